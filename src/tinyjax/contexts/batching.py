@@ -1,0 +1,74 @@
+"""Batching: values may have one more axis than the program knows of."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar, final
+
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.effects import axis_names
+from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.ir.program import Literal
+from tinyjax.ir.value import ConcreteValue
+
+V = TypeVar("V")
+
+
+@final
+@frozen
+class Batched(Generic[V]):
+    """A value of the parent and the position of its mapped axis. None: the same value for every element."""
+
+    value: V
+    axis: int | None
+
+
+@final
+class BatchContext(Context[Batched[V]]):
+    """Applies each primitive's `batch` on the parent. Where nothing is mapped, the primitive itself."""
+
+    __slots__ = ("axis", "parent")
+
+    def __init__(self, parent: Context[V], axis: BatchAxis) -> None:
+        self.parent = parent
+        self.axis = axis
+        self.cursor = parent.cursor
+
+    @override
+    def bind(self, primitive: Primitive, *args: Batched[V]) -> tuple[Batched[V], ...]:
+        values = [arg.value for arg in args]
+        for arg in args:
+            if arg.axis is not None:
+                break
+        else:
+            if not self._names_axis(primitive):
+                return tuple(Batched(out, None) for out in self.parent.bind(primitive, *values))
+        outs, axes = primitive.batch(self.parent, self.axis, values, [arg.axis for arg in args])
+        return tuple(map(Batched, outs, axes))
+
+    def _names_axis(self, primitive: Primitive) -> bool:
+        effects = primitive.effects
+        return bool(effects) and self.axis.name in axis_names(effects)
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> Batched[V]:
+        return Batched(self.parent.constant(value), None)
+
+    @override
+    def aval(self, value: Batched[V]) -> ShapedArray:
+        aval = self.parent.aval(value.value)
+        if value.axis is None:
+            return aval
+        shape = aval.shape[: value.axis] + aval.shape[value.axis + 1 :]
+        return array_type(shape, aval.dtype, aval.weak_type)
+
+    @override
+    def lift(self, value: Foreign) -> Batched[V]:
+        return Batched(value.into(self.parent), None)
+
+    @override
+    def concrete(self, value: Batched[V]) -> ConcreteValue | None:
+        return self.parent.concrete(value.value) if value.axis is None else None

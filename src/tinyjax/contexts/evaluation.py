@@ -1,0 +1,105 @@
+"""Evaluation: values are concrete arrays, and applying a primitive computes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import NoReturn, Protocol, final
+
+import numpy as np
+from typing_extensions import override
+
+from tinyjax.errors import LeakedTracerError, MissingRuleError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.source import SourceCursor
+from tinyjax.ir.value import ConcreteValue
+
+
+class Executor(Protocol):
+    """Runs a whole program on concrete values: what evaluation is handed to reach a compiler."""
+
+    def __call__(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]: ...
+
+
+@final
+class EvalContext(Context[ConcreteValue]):
+    """The outermost context. Host arrays are computed with NumPy; if any argument is on a device, so is the result.
+
+    Without an executor, calls are interpreted and everything happens on the host.
+    """
+
+    __slots__ = ("_executor",)
+
+    def __init__(self, executor: Executor | None = None) -> None:
+        self._executor = executor
+        self.cursor = SourceCursor()
+
+    @override
+    def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
+        avals = _out_avals(primitive, args)
+        outs = primitive.evaluate_with(self, args)
+        if outs is not None:
+            return tuple(outs)
+        host: list[HostArray] = []
+        for arg in args:
+            data = arg.data
+            if not isinstance(data, np.ndarray):
+                if self._executor is not None:
+                    program = single_equation(primitive, tuple(arg.aval for arg in args))
+                    return self._executor(program, args, primitive.name)
+                data = np.asarray(data)
+            host.append(data)
+        with np.errstate(all="ignore"):
+            results = primitive.evaluate(*host)
+        if avals is None:
+            return tuple(map(ConcreteValue.of, results))
+        return tuple(ConcreteValue(np.asarray(r, aval.dtype), aval) for r, aval in zip(results, avals, strict=True))
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> ConcreteValue:
+        if isinstance(value, Literal):
+            return ConcreteValue(np.asarray(value.value, value.aval.dtype), value.aval)
+        return value
+
+    @override
+    def aval(self, value: ConcreteValue) -> ShapedArray:
+        return value.aval
+
+    @override
+    def lift(self, value: Foreign) -> NoReturn:
+        raise LeakedTracerError(
+            f"a traced value of type {value.aval} was used outside the transformation that made it. Return it from the "
+            "transformed function instead of storing it."
+        )
+
+    @override
+    def concrete(self, value: ConcreteValue) -> ConcreteValue:
+        return value
+
+    def execute(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
+        """Runs a whole program: through the executor if there is one."""
+        if self._executor is not None:
+            return self._executor(jaxpr, args, name)
+        return tuple(interpret(self, jaxpr, args))
+
+
+def _out_avals(primitive: Primitive, args: Sequence[ConcreteValue]) -> tuple[ShapedArray, ...] | None:
+    """The types of the results, or None for a primitive that has no typing rule yet and can still be evaluated."""
+    try:
+        return primitive.type_of(*[arg.aval for arg in args])
+    except MissingRuleError:
+        return None
+
+
+@lru_cache(maxsize=4096)
+def single_equation(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> Jaxpr:
+    """The program that applies one primitive to its inputs."""
+    n = len(avals)
+    ins = tuple(Var(i, aval) for i, aval in enumerate(avals))
+    outs = tuple(Var(n + i, aval) for i, aval in enumerate(primitive.type_of(*avals)))
+    return Jaxpr(ins, (Eqn(primitive, ins, outs),), outs)

@@ -1,0 +1,67 @@
+"""Forward-mode differentiation: values are pairs of a primal and a tangent."""
+
+from __future__ import annotations
+
+from typing import Generic, TypeVar, final
+
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.primitive import Primitive, Zero
+from tinyjax.ir.program import Literal
+from tinyjax.ir.value import ConcreteValue
+
+V = TypeVar("V")
+
+
+@final
+@frozen
+class Dual(Generic[V]):
+    """A primal and its tangent."""
+
+    primal: V
+    tangent: V | Zero
+
+
+@final
+class JvpContext(Context[Dual[V]]):
+    """Applies each primitive's `jvp` on the parent. Where no tangent flows, the primitive itself."""
+
+    __slots__ = ("parent",)
+
+    def __init__(self, parent: Context[V]) -> None:
+        self.parent = parent
+        self.cursor = parent.cursor
+
+    @override
+    def bind(self, primitive: Primitive, *args: Dual[V]) -> tuple[Dual[V], ...]:
+        parent = self.parent
+        for arg in args:
+            if not isinstance(arg.tangent, Zero):
+                break
+        else:
+            return tuple(map(self.pure, parent.bind(primitive, *[arg.primal for arg in args])))
+        primals, tangents = primitive.jvp(parent, [arg.primal for arg in args], [arg.tangent for arg in args])
+        return tuple(map(Dual, primals, tangents))
+
+    def pure(self, primal: V) -> Dual[V]:
+        """A value of the parent, with no tangent."""
+        return Dual(primal, Zero(self.parent.aval(primal).tangent))
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> Dual[V]:
+        return self.pure(self.parent.constant(value))
+
+    @override
+    def aval(self, value: Dual[V]) -> ShapedArray:
+        return self.parent.aval(value.primal)
+
+    @override
+    def lift(self, value: Foreign) -> Dual[V]:
+        return self.pure(value.into(self.parent))
+
+    @override
+    def concrete(self, value: Dual[V]) -> ConcreteValue | None:
+        return self.parent.concrete(value.primal)

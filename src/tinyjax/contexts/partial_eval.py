@@ -1,0 +1,122 @@
+"""Partial evaluation: what is known is computed on the parent now, what isn't is staged for later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, TypeAlias, TypeVar, final
+
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.primitive import Primitive, Split
+from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.contexts.staging import StagingContext
+
+V = TypeVar("V")
+
+
+@final
+@frozen
+class Known(Generic[V]):
+    """A value that the parent has. `literal` is set where the program itself spells it out."""
+
+    value: V
+    literal: Literal | None = None
+
+
+@final
+@frozen
+class Unknown:
+    """A value that the staged program will compute."""
+
+    atom: Atom
+
+
+Partial: TypeAlias = Known[V] | Unknown
+
+
+@final
+@frozen
+class Unfinished(Generic[V]):
+    """The staged program, and the values of the parent that feed its first inputs: the residuals."""
+
+    jaxpr: Jaxpr
+    residuals: tuple[V, ...]
+
+
+@final
+class PartialEvalContext(Context[Partial[V]]):
+    """Runs equations whose inputs are all known on the parent, and stages the others.
+
+    A known value that the staged program reads becomes a residual: an input of it, one for each distinct value.
+    """
+
+    __slots__ = ("_inputs", "_residuals", "parent", "staged")
+
+    def __init__(self, parent: Context[V]) -> None:
+        self.parent = parent
+        self.cursor = parent.cursor
+        self.staged = StagingContext(parent.cursor)
+        self._residuals: list[V] = []
+        self._inputs: dict[int, Atom] = {}
+
+    def unknown(self, aval: ShapedArray) -> Unknown:
+        """A new unknown input."""
+        return Unknown(self.staged.argument(aval))
+
+    @override
+    def bind(self, primitive: Primitive, *args: Partial[V]) -> tuple[Partial[V], ...]:
+        known = [arg.value for arg in args if isinstance(arg, Known)]
+        if len(known) == len(args):
+            return tuple(map(Known, self.parent.bind(primitive, *known)))
+        if known:
+            split = primitive.partial_eval(tuple(isinstance(arg, Unknown) for arg in args))
+            if split is not None:
+                return self._bind_split(split, args, known)
+        return tuple(map(Unknown, self.staged.bind(primitive, *map(self.instantiate, args))))
+
+    def _bind_split(self, split: Split, args: Sequence[Partial[V]], known: Sequence[V]) -> tuple[Partial[V], ...]:
+        outs = self.parent.bind(split.known, *known)
+        num_known = len(outs) - split.num_residuals
+        residuals = [self.instantiate(Known(value)) for value in outs[num_known:]]
+        forwarded = [self.instantiate(args[position]) for position in split.forwarded]
+        unknown = [arg.atom for arg in args if isinstance(arg, Unknown)]
+        staged = iter(self.staged.bind(split.staged, *residuals, *forwarded, *unknown))
+        rest = iter(outs[:num_known])
+        return tuple(Unknown(next(staged)) if is_unknown else Known(next(rest)) for is_unknown in split.unknown_out)
+
+    def instantiate(self, value: Partial[V]) -> Atom:
+        """The atom that stands for a value in the staged program."""
+        if isinstance(value, Unknown):
+            return value.atom
+        if value.literal is not None:
+            return value.literal
+        key = id(value.value)
+        found = self._inputs.get(key)
+        if found is None:
+            found = self._inputs[key] = self.staged.leading(self.parent.aval(value.value))
+            self._residuals.append(value.value)
+        return found
+
+    def finish(self, outs: Sequence[Atom]) -> Unfinished[V]:
+        """The staged program with these outputs, and its residuals."""
+        return Unfinished(self.staged.finish(outs).jaxpr, tuple(self._residuals))
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> Known[V]:
+        return Known(self.parent.constant(value), value if isinstance(value, Literal) else None)
+
+    @override
+    def aval(self, value: Partial[V]) -> ShapedArray:
+        return value.atom.aval if isinstance(value, Unknown) else self.parent.aval(value.value)
+
+    @override
+    def lift(self, value: Foreign) -> Known[V]:
+        return Known(value.into(self.parent))
+
+    @override
+    def concrete(self, value: Partial[V]) -> ConcreteValue | None:
+        return None if isinstance(value, Unknown) else self.parent.concrete(value.value)

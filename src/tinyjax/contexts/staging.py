@@ -1,0 +1,145 @@
+"""Staging: values are the atoms of a program that grows, and applying a primitive records an equation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.dtypes import SUPPORTED
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.source import SourceCursor, SourceInfo
+from tinyjax.ir.value import ConcreteValue
+
+_Record: TypeAlias = tuple[Primitive, tuple[Atom, ...], tuple[Var, ...], SourceInfo | None]
+Captured: TypeAlias = "ConcreteValue | Foreign"
+
+
+@final
+@frozen
+class Staged:
+    """A finished program, and the values from outside that feed its first inputs."""
+
+    jaxpr: Jaxpr
+    captured: tuple[Captured, ...]
+
+
+@final
+class StagingContext(Context[Atom]):
+    """Records equations. The one place in the library where something grows: plain tuples until `finish` freezes them.
+
+    Values from outside become leading inputs of the program (closure conversion), one for each distinct array; scalars
+    become literals.
+    """
+
+    __slots__ = ("_captured", "_kept", "_keys", "_leading", "_next", "_records", "_trailing")
+
+    def __init__(self, cursor: SourceCursor | None = None) -> None:
+        self.cursor = SourceCursor() if cursor is None else cursor
+        self._records: list[_Record] = []
+        self._leading: list[Var] = []
+        self._trailing: list[Var] = []
+        self._captured: list[Captured] = []
+        self._kept: list[object] = []  # what `_keys` identifies by id must not be freed while we stage
+        self._keys: dict[int, Var] = {}
+        self._next = 0
+
+    def _new(self, aval: ShapedArray) -> Var:
+        var = Var(self._next, aval)
+        self._next += 1
+        return var
+
+    def argument(self, aval: ShapedArray) -> Var:
+        """A new input of the program."""
+        var = self._new(aval)
+        self._trailing.append(var)
+        return var
+
+    def leading(self, aval: ShapedArray) -> Var:
+        """A new input that comes before all arguments."""
+        var = self._new(aval)
+        self._leading.append(var)
+        return var
+
+    @override
+    def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
+        outs = tuple(self._new(aval) for aval in primitive.type_of(*[arg.aval for arg in args]))
+        self._records.append((primitive, args, outs, self.cursor.current()))
+        return outs
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> Atom:
+        if isinstance(value, Literal):
+            return value
+        data = value.data
+        if value.aval.shape == () and isinstance(data, np.ndarray) and value.aval.dtype in SUPPORTED:
+            return Literal(data.item(), value.aval) if data.dtype.kind != "V" else _extended_literal(value)
+        known = self._keys.get(id(data))
+        if known is None or not known.aval == value.aval:
+            known = self._capture(value.frozen_copy(), id(data), data)
+        return known
+
+    @override
+    def lift(self, value: Foreign) -> Var:
+        known = self._keys.get(id(value))
+        return self._capture(value, id(value), value) if known is None else known
+
+    def _capture(self, value: Captured, key: int, kept_alive: object) -> Var:
+        var = self.leading(value.aval)
+        self._captured.append(value)
+        self._keys[key] = var
+        self._kept.append(kept_alive)
+        return var
+
+    @override
+    def aval(self, value: Atom) -> ShapedArray:
+        return value.aval
+
+    def origin(self, value: Atom) -> tuple[str, SourceInfo | None]:
+        """What an atom is and where it was made, for error messages."""
+        if isinstance(value, Literal):
+            return "a literal", None
+        for primitive, _, outs, source in reversed(self._records):
+            if value in outs:
+                return f"the result of {primitive.name!r}", source
+        if value in self._trailing:
+            return f"input {self._trailing.index(value)} of the traced function", None
+        return "a value from outside the traced function", None
+
+    def finish(self, outs: Sequence[Atom]) -> Staged:
+        """The program that was recorded, with these outputs."""
+        inputs = (*self._leading, *self._trailing)
+        if all(var.index == i for i, var in enumerate(inputs)):
+            eqns = tuple(Eqn(*record) for record in self._records)
+            return Staged(Jaxpr(inputs, eqns, tuple(outs)), tuple(self._captured))
+        return Staged(_renumber(inputs, self._records, outs), tuple(self._captured))
+
+
+def _extended_literal(value: ConcreteValue) -> Literal:
+    """A literal of a dtype that isn't NumPy's own, such as bfloat16."""
+    return Literal(float(np.asarray(value.data)), value.aval)
+
+
+def _renumber(inputs: Sequence[Var], records: Sequence[_Record], outs: Sequence[Atom]) -> Jaxpr:
+    """The program with its bindings numbered in order."""
+    new: dict[int, Var] = {}
+
+    def bound(var: Var) -> Var:
+        fresh = new[var.index] = Var(len(new), var.aval)
+        return fresh
+
+    def read(atom: Atom) -> Atom:
+        return new[atom.index] if isinstance(atom, Var) else atom
+
+    invars = tuple(map(bound, inputs))
+    eqns = tuple(
+        Eqn(primitive, tuple(map(read, ins)), tuple(map(bound, results)), source)
+        for primitive, ins, results, source in records
+    )
+    return Jaxpr(invars, eqns, tuple(map(read, outs)))

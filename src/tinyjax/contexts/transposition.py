@@ -1,0 +1,75 @@
+"""Transposition: runs a linear program backwards, from cotangents of its outputs to cotangents of its inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tinyjax.errors import LinearityError
+from tinyjax.ir.context import Context
+from tinyjax.ir.primitive import UndefPrimal, Zero
+from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.primitives.elementwise import add
+
+V = TypeVar("V")
+
+
+def transpose(
+    ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V | UndefPrimal], cotangents: Sequence[V | Zero]
+) -> list[V | Zero | None]:
+    """The cotangents of the arguments that are UndefPrimal, and None for the others.
+
+    The program must be linear in the UndefPrimal arguments. What depends on the others alone is computed first, in
+    order; then the linear equations are transposed in reverse order, and cotangents of the same variable added.
+    """
+    env = _forward(ctx, jaxpr, args)
+    pending: dict[int, V] = {}
+
+    def accumulate(atom: Atom, cotangent: V | Zero | None) -> None:
+        if not isinstance(atom, Var) or not isinstance(env[atom.index], UndefPrimal):
+            return
+        if cotangent is not None and not isinstance(cotangent, Zero):
+            found = pending.get(atom.index)
+            pending[atom.index] = cotangent if found is None else add(ctx, found, cotangent)
+
+    for atom, cotangent in zip(jaxpr.outvars, cotangents, strict=True):
+        accumulate(atom, cotangent)
+    cursor = ctx.cursor
+    outer = cursor.source
+    try:
+        for eqn in reversed(jaxpr.eqns):
+            if not any(out.index in pending for out in eqn.outvars):
+                continue
+            cursor.source = eqn.source or outer
+            outs: list[V | Zero] = [pending.pop(out.index, Zero(out.aval.tangent)) for out in eqn.outvars]
+            ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
+            if not any(isinstance(arg, UndefPrimal) for arg in ins):
+                raise LinearityError(f"the equation is not linear: {eqn}")
+            results = eqn.primitive.transpose(ctx, outs, ins)
+            for atom, result in zip(eqn.invars, results, strict=True):
+                accumulate(atom, result)
+    finally:
+        cursor.source = outer
+    return [
+        pending.get(var.index, Zero(var.aval.tangent)) if isinstance(arg, UndefPrimal) else None
+        for var, arg in zip(jaxpr.invars, args, strict=True)
+    ]
+
+
+def _forward(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V | UndefPrimal]) -> list[V | UndefPrimal]:
+    """The values of all variables that don't depend on a linear input, and UndefPrimal for those that do."""
+    env = list(args)
+    cursor = ctx.cursor
+    outer = cursor.source
+    try:
+        for eqn in jaxpr.eqns:
+            ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
+            known = [value for value in ins if not isinstance(value, UndefPrimal)]
+            if len(known) < len(ins):
+                env += [UndefPrimal(var.aval) for var in eqn.outvars]
+            else:
+                cursor.source = eqn.source or outer
+                env += ctx.bind(eqn.primitive, *known)
+    finally:
+        cursor.source = outer
+    return env

@@ -1,0 +1,75 @@
+"""Every error that tinyjax raises on purpose.
+
+One subclass per kind of mistake. Each also derives from the built-in exception that a Python user would expect, so
+`except TypeError` keeps working.
+"""
+
+from __future__ import annotations
+
+
+class TinyjaxError(Exception):
+    """The base of all errors that tinyjax raises on purpose."""
+
+
+class TypingError(TinyjaxError, TypeError):
+    """A primitive was given values whose shapes or dtypes it doesn't accept."""
+
+
+class ShapeError(TypingError, ValueError):
+    """A shape, axis or size is wrong."""
+
+
+class ParameterError(TinyjaxError, TypeError):
+    """A primitive's parameter isn't an immutable, hashable value."""
+
+
+class VerificationError(TinyjaxError, TypeError):
+    """A jaxpr is malformed or ill-typed."""
+
+
+class MissingRuleError(TinyjaxError, NotImplementedError):
+    """A primitive lacks the rule that a transformation needs."""
+
+
+class LinearityError(TinyjaxError, ValueError):
+    """A program that must be linear in some inputs isn't."""
+
+
+class InputError(TinyjaxError, TypeError):
+    """An argument is not an array, or not of a kind that the function takes."""
+
+
+class TreeError(TinyjaxError, ValueError, TypeError):
+    """Two trees that must match differ."""
+
+
+class BatchSizeError(TinyjaxError, ValueError):
+    """The mapped axes of `vmap` are missing or of different sizes."""
+
+
+class AxisNameError(TinyjaxError, NameError):
+    """A named axis is not bound by any enclosing `vmap`."""
+
+
+class ConcretizationError(TinyjaxError, TypeError):
+    """Python asked for the number behind a value that has none yet."""
+
+
+class LeakedTracerError(TinyjaxError, ValueError):
+    """A tracer was used after the transformation that made it had ended."""
+
+
+class StaticArgumentError(TinyjaxError, ValueError, TypeError):
+    """A static argument can't be hashed, or doesn't exist."""
+
+
+class LoweringError(TinyjaxError, NotImplementedError):
+    """A program can't be expressed in StableHLO."""
+
+
+class XlaError(TinyjaxError, RuntimeError):
+    """XLA refused to compile or to run a program."""
+
+
+class DeletedBufferError(TinyjaxError, RuntimeError):
+    """An array was used after its buffer had been donated or deleted."""

@@ -1,0 +1,69 @@
+"""Contexts: what a value is, and what applying a primitive to such values means."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.program import Literal
+from tinyjax.ir.source import SourceCursor
+from tinyjax.ir.value import ConcreteValue
+
+if TYPE_CHECKING:
+    from tinyjax.ir.primitive import Primitive
+    from tinyjax.ir.program import Jaxpr
+
+V = TypeVar("V")
+
+
+class Foreign(Protocol):
+    """A value of a context further out, which can be carried inwards."""
+
+    @property
+    def aval(self) -> ShapedArray: ...
+
+    def into(self, context: Context[V]) -> V:
+        """This value, as a value of `context`; LeakedTracerError if that isn't inside the value's own context."""
+        ...
+
+
+class Context(ABC, Generic[V]):
+    """An interpretation of programs whose values are `V`.
+
+    Contexts nest: all but the outermost are built from a parent, on which their rules run.
+    """
+
+    __slots__ = ("cursor",)
+
+    cursor: SourceCursor
+
+    @abstractmethod
+    def bind(self, primitive: Primitive, *args: V) -> tuple[V, ...]:
+        """Applies a primitive."""
+
+    @abstractmethod
+    def constant(self, value: ConcreteValue | Literal) -> V:
+        """The value that stands for a constant."""
+
+    @abstractmethod
+    def aval(self, value: V) -> ShapedArray:
+        """The type of a value."""
+
+    @abstractmethod
+    def lift(self, value: Foreign) -> V:
+        """The value that stands for one of a context further out."""
+
+    def concrete(self, value: V) -> ConcreteValue | None:
+        """The elements behind a value, where they are known already."""
+        return None
+
+
+class Evaluator(Protocol):
+    """What a primitive with programs as parameters is evaluated with: a context of concrete values that can also run a
+    whole program at once."""
+
+    def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]: ...
+
+    def execute(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]: ...

@@ -1,0 +1,87 @@
+"""Element types: NumPy's, with the extended floats of ml_dtypes, their short names and their kinds."""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+
+DType: TypeAlias = np.dtype[np.generic]
+HostArray: TypeAlias = npt.NDArray[np.generic]
+Scalar: TypeAlias = bool | int | float | complex
+
+
+def _dtype(kind: npt.DTypeLike) -> DType:
+    return np.dtype(kind)
+
+
+BOOL: Final = _dtype(np.bool_)
+INT8, INT16, INT32, INT64 = (_dtype(t) for t in (np.int8, np.int16, np.int32, np.int64))
+UINT8, UINT16, UINT32, UINT64 = (_dtype(t) for t in (np.uint8, np.uint16, np.uint32, np.uint64))
+FLOAT16, FLOAT32, FLOAT64 = (_dtype(t) for t in (np.float16, np.float32, np.float64))
+BFLOAT16: Final = _dtype(ml_dtypes.bfloat16)
+COMPLEX64, COMPLEX128 = _dtype(np.complex64), _dtype(np.complex128)
+#: The type of tangents of values that have none, such as integers: no bits at all. The same dtype as JAX's.
+FLOAT0: Final = _dtype([("float0", np.void, 0)])
+
+SIGNED: Final = frozenset({INT8, INT16, INT32, INT64})
+UNSIGNED: Final = frozenset({UINT8, UINT16, UINT32, UINT64})
+INTEGERS: Final = SIGNED | UNSIGNED
+FLOATS: Final = frozenset({FLOAT16, BFLOAT16, FLOAT32, FLOAT64})
+COMPLEXES: Final = frozenset({COMPLEX64, COMPLEX128})
+INEXACT: Final = FLOATS | COMPLEXES
+NUMERIC: Final = INTEGERS | INEXACT
+SUPPORTED: Final = NUMERIC | {BOOL}
+
+SHORT_NAMES: Final[dict[DType, str]] = {
+    BOOL: "bool",
+    INT8: "i8",
+    INT16: "i16",
+    INT32: "i32",
+    INT64: "i64",
+    UINT8: "u8",
+    UINT16: "u16",
+    UINT32: "u32",
+    UINT64: "u64",
+    FLOAT16: "f16",
+    BFLOAT16: "bf16",
+    FLOAT32: "f32",
+    FLOAT64: "f64",
+    COMPLEX64: "c64",
+    COMPLEX128: "c128",
+    FLOAT0: "float0",
+}
+#: The dtype that a Python scalar has when nothing else decides.
+PYTHON_DTYPES: Final[dict[type, DType]] = {bool: BOOL, int: INT64, float: FLOAT64, complex: COMPLEX128}
+_REAL_OF: Final = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
+_COMPLEX_OF: Final = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
+
+
+def as_dtype(dtype: npt.DTypeLike) -> DType:
+    """The dtype named by a dtype, a scalar type, a string or a Python type.
+
+    >>> as_dtype("float32")
+    dtype('float32')
+    """
+    return np.dtype(dtype)
+
+
+def short_name(dtype: DType) -> str:
+    """The name used in printed programs.
+
+    >>> short_name(FLOAT64), short_name(BFLOAT16)
+    ('f64', 'bf16')
+    """
+    return SHORT_NAMES.get(dtype) or dtype.name
+
+
+def real_dtype(dtype: DType) -> DType:
+    """The dtype of the real part: float64 for complex128, and every other dtype itself."""
+    return _REAL_OF.get(dtype, dtype)
+
+
+def complex_dtype(dtype: DType) -> DType:
+    """The complex dtype whose parts are `dtype`; a KeyError for those that have none."""
+    return _COMPLEX_OF[dtype]

@@ -1,0 +1,47 @@
+"""What an equation does besides computing its outputs."""
+
+from __future__ import annotations
+
+from abc import ABC
+from typing import ClassVar, TypeAlias, final
+
+from attrs import frozen
+from typing_extensions import override
+
+
+@frozen
+class Effect(ABC):
+    """One kind of effect. Subclasses are frozen attrs classes, compared by value.
+
+    `droppable` says whether an equation with no other effect may be removed when nothing reads its outputs. Equations
+    that have an effect which isn't droppable are never removed and never reordered.
+    """
+
+    droppable: ClassVar[bool] = False
+
+
+@final
+@frozen
+class NamedAxisEffect(Effect):
+    """The equation needs the axis of an enclosing `vmap(..., axis_name=name)`."""
+
+    name: str
+    droppable: ClassVar[bool] = True
+
+    @override
+    def __str__(self) -> str:
+        return f"NamedAxis({self.name})"
+
+
+Effects: TypeAlias = frozenset[Effect]
+NO_EFFECTS: Effects = frozenset()
+
+
+def axis_names(effects: Effects) -> frozenset[str]:
+    """The names of the axes that a program with these effects needs."""
+    return frozenset(effect.name for effect in effects if isinstance(effect, NamedAxisEffect))
+
+
+def must_stay(effects: Effects) -> bool:
+    """Whether an equation with these effects has to be kept, and in order."""
+    return any(not effect.droppable for effect in effects)

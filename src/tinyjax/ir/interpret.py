@@ -1,0 +1,33 @@
+"""The one evaluation loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tinyjax.errors import InputError
+from tinyjax.ir.context import Context
+from tinyjax.ir.program import Jaxpr, Var
+
+V = TypeVar("V")
+
+
+def interpret(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V]) -> list[V]:
+    """Runs a program in a context: the only function that walks equations forward.
+
+    Because bindings are numbered in order, the environment is a list that grows by each equation's outputs. What the
+    context stages is attributed to the line that the interpreted equation came from.
+    """
+    if len(args) != len(jaxpr.invars):
+        raise InputError(f"the program takes {len(jaxpr.invars)} inputs, got {len(args)}")
+    env = list(args)
+    bind, constant, cursor = ctx.bind, ctx.constant, ctx.cursor
+    outer = cursor.source
+    try:
+        for eqn in jaxpr.eqns:
+            cursor.source = eqn.source or outer
+            ins = [env[atom.index] if isinstance(atom, Var) else constant(atom) for atom in eqn.invars]
+            env += bind(eqn.primitive, *ins)
+        return [env[atom.index] if isinstance(atom, Var) else constant(atom) for atom in jaxpr.outvars]
+    finally:
+        cursor.source = outer

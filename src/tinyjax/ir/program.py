@@ -1,0 +1,201 @@
+"""The IR: variables, literals, equations and jaxprs. All of it frozen, slotted, and compared by value."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias, final
+
+import numpy as np
+from attrs import field, frozen
+from typing_extensions import override
+
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, PYTHON_DTYPES, DType, Scalar
+from tinyjax.ir.effects import NO_EFFECTS, Effects
+from tinyjax.ir.source import SourceInfo
+from tinyjax.ir.value import ConcreteValue
+
+if TYPE_CHECKING:
+    from tinyjax.ir.primitive import Primitive
+
+
+def _bits(value: Scalar) -> tuple[type, int | bytes]:
+    """A key under which scalars are equal only if they are the same bits of the same type."""
+    if isinstance(value, complex):
+        return complex, struct.pack("<dd", value.real, value.imag)
+    if isinstance(value, float):
+        return float, struct.pack("<d", value)
+    return type(value), int(value)
+
+
+def python_scalar(value: Scalar | np.generic, dtype: DType) -> Scalar:
+    """`value`, rounded to `dtype`, as the Python scalar of that kind."""
+    rounded = np.asarray(value).astype(dtype)
+    if dtype in FLOATS:
+        return float(rounded)
+    if dtype in INTEGERS:
+        return int(rounded)
+    if dtype is BOOL or dtype == BOOL:
+        return bool(rounded)
+    return complex(rounded)
+
+
+@final
+@frozen(cache_hash=True)
+class Var:
+    """A variable: the number of its binding within its jaxpr, and its type."""
+
+    index: int
+    aval: ShapedArray
+
+
+@final
+@frozen(cache_hash=True)
+class Literal:
+    """A scalar constant within a program.
+
+    The value is a Python scalar that the dtype of `aval` represents exactly. Compared to the bit: 1 is not 1.0, nan is
+    nan, and 0.0 is not -0.0.
+
+    >>> Literal.of(1) == Literal.of(1.0), Literal.of(float("nan")) == Literal.of(float("nan"))
+    (False, True)
+    """
+
+    value: Scalar = field(eq=_bits)
+    aval: ShapedArray
+
+    @staticmethod
+    def of(value: Scalar | np.generic, dtype: DType | None = None) -> Literal:
+        """A literal: weakly typed if it is a Python number and no dtype is given."""
+        if dtype is not None:
+            return Literal(python_scalar(value, dtype), array_type((), dtype))
+        dtype = PYTHON_DTYPES.get(type(value))
+        if dtype is None:
+            dtype = np.asarray(value).dtype
+            return Literal(python_scalar(value, dtype), array_type((), dtype))
+        return Literal(python_scalar(value, dtype), array_type((), dtype, dtype is not BOOL))
+
+
+Atom: TypeAlias = Var | Literal
+
+
+@final
+@frozen(cache_hash=True)
+class Eqn:
+    """One application of a primitive. Where it came from (`source`) is no part of its value."""
+
+    primitive: Primitive
+    invars: tuple[Atom, ...]
+    outvars: tuple[Var, ...]
+    source: SourceInfo | None = field(default=None, eq=False)
+
+    @property
+    def params(self) -> Mapping[str, object]:
+        """The primitive's parameters by name."""
+        return self.primitive.params
+
+    @property
+    def effects(self) -> Effects:
+        return self.primitive.effects
+
+    @override
+    def __str__(self) -> str:
+        from tinyjax.ir.printer import format_eqn
+
+        return format_eqn(self)
+
+
+@final
+@frozen(cache_hash=True)
+class JaxprType:
+    """The type of a program: the types of its inputs and of its outputs."""
+
+    in_types: tuple[ShapedArray, ...]
+    out_types: tuple[ShapedArray, ...]
+
+    @override
+    def __str__(self) -> str:
+        ins, outs = (", ".join(map(str, types)) for types in (self.in_types, self.out_types))
+        return f"({ins}) -> ({outs})"
+
+
+@final
+@frozen(cache_hash=True, repr=False)
+class Jaxpr:
+    """A program: inputs, equations in order, outputs.
+
+    Variables are numbered by their bindings, inputs first, then the outputs of each equation, from 0. So programs that
+    differ in names only are equal, and the environment of an interpreter is a list.
+    """
+
+    invars: tuple[Var, ...]
+    eqns: tuple[Eqn, ...]
+    outvars: tuple[Atom, ...]
+
+    @cached_property
+    def effects(self) -> Effects:
+        """The union of the effects of all equations."""
+        if all(not eqn.primitive.effects for eqn in self.eqns):
+            return NO_EFFECTS
+        return frozenset().union(*(eqn.primitive.effects for eqn in self.eqns))
+
+    @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        return tuple(var.aval for var in self.invars)
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        return tuple(atom.aval for atom in self.outvars)
+
+    @property
+    def type(self) -> JaxprType:
+        """The type that the binders declare; `typecheck` verifies it."""
+        return JaxprType(self.in_avals, self.out_avals)
+
+    @override
+    def __str__(self) -> str:
+        from tinyjax.ir.printer import format_jaxpr
+
+        return format_jaxpr(self)
+
+    @override
+    def __repr__(self) -> str:
+        return str(self)
+
+
+@final
+@frozen(cache_hash=True, repr=False)
+class ClosedJaxpr:
+    """A program together with the constants that feed its first inputs."""
+
+    jaxpr: Jaxpr
+    consts: tuple[ConcreteValue, ...] = ()
+
+    @property
+    def eqns(self) -> tuple[Eqn, ...]:
+        return self.jaxpr.eqns
+
+    @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        """The types of the inputs that remain: those which no constant feeds."""
+        return self.jaxpr.in_avals[len(self.consts) :]
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        return self.jaxpr.out_avals
+
+    @property
+    def effects(self) -> Effects:
+        return self.jaxpr.effects
+
+    @override
+    def __str__(self) -> str:
+        from tinyjax.ir.printer import format_closed_jaxpr
+
+        return format_closed_jaxpr(self)
+
+    @override
+    def __repr__(self) -> str:
+        return str(self)

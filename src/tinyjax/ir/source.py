@@ -1,0 +1,78 @@
+"""Where in the user's code an equation came from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from types import CodeType, FrameType
+from typing import Final, final
+
+from attrs import frozen
+from typing_extensions import override
+
+_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+@final
+@frozen
+class SourceInfo:
+    """A line of a user's program."""
+
+    file: str
+    line: int
+    function: str
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line} ({self.function})"
+
+
+def is_internal(code: CodeType) -> bool:
+    """Whether this code is part of the library."""
+    return code.co_filename.startswith(_PACKAGE)
+
+
+def user_frame() -> FrameType | None:
+    """The innermost frame that isn't the library's own."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    return frame
+
+
+def source_of_frame(frame: FrameType) -> SourceInfo:
+    code = frame.f_code
+    return SourceInfo(code.co_filename, frame.f_lineno, code.co_qualname)
+
+
+def user_source() -> SourceInfo | None:
+    """The line of user code that is being run."""
+    frame = user_frame()
+    return None if frame is None else source_of_frame(frame)
+
+
+@final
+class SourceCursor:
+    """The line that new equations are attributed to.
+
+    An interpretation sets `source` to the equation that it is at, so that what it stages points to the same line; while
+    a Python function is traced it is None, and the user's frame decides. `frames` remembers the lines already looked up.
+    """
+
+    __slots__ = ("_known", "source")
+
+    def __init__(self) -> None:
+        self.source: SourceInfo | None = None
+        self._known: dict[tuple[CodeType, int], SourceInfo] = {}
+
+    def current(self) -> SourceInfo | None:
+        if self.source is not None:
+            return self.source
+        frame = user_frame()
+        if frame is None:
+            return None
+        key = (frame.f_code, frame.f_lasti)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = source_of_frame(frame)
+        return found

@@ -1,0 +1,81 @@
+"""Concrete values: an array with its elements, on the host or on a device."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias, final, runtime_checkable
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+
+from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.dtypes import BOOL, PYTHON_DTYPES, DType, HostArray, Scalar
+
+
+@runtime_checkable
+class Buffer(Protocol):
+    """An array that lives on a device. The backend makes them; everything else only passes them on."""
+
+    @property
+    def shape(self) -> Shape: ...
+    @property
+    def dtype(self) -> DType: ...
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray: ...
+
+
+Data: TypeAlias = HostArray | Buffer
+
+
+def _content(data: Data) -> tuple[Shape, DType, bytes]:
+    array = np.asarray(data)
+    return array.shape, array.dtype, array.tobytes()
+
+
+@final
+@frozen(cache_hash=True)
+class ConcreteValue:
+    """An array with its elements: a NumPy array, or a buffer on a device, and its aval.
+
+    Compared and hashed by content, to the bit. Never written to.
+
+    >>> ConcreteValue.of(2.0) == ConcreteValue.of(2.0), ConcreteValue.of(1) == ConcreteValue.of(1.0)
+    (True, False)
+    """
+
+    data: Data = field(eq=_content)
+    aval: ShapedArray
+
+    @staticmethod
+    def of(x: HostArray | np.generic | Scalar) -> ConcreteValue:
+        """The value of a NumPy array or a scalar. Python scalars are weakly typed."""
+        dtype = PYTHON_DTYPES.get(type(x))
+        if dtype is not None:
+            return ConcreteValue(np.asarray(x, dtype), array_type((), dtype, dtype is not BOOL))
+        array = np.asarray(x)
+        return ConcreteValue(array, array_type(array.shape, array.dtype))
+
+    @property
+    def on_host(self) -> bool:
+        return isinstance(self.data, np.ndarray)
+
+    def frozen_copy(self) -> ConcreteValue:
+        """The same value, safe from later writes to the array that it was made from."""
+        if not isinstance(self.data, np.ndarray) or not self.data.flags.writeable:
+            return self
+        array = self.data.copy()
+        array.flags.writeable = False
+        return ConcreteValue(array, self.aval)
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
+        array: HostArray = np.asarray(self.data)
+        if dtype is not None and array.dtype != dtype:
+            return array.astype(dtype)
+        return array.copy() if copy else array
+
+    @property
+    def shape(self) -> Shape:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.aval.dtype

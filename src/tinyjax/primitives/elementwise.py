@@ -1,0 +1,310 @@
+"""What all elementwise primitives share: typing, batching, and derivatives from one partial derivative an argument.
+
+A scalar operand goes with an array of any shape; otherwise shapes must be equal. Nothing is promoted.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, TypeVar, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.errors import LinearityError, ShapeError, TypingError
+from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, NUMERIC, SIGNED, DType, HostArray, Scalar, short_name
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.primitives.structure import broadcast_scalar, constant_like, unbroadcast, with_leading_axis
+
+V = TypeVar("V")
+Dtypes = frozenset[DType]
+
+
+def dtype_names(dtypes: Dtypes) -> str:
+    """A set of dtypes, for a message."""
+    named = {"bool": {BOOL}, "signed integers": SIGNED, "unsigned integers": INTEGERS - SIGNED}
+    named |= {"floats": FLOATS, "complex numbers": COMPLEXES}
+    return ", ".join(name for name, members in named.items() if members <= dtypes)
+
+
+def check_dtype(name: str, dtype: DType, accepted: Dtypes) -> None:
+    """A TypingError unless the primitive takes this dtype."""
+    if dtype not in accepted:
+        raise TypingError(f"{name} does not accept {short_name(dtype)} operands; it accepts {dtype_names(accepted)}")
+
+
+def common_shape(name: str, avals: Sequence[ShapedArray]) -> Shape:
+    """The shape of an elementwise result: that of all operands which aren't scalars."""
+    shape: Shape = ()
+    for aval in avals:
+        if aval.shape and aval.shape != shape:
+            if shape:
+                shapes = ", ".join(str(aval.shape) for aval in avals)
+                raise ShapeError(
+                    f"{name} needs operands of equal shapes, or scalars; got {shapes}. Broadcast them first, or use "
+                    "the operators and tinyjax.numpy, which do."
+                )
+            shape = aval.shape
+    return shape
+
+
+def common_dtype(name: str, avals: Sequence[ShapedArray]) -> DType:
+    """The dtype that all operands have."""
+    dtype = avals[0].dtype
+    for aval in avals:
+        if aval.dtype != dtype:
+            raise TypingError(
+                f"{name} needs operands of equal dtypes; got {', '.join(map(str, avals))}. Convert them first, or use "
+                "the operators and tinyjax.numpy, which do."
+            )
+    return dtype
+
+
+def batch_elementwise(
+    ctx: Context[V], primitive: Primitive, axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+) -> tuple[Sequence[V], Sequence[int | None]]:
+    """The batching rule of every elementwise primitive: align the mapped axes, then apply it."""
+    avals = [ctx.aval(arg) for arg in args]
+    shapes = [unmapped(aval.shape, at) for aval, at in zip(avals, axes, strict=True)]
+    shape = max(shapes, key=len)
+    mapped = {at for at in axes if at is not None}
+    if len(mapped) == 1 and all(s == (() if at is None else shape) for s, at in zip(shapes, axes, strict=True)):
+        outs = ctx.bind(primitive, *args)
+        return outs, [next(iter(mapped))] * len(outs)
+    aligned = [
+        arg if at is None and own == () else with_leading_axis(ctx, arg, at, axis.size, shape)
+        for arg, at, own in zip(args, axes, shapes, strict=True)
+    ]
+    outs = ctx.bind(primitive, *aligned)
+    return outs, [0] * len(outs)
+
+
+def unmapped(shape: Shape, at: int | None) -> Shape:
+    """The shape without the mapped axis."""
+    return shape if at is None else shape[:at] + shape[at + 1 :]
+
+
+@frozen
+class Elementwise(Primitive):
+    """An elementwise primitive whose operands have one dtype, which is also the result's."""
+
+    accepts: ClassVar[Dtypes]
+    #: The value on NumPy arrays.
+    function: ClassVar[Callable[..., HostArray | np.generic]]
+
+    def result_dtype(self, dtype: DType) -> DType:
+        """The dtype of the result for operands of this dtype."""
+        return dtype
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        dtype = common_dtype(self.name, avals)
+        check_dtype(self.name, dtype, self.accepts)
+        shape = common_shape(self.name, avals)
+        weak = all(aval.weak_type for aval in avals)
+        return (array_type(shape, self.result_dtype(dtype), weak),)
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        return (np.asarray(type(self).function(*args)),)
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        return batch_elementwise(ctx, self, axis, args, axes)
+
+
+@frozen
+class Unary(Elementwise):
+    """One operand. A subclass gives `derivative`; the chain rule is here."""
+
+    @abstractmethod
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        """The derivative at x, where y is the value at x."""
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (x,), (t,) = primals, tangents
+        (y,) = ctx.bind(self, x)
+        if isinstance(t, Zero):
+            return [y], [t]
+        return [y], [mul(ctx, t, self.derivative(ctx, x, y))]
+
+
+@frozen
+class Stepwise(Elementwise):
+    """Constant between its jumps, or not a number at all: the derivative is zero everywhere."""
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        outs = ctx.bind(self, *primals)
+        return outs, [Zero(ctx.aval(out).tangent) for out in outs]
+
+
+@frozen
+class Binary(Elementwise):
+    """Two operands. A subclass says what a tangent of each contributes."""
+
+    @abstractmethod
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        """What a tangent `t` of x contributes."""
+
+    @abstractmethod
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        """What a tangent `t` of y contributes."""
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (x, y), (tx, ty) = primals, tangents
+        (out,) = ctx.bind(self, x, y)
+        aval = ctx.aval(out)
+        total: V | Zero = Zero(aval.tangent)
+        if not isinstance(tx, Zero):
+            total = self.left(ctx, tx, x, y, out)
+        if not isinstance(ty, Zero):
+            part = self.right(ctx, ty, x, y, out)
+            total = part if isinstance(total, Zero) else add(ctx, total, part)
+        if not isinstance(total, Zero):
+            total = broadcast_scalar(ctx, total, aval.shape)
+        return [out], [total]
+
+
+# The four that all other rules are built from.
+
+
+@final
+@frozen
+class Neg(Elementwise):
+    name: ClassVar[str] = "neg"
+    accepts: ClassVar[Dtypes] = NUMERIC
+    function = np.negative
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        outs, (t,) = ctx.bind(self, *primals), tangents
+        return outs, [t if isinstance(t, Zero) else neg(ctx, t)]
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,) = cotangents
+        return [ct if isinstance(ct, Zero) else neg(ctx, ct)]
+
+
+@frozen
+class Additive(Binary):
+    """A sum of its operands, up to sign: linear in both together."""
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,), (x, y) = cotangents, args
+        if isinstance(ct, Zero):
+            return [None, None]
+        return [
+            unbroadcast(ctx, ct, x.aval.shape) if isinstance(x, UndefPrimal) else None,
+            unbroadcast(ctx, self._signed(ctx, ct), y.aval.shape) if isinstance(y, UndefPrimal) else None,
+        ]
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return t
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return self._signed(ctx, t)
+
+    @abstractmethod
+    def _signed(self, ctx: Context[V], t: V) -> V:
+        """t with the sign of the second operand."""
+
+
+@final
+@frozen
+class Add(Additive):
+    name: ClassVar[str] = "add"
+    accepts: ClassVar[Dtypes] = NUMERIC
+    function = np.add
+
+    @override
+    def _signed(self, ctx: Context[V], t: V) -> V:
+        return t
+
+
+@final
+@frozen
+class Sub(Additive):
+    name: ClassVar[str] = "sub"
+    accepts: ClassVar[Dtypes] = NUMERIC
+    function = np.subtract
+
+    @override
+    def _signed(self, ctx: Context[V], t: V) -> V:
+        return neg(ctx, t)
+
+
+@final
+@frozen
+class Mul(Binary):
+    name: ClassVar[str] = "mul"
+    accepts: ClassVar[Dtypes] = NUMERIC
+    function = np.multiply
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return mul(ctx, t, y)
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return mul(ctx, x, t)
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,), (x, y) = cotangents, args
+        if isinstance(ct, Zero):
+            return [None, None]
+        if isinstance(x, UndefPrimal):
+            if isinstance(y, UndefPrimal):
+                raise LinearityError("mul is linear in each of its operands, but not in both together")
+            return [unbroadcast(ctx, mul(ctx, ct, y), x.aval.shape), None]
+        if isinstance(y, UndefPrimal):
+            return [None, unbroadcast(ctx, mul(ctx, x, ct), y.aval.shape)]
+        return [None, None]
+
+
+NEG: Final = Neg()
+ADD: Final = Add()
+SUB: Final = Sub()
+MUL: Final = Mul()
+
+# The vocabulary.
+
+
+def neg(ctx: Context[V], x: V) -> V:
+    return ctx.bind(NEG, x)[0]
+
+
+def add(ctx: Context[V], x: V, y: V) -> V:
+    return ctx.bind(ADD, x, y)[0]
+
+
+def sub(ctx: Context[V], x: V, y: V) -> V:
+    return ctx.bind(SUB, x, y)[0]
+
+
+def mul(ctx: Context[V], x: V, y: V) -> V:
+    return ctx.bind(MUL, x, y)[0]
+
+
+def scale(ctx: Context[V], x: V, factor: Scalar) -> V:
+    """x times a constant."""
+    return mul(ctx, x, constant_like(ctx, x, factor))
