@@ -1,1 +1,52 @@
-"""tinyjax."""
+"""tinyjax: the core of JAX as a strictly typed, functional library.
+
+A Python function is traced to a jaxpr: an immutable, typed program. Every transformation is a pure function on such
+programs, and the same rules also run on the fly over Python code. `jit` turns a jaxpr into StableHLO, for XLA to run.
+"""
+
+from tinyjax import ir, lax, numpy, transforms, tree
+from tinyjax.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
+from tinyjax.api.jacobians import hessian, jacfwd, jacrev
+from tinyjax.api.jit import jit
+from tinyjax.api.staging import eval_jaxpr, eval_shape, make_jaxpr
+from tinyjax.api.transfer import block_until_ready, device_get, device_put
+from tinyjax.api.vectorize import vmap
+from tinyjax.errors import TinyjaxError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import float0
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.tracing.core import Array, ArrayLike
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Array",
+    "ArrayLike",
+    "ClosedJaxpr",
+    "Jaxpr",
+    "ShapedArray",
+    "TinyjaxError",
+    "block_until_ready",
+    "device_get",
+    "device_put",
+    "eval_jaxpr",
+    "eval_shape",
+    "float0",
+    "grad",
+    "hessian",
+    "ir",
+    "jacfwd",
+    "jacrev",
+    "jit",
+    "jvp",
+    "lax",
+    "linear_transpose",
+    "linearize",
+    "make_jaxpr",
+    "numpy",
+    "transforms",
+    "tree",
+    "value_and_grad",
+    "vjp",
+    "vmap",
+]

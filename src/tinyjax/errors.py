@@ -39,6 +39,18 @@ class InputError(TinyjaxError, TypeError):
     """An argument is not an array, or not of a kind that the function takes."""
 
 
+class IndexingError(TinyjaxError, IndexError):
+    """An index is out of range, or there are too many, or it is no index."""
+
+
+class UnsupportedError(TinyjaxError, NotImplementedError):
+    """Something that JAX or NumPy has and tinyjax doesn't, or not yet."""
+
+
+class ImmutableArrayError(TinyjaxError, TypeError):
+    """An attempt to write to an array."""
+
+
 class TreeError(TinyjaxError, ValueError, TypeError):
     """Two trees that must match differ."""
 

@@ -1,1 +1,35 @@
-"""."""
+"""The one door to jaxlib: devices, buffers, compilation, execution. jax is imported at first need."""
+
+from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.backend.executor import XlaExecutor, compile_program, execute
+from tinyjax.backend.stages import Compiled, MemoryStats, Options
+from tinyjax.backend.transfer import (
+    block_until_ready,
+    delete,
+    device_put,
+    dlpack_device,
+    from_jax,
+    is_deleted,
+    platform,
+    to_dlpack,
+    to_jax,
+)
+
+__all__ = [
+    "Compiled",
+    "DeviceBuffer",
+    "MemoryStats",
+    "Options",
+    "XlaExecutor",
+    "block_until_ready",
+    "compile_program",
+    "delete",
+    "device_put",
+    "dlpack_device",
+    "execute",
+    "from_jax",
+    "is_deleted",
+    "platform",
+    "to_dlpack",
+    "to_jax",
+]

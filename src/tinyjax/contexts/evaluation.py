@@ -37,7 +37,7 @@ class EvalContext(Context[ConcreteValue]):
 
     def __init__(self, executor: Executor | None = None) -> None:
         self._executor = executor
-        self.cursor = SourceCursor()
+        self.cursor = SourceCursor(shared=True)
 
     @override
     def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
@@ -58,7 +58,10 @@ class EvalContext(Context[ConcreteValue]):
             results = primitive.evaluate(*host)
         if avals is None:
             return tuple(map(ConcreteValue.of, results))
-        return tuple(ConcreteValue(np.asarray(r, aval.dtype), aval) for r, aval in zip(results, avals, strict=True))
+        return tuple(
+            ConcreteValue(_owned(np.asarray(result, aval.dtype), host), aval)
+            for result, aval in zip(results, avals, strict=True)
+        )
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> ConcreteValue:
@@ -86,6 +89,15 @@ class EvalContext(Context[ConcreteValue]):
         if self._executor is not None:
             return self._executor(jaxpr, args, name)
         return tuple(interpret(self, jaxpr, args))
+
+
+def _owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:
+    """A result that nobody can write to: a copy, if it may share memory with an array of the user's."""
+    if result.flags.writeable:
+        if result.base is not None or any(result is arg for arg in args):
+            result = result.copy()
+        result.flags.writeable = False
+    return result
 
 
 def _out_avals(primitive: Primitive, args: Sequence[ConcreteValue]) -> tuple[ShapedArray, ...] | None:

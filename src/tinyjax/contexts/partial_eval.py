@@ -58,8 +58,8 @@ class PartialEvalContext(Context[Partial[V]]):
 
     def __init__(self, parent: Context[V]) -> None:
         self.parent = parent
-        self.cursor = parent.cursor
-        self.staged = StagingContext(parent.cursor)
+        self.cursor = parent.cursor.private()
+        self.staged = StagingContext(self.cursor)
         self._residuals: list[V] = []
         self._inputs: dict[int, Atom] = {}
 
@@ -80,11 +80,13 @@ class PartialEvalContext(Context[Partial[V]]):
 
     def _bind_split(self, split: Split, args: Sequence[Partial[V]], known: Sequence[V]) -> tuple[Partial[V], ...]:
         outs = self.parent.bind(split.known, *known)
-        num_known = len(outs) - split.num_residuals
-        residuals = [self.instantiate(Known(value)) for value in outs[num_known:]]
-        forwarded = [self.instantiate(args[position]) for position in split.forwarded]
+        num_known = split.unknown_out.count(False)
+        made = iter(outs[num_known:])
+        leading = [
+            self.instantiate(Known(next(made)) if position is None else args[position]) for position in split.residuals
+        ]
         unknown = [arg.atom for arg in args if isinstance(arg, Unknown)]
-        staged = iter(self.staged.bind(split.staged, *residuals, *forwarded, *unknown))
+        staged = iter(self.staged.bind(split.staged, *leading, *unknown))
         rest = iter(outs[:num_known])
         return tuple(Unknown(next(staged)) if is_unknown else Known(next(rest)) for is_unknown in split.unknown_out)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeAlias, final
 
 import numpy as np
@@ -16,6 +16,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.constant import Constant
 
 _Record: TypeAlias = tuple[Primitive, tuple[Atom, ...], tuple[Var, ...], SourceInfo | None]
 Captured: TypeAlias = "ConcreteValue | Foreign"
@@ -101,16 +102,19 @@ class StagingContext(Context[Atom]):
     def aval(self, value: Atom) -> ShapedArray:
         return value.aval
 
+    def input_position(self, value: Atom) -> int | None:
+        """Which argument an atom is, if it is one."""
+        return next((i for i, var in enumerate(self._trailing) if var == value), None)
+
     def origin(self, value: Atom) -> tuple[str, SourceInfo | None]:
-        """What an atom is and where it was made, for error messages."""
+        """What an atom is and where it was made, for messages."""
         if isinstance(value, Literal):
             return "a literal", None
         for primitive, _, outs, source in reversed(self._records):
             if value in outs:
                 return f"the result of {primitive.name!r}", source
-        if value in self._trailing:
-            return f"input {self._trailing.index(value)} of the traced function", None
-        return "a value from outside the traced function", None
+        position = self.input_position(value)
+        return ("a value from outside the function" if position is None else f"input {position} of the function"), None
 
     def finish(self, outs: Sequence[Atom]) -> Staged:
         """The program that was recorded, with these outputs."""
@@ -119,6 +123,19 @@ class StagingContext(Context[Atom]):
             eqns = tuple(Eqn(*record) for record in self._records)
             return Staged(Jaxpr(inputs, eqns, tuple(outs)), tuple(self._captured))
         return Staged(_renumber(inputs, self._records, outs), tuple(self._captured))
+
+
+def stage(avals: Sequence[ShapedArray], run: Callable[[StagingContext, list[Atom]], Sequence[Atom]]) -> Jaxpr:
+    """The program that `run` records on inputs of these types. Array constants in it become equations."""
+    ctx = StagingContext()
+    staged = ctx.finish(run(ctx, [ctx.argument(aval) for aval in avals]))
+    if not staged.captured:
+        return staged.jaxpr
+    constants = [value for value in staged.captured if isinstance(value, ConcreteValue)]
+    jaxpr, n = staged.jaxpr, len(constants)
+    records: list[_Record] = [(Constant(c), (), (v,), None) for c, v in zip(constants, jaxpr.invars[:n], strict=True)]
+    records += [(eqn.primitive, eqn.invars, eqn.outvars, eqn.source) for eqn in jaxpr.eqns]
+    return _renumber(jaxpr.invars[n:], records, jaxpr.outvars)
 
 
 def _extended_literal(value: ConcreteValue) -> Literal:

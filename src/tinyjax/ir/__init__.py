@@ -1,1 +1,64 @@
-"""."""
+"""The IR: programs as immutable values, what primitives and contexts are, and the loop that interprets programs.
+
+>>> x = Var(0, ShapedArray((3,), "float32"))
+>>> identity = Jaxpr(invars=(x,), eqns=(), outvars=(x,))
+>>> identity
+{ lambda ; a:f32[3]. let  in (a,) }
+>>> print(typecheck(identity))
+(f32[3]) -> (f32[3])
+"""
+
+from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.content import content_hash
+from tinyjax.ir.context import Context, Evaluator, Foreign
+from tinyjax.ir.dtypes import DType, HostArray, Scalar
+from tinyjax.ir.effects import NO_EFFECTS, Effect, Effects, NamedAxisEffect
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.printer import format_eqn, variable_names
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
+from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.source import SourceCursor, SourceInfo
+from tinyjax.ir.traverse import nested_programs, subjaxprs
+from tinyjax.ir.typecheck import typecheck
+from tinyjax.ir.value import Buffer, ConcreteValue
+
+__all__ = [
+    "NO_EFFECTS",
+    "Atom",
+    "BatchAxis",
+    "Buffer",
+    "ClosedJaxpr",
+    "ConcreteValue",
+    "Context",
+    "DType",
+    "Effect",
+    "Effects",
+    "Eqn",
+    "Evaluator",
+    "Foreign",
+    "HostArray",
+    "Jaxpr",
+    "JaxprType",
+    "Literal",
+    "NamedAxisEffect",
+    "Outputs",
+    "Primitive",
+    "RuleTable",
+    "Scalar",
+    "Shape",
+    "ShapedArray",
+    "SourceCursor",
+    "SourceInfo",
+    "Split",
+    "UndefPrimal",
+    "Var",
+    "Zero",
+    "content_hash",
+    "format_eqn",
+    "interpret",
+    "nested_programs",
+    "subjaxprs",
+    "typecheck",
+    "variable_names",
+]

@@ -25,6 +25,7 @@ BFLOAT16: Final = _dtype(ml_dtypes.bfloat16)
 COMPLEX64, COMPLEX128 = _dtype(np.complex64), _dtype(np.complex128)
 #: The type of tangents of values that have none, such as integers: no bits at all. The same dtype as JAX's.
 FLOAT0: Final = _dtype([("float0", np.void, 0)])
+float0: Final = FLOAT0  # its name in JAX
 
 SIGNED: Final = frozenset({INT8, INT16, INT32, INT64})
 UNSIGNED: Final = frozenset({UINT8, UINT16, UINT32, UINT64})

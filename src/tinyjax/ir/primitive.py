@@ -16,6 +16,7 @@ from tinyjax.errors import MissingRuleError, ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import NO_EFFECTS, Effects
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
@@ -54,36 +55,48 @@ class BatchAxis:
 class Split:
     """A primitive divided in two by partial evaluation.
 
-    `known` takes the known arguments and returns the known outputs, then `num_residuals` residuals. `staged` takes
-    those residuals, then the known arguments whose positions (among all arguments) `forwarded` lists, then the unknown
-    arguments; it returns the unknown outputs. `unknown_out` says which outputs are unknown.
+    `known` takes the known arguments. It returns the known outputs, then some residuals. `staged` takes the inputs that
+    `residuals` lists, then the unknown arguments, and returns the unknown outputs. An entry of `residuals` is the
+    position (among all arguments) of a known argument that is passed on, or None for the next residual that `known`
+    returned. `unknown_out` says which outputs are unknown.
     """
 
     known: Primitive
     staged: Primitive
     unknown_out: tuple[bool, ...]
-    num_residuals: int
-    forwarded: tuple[int, ...] = ()
+    residuals: tuple[int | None, ...]
 
 
 Outputs: TypeAlias = tuple[Sequence[V], Sequence["V | Zero"]]
-_PLAIN: frozenset[type] = frozenset({int, float, complex, bool, str, bytes, type(None)})
+#: The types of parameters that hold nothing else.
+PLAIN_TYPES: frozenset[type] = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
 
-def _is_value(parameter: object) -> bool:
-    if type(parameter) in _PLAIN:
+def is_value(parameter: object) -> bool:
+    """Whether this may be a parameter: an immutable value, compared and hashed by its content."""
+    cls = type(parameter)
+    if cls in PLAIN_TYPES:
         return True
-    if type(parameter) is tuple or type(parameter) is frozenset:
-        return all(map(_is_value, parameter))
-    if isinstance(parameter, np.dtype | enum.Enum | type):
+    if isinstance(parameter, tuple | frozenset):
+        return cls in (tuple, frozenset) and all(map(is_value, parameter))
+    if isinstance(parameter, Jaxpr):
+        return _is_settled(parameter)
+    if isinstance(parameter, ShapedArray | ConcreteValue | np.dtype | enum.Enum | type):
         return True
-    if attrs.has(type(parameter)):
-        try:
-            hash(parameter)
-        except TypeError:
-            return False
-        return True
-    return False
+    if not attrs.has(cls) or cls.__eq__ is object.__eq__ or cls.__hash__ is None:
+        return False
+    return all(is_value(getattr(parameter, attribute.name)) for attribute in attrs.fields(cls) if attribute.eq)
+
+
+def _is_settled(jaxpr: Jaxpr) -> bool:
+    """Whether a program is hashable. What it caches is computed now, so that asking for it never recurses through the
+    programs within, however deep they nest."""
+    try:
+        hash(jaxpr)
+        hash(jaxpr.effects)
+    except TypeError:
+        return False
+    return True
 
 
 @frozen
@@ -100,7 +113,7 @@ class Primitive(ABC):
     def __attrs_post_init__(self) -> None:
         for attribute in attrs.fields(type(self)):
             parameter = getattr(self, attribute.name)
-            if not _is_value(parameter):
+            if not is_value(parameter):
                 raise ParameterError(
                     f"parameter {attribute.name!r} of primitive {self.name!r} is a {type(parameter).__name__}: "
                     f"{parameter!r}. Parameters must be immutable, hashable values: numbers, strings, tuples, enums, "
@@ -127,7 +140,7 @@ class Primitive(ABC):
         raise self._missing("Evaluation", "evaluate")
 
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue] | None:
-        """For primitives whose parameters are programs: the outputs, computed by the evaluator. None: use `evaluate`."""
+        """For primitives with programs as parameters: the outputs, computed by the evaluator. None: use `evaluate`."""
         return None
 
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

@@ -14,6 +14,7 @@ from typing_extensions import override
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, PYTHON_DTYPES, DType, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effects
+from tinyjax.ir.equality import same_program
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
 
@@ -122,8 +123,8 @@ class JaxprType:
 
 
 @final
-@frozen(cache_hash=True, repr=False)
-class Jaxpr:
+@frozen(cache_hash=True, unsafe_hash=True, repr=False)
+class Jaxpr:  # noqa: PLW1641 (attrs makes the hash)
     """A program: inputs, equations in order, outputs.
 
     Variables are numbered by their bindings, inputs first, then the outputs of each equation, from 0. So programs that
@@ -153,6 +154,12 @@ class Jaxpr:
     def type(self) -> JaxprType:
         """The type that the binders declare; `typecheck` verifies it."""
         return JaxprType(self.in_avals, self.out_avals)
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        if self is other:
+            return True
+        return same_program(self, other) if isinstance(other, Jaxpr) else NotImplemented
 
     @override
     def __str__(self) -> str:

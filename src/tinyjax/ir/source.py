@@ -55,15 +55,21 @@ def user_source() -> SourceInfo | None:
 class SourceCursor:
     """The line that new equations are attributed to.
 
-    An interpretation sets `source` to the equation that it is at, so that what it stages points to the same line; while
-    a Python function is traced it is None, and the user's frame decides. `frames` remembers the lines already looked up.
+    An interpretation sets `source` to the line of the equation that it is at, so that what it stages points there too;
+    while a Python function is traced it is None, and the user's frame decides. It remembers the lines already looked up.
+    A `shared` cursor is that of evaluation, which stages nothing: any thread writes to it, and nobody reads it.
     """
 
-    __slots__ = ("_known", "source")
+    __slots__ = ("_known", "_shared", "source")
 
-    def __init__(self) -> None:
+    def __init__(self, shared: bool = False) -> None:
         self.source: SourceInfo | None = None
+        self._shared = shared
         self._known: dict[tuple[CodeType, int], SourceInfo] = {}
+
+    def private(self) -> SourceCursor:
+        """A cursor for staging: this one, unless it is shared."""
+        return SourceCursor() if self._shared else self
 
     def current(self) -> SourceInfo | None:
         if self.source is not None:

@@ -16,7 +16,20 @@ from typing_extensions import override
 from tinyjax.errors import LinearityError, ShapeError, TypingError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, NUMERIC, SIGNED, DType, HostArray, Scalar, short_name
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOAT0,
+    FLOATS,
+    INEXACT,
+    INTEGERS,
+    NUMERIC,
+    SIGNED,
+    DType,
+    HostArray,
+    Scalar,
+    short_name,
+)
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.primitives.structure import broadcast_scalar, constant_like, unbroadcast, with_leading_axis
 
@@ -35,6 +48,12 @@ def check_dtype(name: str, dtype: DType, accepted: Dtypes) -> None:
     """A TypingError unless the primitive takes this dtype."""
     if dtype not in accepted:
         raise TypingError(f"{name} does not accept {short_name(dtype)} operands; it accepts {dtype_names(accepted)}")
+
+
+def check_arity(name: str, avals: Sequence[ShapedArray], arity: int) -> None:
+    """A TypingError unless there are this many operands."""
+    if len(avals) != arity:
+        raise TypingError(f"{name} takes {arity} operand{'s' * (arity != 1)}, got {len(avals)}")
 
 
 def common_shape(name: str, avals: Sequence[ShapedArray]) -> Shape:
@@ -64,6 +83,15 @@ def common_dtype(name: str, avals: Sequence[ShapedArray]) -> DType:
     return dtype
 
 
+def elementwise_type(name: str, avals: Sequence[ShapedArray], dtype: DType) -> ShapedArray:
+    """The type of an elementwise result: weak where all operands are, and bool never is."""
+    if len(avals) == 1:
+        (aval,) = avals
+        return array_type(aval.shape, dtype, aval.weak_type and dtype != BOOL)
+    weak = dtype != BOOL and all(aval.weak_type for aval in avals)
+    return array_type(common_shape(name, avals), dtype, weak)
+
+
 def batch_elementwise(
     ctx: Context[V], primitive: Primitive, axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
 ) -> tuple[Sequence[V], Sequence[int | None]]:
@@ -90,9 +118,10 @@ def unmapped(shape: Shape, at: int | None) -> Shape:
 
 @frozen
 class Elementwise(Primitive):
-    """An elementwise primitive whose operands have one dtype, which is also the result's."""
+    """An elementwise primitive whose operands have one dtype, which decides the result's."""
 
     accepts: ClassVar[Dtypes]
+    arity: ClassVar[int] = 1
     #: The value on NumPy arrays.
     function: ClassVar[Callable[..., HostArray | np.generic]]
 
@@ -102,11 +131,10 @@ class Elementwise(Primitive):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, self.arity)
         dtype = common_dtype(self.name, avals)
         check_dtype(self.name, dtype, self.accepts)
-        shape = common_shape(self.name, avals)
-        weak = all(aval.weak_type for aval in avals)
-        return (array_type(shape, self.result_dtype(dtype), weak),)
+        return (elementwise_type(self.name, avals, self.result_dtype(dtype)),)
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
@@ -120,7 +148,26 @@ class Elementwise(Primitive):
 
 
 @frozen
-class Unary(Elementwise):
+class Smooth(Elementwise):
+    """One operand. A subclass says what becomes of a tangent."""
+
+    accepts: ClassVar[Dtypes] = INEXACT
+
+    @abstractmethod
+    def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V | Zero:
+        """The tangent of the result at x, where y is the value at x and t the tangent of x."""
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (x,), (t,) = primals, tangents
+        (y,) = ctx.bind(self, x)
+        if isinstance(t, Zero):
+            return [y], [Zero(ctx.aval(y).tangent)]
+        return [y], [self.tangent(ctx, t, x, y)]
+
+
+@frozen
+class Unary(Smooth):
     """One operand. A subclass gives `derivative`; the chain rule is here."""
 
     @abstractmethod
@@ -128,12 +175,34 @@ class Unary(Elementwise):
         """The derivative at x, where y is the value at x."""
 
     @override
+    def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:
+        return mul(ctx, t, self.derivative(ctx, x, y))
+
+
+@frozen
+class LinearUnary(Elementwise):
+    """Linear in its one operand: its tangent is the primitive applied to the operand's tangent."""
+
+    @abstractmethod
+    def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
+        """The transpose of the primitive, applied to a cotangent of its result. The result has the operand's type."""
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        (x,), (t,) = primals, tangents
-        (y,) = ctx.bind(self, x)
-        if isinstance(t, Zero):
-            return [y], [t]
-        return [y], [mul(ctx, t, self.derivative(ctx, x, y))]
+        outs, (t,) = ctx.bind(self, *primals), tangents
+        zero = Zero(ctx.aval(outs[0]).tangent)
+        if isinstance(t, Zero) or zero.aval.dtype == FLOAT0:
+            return outs, [zero]
+        return outs, ctx.bind(self, t)
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,), (x,) = cotangents, args
+        if isinstance(ct, Zero) or not isinstance(x, UndefPrimal):
+            return [None]
+        return [self.transposed(ctx, ct, x.aval)]
 
 
 @frozen
@@ -149,6 +218,9 @@ class Stepwise(Elementwise):
 @frozen
 class Binary(Elementwise):
     """Two operands. A subclass says what a tangent of each contributes."""
+
+    accepts: ClassVar[Dtypes] = INEXACT
+    arity: ClassVar[int] = 2
 
     @abstractmethod
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
@@ -179,22 +251,14 @@ class Binary(Elementwise):
 
 @final
 @frozen
-class Neg(Elementwise):
+class Neg(LinearUnary):
     name: ClassVar[str] = "neg"
     accepts: ClassVar[Dtypes] = NUMERIC
     function = np.negative
 
     @override
-    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        outs, (t,) = ctx.bind(self, *primals), tangents
-        return outs, [t if isinstance(t, Zero) else neg(ctx, t)]
-
-    @override
-    def transpose(
-        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
-    ) -> Sequence[V | Zero | None]:
-        (ct,) = cotangents
-        return [ct if isinstance(ct, Zero) else neg(ctx, ct)]
+    def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
+        return neg(ctx, ct)
 
 
 @frozen

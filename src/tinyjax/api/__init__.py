@@ -1,0 +1,1 @@
+"""The transformations, on Python functions of trees of arrays."""

@@ -1,0 +1,138 @@
+"""Static arguments, `argnums`, and other ways of picking arguments."""
+
+from __future__ import annotations
+
+import inspect
+import operator
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from typing import final
+
+from attrs import frozen
+
+from tinyjax.api.functions import function_name
+from tinyjax.errors import InputError, StaticArgumentError
+
+
+@final
+class WithStatic:
+    """A function with some arguments filled in: those which are part of its identity instead of being traced."""
+
+    __slots__ = ("__name__", "__wrapped__", "_named", "_positional")
+
+    def __init__(self, f: Callable[..., object], positional: Mapping[int, object], named: Mapping[str, object]) -> None:
+        self.__wrapped__ = f
+        self.__name__ = function_name(f)
+        self._positional = positional
+        self._named = named
+
+    @property
+    def __signature__(self) -> inspect.Signature:
+        """The signature of what is left to pass, for messages."""
+        signature = inspect.signature(self.__wrapped__)
+        left = [p for i, p in enumerate(signature.parameters.values()) if i not in self._positional]
+        return signature.replace(parameters=[p for p in left if p.name not in self._named])
+
+    def __call__(self, *args: object, **kwargs: object) -> object:
+        rest = iter(args)
+        count = len(args) + len(self._positional)
+        full = [self._positional[i] if i in self._positional else next(rest) for i in range(count)]
+        return self.__wrapped__(*full, **self._named, **kwargs)
+
+
+@final
+@frozen(eq=False)
+class StaticCall:
+    """A call divided into what is traced and what is static. `key` identifies the static part."""
+
+    function: Callable[..., object]
+    args: tuple[object, ...]
+    kwargs: dict[str, object]
+    key: tuple[Hashable, ...]
+
+
+def as_tuple(numbers: int | Sequence[int]) -> tuple[int, ...]:
+    """One position or several, as a tuple of ints."""
+    try:
+        return (operator.index(numbers),) if not isinstance(numbers, Sequence) else tuple(map(operator.index, numbers))
+    except TypeError:
+        raise InputError(f"positions of arguments are integers, got {numbers!r}") from None
+
+
+def names_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def resolve_position(number: int, count: int, what: str) -> int:
+    """A position among `count` arguments, counted from the end if it is negative."""
+    if not -count <= number < count:
+        raise InputError(f"{what} {number} is out of range: the call has {count} positional arguments")
+    return number % count
+
+
+def resolve_static(
+    f: Callable[..., object], numbers: int | Sequence[int], names: str | Sequence[str]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Positions and names of static arguments, each completed by what the signature says of the other."""
+    positions, named = as_tuple(numbers), names_tuple(names)
+    if not positions and not named:
+        return (), ()
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        return positions, named
+    ordered = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    catch_all = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    known = {p.name for p in parameters}
+    for name in named:
+        if name not in known and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+            raise StaticArgumentError(f"{function_name(f)} has no argument {name!r}, which is marked static")
+    for number in positions:
+        if not catch_all and not -len(ordered) <= number < len(ordered):
+            raise StaticArgumentError(
+                f"{function_name(f)} has {len(ordered)} positional arguments; number {number} is marked static"
+            )
+    absolute = {n % len(ordered) if n < 0 and not catch_all else n for n in positions}
+    absolute |= {i for i, p in enumerate(ordered) if p.name in named}
+    also = {p.name for i, p in enumerate(ordered) if i in absolute and p.kind is p.POSITIONAL_OR_KEYWORD}
+    return tuple(sorted(absolute)), tuple(sorted({*named, *also}))
+
+
+def split_static(
+    f: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    numbers: int | Sequence[int],
+    names: str | Sequence[str],
+) -> StaticCall:
+    """Divides the arguments of a call; a StaticArgumentError for static ones that can't be hashed."""
+    positions, named = resolve_static(f, numbers, names)
+    return split_resolved(f, args, kwargs, positions, named)
+
+
+def split_resolved(
+    f: Callable[..., object],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    positions: tuple[int, ...],
+    names: tuple[str, ...],
+) -> StaticCall:
+    if not positions and not names:
+        return StaticCall(f, tuple(args), dict(kwargs), ())
+    chosen = {n % len(args) for n in positions if -len(args) <= n < len(args)}
+    positional = {i: args[i] for i in chosen}
+    named = {name: kwargs[name] for name in names if name in kwargs}
+    for what, value in (*positional.items(), *named.items()):
+        try:
+            hash(value)
+        except TypeError:
+            raise StaticArgumentError(
+                f"argument {what!r} of {function_name(f)} is static, so it must be hashable; got a "
+                f"{type(value).__name__}: {value!r}. Pass a tuple or another immutable value, or don't mark it static."
+            ) from None
+    key = (
+        tuple((i, type(v), v) for i, v in sorted(positional.items())),
+        tuple((name, type(v), v) for name, v in sorted(named.items())),
+    )
+    rest = {name: value for name, value in kwargs.items() if name not in named}
+    dynamic = tuple(arg for i, arg in enumerate(args) if i not in chosen)
+    return StaticCall(WithStatic(f, positional, named), dynamic, rest, key)

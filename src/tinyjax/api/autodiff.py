@@ -1,0 +1,381 @@
+"""`jvp`, `linearize`, `vjp`, `grad`, `value_and_grad`, `linear_transpose`, on functions of trees."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, overload
+
+import numpy as np
+
+from tinyjax.api import derivatives
+from tinyjax.api.arguments import as_tuple, resolve_position
+from tinyjax.api.functions import (
+    FlatFunction,
+    argument_path,
+    check_callable,
+    flatten_arguments,
+    function_name,
+)
+from tinyjax.api.staging import abstractify, trace
+from tinyjax.errors import InputError
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS, short_name
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, as_array
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+A = TypeVar("A")
+P = ParamSpec("P")
+R = TypeVar("R")
+Aux = TypeVar("Aux")
+#: Arguments other than the first: the type of the gradient can't be told from the function's, but its arguments can.
+NotFirst: TypeAlias = Sequence[int] | Literal[-3, -2, -1, 1, 2, 3, 4, 5, 6, 7]
+
+
+@overload
+def jvp(
+    fun: Callable[..., R], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[False] = False
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[..., tuple[R, Aux]], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[True]
+) -> tuple[R, R, Aux]: ...
+def jvp(
+    fun: Callable[..., Any], primals: Sequence[object], tangents: Sequence[object], has_aux: bool = False
+) -> tuple[Any, ...]:
+    """The results of `fun` at `primals`, and their derivative in the direction `tangents`.
+
+    Tangents have the tree, shapes and dtypes of the primals; those of integers are zeros of dtype float0. With
+    `has_aux`, `fun` returns a pair whose second half is passed through. Source: Autodidax, part 1.
+
+    >>> from tinyjax.numpy import sin
+    >>> jvp(sin, (0.0,), (1.0,))
+    (Array(0., dtype=float64, weak_type=True), Array(1., dtype=float64, weak_type=True))
+    """
+    check_callable("jvp", fun)
+    if not isinstance(primals, tuple | list) or not isinstance(tangents, tuple | list):
+        raise InputError(f"jvp takes a tuple of primals and one of tangents, got {primals!r} and {tangents!r}")
+    values, treedef = flatten_arguments(fun, primals, {})
+    directions, structure = flatten_arguments(fun, tangents, {})
+    tree.check_same_structure("jvp", treedef.children()[0], structure.children()[0], "the primals", "the tangents")
+    avals = [value.aval for value in values]
+    directions = derivatives.check_tangents(
+        "jvp", ("primal", "tangent"), avals, directions, lambda i: argument_path(fun, treedef, i)
+    )
+    found = derivatives.jvp(FlatFunction(fun, "jvp", treedef, has_aux), values, directions)
+    tangents_out = tree.unflatten(found.primals.treedef, found.tangents)
+    return (found.primals.tree(), tangents_out, *((found.primals.aux(),) if has_aux else ()))
+
+
+def linearize(fun: Callable[..., R], *primals: object) -> tuple[R, Callable[..., R]]:
+    """The results of `fun` at `primals`, and its derivative there as a function of tangents.
+
+    `fun` runs once; the returned function is linear, and evaluating it doesn't repeat that work. Source: Autodidax,
+    part 4.
+
+    >>> from tinyjax.numpy import sin
+    >>> y, f_lin = linearize(sin, 0.0)
+    >>> f_lin(2.0)
+    Array(2., dtype=float64, weak_type=True)
+    """
+    check_callable("linearize", fun)
+    values, treedef = flatten_arguments(fun, primals, {})
+    linearized = derivatives.linearize(FlatFunction(fun, "linearize", treedef), values)
+
+    def apply(*tangents: object) -> R:
+        directions, structure = flatten_arguments(fun, tangents, {})
+        tree.check_same_structure(
+            "linearize", treedef.children()[0], structure.children()[0], "the primals", "the tangents"
+        )
+        checked = derivatives.check_tangents(
+            "linearize",
+            ("primal", "tangent"),
+            linearized.in_avals,
+            directions,
+            lambda i: argument_path(fun, treedef, i),
+        )
+        result: R = tree.unflatten(linearized.results.treedef, derivatives.push_forward(linearized, checked))
+        return result
+
+    value: R = linearized.results.tree()
+    return value, apply
+
+
+@overload
+def vjp(
+    fun: Callable[..., R], *primals: object, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[R], tuple[Any, ...]]]: ...
+@overload
+def vjp(
+    fun: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
+) -> tuple[R, Callable[[R], tuple[Any, ...]], Aux]: ...
+def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
+    """The results of `fun` at `primals`, and the function that maps cotangents of the results to those of the primals.
+
+    Cotangents have the tree, shapes and dtypes of the results. Source: Autodidax, part 4.
+
+    >>> from tinyjax.numpy import sin
+    >>> y, f_vjp = vjp(sin, 0.0)
+    >>> f_vjp(2.0)
+    (Array(2., dtype=float64, weak_type=True),)
+    """
+    check_callable("vjp", fun)
+    values, treedef = flatten_arguments(fun, primals, {})
+    linearized = derivatives.linearize(FlatFunction(fun, "vjp", treedef, has_aux), values)
+
+    def pull_back(cotangents: object) -> tuple[Any, ...]:
+        found = derivatives.pull_back(linearized, check_cotangents(linearized, cotangents, function_name(fun)))
+        args, _ = tree.unflatten(treedef, found)
+        return tuple(args)
+
+    results = linearized.results
+    return (results.tree(), pull_back, *((results.aux(),) if has_aux else ()))
+
+
+def check_cotangents(linearized: derivatives.Linearized, cotangents: object, name: str) -> list[Array]:
+    """The leaves of cotangents for the results of a linearized function."""
+    leaves, structure = tree.flatten(cotangents)
+    expected = linearized.results.treedef
+    tree.check_same_structure("vjp", expected, structure, f"the result of {name}", "the cotangent")
+    return derivatives.check_tangents(
+        "vjp",
+        ("result", "cotangent"),
+        linearized.out_avals,
+        [as_array(leaf) for leaf in leaves],
+        lambda i: f"{name}{tree.paths(expected)[i]}",
+    )
+
+
+def linear_transpose(fun: Callable[..., Any], *primals: object) -> Callable[[Any], tuple[Any, ...]]:
+    """The transpose of a linear function: from cotangents of its results to cotangents of its arguments.
+
+    `primals` are arrays or types (ShapedArray); only their types matter. A LinearityError if `fun` isn't linear.
+
+    >>> linear_transpose(lambda x: 3.0 * x, ShapedArray((), "float64"))(2.0)
+    (Array(6., dtype=float64),)
+    """
+    check_callable("linear_transpose", fun)
+    leaves, treedef = tree.flatten((primals, {}))
+    avals = [abstractify(leaf) for leaf in leaves]
+    for i, aval in enumerate(avals):
+        if aval.tangent.dtype == FLOAT0:
+            where = argument_path(fun, treedef, i)
+            raise InputError(f"linear_transpose takes floating-point and complex arguments; {where} is {aval}")
+    traced = trace(FlatFunction(fun, "linear_transpose", treedef), avals)
+
+    def transposed(cotangents: Any) -> tuple[Any, ...]:  # the tree of the results of fun
+        found, structure = tree.flatten(cotangents)
+        tree.check_same_structure(
+            "linear_transpose", traced.treedef, structure, f"the result of {function_name(fun)}", "the cotangent"
+        )
+        checked = derivatives.check_tangents(
+            "linear_transpose",
+            ("result", "cotangent"),
+            traced.jaxpr.out_avals,
+            [as_array(leaf) for leaf in found],
+            lambda i: f"{function_name(fun)}{tree.paths(traced.treedef)[i]}",
+        )
+        args, _ = tree.unflatten(treedef, derivatives.transpose_at(traced.jaxpr, traced.captured, checked))
+        return tuple(args)
+
+    return transposed
+
+
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[A, P], tuple[R, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[A, P], tuple[tuple[R, Aux], A]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[Concatenate[A, P], R],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[A, P], tuple[R, A]]: ...
+@overload
+def value_and_grad(
+    fun: Callable[P, R],
+    argnums: NotFirst,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]: ...
+@overload
+def value_and_grad(
+    fun: Callable[..., object],
+    argnums: int,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]: ...
+def value_and_grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., tuple[Any, Any]]:
+    """A function that returns the value of `fun` and its gradient with respect to the arguments `argnums`.
+
+    `fun` returns a scalar; with `has_aux`, a pair of one and of data to pass through. The gradient has the tree of the
+    argument, or is a tuple of such trees if `argnums` is a sequence. `holomorphic` allows complex arguments and
+    results; `allow_int` allows integer arguments, whose gradients have dtype float0.
+
+    >>> value_and_grad(lambda x: x * x)(3.0)
+    (Array(9., dtype=float64, weak_type=True), Array(6., dtype=float64, weak_type=True))
+    """
+    check_callable("value_and_grad", fun)
+    return _value_and_grad("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int)
+
+
+@overload
+def grad(
+    fun: Callable[Concatenate[A, P], tuple[object, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: Literal[True],
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[A, P], tuple[A, Aux]]: ...
+@overload
+def grad(
+    fun: Callable[Concatenate[A, P], object],
+    argnums: Literal[0] = 0,
+    has_aux: Literal[False] = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[Concatenate[A, P], A]: ...
+@overload
+def grad(
+    fun: Callable[P, object],
+    argnums: NotFirst,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[P, Any]: ...
+@overload
+def grad(
+    fun: Callable[..., object],
+    argnums: int,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]: ...
+def grad(
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Callable[..., Any]:
+    """A function that returns the gradient of `fun`; see `value_and_grad` for the arguments.
+
+    With `has_aux` it returns a pair of the gradient and the auxiliary data. Source: Autodidax, part 4.
+
+    >>> grad(lambda x: x**2 if x > 0 else 0.0)(3.0)
+    Array(6., dtype=float64, weak_type=True)
+    """
+    check_callable("grad", fun)
+    both = _value_and_grad("grad", fun, argnums, has_aux, holomorphic, allow_int)
+
+    @wraps(fun)
+    def gradient(*args: Any, **kwargs: Any) -> Any:  # the user's arguments
+        value, result = both(*args, **kwargs)
+        return (result, value[1]) if has_aux else result
+
+    return gradient
+
+
+def _value_and_grad(
+    what: str,
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+) -> Callable[..., tuple[Any, Any]]:
+    numbers = as_tuple(argnums)
+
+    @wraps(fun)
+    def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:  # the user's arguments
+        chosen = [resolve_position(number, len(args), f"{what}: argnums") for number in numbers]
+        selected = ChosenArguments(fun, args, kwargs, chosen)
+        values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
+        check_inputs(what, selected, values, treedef, holomorphic, allow_int)
+        linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
+        seed = _seed(what, function_name(fun), linearized, holomorphic)
+        gradients, _ = tree.unflatten(treedef, derivatives.pull_back(linearized, [seed]))
+        results = linearized.results
+        value = (results.tree(), results.aux()) if has_aux else results.tree()
+        return value, (gradients if isinstance(argnums, Sequence) else gradients[0])
+
+    return both
+
+
+class ChosenArguments:
+    """A function of some of its arguments, with the others fixed."""
+
+    def __init__(
+        self, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Sequence[int]
+    ) -> None:
+        self.__wrapped__ = f
+        self.__name__ = function_name(f)
+        self._args = args
+        self._kwargs = kwargs
+        self._chosen = chosen
+
+    def __call__(self, *values: Any) -> Any:  # the user's arguments
+        args = list(self._args)
+        for i, value in zip(self._chosen, values, strict=True):
+            args[i] = value
+        return self.__wrapped__(*args, **self._kwargs)
+
+
+def check_inputs(
+    what: str, f: Callable[..., Any], values: Sequence[Array], treedef: PyTreeDef, holomorphic: bool, allow_int: bool
+) -> None:
+    for i, value in enumerate(values):
+        dtype = value.aval.dtype
+        if holomorphic:
+            if dtype not in COMPLEXES:
+                where = argument_path(f, treedef, i)
+                raise InputError(f"{what} with holomorphic=True needs complex arguments; {where} is {value.aval}")
+        elif dtype in COMPLEXES:
+            continue
+        elif dtype not in FLOATS and not allow_int:
+            where = argument_path(f, treedef, i)
+            raise InputError(
+                f"{what} needs arguments of floating-point or complex dtype; {where} is {value.aval}. Convert it to a "
+                "float, leave it out of argnums, or pass allow_int=True to get gradients of dtype float0."
+            )
+
+
+def _seed(what: str, name: str, linearized: derivatives.Linearized, holomorphic: bool) -> Array:
+    """The cotangent 1 for a scalar result."""
+    if len(linearized.out_avals) != 1 or linearized.results.treedef.num_nodes != 1:
+        shown = tree.unflatten(linearized.results.treedef, linearized.out_avals)
+        raise InputError(f"{what} needs a function with one scalar result; {name} returned {shown}")
+    (aval,) = linearized.out_avals
+    if aval.shape != ():
+        raise InputError(
+            f"{what} needs a function with a scalar result; {name} returned {aval}. Sum it, or use jacrev, jacfwd or "
+            "vjp."
+        )
+    if holomorphic and aval.dtype not in COMPLEXES:
+        raise InputError(f"{what} with holomorphic=True needs a complex result; {name} returned {aval}")
+    if not holomorphic and aval.dtype not in FLOATS:
+        hint = " Take its real part, or pass holomorphic=True." if aval.dtype in COMPLEXES else ""
+        raise InputError(
+            f"{what} needs a function with a real, floating-point result; {name} returned a "
+            f"{short_name(aval.dtype)}.{hint}"
+        )
+    return as_array(ConcreteValue(np.ones((), aval.dtype), aval))

@@ -1,0 +1,191 @@
+"""Forward mode, linearization and reverse mode, on functions of lists of arrays.
+
+Each works at the innermost active frame: what it computes there can be traced further by the transformations outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+import numpy as np
+from attrs import frozen
+
+from tinyjax.api.functions import FlatFunction, Results
+from tinyjax.contexts import transposition
+from tinyjax.contexts.jvp import Dual, JvpContext
+from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
+from tinyjax.errors import InputError, LinearityError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0, short_name
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import UndefPrimal, Zero
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.structure import instantiate
+from tinyjax.tracing.core import Array, ConcreteArray, OpenFrame, V, activate, active_frame, top_frame
+from tinyjax.tracing.elementwise import convert
+
+
+@final
+@frozen(eq=False)
+class JvpResults:
+    """A function's results and their tangents."""
+
+    primals: Results
+    tangents: list[Array]
+
+
+@final
+@frozen(eq=False)
+class Linearized:
+    """A function's results at a point, and its derivative there: a linear program and the residuals that feed it.
+
+    `nonzero_in` and `nonzero_out` mark the inputs and results whose tangents the program takes and returns; all other
+    tangents are zero.
+    """
+
+    results: Results
+    linear: Jaxpr
+    residuals: tuple[Array, ...]
+    in_avals: tuple[ShapedArray, ...]
+    out_avals: tuple[ShapedArray, ...]
+    nonzero_in: tuple[bool, ...]
+    nonzero_out: tuple[bool, ...]
+
+
+def tangent_array(frame: OpenFrame[V], tangent: V | Zero) -> Array:
+    """A tangent or cotangent as an array; those of integers have no bits."""
+    if isinstance(tangent, Zero) and tangent.aval.dtype == FLOAT0:
+        return ConcreteArray(ConcreteValue(np.zeros(tangent.aval.shape, FLOAT0), tangent.aval))
+    return frame.wrap(instantiate(frame.context, tangent))
+
+
+def check_tangents(
+    what: str,
+    names: tuple[str, str],
+    avals: Sequence[ShapedArray],
+    tangents: Sequence[Array],
+    where: Callable[[int], str],
+) -> list[Array]:
+    """The tangents (or cotangents), which must have the tangent types of `avals`; weak scalars take their dtype."""
+    checked: list[Array] = []
+    for i, (aval, tangent) in enumerate(zip(avals, tangents, strict=True)):
+        expected, found = aval.tangent, tangent.aval
+        if found.weak_type and found.shape == expected.shape and expected.dtype not in (found.dtype, FLOAT0):
+            checked.append(convert(tangent, expected.dtype))
+            continue
+        if not found.matches(expected):
+            hint = ""
+            if expected.dtype == FLOAT0:
+                hint = f" A {short_name(aval.dtype)} has no derivative: pass zeros of dtype tinyjax.float0."
+            raise InputError(
+                f"{what}: the {names[1]} of {where(i)} must have type {expected}, that of its {names[0]}; "
+                f"got {found}.{hint}"
+            )
+        checked.append(tangent)
+    return checked
+
+
+def jvp(f: FlatFunction, primals: Sequence[Array], tangents: Sequence[Array]) -> JvpResults:
+    """The results of f and their tangents."""
+
+    def run(frame: OpenFrame[V]) -> JvpResults:
+        context = JvpContext(frame.context)
+        duals = [dual(frame, primal, tangent) for primal, tangent in zip(primals, tangents, strict=True)]
+        with activate(context, f) as inner:
+            results = f([inner.wrap(pair) for pair in duals])
+            outs = [inner.read(array) for array in results.arrays]
+            values = [frame.wrap(out.primal) for out in outs]
+            lowered = results.replace(values, lambda x: frame.wrap(inner.read(x).primal))
+        return JvpResults(lowered, [tangent_array(frame, out.tangent) for out in outs])
+
+    return active_frame().open(run)
+
+
+def dual(frame: OpenFrame[V], primal: Array, tangent: Array) -> Dual[V]:
+    value = frame.read(primal)
+    return Dual(value, Zero(tangent.aval) if tangent.aval.dtype == FLOAT0 else frame.read(tangent))
+
+
+def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
+    """The results of f, and its derivative as a linear program: forward mode over partial evaluation."""
+
+    def run(frame: OpenFrame[V]) -> Linearized:
+        partial = PartialEvalContext(frame.context)
+        context = JvpContext(partial)
+        avals = tuple(primal.aval for primal in primals)
+        duals: list[Dual[Partial[V]]] = []
+        for primal, aval in zip(primals, avals, strict=True):
+            has_tangent = aval.tangent.dtype != FLOAT0
+            tangent = partial.unknown(aval) if has_tangent else Zero(aval.tangent)
+            duals.append(Dual(Known(frame.read(primal)), tangent))
+        with activate(context, f) as inner:
+            results = f([inner.wrap(pair) for pair in duals])
+            outs = [inner.read(array) for array in results.arrays]
+            values = [frame.wrap(known_value(out.primal)) for out in outs]
+            lowered = results.replace(values, lambda x: frame.wrap(known_value(inner.read(x).primal)))
+        tangents = [partial.instantiate(out.tangent) for out in outs if not isinstance(out.tangent, Zero)]
+        unfinished = partial.finish(tangents)
+        return Linearized(
+            lowered,
+            unfinished.jaxpr,
+            tuple(map(frame.wrap, unfinished.residuals)),
+            avals,
+            tuple(value.aval for value in values),
+            tuple(not isinstance(pair.tangent, Zero) for pair in duals),
+            tuple(not isinstance(out.tangent, Zero) for out in outs),
+        )
+
+    return active_frame().open(run)
+
+
+def known_value(primal: Partial[V]) -> V:
+    """The value of a primal: in linearization only tangents are unknown."""
+    if isinstance(primal, Known):
+        return primal.value
+    raise LinearityError(f"a primal of type {primal.atom.aval} depends on a tangent: some derivative rule is wrong")
+
+
+def push_forward(linearized: Linearized, tangents: Sequence[Array]) -> list[Array]:
+    """Tangents of the results for tangents of the inputs."""
+    given = [t for t, mark in zip(tangents, linearized.nonzero_in, strict=True) if mark]
+    arrays = [*linearized.residuals, *given]
+
+    def run(frame: OpenFrame[V]) -> list[Array]:
+        found = iter(interpret(frame.context, linearized.linear, [frame.read(array) for array in arrays]))
+        outs = zip(linearized.nonzero_out, linearized.out_avals, strict=True)
+        return [tangent_array(frame, next(found) if mark else Zero(aval.tangent)) for mark, aval in outs]
+
+    return top_frame(arrays).open(run)
+
+
+def pull_back(linearized: Linearized, cotangents: Sequence[Array]) -> list[Array]:
+    """Cotangents of the inputs for cotangents of the results."""
+    given = [ct for ct, mark in zip(cotangents, linearized.nonzero_out, strict=True) if mark]
+
+    def run(frame: OpenFrame[V]) -> list[Array]:
+        residuals: list[V | UndefPrimal] = [frame.read(array) for array in linearized.residuals]
+        unknown = [
+            UndefPrimal(aval) for aval, mark in zip(linearized.in_avals, linearized.nonzero_in, strict=True) if mark
+        ]
+        cts: list[V | Zero] = [frame.read(array) for array in given]
+        found = transposition.transpose(frame.context, linearized.linear, [*residuals, *unknown], cts)
+        results = iter([ct for ct in found if ct is not None])
+        ins = zip(linearized.nonzero_in, linearized.in_avals, strict=True)
+        return [tangent_array(frame, next(results) if mark else Zero(aval.tangent)) for mark, aval in ins]
+
+    return top_frame([*linearized.residuals, *given]).open(run)
+
+
+def transpose_at(jaxpr: Jaxpr, constants: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
+    """Cotangents of the inputs of a linear program, whose first inputs are constants."""
+
+    def run(frame: OpenFrame[V]) -> list[Array]:
+        known: list[V | UndefPrimal] = [frame.read(array) for array in constants]
+        unknown = [UndefPrimal(var.aval) for var in jaxpr.invars[len(known) :]]
+        cts: list[V | Zero] = [frame.read(array) for array in cotangents]
+        found = transposition.transpose(frame.context, jaxpr, [*known, *unknown], cts)
+        return [tangent_array(frame, ct) for ct in found if ct is not None]
+
+    return top_frame([*constants, *cotangents]).open(run)

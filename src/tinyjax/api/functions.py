@@ -1,0 +1,134 @@
+"""From functions of trees to functions of lists of arrays, and back; and how functions are named in messages."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from attrs import frozen
+
+from tinyjax.errors import InputError
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, ConcreteArray, as_array
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+
+def function_name(f: Callable[..., object]) -> str:
+    """The name of a function, for programs and messages."""
+    name = getattr(f, "__name__", None) or type(f).__name__
+    return str(name)
+
+
+def describe(transformation: str, f: Callable[..., object]) -> str:
+    """Which function is being transformed and how, for messages: `jit of f (model.py:12)`."""
+    code = getattr(inspect.unwrap(f), "__code__", None)
+    where = "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
+    return f"{transformation} of {function_name(f)}{where}"
+
+
+def check_callable(transformation: str, f: object) -> None:
+    if not callable(f):
+        raise InputError(f"{transformation} needs a function to transform, got {f!r}")
+
+
+@final
+@frozen(eq=False)
+class Results:
+    """What a function returned, flattened: arrays and their tree, and auxiliary data, whose leaves may be anything."""
+
+    arrays: list[Array]
+    treedef: PyTreeDef
+    aux_leaves: list[object]
+    aux_treedef: PyTreeDef
+
+    def replace(self, arrays: list[Array], lower: Callable[[Array], Array]) -> Results:
+        """The same tree with other arrays, and with `lower` applied to the arrays in the auxiliary data."""
+        aux = [lower(leaf) if isinstance(leaf, Array) else leaf for leaf in self.aux_leaves]
+        return Results(arrays, self.treedef, aux, self.aux_treedef)
+
+    def tree(self) -> Any:  # the user's own type of results
+        return tree.unflatten(self.treedef, self.arrays)
+
+    def aux(self) -> Any:  # the user's own data
+        return tree.unflatten(self.aux_treedef, self.aux_leaves)
+
+
+@final
+class FlatFunction:
+    """A function of a tree of arguments, as a function of the list of its leaves.
+
+    With `has_aux` the function returns a pair: results, and auxiliary data that is only passed through.
+    """
+
+    __slots__ = ("_f", "_has_aux", "_transformation", "_treedef", "name")
+
+    def __init__(
+        self, f: Callable[..., object], transformation: str, treedef: PyTreeDef, has_aux: bool = False
+    ) -> None:
+        self._f = f
+        self._treedef = treedef
+        self._has_aux = has_aux
+        self._transformation = transformation
+        self.name = function_name(f)
+
+    def __call__(self, leaves: Sequence[Array]) -> Results:
+        args, kwargs = tree.unflatten(self._treedef, leaves)
+        outs = self._f(*args, **kwargs)
+        aux: object = None
+        if self._has_aux:
+            if not isinstance(outs, tuple) or len(outs) != 2:
+                raise InputError(f"with has_aux=True, {self.name} must return a pair (result, auxiliary); got {outs!r}")
+            outs, aux = outs
+        found, treedef = tree.flatten(outs)
+        arrays = _as_arrays(found, lambda i: f"result{tree.paths(treedef)[i]} of {self.name}")
+        return Results(arrays, treedef, *tree.flatten(aux))
+
+    @property
+    def label(self) -> str:
+        """Which function is being transformed and how, for messages."""
+        return describe(self._transformation, self._f)
+
+    def name_input(self, position: int) -> str:
+        """The n-th leaf of the arguments by the name that the function gives it: `argument params['w']`."""
+        return f"argument {argument_path(self._f, self._treedef, position)}"
+
+
+def _as_arrays(leaves: Sequence[object], where: Callable[[int], str]) -> list[Array]:
+    """Leaves as arrays; the error for anything else says where it stood."""
+    arrays: list[Array] = []
+    for i, leaf in enumerate(leaves):
+        try:
+            arrays.append(as_array(leaf))
+        except InputError as error:
+            raise InputError(f"{where(i)}: {error}") from None
+    return arrays
+
+
+def flatten_arguments(
+    f: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object], *, copy: bool = True
+) -> tuple[list[Array], PyTreeDef]:
+    """The leaves of the arguments as arrays, and their tree. NumPy arrays that can be written to are copied."""
+    leaves, treedef = tree.flatten((tuple(args), dict(kwargs)))
+    arrays = _as_arrays(leaves, lambda i: f"argument {argument_path(f, treedef, i)} of {function_name(f)}")
+    if copy:
+        arrays = [array.unshared() if isinstance(array, ConcreteArray) else array for array in arrays]
+    return arrays, treedef
+
+
+def argument_path(f: Callable[..., object], treedef: PyTreeDef, position: int) -> str:
+    """The n-th leaf of `(args, kwargs)` by its name in the signature of f, such as `params['w']`."""
+    path = tree.paths(treedef)[position]
+    group, _, rest = path[1:].partition("]")
+    head, _, tail = rest[1:].partition("]")
+    if group == "1":
+        return head.strip("'\"") + tail
+    try:
+        parameters = list(inspect.signature(f).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    index = int(head)
+    return (names[index] if index < len(names) else f"{index}") + tail

@@ -1,0 +1,257 @@
+"""`jit`: functions staged out once per signature, and run as compiled programs."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from functools import partial, update_wrapper
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, final, overload
+
+from typing_extensions import override
+
+from tinyjax import backend
+from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
+from tinyjax.api.functions import FlatFunction, check_callable, flatten_arguments, function_name
+from tinyjax.api.staging import Traced, abstractify, closed_values, trace
+from tinyjax.caching import BoundedCache
+from tinyjax.control.call import Call
+from tinyjax.errors import InputError, StaticArgumentError
+from tinyjax.hlo.lowering import lower
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.effects import axis_names
+from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import ROOT, Array, ConcreteArray, active_frame, bind, top_frame
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: Traced programs by function, so that every `jit` of a function shares them; they go with the function.
+_TRACES: Final[weakref.WeakKeyDictionary[Callable[..., object], BoundedCache[Hashable, Traced]]] = (
+    weakref.WeakKeyDictionary()
+)
+_TRACES_PER_FUNCTION: Final = 1024
+
+
+@overload
+def jit(
+    fun: Callable[P, R],
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
+) -> Jitted[P, R]: ...
+@overload
+def jit(
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+def jit(
+    fun: Callable[..., Any] | None = None,
+    *,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    donate_argnums: int | Sequence[int] = (),
+    donate_argnames: str | Sequence[str] = (),
+) -> Any:
+    """`fun`, staged out on its first call with each signature, and compiled.
+
+    A signature is the tree of the arguments, the types of their leaves, and the values of static arguments, which must
+    be hashable. Inside another transformation the call stays a call: one equation. Results stay on the device. The
+    memory of donated arguments may be reused for results; they can't be used afterwards. Source: Autodidax, part 3.
+
+    >>> @jit
+    ... def f(x):
+    ...     print("tracing")
+    ...     return 2.0 * x
+    >>> f(1.0), f(2.0)
+    tracing
+    (Array(2., dtype=float64, weak_type=True), Array(4., dtype=float64, weak_type=True))
+    """
+    if fun is None:
+        return partial(
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            donate_argnums=donate_argnums,
+            donate_argnames=donate_argnames,
+        )
+    check_callable("jit", fun)
+    static = resolve_static(fun, static_argnums, static_argnames)
+    donated = resolve_static(fun, donate_argnums, donate_argnames)
+    both = {*static[0]} & {*donated[0]} or {*static[1]} & {*donated[1]}
+    if both:
+        raise StaticArgumentError(f"jit: arguments can't be both static and donated: {sorted(map(str, both))}")
+    return Jitted(fun, static, donated)
+
+
+@final
+class Jitted(Generic[P, R]):
+    """What `jit` returns: the function, staged out and compiled when it is called."""
+
+    def __init__(
+        self,
+        fun: Callable[P, R],
+        static: tuple[tuple[int, ...], tuple[str, ...]],
+        donated: tuple[tuple[int, ...], tuple[str, ...]],
+    ) -> None:
+        update_wrapper(self, fun)
+        self._fun = fun
+        self._static = static
+        self._donated = donated
+        self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        call, arrays, treedef = self._flatten(args, kwargs)
+        traced = self._trace(call, [array.aval for array in arrays], treedef)
+        inputs = (*traced.captured, *arrays)
+        name = function_name(self._fun)
+        donated = self._donation(args, kwargs, len(traced.captured)) if self._donated != ((), ()) else ()
+        if any(donated) and top_frame(inputs) is ROOT:
+            values = [array.value for array in inputs if isinstance(array, ConcreteArray)]
+            outs: Sequence[Array] = list(map(ConcreteArray, backend.execute(traced.jaxpr, values, name, donated)))
+        else:
+            outs = bind(Call(name, traced.jaxpr), *inputs)
+        result: R = tree.unflatten(traced.treedef, outs)
+        return result
+
+    def trace(self, *args: P.args, **kwargs: P.kwargs) -> ClosedJaxpr:
+        """The program for these arguments, which may be types (ShapedArray)."""
+        traced, _ = self._trace_abstract(args, kwargs)
+        return ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
+
+    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
+        """The StableHLO of the function for these arguments, which may be types (ShapedArray)."""
+        traced, treedef = self._trace_abstract(args, kwargs)
+        donated = self._donation(args, kwargs, 0)
+        closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
+        return Lowered(closed, function_name(self._fun), donated, treedef, traced.treedef)
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """As a method: the instance becomes the first argument."""
+        return self if instance is None else MethodType(self, instance)
+
+    @override
+    def __repr__(self) -> str:
+        return f"<jit of {self._fun!r}>"
+
+    def _flatten(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[StaticCall, list[Array], PyTreeDef]:
+        call = split_resolved(self._fun, args, kwargs, *self._static)
+        arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs, copy=False)
+        return call, arrays, treedef
+
+    def _trace_abstract(self, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Traced, PyTreeDef]:
+        call = split_resolved(self._fun, args, kwargs, *self._static)
+        leaves, treedef = tree.flatten((call.args, call.kwargs))
+        avals = [abstractify(leaf) for leaf in leaves]
+        return self._trace(call, avals, treedef), treedef
+
+    def _trace(self, call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Traced:
+        """The program for a signature: traced once, unless it depends on another transformation in progress."""
+        key = (treedef, tuple(avals), call.key)
+        cache = self._cache()
+        found = cache.get(key)
+        if found is None:
+            found = trace(FlatFunction(call.function, "jit", treedef), avals)
+            if found.closed and not axis_names(found.jaxpr.effects) and not active_frame().axes:
+                cache.put(key, found)
+        return found
+
+    def _cache(self) -> BoundedCache[Hashable, Traced]:
+        try:
+            return _TRACES.setdefault(self._fun, self._own)
+        except TypeError:  # can't be hashed, or referred to weakly
+            return self._own
+
+    def _donation(self, args: Sequence[object], kwargs: Mapping[str, object], num_captured: int) -> tuple[bool, ...]:
+        """Which inputs of the program are donated."""
+        positions, names = self._donated
+        chosen = {resolve_position(n, len(args), "jit: donate_argnums") for n in positions if n < len(args)}
+        static = {n % len(args) for n in self._static[0] if -len(args) <= n < len(args)}
+        marked = tuple(
+            tree.map_leaves(lambda _, mark=i in chosen: mark, arg) for i, arg in enumerate(args) if i not in static
+        )
+        named = {
+            name: tree.map_leaves(lambda _, mark=name in names: mark, value)
+            for name, value in kwargs.items()
+            if name not in self._static[1]
+        }
+        leaves, _ = tree.flatten((marked, named))
+        return (False,) * num_captured + tuple(leaf is True for leaf in leaves)
+
+
+@final
+class Lowered:
+    """A function in StableHLO, for arguments of one signature."""
+
+    def __init__(
+        self, closed: ClosedJaxpr, name: str, donated: tuple[bool, ...], in_tree: PyTreeDef, out_tree: PyTreeDef
+    ) -> None:
+        self.closed_jaxpr: Final = closed
+        self.in_tree: Final = in_tree
+        self.out_tree: Final = out_tree
+        self._name = name
+        self._donated = donated
+
+    def as_text(self) -> str:
+        """The StableHLO module. Constants are spelled out."""
+        return lower(self.closed_jaxpr, name=self._name, donated=self._donated)
+
+    def compile(self) -> Compiled:
+        """The compiled program."""
+        donated = (False,) * len(self.closed_jaxpr.consts) + self._donated if any(self._donated) else ()
+        program = backend.compile_program(self.closed_jaxpr.jaxpr, self._name, donated)
+        return Compiled(program, self.closed_jaxpr, self.in_tree, self.out_tree, self._name)
+
+
+@final
+class Compiled:
+    """A compiled function, for arguments of one signature."""
+
+    def __init__(
+        self, program: backend.Compiled, closed: ClosedJaxpr, in_tree: PyTreeDef, out_tree: PyTreeDef, name: str
+    ) -> None:
+        self._program = program
+        self._closed = closed
+        self.in_tree: Final = in_tree
+        self.out_tree: Final = out_tree
+        self._name = name
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
+        arrays, treedef = flatten_arguments(self, args, kwargs, copy=False)
+        tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")
+        values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
+        found = tuple(array.aval for array in arrays)
+        if len(values) < len(arrays) or not all(map(ShapedArray.matches, found, self._closed.in_avals)):
+            expected = ", ".join(map(str, self._closed.in_avals))
+            raise InputError(
+                f"{self._name} was compiled for ({expected}), got ({', '.join(map(str, found))})"
+                + (
+                    ""
+                    if len(values) == len(arrays)
+                    else "; a compiled function can't be transformed, call jit's instead"
+                )
+            )
+        return tree.unflatten(self.out_tree, list(map(ConcreteArray, self._program([*self._closed.consts, *values]))))
+
+    def as_text(self) -> str:
+        """The optimised HLO."""
+        return self._program.as_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's own estimates: FLOPs, bytes accessed, and others."""
+        return self._program.cost_analysis()
+
+    def memory_analysis(self) -> object:
+        """XLA's own account of the memory that a run takes."""
+        return self._program.memory_analysis()

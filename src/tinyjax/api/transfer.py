@@ -1,0 +1,36 @@
+"""Moving trees of arrays between the host and a device."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import numpy as np
+
+from tinyjax import backend
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, ConcreteArray, as_array
+
+T = TypeVar("T")
+
+
+def device_put(x: T) -> T:
+    """The tree with all arrays on the default device. What is being traced stays as it is."""
+
+    def put(leaf: object) -> Array:
+        array = as_array(leaf)
+        return ConcreteArray(backend.device_put(array.value)) if isinstance(array, ConcreteArray) else array
+
+    return tree.map_leaves(put, x)
+
+
+def device_get(x: T) -> T:
+    """The tree with all arrays as NumPy arrays; a ConcretizationError if one is being traced."""
+    return tree.map_leaves(lambda leaf: np.asarray(as_array(leaf)), x)
+
+
+def block_until_ready(x: T) -> T:
+    """Waits until all arrays of the tree are computed. Returns the tree itself."""
+    for leaf in tree.flatten(x)[0]:
+        if isinstance(leaf, Array):
+            leaf.block_until_ready()
+    return x

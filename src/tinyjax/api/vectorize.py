@@ -1,0 +1,157 @@
+"""`vmap`: functions of one example as functions of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from tinyjax.api.functions import FlatFunction, argument_path, check_callable, flatten_arguments, function_name
+from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.errors import BatchSizeError, InputError, TreeError
+from tinyjax.ir.primitive import BatchAxis
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, OpenFrame, V, activate, active_frame
+from tinyjax.transforms.batch import place_axis
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def vmap(
+    fun: Callable[P, R],
+    in_axes: Any = 0,  # a tree of axes
+    out_axes: Any = 0,  # a tree of axes
+    axis_name: str | None = None,
+    axis_size: int | None = None,
+) -> Callable[P, R]:
+    """`fun` mapped over an axis of its arguments.
+
+    `in_axes` is one axis for all arguments, or a tuple with an axis or a tree of axes for each; a tree may stop
+    short of the argument's, and its leaf then counts for everything below. None: not mapped. Arguments given by keyword
+    are mapped over axis 0. `out_axes` says likewise where the mapped axis of the results goes; None: the result is the
+    same for every element. Inside, `lax.psum(x, axis_name)` and its relatives reduce over the axis; `axis_size` is
+    needed if nothing is mapped. Source: Autodidax, part 1.
+
+    >>> import numpy as np
+    >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.arange(3.0), 2.0)
+    Array([0., 2., 4.], dtype=float64)
+    """
+    check_callable("vmap", fun)
+    wanted = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+
+    @wraps(fun)
+    def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        arrays, treedef = flatten_arguments(fun, args, kwargs)
+        axes = _input_axes(fun, wanted, args, kwargs, arrays, treedef)
+        size = _axis_size(fun, arrays, axes, axis_size, treedef)
+        flat = FlatFunction(fun, "vmap", treedef)
+        result: R = _map(flat, arrays, axes, BatchAxis(size, axis_name), out_axes)
+        return result
+
+    return mapped
+
+
+def _map(
+    flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int | None], axis: BatchAxis, out_axes: Any
+) -> Any:
+    def run(frame: OpenFrame[V]) -> Any:  # the tree of the results
+        context = BatchContext(frame.context, axis)
+        batched = [Batched(frame.read(array), at) for array, at in zip(arrays, axes, strict=True)]
+        with activate(context, flat, axis) as inner:
+            results = flat([inner.wrap(value) for value in batched])
+            outs = [inner.read(array) for array in results.arrays]
+
+        def where(position: int) -> str:
+            return f"the result {flat.name}{tree.paths(results.treedef)[position]}"
+
+        template = tree.unflatten(results.treedef, range(len(outs)))
+        placed: list[Array] = []
+        for i, (out, want) in enumerate(zip(outs, _spread(out_axes, template, "out_axes", "result"), strict=True)):
+            if want is None and out.axis is not None:
+                raise InputError(
+                    f"vmap: out_axes is None for {where(i)}, which differs from element to element of the batch"
+                )
+            at = _resolve(want, context.aval(out).ndim + 1, where, i)
+            placed.append(frame.wrap(place_axis(frame.context, out.value, out.axis, at, axis.size)))
+        return tree.unflatten(results.treedef, placed)
+
+    return active_frame().open(run)
+
+
+def _input_axes(
+    fun: Callable[..., object],
+    in_axes: Any,
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    arrays: Sequence[Array],
+    treedef: PyTreeDef,
+) -> list[int | None]:
+    """The mapped axis of each leaf of the arguments."""
+    name = function_name(fun)
+    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        raise InputError(f"vmap: in_axes has {len(in_axes)} entries, but {name} got {len(args)} positional arguments")
+    axes = _spread(in_axes, tuple(args), "in_axes", "argument")
+    axes += [0] * (len(arrays) - len(axes))
+
+    def where(position: int) -> str:
+        return f"argument {argument_path(fun, treedef, position)} of {name}"
+
+    return [_resolve(axis, array.aval.ndim, where, i) for i, (axis, array) in enumerate(zip(axes, arrays, strict=True))]
+
+
+def _spread(prefix: Any, full: Any, what: str, kind: str) -> list[Any]:
+    """For each leaf of a tree, the leaf of `prefix` that counts for it."""
+    leaves, treedef = tree.flatten(prefix, is_leaf=_is_none)
+    try:
+        subtrees = treedef.flatten_up_to(full)
+    except (ValueError, TypeError) as error:
+        raise TreeError(f"vmap: {what} must be a prefix of the tree of the {kind}s, but {error}") from None
+    return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in tree.flatten(subtree)[0]]
+
+
+def _is_none(x: object) -> bool:
+    return x is None
+
+
+def _resolve(axis: object, ndim: int, where: Callable[[int], str], position: int) -> int | None:
+    """An axis, counted from the start."""
+    if axis is None:
+        return None
+    if not isinstance(axis, int) or isinstance(axis, bool):
+        raise InputError(f"vmap: an axis is an integer or None, got {axis!r} for {where(position)}")
+    if not -ndim <= axis < ndim:
+        raise BatchSizeError(
+            f"vmap: axis {axis} is out of range for {where(position)}, which has {ndim} dimensions"
+            + (". Map it with None to use the same value for every element." if ndim == 0 else "")
+        )
+    return axis % ndim
+
+
+def _axis_size(
+    fun: Callable[..., object],
+    arrays: Sequence[Array],
+    axes: Sequence[int | None],
+    axis_size: int | None,
+    treedef: PyTreeDef,
+) -> int:
+    """The one size of all mapped axes."""
+    sizes = {array.aval.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None}
+    if axis_size is not None:
+        sizes.add(axis_size)
+    if len(sizes) == 1:
+        return sizes.pop()
+    name = function_name(fun)
+    if not sizes:
+        raise BatchSizeError(f"vmap of {name}: no argument is mapped; map at least one, or pass axis_size")
+    lines = [
+        f"  {array.aval.shape[axis]} along axis {axis} of argument {argument_path(fun, treedef, i)}, {array.aval}"
+        for i, (array, axis) in enumerate(zip(arrays, axes, strict=True))
+        if axis is not None
+    ]
+    if axis_size is not None:
+        lines.append(f"  {axis_size} asked for by axis_size")
+    raise BatchSizeError(f"vmap of {name}: the mapped axes must have one size, but have\n" + "\n".join(lines))

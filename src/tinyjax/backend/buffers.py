@@ -1,0 +1,98 @@
+"""Arrays on a device. Needs no jax at import: whoever makes a buffer has imported it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.errors import DeletedBufferError, XlaError
+from tinyjax.ir.aval import Shape
+from tinyjax.ir.dtypes import DType, HostArray, short_name
+
+if TYPE_CHECKING:
+    from jaxlib._jax import ArrayImpl, Device
+
+
+@final
+@frozen(eq=False, repr=False)
+class DeviceBuffer:
+    """An array on one device: a jax.Array, of which only the elements count. Implements `Buffer`."""
+
+    array: ArrayImpl
+    device: Device
+
+    @property
+    def shape(self) -> Shape:
+        return self.array.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.array.dtype
+
+    @property
+    def platform(self) -> str:
+        """The platform of the device, such as "cpu" or "gpu"."""
+        return self.device.platform
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
+        """The elements on the host, once they are computed; a DeletedBufferError if there are none any more."""
+        self.check_alive()
+        try:
+            elements: HostArray = np.asarray(self.array)
+        except RuntimeError as error:
+            raise XlaError(f"the computation of {self} failed: {error}") from error
+        if dtype is not None and elements.dtype != dtype:
+            return elements.astype(dtype)
+        return elements.copy() if copy else elements
+
+    def check_alive(self) -> None:
+        """A DeletedBufferError if the buffer has been freed."""
+        if self.array.is_deleted():
+            raise DeletedBufferError(deleted_message(self))
+
+    def block_until_ready(self) -> None:
+        """Waits until the elements are computed; an XlaError if that failed."""
+        self.check_alive()
+        try:
+            self.array.block_until_ready()
+        except RuntimeError as error:
+            raise XlaError(f"the computation of {self} failed: {error}") from error
+
+    def delete(self) -> None:
+        """Frees the memory at once."""
+        self.array.delete()
+
+    def is_deleted(self) -> bool:
+        return self.array.is_deleted()
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        self.check_alive()
+        return self.array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        kind, number = self.array.__dlpack_device__()
+        return int(kind), number
+
+    @override
+    def __repr__(self) -> str:
+        sizes = ",".join(map(str, self.shape))
+        return f"the array {short_name(self.dtype)}[{sizes}] on {self.device}"
+
+
+def deleted_message(buffer: DeviceBuffer) -> str:
+    """What to say when a buffer is used that is no more."""
+    return (
+        f"{buffer} was used after it had been donated or deleted. The memory of a donated argument (donate_argnums) is "
+        "reused for the results: use the results instead, or don't donate it."
+    )

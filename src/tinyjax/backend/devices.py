@@ -1,0 +1,110 @@
+"""Devices, and moving arrays to them. Imports jax: to be imported at first need."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+import jax
+import numpy as np
+from jax._src import config
+from jax._src.core import ShapedArray as JaxShapedArray
+from jaxlib import _jax
+
+from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.errors import InputError, XlaError
+from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.dtypes import SUPPORTED, DType, HostArray
+from tinyjax.ir.value import ConcreteValue
+
+#: NumPy arrays may be written to after the call, so their elements are copied during it.
+_COPY: Final = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+
+
+@lru_cache(maxsize=16384)
+def jax_type(shape: Shape, dtype: DType, weak_type: bool = False) -> JaxShapedArray:
+    """What jax calls an array type. Never truncated, whatever `jax_enable_x64` says."""
+    return JaxShapedArray(shape, dtype, weak_type=weak_type)
+
+
+@lru_cache(maxsize=64)
+def sharding_of(device: _jax.Device) -> jax.sharding.SingleDeviceSharding:
+    """How jax says that an array is on one device."""
+    return jax.sharding.SingleDeviceSharding(device)
+
+
+@lru_cache(maxsize=1)
+def _first_device() -> _jax.Device:
+    first: _jax.Device = jax.local_devices()[0]
+    return first
+
+
+def default_device() -> _jax.Device:
+    """The device that jax computes on when nothing else decides: `jax_default_device`, or the first one."""
+    chosen = config.default_device.value
+    if chosen is None:
+        return _first_device()
+    if isinstance(chosen, str):
+        named: _jax.Device = jax.local_devices(backend=chosen)[0]
+        return named
+    device: _jax.Device = chosen
+    return device
+
+
+def put(data: HostArray, aval: ShapedArray, device: _jax.Device) -> DeviceBuffer:
+    """A copy of a NumPy array on a device."""
+    if not data.dtype.isnative:
+        data = data.astype(data.dtype.newbyteorder("="))
+    return DeviceBuffer(put_array(data, jax_type(aval.shape, aval.dtype), device), device)
+
+
+def put_array(data: HostArray | _jax.ArrayImpl, aval: JaxShapedArray, device: _jax.Device) -> _jax.ArrayImpl:
+    """A NumPy array of native byte order, or a jax.Array from elsewhere, on a device."""
+    try:
+        # Not committed: in jax, the array may be combined with those of other devices.
+        return _jax.batched_device_put(
+            aval, sharding_of(device), [data], [device], False, host_buffer_semantics=_COPY, enable_x64=True
+        )
+    except RuntimeError as error:
+        raise XlaError(f"an array of type {aval.str_short()} could not be moved to {device}: {error}") from error
+
+
+def to_device(value: ConcreteValue, device: _jax.Device) -> ConcreteValue:
+    """The value on a device; itself if it is there."""
+    data = value.data
+    if isinstance(data, DeviceBuffer):
+        if data.device is device:
+            return value
+        data.check_alive()
+        moved = put_array(data.array, jax_type(value.aval.shape, value.aval.dtype), device)
+        return ConcreteValue(DeviceBuffer(moved, device), value.aval)
+    return ConcreteValue(put(np.asarray(data), value.aval, device), value.aval)
+
+
+def value_of_jax(x: object) -> ConcreteValue | None:
+    """The value of a jax.Array, without a copy; None if x isn't one, is on several devices, or of a foreign dtype."""
+    if not isinstance(x, _jax.ArrayImpl) or x.dtype not in SUPPORTED:
+        return None
+    devices: set[_jax.Device] = x.devices()
+    if len(devices) != 1:
+        return None
+    (device,) = devices
+    return ConcreteValue(DeviceBuffer(x, device), array_type(x.shape, x.dtype, x.weak_type))
+
+
+def jax_array(value: ConcreteValue) -> _jax.ArrayImpl:
+    """The same elements as a jax.Array; those of a host array are copied to the default device."""
+    aval = value.aval
+    data = to_device(value, default_device()).data if value.on_host else value.data
+    if not isinstance(data, DeviceBuffer):
+        raise InputError(f"a {type(data).__name__} is no buffer of this backend")
+    if aval.weak_type == data.array.weak_type:
+        return data.array
+    data.check_alive()
+    return _jax.ArrayImpl(
+        jax_type(aval.shape, aval.dtype, aval.weak_type),
+        data.array.sharding,
+        [data.array],
+        data.array.committed,
+        _skip_checks=True,
+    )

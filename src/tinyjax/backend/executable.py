@@ -1,0 +1,143 @@
+"""Compiled programs. Imports jax: to be imported at first need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NoReturn, final
+
+import numpy as np
+from jax._src import compiler
+from jaxlib import _jax
+
+from tinyjax.backend.buffers import DeviceBuffer, deleted_message
+from tinyjax.backend.devices import jax_type, put_array, sharding_of
+from tinyjax.backend.stages import MemoryStats, Options
+from tinyjax.errors import DeletedBufferError, InputError, XlaError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.value import ConcreteValue
+
+
+def compile_text(
+    text: str,
+    name: str,
+    in_avals: Sequence[ShapedArray],
+    out_avals: Sequence[ShapedArray],
+    device: _jax.Device,
+    donated: Sequence[bool] = (),
+    options: Options = (),
+) -> Executable:
+    """Compiles StableHLO text for one device; an XlaError with the compiler's first lines if that fails."""
+    overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
+    try:
+        compile_options = compiler.get_compile_options(
+            num_replicas=1,
+            num_partitions=1,
+            device_assignment=np.array([[device.id]]),
+            env_options_overrides=overrides or None,
+            backend=device.client,
+        )
+        loaded = device.client.compile_and_load(text, _jax.DeviceList((device,)), compile_options)
+    except RuntimeError as error:
+        raise XlaError(f"XLA could not compile {name!r} for {device}:\n{first_lines(error)}") from error
+    return Executable(loaded, name, device, in_avals, out_avals, donated)
+
+
+def first_lines(error: BaseException, count: int = 8) -> str:
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return "\n".join(lines[:count])
+
+
+@final
+class Executable:
+    """A program that XLA has compiled for one device. Everything that doesn't depend on the arguments is done here."""
+
+    __slots__ = ("_donated", "_execute", "_handlers", "_in_avals", "_loaded", "_out_avals", "device", "name")
+
+    def __init__(
+        self,
+        loaded: _jax.LoadedExecutable,
+        name: str,
+        device: _jax.Device,
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        donated: Sequence[bool],
+    ) -> None:
+        self.name = name
+        self.device = device
+        self._loaded = loaded
+        self._execute = loaded.execute_sharded
+        self._in_avals = [jax_type(aval.shape, aval.dtype) for aval in in_avals]
+        self._out_avals = tuple(out_avals)
+        sharding = sharding_of(device)
+        self._handlers = [
+            _jax.array_result_handler(jax_type(aval.shape, aval.dtype), sharding, committed=False, _skip_checks=True)
+            for aval in out_avals
+        ]
+        self._donated = [i for i, donate in enumerate(donated) if donate]
+
+    def __call__(self, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...]:
+        """The results, on the device. The arguments must have the types that the program was compiled for.
+
+        NumPy arrays are copied to the device, and so are arrays of other devices.
+        """
+        device = self.device
+        buffers: list[_jax.ArrayImpl] = []
+        for arg, aval in zip(args, self._in_avals, strict=True):
+            data = arg.data
+            if type(data) is not DeviceBuffer:
+                array = np.asarray(data)
+                if not array.dtype.isnative:
+                    array = array.astype(aval.dtype)
+                buffers.append(put_array(array, aval, device))
+            elif data.device is device:
+                buffers.append(data.array)
+            else:
+                data.check_alive()
+                buffers.append(put_array(data.array, aval, device))
+        if self._donated:
+            self._check_donated(buffers)
+        try:
+            results = self._execute(buffers).consume_with_handlers(self._handlers)
+        except (RuntimeError, ValueError) as error:
+            self._fail(args, error)
+        return tuple(
+            [
+                ConcreteValue(DeviceBuffer(result, device), aval)
+                for result, aval in zip(results, self._out_avals, strict=True)
+            ]
+        )
+
+    def _check_donated(self, buffers: Sequence[_jax.ArrayImpl]) -> None:
+        for i in self._donated:
+            if sum(buffers[i] is buffer for buffer in buffers) > 1:
+                raise InputError(
+                    f"argument {i} of {self.name!r} is donated, so the same array can't be another argument too. "
+                    "Copy it first, or don't donate it."
+                )
+
+    def _fail(self, args: Sequence[ConcreteValue], error: Exception) -> NoReturn:
+        """Raises what went wrong in a run, in our words."""
+        for i, arg in enumerate(args):
+            if isinstance(arg.data, DeviceBuffer) and arg.data.is_deleted():
+                raise DeletedBufferError(f"argument {i} of {self.name!r}: {deleted_message(arg.data)}") from error
+        raise XlaError(f"{self.name!r} failed on {self.device}:\n{first_lines(error)}") from error
+
+    def as_text(self) -> str:
+        """The optimised HLO."""
+        return self._loaded.get_hlo_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""
+        found = self._loaded.cost_analysis()
+        return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+
+    def memory_analysis(self) -> MemoryStats:
+        """The memory that a run takes."""
+        found = self._loaded.get_compiled_memory_stats()
+        return MemoryStats(
+            argument_size_in_bytes=found.argument_size_in_bytes,
+            output_size_in_bytes=found.output_size_in_bytes,
+            alias_size_in_bytes=found.alias_size_in_bytes,
+            temp_size_in_bytes=found.temp_size_in_bytes,
+            generated_code_size_in_bytes=found.generated_code_size_in_bytes,
+        )

@@ -1,0 +1,103 @@
+"""Runs programs: lowers and compiles each once, then runs it on the device of its arguments.
+
+Needs no jax at import: jax is imported when the first program is run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final, final
+
+from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.backend.cache import CacheInfo, OnceCache
+from tinyjax.backend.stages import Compiled, Options
+from tinyjax.hlo.lowering import lower
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.value import ConcreteValue
+
+if TYPE_CHECKING:
+    from jaxlib._jax import Device
+
+    from tinyjax.backend.executable import Executable
+
+#: How many compiled programs an executor keeps.
+CACHE_SIZE: Final = 4096
+
+
+@final
+class XlaExecutor:
+    """Implements `Executor` on XLA. Keeps compiled programs, by the program's value, device, donation and options.
+
+    Threads may share one: a program that several of them need is compiled by one, and the others wait for it.
+    """
+
+    __slots__ = ("_cache", "options")
+
+    def __init__(self, options: Options = (), cache_size: int = CACHE_SIZE) -> None:
+        self.options = options
+        self._cache: OnceCache[tuple[Jaxpr, Device, tuple[bool, ...], Options], Executable] = OnceCache(cache_size)
+
+    def __call__(
+        self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str, donated: tuple[bool, ...] = ()
+    ) -> tuple[ConcreteValue, ...]:
+        """The results of a program, on the device of the first argument that is on one, else on jax's default device.
+
+        `donated` says for each argument whether its memory may be reused; such arguments can't be used afterwards.
+
+        Raises:
+          MissingRuleError, LoweringError: the program can't be expressed in StableHLO.
+          XlaError: the compiler or the run failed.
+          DeletedBufferError: an argument has been donated or deleted before.
+        """
+        for arg in args:
+            data = arg.data
+            if type(data) is DeviceBuffer:
+                device = data.device
+                break
+        else:
+            device = _default_device()
+        found = self._cache.get((jaxpr, device, donated, self.options))
+        if found is None:
+            found = self._executable(jaxpr, device, name, donated, self.options)
+        return found(args)
+
+    def compile(
+        self, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...] = (), options: Options | None = None
+    ) -> Compiled:
+        """The compiled program, for jax's default device. The same cache as a call's."""
+        chosen = self.options if options is None else options
+        return Compiled(jaxpr, self._executable(jaxpr, _default_device(), name, donated, chosen))
+
+    def _executable(
+        self, jaxpr: Jaxpr, device: Device, name: str, donated: tuple[bool, ...], options: Options
+    ) -> Executable:
+        def compile_now() -> Executable:
+            from tinyjax.backend.executable import compile_text
+
+            text = lower(jaxpr, platform=device.platform, name=name, donated=donated)
+            return compile_text(text, name, jaxpr.in_avals, jaxpr.out_avals, device, donated, options)
+
+        return self._cache.get_or_make((jaxpr, device, donated, options), compile_now)
+
+    def cache_info(self) -> CacheInfo:
+        """How many programs have been compiled, and how many are kept."""
+        return self._cache.info()
+
+    def clear_cache(self) -> None:
+        """Forgets all compiled programs."""
+        self._cache.clear()
+
+
+def _default_device() -> Device:
+    from tinyjax.backend.devices import default_device
+
+    return default_device()
+
+
+#: The executor of the root context.
+execute: Final = XlaExecutor()
+
+
+def compile_program(program: Jaxpr, name: str, donated: tuple[bool, ...] = ()) -> Compiled:
+    """The compiled program, from the same cache as `execute`'s."""
+    return execute.compile(program, name, donated)

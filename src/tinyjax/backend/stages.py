@@ -1,0 +1,66 @@
+"""What a program is on its way to being run: StableHLO text, then a compiled program. Needs no jax at import."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, final
+
+from attrs import frozen
+
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.value import ConcreteValue
+
+if TYPE_CHECKING:
+    from tinyjax.backend.executable import Executable
+
+#: XLA's own options by name, such as ("xla_cpu_enable_fast_math", True).
+Options: TypeAlias = tuple[tuple[str, str | bool | int | float], ...]
+
+
+@final
+@frozen
+class MemoryStats:
+    """The memory that a run of a compiled program takes, in bytes. Arguments that are donated count as aliased."""
+
+    argument_size_in_bytes: int
+    output_size_in_bytes: int
+    alias_size_in_bytes: int
+    temp_size_in_bytes: int
+    generated_code_size_in_bytes: int
+
+
+@final
+@frozen(eq=False)
+class Compiled:
+    """A compiled program."""
+
+    jaxpr: Jaxpr
+    executable: Executable
+
+    def __call__(self, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...]:
+        """The results for arguments of the program's types, on its device.
+
+        An InputError for other arguments, a DeletedBufferError for one that has been donated, an XlaError if the run
+        fails.
+        """
+        expected, found = self.jaxpr.in_avals, [arg.aval for arg in args]
+        if len(expected) != len(found) or not all(map(ShapedArray.matches, expected, found)):
+            raise InputError(
+                f"{self.executable.name!r} was compiled for ({', '.join(map(str, expected))}), "
+                f"got ({', '.join(map(str, found))})"
+            )
+        return self.executable(args)
+
+    def as_text(self) -> str:
+        """The optimised HLO."""
+        return self.executable.as_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""
+        return self.executable.cost_analysis()
+
+    def memory_analysis(self) -> MemoryStats:
+        """The memory that a run takes."""
+        return self.executable.memory_analysis()

@@ -1,0 +1,93 @@
+"""`call`: applying a program as one equation. What `jit` stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar, final
+
+from attrs import evolve, frozen
+from typing_extensions import override
+
+from tinyjax.errors import TypingError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.effects import Effects
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.transforms.batch import batch
+from tinyjax.transforms.jvp import jvp
+from tinyjax.transforms.partial_eval import partial_eval
+from tinyjax.transforms.transpose import transpose
+
+V = TypeVar("V")
+
+
+@final
+@frozen
+class Call(Primitive):
+    """Applies `jaxpr` to the operands. Each transformation of the equation is a call of the transformed program."""
+
+    function_name: str
+    jaxpr: Jaxpr
+    name: ClassVar[str] = "call"
+
+    @property
+    @override
+    def effects(self) -> Effects:
+        return self.jaxpr.effects
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        expected = self.jaxpr.in_avals
+        if len(avals) != len(expected) or not all(map(ShapedArray.matches, avals, expected)):
+            raise TypingError(
+                f"call of {self.function_name!r} takes ({', '.join(map(str, expected))}), "
+                f"got ({', '.join(map(str, avals))})"
+            )
+        return self.jaxpr.out_avals
+
+    @override
+    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
+        return evaluator.execute(self.jaxpr, args, self.function_name)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        nonzero = [t for t in tangents if not isinstance(t, Zero)]
+        derived = jvp(self.jaxpr, tuple(not isinstance(t, Zero) for t in tangents))
+        outs = ctx.bind(evolve(self, jaxpr=derived.jaxpr), *primals, *nonzero)
+        n = len(self.jaxpr.outvars)
+        found = iter(outs[n:])
+        avals = self.jaxpr.out_avals
+        return outs[:n], [
+            next(found) if mark else Zero(aval.tangent) for mark, aval in zip(derived.nonzero_out, avals, strict=True)
+        ]
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        batched = batch(self.jaxpr, axis, axes)
+        return ctx.bind(evolve(self, jaxpr=batched.jaxpr), *args), batched.out_axes
+
+    @override
+    def partial_eval(self, unknown: tuple[bool, ...]) -> Split:
+        parts = partial_eval(self.jaxpr, unknown)
+        known, staged = (evolve(self, jaxpr=jaxpr) for jaxpr in (parts.known, parts.staged))
+        return Split(known, staged, parts.unknown_out, tuple(residual.input for residual in parts.residuals))
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        linear = [isinstance(arg, UndefPrimal) for arg in args]
+        nonzero = [not isinstance(ct, Zero) for ct in cotangents]
+        transposed = transpose(self.jaxpr, linear, nonzero, force=False)
+        known = [arg for arg in args if not isinstance(arg, UndefPrimal)]
+        cts = [ct for ct in cotangents if not isinstance(ct, Zero)]
+        found = iter(ctx.bind(evolve(self, jaxpr=transposed.jaxpr), *known, *cts))
+        marks = iter(transposed.nonzero_out)
+        return [
+            (next(found) if next(marks) else Zero(arg.aval.tangent)) if isinstance(arg, UndefPrimal) else None
+            for arg in args
+        ]

@@ -1,0 +1,131 @@
+"""Lowering rules of the primitives that move elements without computing: shapes, slices, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from tinyjax.hlo.context import SSA, LoweringContext, types_text
+from tinyjax.hlo.elementwise import Rule
+from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.text import type_text
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives import constant, shaping, slicing, structure
+
+
+def numbers(values: Iterable[int]) -> str:
+    """Integers in brackets."""
+    return f"[{', '.join(map(str, values))}]"
+
+
+def rearranged(ctx: LoweringContext, operation: str, x: SSA, out: ShapedArray) -> SSA:
+    """An operation on one array that changes its shape."""
+    return ctx.emit(f"{operation} : ({type_text(x.aval)}) -> {type_text(out)}", out)
+
+
+def _reshaping() -> Rule:
+    def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+        (x,), (out,) = args, types
+        return (rearranged(ctx, f"stablehlo.reshape {x.name}", x, out),)
+
+    return rule
+
+
+RULES[shaping.Reshape] = _reshaping()
+RULES[shaping.Squeeze] = _reshaping()
+
+
+@RULES.register(structure.BroadcastInDim)
+def _broadcast_in_dim(
+    primitive: structure.BroadcastInDim, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    dims = numbers(primitive.broadcast_dimensions)
+    return (rearranged(ctx, f"stablehlo.broadcast_in_dim {x.name}, dims = {dims}", x, out),)
+
+
+@RULES.register(structure.Transpose)
+def _transpose(
+    primitive: structure.Transpose, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    return (rearranged(ctx, f"stablehlo.transpose {x.name}, dims = {numbers(primitive.permutation)}", x, out),)
+
+
+@RULES.register(shaping.Rev)
+def _rev(
+    primitive: shaping.Rev, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    return (ctx.emit(f"stablehlo.reverse {x.name}, dims = {numbers(primitive.dimensions)} : {type_text(out)}", out),)
+
+
+@RULES.register(shaping.Iota)
+def _iota(
+    primitive: shaping.Iota, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (out,) = types
+    return (ctx.emit(f"stablehlo.iota dim = {primitive.dimension} : {type_text(out)}", out),)
+
+
+@RULES.register(slicing.Slice)
+def _slice(
+    primitive: slicing.Slice, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    strides = primitive.strides or (1,) * len(primitive.start_indices)
+    return (_sliced(ctx, args[0], primitive.start_indices, primitive.limit_indices, strides, types[0]),)
+
+
+def _sliced(
+    ctx: LoweringContext,
+    x: SSA,
+    starts: Sequence[int],
+    limits: Sequence[int],
+    strides: Sequence[int],
+    out: ShapedArray,
+) -> SSA:
+    ranges = ", ".join([f"{a}:{b}:{s}" for a, b, s in zip(starts, limits, strides, strict=True)])
+    return rearranged(ctx, f"stablehlo.slice {x.name} [{ranges}]", x, out)
+
+
+@RULES.register(slicing.Split)
+def _split(
+    primitive: slicing.Split, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), axis = args, primitive.axis
+    starts, limits, strides = [0] * x.aval.ndim, list(x.aval.shape), [1] * x.aval.ndim
+    limits[axis] = 0
+    parts: list[SSA] = []
+    for size, out in zip(primitive.sizes, types, strict=True):
+        starts[axis] = limits[axis]
+        limits[axis] += size
+        parts.append(_sliced(ctx, x, starts, limits, strides, out))
+    return parts
+
+
+@RULES.register(slicing.Concatenate)
+def _concatenate(
+    primitive: slicing.Concatenate, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (out,) = types
+    names = ", ".join([arg.name for arg in args])
+    signature = f"{types_text([arg.aval for arg in args])} -> {type_text(out)}"
+    return (ctx.emit(f"stablehlo.concatenate {names}, dim = {primitive.dimension} : {signature}", out),)
+
+
+@RULES.register(slicing.Pad)
+def _pad(
+    primitive: slicing.Pad, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x, value), (out,) = args, types
+    low, high, interior = ([entry[i] for entry in primitive.padding_config] for i in range(3))
+    config = f"low = {numbers(low)}, high = {numbers(high)}, interior = {numbers(interior)}"
+    signature = f"({type_text(x.aval)}, {type_text(value.aval)}) -> {type_text(out)}"
+    return (ctx.emit(f"stablehlo.pad {x.name}, {value.name}, {config} : {signature}", out),)
+
+
+@RULES.register(constant.Constant)
+def _constant(
+    primitive: constant.Constant, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    return (ctx.constant(primitive.value),)

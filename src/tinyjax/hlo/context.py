@@ -1,0 +1,209 @@
+"""Lowering as an interpretation: values are SSA names, and applying a primitive writes lines of StableHLO."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import NoReturn, TypeAlias, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.errors import LeakedTracerError
+from tinyjax.hlo.text import dense_text, scalar_text, type_text
+from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.dtypes import DType, Scalar
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Jaxpr, Literal
+from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.source import SourceCursor
+from tinyjax.ir.value import ConcreteValue
+
+
+@final
+@frozen
+class SSA:
+    """A value of the StableHLO program: its name, such as %12, and its type."""
+
+    name: str
+    aval: ShapedArray
+
+
+#: Writes the inside of a region: from its parameters to what it returns.
+Body: TypeAlias = Callable[["LoweringContext", Sequence[SSA]], Sequence[SSA]]
+#: A rule takes the primitive, the context to write to, the operands, and the types of the results.
+LoweringRules: TypeAlias = RuleTable[["LoweringContext", Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
+
+
+@final
+class Module:
+    """The functions of a module while it is written: one for each distinct program that is called."""
+
+    __slots__ = ("_functions", "_taken", "pending", "rules")
+
+    def __init__(self, rules: LoweringRules) -> None:
+        self.rules = rules
+        #: Functions that are called but not written yet. A list of work, so nesting needs no recursion.
+        self.pending: deque[tuple[str, Jaxpr]] = deque()
+        self._functions: dict[Jaxpr, str] = {}
+        self._taken: set[str] = {"main"}
+
+    def function(self, jaxpr: Jaxpr, name: str) -> str:
+        """The name of the function that computes `jaxpr`: `name`, with a number if that is taken."""
+        known = self._functions.get(jaxpr)
+        if known is not None:
+            return known
+        name = base = identifier(name)
+        number = 0
+        while name in self._taken:
+            name = f"{base}_{number}"
+            number += 1
+        self._taken.add(name)
+        self._functions[jaxpr] = name
+        self.pending.append((name, jaxpr))
+        return name
+
+
+def identifier(name: str) -> str:
+    """The name with everything replaced that MLIR's symbols and XLA's module names don't allow.
+
+    >>> identifier("<lambda>")
+    '_lambda_'
+    """
+    return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name) or "_"
+
+
+@final
+class LoweringContext(Context[SSA]):
+    """Writes the body of one function, line by line. Rules call `emit` and the shorthands after it."""
+
+    __slots__ = ("_broadcasts", "_constants", "_count", "lines", "module")
+
+    def __init__(self, module: Module, first_number: int = 0) -> None:
+        self.module = module
+        self.lines: list[str] = []
+        self.cursor = SourceCursor()
+        self._count = first_number
+        self._constants: dict[Literal, SSA] = {}
+        self._broadcasts: dict[tuple[str, Shape], str] = {}
+
+    @override
+    def bind(self, primitive: Primitive, *args: SSA) -> tuple[SSA, ...]:
+        rule = self.module.rules.find(type(primitive))
+        if rule is None:
+            raise self.module.rules.missing_rule(type(primitive))
+        return tuple(rule(primitive, self, args, primitive.type_of(*[arg.aval for arg in args])))
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> SSA:
+        if isinstance(value, Literal):
+            found = self._constants.get(value)
+            if found is None:
+                aval = value.aval
+                text = scalar_text(value.value, aval.dtype)
+                found = self._constants[value] = self.emit(
+                    f"stablehlo.constant dense<{text}> : {type_text(aval)}", aval
+                )
+            return found
+        aval = value.aval
+        return self.emit(f"stablehlo.constant dense<{dense_text(np.asarray(value.data))}> : {type_text(aval)}", aval)
+
+    @override
+    def aval(self, value: SSA) -> ShapedArray:
+        return value.aval
+
+    @override
+    def lift(self, value: Foreign) -> NoReturn:
+        raise LeakedTracerError(
+            f"a traced value of type {value.aval} can't enter StableHLO text. Make it an argument of the program."
+        )
+
+    def fresh(self) -> str:
+        """A name that this function doesn't use yet."""
+        count = self._count
+        self._count = count + 1
+        return f"%{count}"
+
+    def emit(self, operation: str, aval: ShapedArray) -> SSA:
+        """Writes an operation with one result, of this type."""
+        name = self.fresh()
+        self.lines.append(f"    {name} = {operation}")
+        return SSA(name, aval)
+
+    def emit_many(self, operation: str, avals: Sequence[ShapedArray]) -> tuple[SSA, ...]:
+        """Writes an operation with as many results as `avals`."""
+        if len(avals) == 1:
+            return (self.emit(operation, avals[0]),)
+        if not avals:
+            self.lines.append(f"    {operation}")
+            return ()
+        name = self.fresh()
+        self.lines.append(f"    {name}:{len(avals)} = {operation}")
+        return tuple(SSA(f"{name}#{i}", aval) for i, aval in enumerate(avals))
+
+    def scalar(self, value: Scalar, dtype: DType) -> SSA:
+        """A scalar constant."""
+        return self.constant(Literal.of(value, dtype))
+
+    def full(self, value: Scalar, aval: ShapedArray) -> SSA:
+        """An array of this type, filled with one value."""
+        return SSA(self.filled(self.scalar(value, aval.dtype), aval.shape), aval)
+
+    def filled(self, x: SSA, shape: Shape) -> str:
+        """The name of x; for a scalar x where the shape isn't a scalar's, that of x repeated to fill it."""
+        if x.aval.shape == shape or x.aval.shape != ():
+            return x.name
+        key = (x.name, shape)
+        found = self._broadcasts.get(key)
+        if found is None:
+            aval = array_type(shape, x.aval.dtype)
+            operation = f"stablehlo.broadcast_in_dim {x.name}, dims = [] : ({type_text(x.aval)}) -> {type_text(aval)}"
+            found = self._broadcasts[key] = self.emit(operation, aval).name
+        return found
+
+    def region(self, avals: Sequence[ShapedArray], body: Body) -> str:
+        """The text of a region: a block with parameters of these types, which returns what `body` makes of them.
+
+        The body may bind primitives; it can't use values from outside the region.
+        """
+        inner = LoweringContext(self.module, self._count)
+        args = [SSA(inner.fresh(), aval) for aval in avals]
+        outs = body(inner, args)
+        self._count = inner._count  # names must be new within the whole function
+        header = ", ".join([f"{arg.name}: {type_text(arg.aval)}" for arg in args])
+        return "\n".join(
+            ["({", f"    ^bb0({header}):", *inner.lines, inner.results("stablehlo.return", outs), "    })"]
+        )
+
+    def results(self, keyword: str, outs: Sequence[SSA]) -> str:
+        """The line that ends a block and says what it returns."""
+        if not outs:
+            return f"    {keyword}"
+        names, types = ", ".join([out.name for out in outs]), ", ".join([type_text(out.aval) for out in outs])
+        return f"    {keyword} {names} : {types}"
+
+    def call(self, jaxpr: Jaxpr, name: str, args: Sequence[SSA]) -> tuple[SSA, ...]:
+        """Writes a call of the function that computes `jaxpr`, which the module will contain once."""
+        function = self.module.function(jaxpr, name)
+        avals = jaxpr.out_avals
+        operands = ", ".join([arg.name for arg in args])
+        signature = f"{types_text([arg.aval for arg in args])} -> {types_text(avals)}"
+        return self.emit_many(f"func.call @{function}({operands}) : {signature}", avals)
+
+
+def types_text(avals: Sequence[ShapedArray]) -> str:
+    """A list of types in parentheses."""
+    return f"({', '.join(map(type_text, avals))})"
+
+
+def function_text(
+    module: Module, jaxpr: Jaxpr, header: str, args: Sequence[SSA], consts: Sequence[ConcreteValue]
+) -> list[str]:
+    """The lines of the function that computes `jaxpr` of constants, which are spelled out, and arguments."""
+    ctx = LoweringContext(module)
+    ctx.lines.append(header)
+    outs = interpret(ctx, jaxpr, [*map(ctx.constant, consts), *args])
+    return [*ctx.lines, ctx.results("return", outs), "  }"]

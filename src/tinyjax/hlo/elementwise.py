@@ -1,0 +1,213 @@
+"""Lowering rules of the elementwise primitives. Most are one line of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from tinyjax.hlo.context import SSA, LoweringContext
+from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.text import tensor_text, type_text
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, SIGNED, DType, real_dtype
+from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives import bitwise, comparison, conversion, elementwise, selection
+from tinyjax.primitives import complex as parts
+
+Rule: TypeAlias = Callable[[Primitive, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
+
+
+def operands(ctx: LoweringContext, args: Sequence[SSA], out: ShapedArray) -> list[str]:
+    """The names of the operands, scalars repeated to the shape of the result."""
+    shape = out.shape
+    return [arg.name if arg.aval.shape == shape else ctx.filled(arg, shape) for arg in args]
+
+
+def same_type(ctx: LoweringContext, op: str, args: Sequence[SSA], out: ShapedArray) -> SSA:
+    """An operation whose operands and result have one type."""
+    return ctx.emit(f"{op} {', '.join(operands(ctx, args, out))} : {type_text(out)}", out)
+
+
+def plain(op: str) -> Rule:
+    """The rule of a primitive that is one operation, whose operands and result have one type."""
+
+    def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+        return (same_type(ctx, op, args, types[0]),)
+
+    return rule
+
+
+def typed(op: str) -> Rule:
+    """The rule of a primitive that is one operation with a dtype of its own, or one whose syntax repeats all types."""
+    variadic = op.startswith("chlo.")
+
+    def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+        (out,) = types
+        ins = ", ".join([tensor_text(out.shape, arg.aval.dtype) for arg in args])
+        signature = f"{ins} -> {type_text(out)}" if variadic else f"({ins}) -> {type_text(out)}"
+        return (ctx.emit(f"{op} {', '.join(operands(ctx, args, out))} : {signature}", out),)
+
+    return rule
+
+
+def compare(ctx: LoweringContext, direction: str, x: SSA, y: SSA) -> SSA:
+    """A comparison as the primitives define it: unordered for nan, and signed or not as the dtype says."""
+    shape = x.aval.shape or y.aval.shape
+    out = array_type(shape, BOOL)
+    operand = tensor_text(shape, x.aval.dtype)
+    kind = comparison_kind(x.aval.dtype)
+    names = ", ".join(operands(ctx, (x, y), out))
+    return ctx.emit(f"stablehlo.compare {direction}, {names}, {kind} : ({operand}, {operand}) -> {type_text(out)}", out)
+
+
+def comparison_kind(dtype: DType) -> str:
+    """The kind of comparison that StableHLO wants to be named for this dtype."""
+    return "FLOAT" if dtype in INEXACT else "SIGNED" if dtype in SIGNED else "UNSIGNED"
+
+
+def comparing(direction: str) -> Rule:
+    def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+        (x, y), (out,) = args, types
+        return (SSA(compare(ctx, direction, x, y).name, out),)
+
+    return rule
+
+
+def choose(ctx: LoweringContext, which: SSA, if_true: SSA, if_false: SSA, out: ShapedArray) -> SSA:
+    """Elementwise choice; the selector may be a scalar."""
+    names = ", ".join(operands(ctx, (if_true, if_false), out))
+    return ctx.emit(f"stablehlo.select {which.name}, {names} : {type_text(which.aval)}, {type_text(out)}", out)
+
+
+def part(ctx: LoweringContext, op: str, x: SSA) -> SSA:
+    """The real or imaginary part of a complex value."""
+    out = array_type(x.aval.shape, real_dtype(x.aval.dtype))
+    return ctx.emit(f"stablehlo.{op} {x.name} : ({type_text(x.aval)}) -> {type_text(out)}", out)
+
+
+def join_parts(ctx: LoweringContext, re: SSA, im: SSA, out: ShapedArray) -> SSA:
+    """The complex value with these parts, which have its shape."""
+    types = f"({type_text(re.aval)}, {type_text(im.aval)}) -> {type_text(out)}"
+    return ctx.emit(f"stablehlo.complex {re.name}, {im.name} : {types}", out)
+
+
+def identity(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    """The rule of primitives that leave the elements as they are."""
+    return (SSA(args[0].name, types[0]),)
+
+
+def extremum(op: str, direction: str) -> Rule:
+    """The greater or the lesser operand; complex numbers are ordered by their real, then by their imaginary parts."""
+
+    def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+        (out,) = types
+        if out.dtype not in COMPLEXES:
+            return (same_type(ctx, op, args, out),)
+        x, y = (SSA(name, out) for name in operands(ctx, args, out))
+        (rx, ix), (ry, iy) = ((part(ctx, "real", z), part(ctx, "imag", z)) for z in (x, y))
+        by_real, by_imag = compare(ctx, direction, rx, ry), compare(ctx, direction, ix, iy)
+        which = choose(ctx, compare(ctx, "EQ", rx, ry), by_imag, by_real, by_real.aval)
+        return (choose(ctx, which, x, y, out),)
+
+    return rule
+
+
+MAXIMUM: Final = extremum("stablehlo.maximum", "GT")
+MINIMUM: Final = extremum("stablehlo.minimum", "LT")
+
+
+@RULES.register(selection.Clamp)
+def _clamp(
+    primitive: selection.Clamp, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    if types[0].dtype not in COMPLEXES:
+        return (same_type(ctx, "stablehlo.clamp", args, types[0]),)
+    low, x, high = args
+    return MINIMUM(primitive, ctx, (*MAXIMUM(primitive, ctx, (low, x), types), high), types)
+
+
+@RULES.register(selection.SelectN)
+def _select_n(
+    _: selection.SelectN, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (which, *cases), (out,) = args, types
+    if which.aval.dtype == BOOL:
+        if len(cases) == 1:
+            return (SSA(ctx.filled(cases[0], out.shape), out),)
+        return (choose(ctx, which, cases[1], cases[0], out),)
+    # From the last case down: `which < i` keeps what comes before, so an index out of range names the nearest case.
+    chosen = SSA(ctx.filled(cases[-1], out.shape), out)
+    for i in range(len(cases) - 1, 0, -1):
+        before = compare(ctx, "LT", which, ctx.scalar(i, which.aval.dtype))
+        chosen = choose(ctx, before, cases[i - 1], chosen, out)
+    return (chosen,)
+
+
+@RULES.register(conversion.ConvertElementType)
+def _convert_element_type(
+    _: conversion.ConvertElementType, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    return (convert(ctx, x, out),)
+
+
+def convert(ctx: LoweringContext, x: SSA, out: ShapedArray) -> SSA:
+    """The elements with another dtype: not zero is true, and complex numbers lose their imaginary part."""
+    dtype, new = x.aval.dtype, out.dtype
+    if dtype == new:
+        return SSA(x.name, out)
+    if new == BOOL:
+        return SSA(compare(ctx, "NE", x, ctx.scalar(0, dtype)).name, out)
+    if dtype in COMPLEXES and new not in COMPLEXES:
+        return convert(ctx, part(ctx, "real", x), out)
+    return ctx.emit(f"stablehlo.convert {x.name} : ({type_text(x.aval)}) -> {type_text(out)}", out)
+
+
+@RULES.register(conversion.ReducePrecision)
+def _reduce_precision(
+    primitive: conversion.ReducePrecision, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    form = f"e{primitive.exponent_bits}m{primitive.mantissa_bits}"
+    return (ctx.emit(f"stablehlo.reduce_precision {x.name}, format = {form} : {type_text(out)}", out),)
+
+
+@RULES.register(parts.Conj)
+def _conj(_: parts.Conj, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    if x.aval.dtype in COMPLEXES:
+        re, im = part(ctx, "real", x), part(ctx, "imag", x)
+        im = same_type(ctx, "stablehlo.negate", (im,), im.aval)
+    else:
+        re, im = x, ctx.full(-0.0, x.aval)
+    return (join_parts(ctx, re, im, out),)
+
+
+RULES[elementwise.Neg] = plain("stablehlo.negate")
+RULES[elementwise.Add] = plain("stablehlo.add")
+RULES[elementwise.Sub] = plain("stablehlo.subtract")
+RULES[elementwise.Mul] = plain("stablehlo.multiply")
+
+RULES[bitwise.Not] = plain("stablehlo.not")
+RULES[bitwise.And] = plain("stablehlo.and")
+RULES[bitwise.Or] = plain("stablehlo.or")
+RULES[bitwise.Xor] = plain("stablehlo.xor")
+RULES[bitwise.PopulationCount] = plain("stablehlo.popcnt")
+RULES[bitwise.Clz] = plain("stablehlo.count_leading_zeros")
+RULES[bitwise.ShiftLeft] = plain("stablehlo.shift_left")
+RULES[bitwise.ShiftRightLogical] = plain("stablehlo.shift_right_logical")
+RULES[bitwise.ShiftRightArithmetic] = plain("stablehlo.shift_right_arithmetic")
+
+RULES[comparison.Eq] = comparing("EQ")
+RULES[comparison.Ne] = comparing("NE")
+RULES[comparison.Lt] = comparing("LT")
+RULES[comparison.Le] = comparing("LE")
+RULES[comparison.Gt] = comparing("GT")
+RULES[comparison.Ge] = comparing("GE")
+
+RULES[parts.Real] = typed("stablehlo.real")
+RULES[parts.Imag] = typed("stablehlo.imag")
+RULES[parts.Complex] = typed("stablehlo.complex")
+RULES[conversion.BitcastConvertType] = typed("stablehlo.bitcast_convert")
+RULES[conversion.Copy] = identity
+RULES[conversion.StopGradient] = identity

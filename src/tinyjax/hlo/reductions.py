@@ -1,0 +1,177 @@
+"""Lowering rules of the reductions, whole and cumulative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tinyjax.hlo.arrays import numbers
+from tinyjax.hlo.context import SSA, Body, LoweringContext, types_text
+from tinyjax.hlo.elementwise import convert
+from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.text import type_text
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, SIGNED, DType, Scalar
+from tinyjax.primitives import cumulative, reductions, structure
+from tinyjax.primitives.arithmetic import Max, Min
+from tinyjax.primitives.bitwise import AND, OR, XOR, logical_and, logical_not, logical_or
+from tinyjax.primitives.comparison import GT, LT, Comparison, eq, lt, ne
+from tinyjax.primitives.cumulative import Cumulative
+from tinyjax.primitives.elementwise import ADD, MUL, Elementwise
+from tinyjax.primitives.selection import select
+from tinyjax.primitives.structure import Reduction
+
+Identity: TypeAlias = Callable[[DType], Scalar]
+ReductionRule: TypeAlias = Callable[
+    [Reduction, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]
+]  # fmt: skip
+
+
+def _zero(_: DType) -> Scalar:
+    return 0
+
+
+def _one(_: DType) -> Scalar:
+    return 1
+
+
+def _all_bits(dtype: DType) -> Scalar:
+    return True if dtype == BOOL else -1 if dtype in SIGNED else 2 ** (8 * dtype.itemsize) - 1
+
+
+def array_text(values: Sequence[int]) -> str:
+    """Integers as an attribute of an operation in its generic form."""
+    return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
+
+
+def combining(primitive: Elementwise) -> Body:
+    """The inside of a reducer that is one primitive."""
+
+    def body(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
+        return ctx.bind(primitive, *args)
+
+    return body
+
+
+def widened(ctx: LoweringContext, x: SSA) -> SSA:
+    """x in a dtype that is exact enough to add up or multiply many numbers in."""
+    return convert(ctx, x, array_type(x.aval.shape, reductions.accumulator(x.aval.dtype)))
+
+
+def reduce(ctx: LoweringContext, x: SSA, axes: Sequence[int], op: str, combine: Elementwise, identity: Identity) -> SSA:
+    """x reduced over axes: by `op` of StableHLO where that is what the primitive `combine` means, else by a region."""
+    dtype = x.aval.dtype
+    scalar = array_type((), dtype)
+    out = array_type(tuple(size for i, size in enumerate(x.aval.shape) if i not in axes), dtype)
+    initial = ctx.scalar(identity(dtype), dtype).name
+    signature = f"({type_text(x.aval)}, {type_text(scalar)}) -> {type_text(out)}"
+    if dtype in COMPLEXES and isinstance(combine, Max | Min):
+        region = ctx.region((scalar, scalar), combining(combine))
+        attributes = f"<{{dimensions = {array_text(axes)}}}>"
+        return ctx.emit(f'"stablehlo.reduce"({x.name}, {initial}) {attributes} {region} : {signature}', out)
+    how = f"applies stablehlo.{op} across dimensions = {numbers(axes)}"
+    return ctx.emit(f"stablehlo.reduce({x.name} init: {initial}) {how} : {signature}", out)
+
+
+def _reducing(op: str, combine: Elementwise, identity: Identity, wide: bool = False) -> ReductionRule:
+    """The rule of a reduction by one primitive. `wide`: in the accumulator's dtype."""
+
+    def rule(
+        primitive: Reduction, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), (out,) = args, types
+        return (convert(ctx, reduce(ctx, widened(ctx, x) if wide else x, primitive.axes, op, combine, identity), out),)
+
+    return rule
+
+
+RULES[structure.ReduceSum] = _reducing("add", ADD, _zero, wide=True)
+RULES[reductions.ReduceProd] = _reducing("multiply", MUL, _one, wide=True)
+RULES[reductions.ReduceMax] = _reducing("maximum", Max(), reductions.lowest)
+RULES[reductions.ReduceMin] = _reducing("minimum", Min(), reductions.highest)
+RULES[reductions.ReduceAnd] = _reducing("and", AND, _all_bits)
+RULES[reductions.ReduceOr] = _reducing("or", OR, _zero)
+RULES[reductions.ReduceXor] = _reducing("xor", XOR, _zero)
+
+
+def _position(
+    better: Comparison, identity: Identity
+) -> Callable[[reductions.Position, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]:
+    """The rule of argmax and argmin: a reduction of the elements together with their indices."""
+
+    def body(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
+        x, i, y, j = args
+        # The first among equals wins, and nan, which equals nothing, wins over numbers.
+        (wins,) = ctx.bind(better, x, y)
+        ties = eq(ctx, x, y)
+        if x.aval.dtype in FLOATS:
+            x_nan, y_nan = ne(ctx, x, x), ne(ctx, y, y)
+            wins = logical_or(ctx, wins, logical_and(ctx, x_nan, logical_not(ctx, y_nan)))
+            ties = logical_or(ctx, ties, logical_and(ctx, x_nan, y_nan))
+        taken = logical_or(ctx, wins, logical_and(ctx, ties, lt(ctx, i, j)))
+        return select(ctx, taken, x, y), select(ctx, taken, i, j)
+
+    def rule(
+        primitive: reductions.Position, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), (out,) = args, types
+        (axis,) = primitive.axes
+        index = array_type(x.aval.shape, primitive.index_dtype)
+        indices = ctx.emit(f"stablehlo.iota dim = {axis} : {type_text(index)}", index)
+        initial = ctx.scalar(identity(x.aval.dtype), x.aval.dtype), ctx.scalar(0, primitive.index_dtype)
+        scalars = [value.aval for value in initial]
+        region = ctx.region((*scalars, *scalars), body)
+        best = array_type(out.shape, x.aval.dtype)
+        names = ", ".join([value.name for value in (x, indices, *initial)])
+        signature = f"{types_text([x.aval, index, *scalars])} -> {types_text([best, out])}"
+        operation = f'"stablehlo.reduce"({names}) <{{dimensions = {array_text((axis,))}}}> {region} : {signature}'
+        return ctx.emit_many(operation, (best, out))[1:]
+
+    return rule
+
+
+RULES[reductions.ArgMax] = _position(GT, reductions.lowest)
+RULES[reductions.ArgMin] = _position(LT, reductions.highest)
+
+
+def _cumulating(
+    body: Body, identity: Identity, wide: bool = False
+) -> Callable[[Cumulative, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]:
+    """The rule of a cumulative reduction: a window as long as the axis ends, or starts, at each element.
+
+    XLA rewrites these windows to a tree of shorter ones, so the cost isn't quadratic.
+    """
+
+    def rule(
+        primitive: Cumulative, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), (out,), axis = args, types, primitive.axis
+        if out.size == 0:
+            return (SSA(x.name, out),)
+        x = widened(ctx, x) if wide else x
+        scalar = array_type((), x.aval.dtype)
+        before = out.shape[axis] - 1
+        padding = [[0, 0] for _ in out.shape]
+        padding[axis] = [0, before] if primitive.reverse else [before, 0]
+        window = [1] * out.ndim
+        window[axis] = out.shape[axis]
+        attributes = f"window_dimensions = {array_text(window)}, padding = dense<{padding}> : tensor<{out.ndim}x2xi64>"
+        initial = ctx.scalar(identity(scalar.dtype), scalar.dtype).name
+        region = ctx.region((scalar, scalar), body)
+        signature = f"{types_text([x.aval, scalar])} -> {type_text(x.aval)}"
+        operation = f'"stablehlo.reduce_window"({x.name}, {initial}) <{{{attributes}}}> {region} : {signature}'
+        return (convert(ctx, ctx.emit(operation, x.aval), out),)
+
+    return rule
+
+
+def _logaddexp(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
+    x, y = args
+    return (cumulative.logaddexp(ctx, x, y),)
+
+
+RULES[cumulative.CumSum] = _cumulating(combining(ADD), _zero, wide=True)
+RULES[cumulative.CumProd] = _cumulating(combining(MUL), _one, wide=True)
+RULES[cumulative.CumMax] = _cumulating(combining(Max()), reductions.lowest)
+RULES[cumulative.CumMin] = _cumulating(combining(Min()), reductions.highest)
+RULES[cumulative.CumLogSumExp] = _cumulating(_logaddexp, reductions.lowest, wide=True)

@@ -1,0 +1,140 @@
+"""How types and constants are written in StableHLO text. Constants are exact to the bit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+
+from tinyjax.errors import LoweringError
+from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    COMPLEX64,
+    COMPLEX128,
+    COMPLEXES,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    DType,
+    HostArray,
+    Scalar,
+    real_dtype,
+    short_name,
+)
+
+ELEMENT_TYPES: Final[dict[DType, str]] = {
+    BOOL: "i1",
+    INT8: "i8",
+    INT16: "i16",
+    INT32: "i32",
+    INT64: "i64",
+    UINT8: "ui8",
+    UINT16: "ui16",
+    UINT32: "ui32",
+    UINT64: "ui64",
+    FLOAT16: "f16",
+    BFLOAT16: "bf16",
+    FLOAT32: "f32",
+    FLOAT64: "f64",
+    COMPLEX64: "complex<f32>",
+    COMPLEX128: "complex<f64>",
+}
+#: Arrays of at most so many elements are written as numbers, others as their bytes.
+READABLE_SIZE: Final = 16
+
+
+@lru_cache(maxsize=16384)
+def tensor_text(shape: Shape, dtype: DType) -> str:
+    """The type of arrays of this shape and dtype; a LoweringError for dtypes that have no elements to store.
+
+    >>> tensor_text((3, 4), FLOAT32)
+    'tensor<3x4xf32>'
+    """
+    element = ELEMENT_TYPES.get(dtype)
+    if element is None:
+        raise LoweringError(
+            f"StableHLO has no arrays of dtype {short_name(dtype)}. Tangents of integers and booleans (float0) hold "
+            "nothing: drop them before compiling."
+        )
+    return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
+
+
+@lru_cache(maxsize=16384)
+def type_text(aval: ShapedArray) -> str:
+    """The type of the arrays that an aval describes.
+
+    >>> type_text(ShapedArray((), "bool"))
+    'tensor<i1>'
+    """
+    return tensor_text(aval.shape, aval.dtype)
+
+
+def _float_text(value: float, dtype: DType) -> str:
+    if not math.isfinite(value):
+        bits = np.asarray(value, dtype)
+        return "0x" + bits.tobytes()[:: -1 if np.little_endian else 1].hex().upper()
+    shortest = repr(value)
+    # MLIR wants a point before the exponent.
+    return shortest if "." in shortest else shortest.replace("e", ".0e")
+
+
+def scalar_text(value: Scalar, dtype: DType) -> str:
+    """A number of this dtype.
+
+    >>> scalar_text(2.0, FLOAT32), scalar_text(1e-30, FLOAT64), scalar_text(float("inf"), FLOAT32)
+    ('2.0', '1.0e-30', '0x7F800000')
+    >>> scalar_text(1j, COMPLEX64), scalar_text(True, BOOL)
+    ('(0.0, 1.0)', 'true')
+    """
+    if dtype in FLOATS:
+        return _float_text(float(value.real), dtype)
+    if dtype in COMPLEXES:
+        part = real_dtype(dtype)
+        return f"({_float_text(float(value.real), part)}, {_float_text(float(value.imag), part)})"
+    if dtype == BOOL:
+        return "true" if value else "false"
+    return str(int(value.real))
+
+
+def _nested_text(elements: Sequence[str], shape: Shape) -> str:
+    """The elements in brackets, one pair for each axis."""
+    for size in reversed(shape):
+        elements = [f"[{', '.join(elements[i : i + size])}]" for i in range(0, len(elements), size)]
+    return elements[0]
+
+
+def dense_text(array: HostArray) -> str:
+    """What stands between the angle brackets of `dense<...>`.
+
+    >>> dense_text(np.array([[1, 2], [3, 4]]))
+    '[[1, 2], [3, 4]]'
+    """
+    dtype = array.dtype
+    if array.size == 0:
+        return ""
+    if dtype == BOOL or (array.size <= READABLE_SIZE and bool(np.isfinite(array).all())):
+        # Not bytes for booleans: whether those are bits or bytes differs between versions of MLIR.
+        return _nested_text([scalar_text(x, dtype) for x in _scalars(array)], array.shape)
+    return f'"0x{array.astype(dtype.newbyteorder("<"), order="C", copy=False).tobytes().hex().upper()}"'
+
+
+def _scalars(array: HostArray) -> list[Scalar]:
+    """The elements as Python scalars."""
+    dtype = array.dtype
+    if dtype in FLOATS:
+        return list(array.astype(FLOAT64).ravel().tolist())
+    return list(array.ravel().tolist())

@@ -1,0 +1,81 @@
+"""The programs within a program: those that its primitives hold as parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+
+import attrs
+
+from tinyjax.ir.primitive import PLAIN_TYPES, Primitive
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.value import ConcreteValue
+
+
+@lru_cache(maxsize=4096)
+def _fields(cls: type[attrs.AttrsInstance]) -> tuple[str, ...]:
+    return tuple(attribute.name for attribute in attrs.fields(cls) if attribute.eq)
+
+
+def value_fields(record: object) -> tuple[str, ...]:
+    """The names of the fields of an attrs class that are part of its value: those that `==` looks at."""
+    cls = type(record)
+    return _fields(cls) if attrs.has(cls) else ()
+
+
+def record_values(record: object) -> Iterator[tuple[str, object]]:
+    """The names and values of these fields."""
+    for name in value_fields(record):
+        yield name, getattr(record, name)
+
+
+def subjaxprs(primitive: Primitive) -> tuple[Jaxpr, ...]:
+    """The programs that a primitive holds, in the order of its fields; also those within tuples and attrs records.
+
+    Not those within these programs: see `nested_programs`.
+    """
+    found: tuple[Jaxpr, ...] = ()
+    for _, value in record_values(primitive):
+        if type(value) not in PLAIN_TYPES:
+            found += tuple(programs_of(value))
+    return found
+
+
+def programs_of(parameter: object) -> Iterator[Jaxpr]:
+    """The programs in a parameter: itself, or those within tuples and attrs records."""
+    if isinstance(parameter, Jaxpr):
+        yield parameter
+    elif isinstance(parameter, tuple | frozenset):
+        for item in parameter:
+            if type(item) not in PLAIN_TYPES:
+                yield from programs_of(item)
+    elif not isinstance(parameter, ConcreteValue):
+        for _, value in record_values(parameter):
+            yield from programs_of(value)
+
+
+def nested_programs(jaxpr: Jaxpr) -> list[Jaxpr]:
+    """The distinct programs within a program, at every depth, inner ones first, and the program itself last."""
+    order: list[Jaxpr] = []
+    seen: set[Jaxpr] = set()
+    path: list[tuple[Jaxpr, Iterator[Jaxpr]]] = [(jaxpr, _children(jaxpr))]
+    while path:
+        program, children = path[-1]
+        for child in children:
+            if child not in seen:
+                seen.add(child)
+                path.append((child, _children(child)))
+                break
+        else:
+            order.append(program)
+            path.pop()
+    return order
+
+
+def _children(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    last: Primitive | None = None
+    for eqn in jaxpr.eqns:
+        primitive = eqn.primitive
+        if primitive is not last:
+            last = primitive
+            yield from subjaxprs(primitive)

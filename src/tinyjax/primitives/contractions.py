@@ -1,0 +1,231 @@
+"""The general product of two arrays, which sums over some axes and goes element by element over others."""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Sequence
+from typing import ClassVar, TypeAlias, TypeVar, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.errors import LinearityError, TypingError
+from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import (
+    COMPLEXES,
+    FLOAT16,
+    FLOATS,
+    INEXACT,
+    NUMERIC,
+    SUPPORTED,
+    UNSIGNED,
+    DType,
+    HostArray,
+    real_dtype,
+    short_name,
+)
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.elementwise import add, check_arity, check_dtype
+from tinyjax.primitives.reductions import accumulator
+from tinyjax.primitives.shaping import shift_axes
+from tinyjax.primitives.structure import check_axes, permute, shape_error
+
+V = TypeVar("V")
+Axes: TypeAlias = tuple[int, ...]
+#: ((contracting axes of the left operand, of the right one), (batch axes of the left operand, of the right one)).
+DimensionNumbers: TypeAlias = tuple[tuple[Axes, Axes], tuple[Axes, Axes]]
+MATMUL: DimensionNumbers = (((1,), (0,)), ((), ()))
+
+
+class Precision(enum.Enum):
+    """How exactly an accelerator multiplies float32 numbers."""
+
+    DEFAULT = "default"
+    HIGH = "high"
+    HIGHEST = "highest"
+
+
+@final
+@frozen
+class DotGeneral(Primitive):
+    """Sums products over the contracting axes, for each element of the batch axes.
+
+    The axes of the result are the batch axes, the other axes of the left operand, those of the right one. The operands
+    may have different dtypes; the wider one decides the result's, or `preferred_element_type` does.
+    """
+
+    dimension_numbers: DimensionNumbers
+    precision: Precision | None = None
+    preferred_element_type: DType | None = None
+    name: ClassVar[str] = "dot_general"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 2)
+        x, y = avals
+        (x_sum, y_sum), (x_batch, y_batch) = self.dimension_numbers
+        check_axes(f"{self.name}, left operand {x}", x_sum + x_batch, x.ndim)
+        check_axes(f"{self.name}, right operand {y}", y_sum + y_batch, y.ndim)
+        self._check_pairs("contracting", x, y, x_sum, y_sum)
+        self._check_pairs("batch", x, y, x_batch, y_batch)
+        shape = (*_sizes(x, x_batch), *_sizes(x, _rest(x.ndim, x_sum, x_batch)),
+                 *_sizes(y, _rest(y.ndim, y_sum, y_batch)))  # fmt: skip
+        return (array_type(shape, self._result_dtype(x.dtype, y.dtype), x.weak_type and y.weak_type),)
+
+    def _check_pairs(self, kind: str, x: ShapedArray, y: ShapedArray, x_axes: Axes, y_axes: Axes) -> None:
+        if _sizes(x, x_axes) != _sizes(y, y_axes):
+            raise shape_error(self.name, f"{kind} axes {x_axes} of {x} and {y_axes} of {y} differ in number or size")
+
+    def _result_dtype(self, x: DType, y: DType) -> DType:
+        for dtype in (x, y):
+            check_dtype(self.name, dtype, SUPPORTED)
+        dtype, preferred = max(x, y, key=_rank), self.preferred_element_type
+        if preferred is None or preferred == dtype:
+            return dtype
+        check_dtype(f"preferred_element_type of {self.name}", preferred, SUPPORTED)
+        narrower = dtype not in FLOATS and _bits(preferred) < _bits(dtype)
+        if narrower or _kind(preferred) < _kind(dtype):
+            raise TypingError(
+                f"{self.name}: preferred_element_type {short_name(preferred)} can't hold products of "
+                f"{short_name(dtype)}. Convert the result instead."
+            )
+        return preferred
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        x, y = args
+        out = self._result_dtype(x.dtype, y.dtype)
+        within = _computed_in(max(x.dtype, y.dtype, key=_rank), out)
+        x, y = x.astype(within, copy=False), y.astype(within, copy=False)
+        if self.dimension_numbers == MATMUL and x.ndim == 2 >= y.ndim:
+            return (np.matmul(x, y).astype(out, copy=False),)
+        (x_sum, y_sum), (x_batch, y_batch) = self.dimension_numbers
+        x_rest, y_rest = _rest(x.ndim, x_sum, x_batch), _rest(y.ndim, y_sum, y_batch)
+        batch, rows, columns = ([a.shape[i] for i in axes] for a, axes in ((x, x_batch), (x, x_rest), (y, y_rest)))
+        summed = math.prod(x.shape[i] for i in x_sum)
+        left = x.transpose(x_batch + x_rest + x_sum).reshape((*batch, math.prod(rows), summed))
+        right = y.transpose(y_batch + y_sum + y_rest).reshape((*batch, summed, math.prod(columns)))
+        return (np.matmul(left, right).reshape((*batch, *rows, *columns)).astype(out, copy=False),)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (x, y), (tx, ty) = primals, tangents
+        (out,) = ctx.bind(self, x, y)
+        total: V | Zero = Zero(ctx.aval(out).tangent)
+        if not isinstance(tx, Zero):
+            (total,) = ctx.bind(self, tx, y)
+        if not isinstance(ty, Zero):
+            (part,) = ctx.bind(self, x, ty)
+            total = part if isinstance(total, Zero) else add(ctx, total, part)
+        return [out], [total]
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        (x, y), (at, y_at) = args, axes
+        (x_sum, y_sum), (x_batch, y_batch) = self.dimension_numbers
+        x_rest = _rest(ctx.aval(x).ndim - (at is not None), x_sum, x_batch)
+        y_rest = _rest(ctx.aval(y).ndim - (y_at is not None), y_sum, y_batch)
+        if at is not None:
+            x_sum, x_batch = shift_axes(x_sum, at), shift_axes(x_batch, at)
+        if y_at is not None:
+            y_sum, y_batch = shift_axes(y_sum, y_at), shift_axes(y_batch, y_at)
+        if at is not None and y_at is not None:
+            x_batch, y_batch, out_at = (at, *x_batch), (y_at, *y_batch), 0
+        elif at is not None:
+            out_at = len(x_batch) + sum(i < at for i in shift_axes(x_rest, at))
+        else:
+            y_at = y_at or 0
+            out_at = len(x_batch) + len(x_rest) + sum(i < y_at for i in shift_axes(y_rest, y_at))
+        return ctx.bind(self._with(((x_sum, y_sum), (x_batch, y_batch))), x, y), [out_at]
+
+    def _with(self, dimension_numbers: DimensionNumbers) -> DotGeneral:
+        return DotGeneral(dimension_numbers, self.precision, self.preferred_element_type)
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,), (x, y) = cotangents, args
+        if isinstance(ct, Zero):
+            return [None, None]
+        (x_sum, y_sum), (x_batch, y_batch) = self.dimension_numbers
+        if isinstance(x, UndefPrimal):
+            if isinstance(y, UndefPrimal):
+                raise LinearityError("dot_general is linear in each of its operands, but not in both together")
+            return [self._cotangent(ctx, ct, x.aval, y, (x_sum, x_batch), (y_sum, y_batch), True), None]
+        if isinstance(y, UndefPrimal):
+            return [None, self._cotangent(ctx, ct, y.aval, x, (y_sum, y_batch), (x_sum, x_batch), False)]
+        return [None, None]
+
+    def _cotangent(
+        self, ctx: Context[V], ct: V, aval: ShapedArray, other: V,
+        own_axes: tuple[Axes, Axes], other_axes: tuple[Axes, Axes], is_left: bool,
+    ) -> V:  # fmt: skip
+        """The cotangent of one operand: that of the result, contracted with the other operand's remaining axes."""
+        (own_sum, own_batch), (other_sum, other_batch) = own_axes, other_axes
+        own_rest = _rest(aval.ndim, own_sum, own_batch)
+        other_rest = _rest(ctx.aval(other).ndim, other_sum, other_batch)
+        start = len(own_batch) + (len(own_rest) if is_left else 0)
+        ct_sum = tuple(range(start, start + len(other_rest)))
+        ct_batch = tuple(range(len(own_batch)))
+        (product,) = ctx.bind(self._with(((ct_sum, other_rest), (ct_batch, other_batch))), ct, other)
+        # Its axes are: batch; the operand's own; those contracted before, in the order of the other operand.
+        by_other = tuple(own for _, own in sorted(zip(other_sum, own_sum, strict=True)))
+        order = own_batch + own_rest + by_other
+        product = permute(ctx, product, tuple(sorted(range(len(order)), key=order.__getitem__)))
+        return product if ctx.aval(product).dtype == aval.dtype else convert(ctx, product, aval.dtype, aval.weak_type)
+
+
+def _rest(ndim: int, summed: Axes, batch: Axes) -> Axes:
+    return tuple(i for i in range(ndim) if i not in summed and i not in batch)
+
+
+def _sizes(aval: ShapedArray, axes: Axes) -> Shape:
+    return tuple(aval.shape[i] for i in axes)
+
+
+def _kind(dtype: DType) -> int:
+    """0 for bool, 1 for integers, 2 for floats, 3 for complex numbers: what can hold the one can hold those before."""
+    return sum(dtype in kinds for kinds in (NUMERIC, INEXACT, COMPLEXES))
+
+
+def _bits(dtype: DType) -> int:
+    """The width of a number, or of its real part."""
+    return real_dtype(dtype).itemsize * 8 if _kind(dtype) else 1
+
+
+def _rank(dtype: DType) -> tuple[int, bool, int, bool]:
+    """The higher one is the product's: by kind, then range (bfloat16 is above float16), then width."""
+    return _kind(dtype), real_dtype(dtype) != FLOAT16, _bits(dtype), dtype not in UNSIGNED
+
+
+def _computed_in(operands: DType, out: DType) -> DType:
+    """The dtype to multiply and add in: as exact as both the operands' and the result's."""
+    if operands in INEXACT or out in INEXACT:
+        return np.promote_types(accumulator(operands), accumulator(out))
+    return out
+
+
+# The vocabulary.
+
+
+def dot_general(
+    ctx: Context[V],
+    x: V,
+    y: V,
+    dimension_numbers: DimensionNumbers,
+    precision: Precision | None = None,
+    preferred_element_type: DType | None = None,
+) -> V:
+    return ctx.bind(DotGeneral(dimension_numbers, precision, preferred_element_type), x, y)[0]
+
+
+def dot(ctx: Context[V], x: V, y: V) -> V:
+    """The matrix product of two matrices."""
+    return ctx.bind(DotGeneral(MATMUL), x, y)[0]

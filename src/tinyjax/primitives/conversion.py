@@ -1,0 +1,184 @@
+"""Other dtypes for the same values or the same bits, and the identities that transformations see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import ClassVar, Final, TypeVar, final
+
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
+from typing_extensions import override
+
+from tinyjax.errors import ParameterError, ShapeError, TypingError
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, short_name
+from tinyjax.ir.primitive import BatchAxis
+from tinyjax.primitives import host
+from tinyjax.primitives.elementwise import Dtypes, LinearUnary, Stepwise, check_arity, check_dtype
+from tinyjax.primitives.structure import move_axis
+
+V = TypeVar("V")
+#: What has bits that can be read as another dtype.
+BIT_PATTERNS: Final = INTEGERS | FLOATS
+
+
+def array_dtype(dtype: npt.DTypeLike) -> DType:
+    """A dtype that arrays can have; a TypingError for others."""
+    found = ShapedArray((), dtype).dtype
+    if found not in SUPPORTED:
+        raise TypingError(f"arrays of dtype {short_name(found)} are not supported")
+    return found
+
+
+@final
+@frozen
+class ConvertElementType(LinearUnary):
+    """The operand with another dtype, or another weak mark.
+
+    Floats become the nearest integer towards zero that the dtype has (nan becomes 0), integers wrap around, complex
+    numbers lose their imaginary part, and whatever isn't zero is True.
+    """
+
+    new_dtype: DType = field(converter=array_dtype)
+    weak_type: bool = False
+    name: ClassVar[str] = "convert_element_type"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
+        check_dtype(self.name, avals[0].dtype, SUPPORTED)
+        return (array_type(avals[0].shape, self.new_dtype, self.weak_type),)
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        return (host.convert(args[0], self.new_dtype),)
+
+    @override
+    def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
+        return convert(ctx, ct, operand.dtype, operand.weak_type)
+
+
+@final
+@frozen
+class BitcastConvertType(Stepwise):
+    """The operand's bits, read as another dtype.
+
+    Where that is narrower, the parts of an element are a new last axis, lowest bits first; where it is wider, the last
+    axis holds the parts of an element, and disappears.
+    """
+
+    new_dtype: DType = field(converter=array_dtype)
+    name: ClassVar[str] = "bitcast_convert_type"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
+        (x,) = avals
+        if x.dtype == self.new_dtype:
+            return (x.strengthen(),)
+        check_dtype(self.name, x.dtype, BIT_PATTERNS)
+        if self.new_dtype not in BIT_PATTERNS:
+            raise TypingError(f"{self.name} does not read bits as {short_name(self.new_dtype)}")
+        old, new = x.dtype.itemsize, self.new_dtype.itemsize
+        shape = x.shape
+        if old > new:
+            shape = (*shape, old // new)
+        elif old < new:
+            if not shape or shape[-1] * old != new:
+                target = short_name(self.new_dtype)
+                raise ShapeError(f"{self.name}: to read {x} as {target}, its last axis must have size {new // old}")
+            shape = shape[:-1]
+        return (array_type(shape, self.new_dtype),)
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        return (host.bitcast(args[0], self.new_dtype),)
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        return ctx.bind(self, move_axis(ctx, args[0], axes[0] or 0, 0)), [0]
+
+
+@final
+@frozen
+class ReducePrecision(LinearUnary):
+    """Floats rounded to what a format with these numbers of bits can hold; the dtype stays."""
+
+    exponent_bits: int
+    mantissa_bits: int
+    name: ClassVar[str] = "reduce_precision"
+    accepts: ClassVar[Dtypes] = FLOATS
+
+    @override
+    def __attrs_post_init__(self) -> None:
+        if self.exponent_bits < 1 or self.mantissa_bits < 0:
+            raise ParameterError(
+                f"{self.name} needs at least 1 bit for the exponent and 0 for the mantissa; "
+                f"got {self.exponent_bits} and {self.mantissa_bits}"
+            )
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        return (host.reduce_precision(args[0], self.exponent_bits, self.mantissa_bits),)
+
+    @override
+    def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
+        return ctx.bind(self, ct)[0]
+
+
+@final
+@frozen
+class Copy(LinearUnary):
+    """The operand, in memory of its own."""
+
+    name: ClassVar[str] = "copy"
+    accepts: ClassVar[Dtypes] = SUPPORTED
+    function = np.array
+
+    @override
+    def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
+        return ctx.bind(self, ct)[0]
+
+
+@final
+@frozen
+class StopGradient(Stepwise):
+    """The operand, as a constant to differentiation."""
+
+    name: ClassVar[str] = "stop_gradient"
+    accepts: ClassVar[Dtypes] = SUPPORTED
+    function = host.identity
+
+
+COPY: Final = Copy()
+STOP_GRADIENT: Final = StopGradient()
+
+
+@lru_cache(maxsize=256)
+def conversion(dtype: DType, weak: bool) -> ConvertElementType:
+    """The primitive that converts to this type."""
+    return ConvertElementType(dtype, weak)
+
+
+# The vocabulary.
+
+
+def convert(ctx: Context[V], x: V, dtype: DType, weak: bool = False) -> V:
+    """x with this dtype and weak mark; x itself if it has them."""
+    aval = ctx.aval(x)
+    if aval.dtype == dtype and aval.weak_type == weak:
+        return x
+    return ctx.bind(conversion(dtype, weak), x)[0]
+
+
+def stop_gradient(ctx: Context[V], x: V) -> V:
+    return ctx.bind(STOP_GRADIENT, x)[0]
+
+
+def copy(ctx: Context[V], x: V) -> V:
+    return ctx.bind(COPY, x)[0]

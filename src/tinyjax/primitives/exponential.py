@@ -1,0 +1,228 @@
+"""Exponentials, logarithms, roots and powers."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Final, TypeVar, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.errors import TypingError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import FLOATS, INTEGERS
+from tinyjax.primitives import host
+from tinyjax.primitives.arithmetic import div, integer_pow, replace_zero
+from tinyjax.primitives.comparison import eq
+from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.elementwise import (
+    Binary,
+    Dtypes,
+    Smooth,
+    Unary,
+    add,
+    check_arity,
+    check_dtype,
+    elementwise_type,
+    mul,
+    scale,
+    sub,
+)
+from tinyjax.primitives.selection import select
+from tinyjax.primitives.structure import constant_like
+
+V = TypeVar("V")
+
+
+@final
+@frozen
+class Exp(Unary):
+    name: ClassVar[str] = "exp"
+    function = np.exp
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return y
+
+
+@final
+@frozen
+class Exp2(Unary):
+    """2 to the power of the operand."""
+
+    name: ClassVar[str] = "exp2"
+    function = np.exp2
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return scale(ctx, y, math.log(2))
+
+
+@final
+@frozen
+class Expm1(Unary):
+    """exp(x) - 1, exact near zero."""
+
+    name: ClassVar[str] = "expm1"
+    function = np.expm1
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return add(ctx, y, constant_like(ctx, y, 1))
+
+
+@final
+@frozen
+class Log(Smooth):
+    """The natural logarithm."""
+
+    name: ClassVar[str] = "log"
+    function = np.log
+
+    @override
+    def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:
+        return div(ctx, t, x)
+
+
+@final
+@frozen
+class Log1p(Smooth):
+    """log(1 + x), exact near zero."""
+
+    name: ClassVar[str] = "log1p"
+    function = host.log1p
+
+    @override
+    def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:
+        return div(ctx, t, add(ctx, x, constant_like(ctx, x, 1)))
+
+
+@final
+@frozen
+class Logistic(Unary):
+    """1 / (1 + exp(-x))."""
+
+    name: ClassVar[str] = "logistic"
+    function = host.widened(host.logistic)
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return mul(ctx, y, sub(ctx, constant_like(ctx, y, 1), y))
+
+
+@final
+@frozen
+class Sqrt(Unary):
+    name: ClassVar[str] = "sqrt"
+    function = np.sqrt
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return div(ctx, constant_like(ctx, x, 0.5), y)
+
+
+@final
+@frozen
+class Rsqrt(Unary):
+    """1 / sqrt(x)."""
+
+    name: ClassVar[str] = "rsqrt"
+    function = host.widened(host.rsqrt)
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return scale(ctx, div(ctx, y, x), -0.5)
+
+
+@final
+@frozen
+class Cbrt(Unary):
+    """The real cube root."""
+
+    name: ClassVar[str] = "cbrt"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function = np.cbrt
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return scale(ctx, integer_pow(ctx, y, -2), 1 / 3)
+
+
+@final
+@frozen
+class Pow(Binary):
+    """x to the power of y, where y has x's dtype or is an integer."""
+
+    name: ClassVar[str] = "pow"
+    function = host.power
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 2)
+        x, y = avals
+        check_dtype(self.name, x.dtype, self.accepts)
+        if y.dtype != x.dtype and y.dtype not in INTEGERS:
+            raise TypingError(f"the exponent of {self.name} must be an integer or have the dtype of {x}, got {y}")
+        return (elementwise_type(self.name, avals, x.dtype),)
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        exponent = ctx.aval(y)
+        if exponent.dtype not in INTEGERS:
+            return mul(ctx, t, mul(ctx, y, pow_(ctx, x, sub(ctx, y, constant_like(ctx, y, 1)))))
+        y = convert(ctx, y, ctx.aval(x).dtype, exponent.weak_type)
+        zero, one = constant_like(ctx, y, 0), constant_like(ctx, y, 1)
+        slope = mul(ctx, replace_zero(ctx, y), pow_(ctx, x, sub(ctx, y, one)))
+        return mul(ctx, t, select(ctx, eq(ctx, y, zero), zero, slope))
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return mul(ctx, t, mul(ctx, log(ctx, replace_zero(ctx, x)), out))
+
+
+EXP: Final = Exp()
+EXP2: Final = Exp2()
+EXPM1: Final = Expm1()
+LOG: Final = Log()
+LOG1P: Final = Log1p()
+LOGISTIC: Final = Logistic()
+SQRT: Final = Sqrt()
+RSQRT: Final = Rsqrt()
+CBRT: Final = Cbrt()
+POW: Final = Pow()
+
+# The vocabulary.
+
+
+def exp(ctx: Context[V], x: V) -> V:
+    return ctx.bind(EXP, x)[0]
+
+
+def expm1(ctx: Context[V], x: V) -> V:
+    return ctx.bind(EXPM1, x)[0]
+
+
+def log(ctx: Context[V], x: V) -> V:
+    return ctx.bind(LOG, x)[0]
+
+
+def log1p(ctx: Context[V], x: V) -> V:
+    return ctx.bind(LOG1P, x)[0]
+
+
+def logistic(ctx: Context[V], x: V) -> V:
+    return ctx.bind(LOGISTIC, x)[0]
+
+
+def sqrt(ctx: Context[V], x: V) -> V:
+    return ctx.bind(SQRT, x)[0]
+
+
+def rsqrt(ctx: Context[V], x: V) -> V:
+    return ctx.bind(RSQRT, x)[0]
+
+
+def pow_(ctx: Context[V], x: V, y: V) -> V:
+    return ctx.bind(POW, x, y)[0]

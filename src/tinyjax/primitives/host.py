@@ -1,0 +1,231 @@
+"""NumPy implementations of what NumPy has no function for, or a different one than XLA.
+
+Where operators are applied, the annotations name one dtype for all those of its kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    COMPLEXES,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INTEGERS,
+    DType,
+    HostArray,
+    complex_dtype,
+)
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+Complexes: TypeAlias = npt.NDArray[np.complex128]
+Integers: TypeAlias = npt.NDArray[np.int64]
+_HALF: Final = frozenset({FLOAT16, BFLOAT16})
+#: How many bits the exponent and the mantissa of each float have.
+_FORMATS: Final = {FLOAT16: (5, 10), BFLOAT16: (8, 7), FLOAT32: (8, 23), FLOAT64: (11, 52)}
+
+
+def widened(function: Callable[..., HostArray]) -> Callable[..., HostArray]:
+    """The function, computed in float32 for the 16-bit floats and rounded once at the end."""
+
+    def apply(*args: HostArray) -> HostArray:
+        dtype = args[0].dtype
+        if dtype in _HALF:
+            return function(*[arg.astype(FLOAT32) for arg in args]).astype(dtype)
+        return function(*args)
+
+    return apply
+
+
+def unsigned(dtype: DType) -> DType:
+    """The unsigned integer dtype of the same width."""
+    return np.dtype(f"u{dtype.itemsize}")
+
+
+def identity(x: HostArray) -> HostArray:
+    return x
+
+
+# Floats.
+
+
+def logistic(x: Floats) -> HostArray:
+    one = x.dtype.type(1)
+    return np.asarray(one / (one + np.exp(-x)))
+
+
+def rsqrt(x: Floats) -> HostArray:
+    return np.asarray(x.dtype.type(1) / np.sqrt(x))
+
+
+def sign(x: Floats) -> HostArray:
+    """The sign; of -0.0 it is -0.0."""
+    result = np.sign(x)
+    return np.asarray(np.copysign(result, x) if x.dtype in FLOATS else result)
+
+
+def round_half_away(x: Floats) -> HostArray:
+    """The nearest integers, halves away from zero."""
+    whole = np.trunc(x)
+    return np.asarray(np.where(np.abs(x - whole) >= x.dtype.type(0.5), whole + np.sign(x), whole))
+
+
+def log1p(x: HostArray) -> HostArray:
+    return _log1p_complex(x.astype(x.dtype)) if x.dtype in COMPLEXES else np.asarray(np.log1p(x))
+
+
+def _log1p_complex(x: Complexes) -> HostArray:
+    """log(1 + x) that keeps its digits near zero, where NumPy's loses them."""
+    a, b = x.real, x.imag
+    near = (np.abs(a) < 0.5) & (np.abs(b) < 0.5)
+    small = np.log1p(np.where(near, a * (2 + a) + b * b, 0)) / 2
+    return complex_of(np.where(near, small, np.log(np.hypot(1 + a, b))), np.arctan2(b, 1 + a))
+
+
+def arctan2(x: Complexes, y: Complexes) -> HostArray:
+    """The angle of the point (y, x); for complex operands its analytic continuation."""
+    if x.dtype not in COMPLEXES:
+        return np.asarray(np.arctan2(x.real, y.real))
+    return np.asarray(-1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))).astype(x.dtype)
+
+
+def power(x: Floats, y: HostArray) -> HostArray:
+    return np.asarray(np.power(x, y.astype(x.dtype)))
+
+
+def reduce_precision(x: HostArray, exponent_bits: int, mantissa_bits: int) -> HostArray:
+    """x rounded to a float format with this many bits, halves to even: beyond its largest number infinite, and zero
+    below its smallest normal one."""
+    own_exponent, own_mantissa = _FORMATS[x.dtype]
+    wide: Floats = x.astype(np.float64)
+    mantissa, exponent = np.frexp(wide)
+    digits = min(mantissa_bits, own_mantissa) + 1
+    rounded = np.ldexp(np.rint(np.ldexp(mantissa, digits)), exponent - digits)
+    if exponent_bits < own_exponent:
+        largest = 2 ** (exponent_bits - 1)
+        exponent = np.frexp(rounded)[1]
+        rounded = np.where(exponent > largest, np.copysign(np.inf, wide), rounded)
+        rounded = np.where(exponent < 3 - largest, np.copysign(0, wide), rounded)
+    return np.where(np.isfinite(wide), rounded, wide).astype(x.dtype)
+
+
+def conj(x: HostArray) -> HostArray:
+    result: HostArray = np.asarray(np.conjugate(x))
+    return result if x.dtype in COMPLEXES else result.astype(complex_dtype(x.dtype))
+
+
+def complex_of(re: Floats, im: Floats) -> HostArray:
+    """The complex numbers with these parts."""
+    result: Complexes = np.empty(np.broadcast_shapes(re.shape, im.shape), complex_dtype(re.dtype))
+    result.real, result.imag = re, im
+    return result
+
+
+# Integers.
+
+
+def divide(x: Integers, y: Integers) -> HostArray:
+    """The quotient; of integers rounded towards zero, and with all bits set where the divisor is zero."""
+    if x.dtype not in INTEGERS:
+        return np.asarray(np.divide(x, y))
+    floored = np.floor_divide(x, y)
+    inexact = np.fmod(x, y) != 0
+    truncated = floored + (inexact & ((x < 0) != (y < 0))).astype(x.dtype)
+    return np.where(y == 0, np.invert(np.zeros((), x.dtype)), truncated)
+
+
+def remainder(x: Integers, y: Integers) -> HostArray:
+    """The remainder with the sign of the dividend, which an integer divisor of zero leaves as it is."""
+    result = np.asarray(np.fmod(x, y))
+    return np.where(y == 0, x, result) if x.dtype in INTEGERS else result
+
+
+def integer_power(x: HostArray, y: int) -> HostArray:
+    """x to the power of y by repeated squaring; integers wrap around."""
+    result: HostArray = np.ones_like(x)
+    square, n = x, abs(y)
+    while n:
+        if n & 1:
+            result = np.multiply(result, square)
+        n >>= 1
+        if n:
+            square = np.multiply(square, square)
+    return np.asarray(np.reciprocal(result) if y < 0 else result)
+
+
+def population_count(x: Integers) -> HostArray:
+    return np.asarray(np.bitwise_count(x.view(unsigned(x.dtype)))).astype(x.dtype)
+
+
+def count_leading_zeros(x: Integers) -> HostArray:
+    filled, bits = x.view(unsigned(x.dtype)), x.dtype.itemsize * 8
+    step = 1
+    while step < bits:
+        filled = np.bitwise_or(filled, np.right_shift(filled, step))
+        step *= 2
+    return np.asarray(bits - np.bitwise_count(filled)).astype(x.dtype)
+
+
+def shift_right_logical(x: Integers, y: Integers) -> HostArray:
+    wide = unsigned(x.dtype)
+    return np.asarray(np.right_shift(x.view(wide), y.view(wide))).view(x.dtype)
+
+
+def shift_right_arithmetic(x: Integers, y: Integers) -> HostArray:
+    signed = np.dtype(f"i{x.dtype.itemsize}")
+    return np.asarray(np.right_shift(x.view(signed), y.view(signed))).view(x.dtype)
+
+
+# All dtypes.
+
+
+def convert(x: HostArray, dtype: DType) -> HostArray:
+    """x converted as XLA does: the real part of a complex number, and floats to the nearest integer that exists."""
+    if x.dtype in COMPLEXES and dtype not in COMPLEXES:
+        x = x.real
+    if x.dtype in FLOATS and dtype in INTEGERS:
+        return _saturated(x.astype(np.float64), dtype)
+    return x.astype(dtype)
+
+
+def _saturated(x: Floats, dtype: DType) -> HostArray:
+    lowest: int = np.iinfo(dtype.name).min
+    highest: int = np.iinfo(dtype.name).max
+    above, below = x >= float(highest), x <= float(lowest)
+    inside = np.where(above | below | np.isnan(x), 0, x).astype(dtype)
+    ends = np.asarray([lowest, highest], dtype)
+    return np.where(above, ends[1], np.where(below, ends[0], inside))
+
+
+def bitcast(x: HostArray, dtype: DType) -> HostArray:
+    """The same bits read as another dtype; a narrower one adds an axis, and a wider one takes the last one up."""
+    whole: HostArray = np.asarray(x, order="C")
+    if dtype.itemsize == x.dtype.itemsize:
+        return whole.view(dtype)
+    if dtype.itemsize < x.dtype.itemsize:
+        return whole.reshape(*x.shape, 1).view(dtype)
+    return whole.view(dtype).reshape(x.shape[:-1])
+
+
+def select(which: Integers, *cases: HostArray) -> HostArray:
+    """The case that `which` names at each place: the first where it is too small, the last where it is too large."""
+    if len(cases) == 1:
+        return np.broadcast_to(cases[0], np.broadcast_shapes(which.shape, cases[0].shape))
+    if which.dtype == BOOL:
+        return np.where(which, cases[1], cases[0])
+    chosen = cases[-1]
+    for i in range(len(cases) - 2, -1, -1):
+        chosen = np.where(which <= i, cases[i], chosen)
+    return chosen
+
+
+def clamp(low: HostArray, x: HostArray, high: HostArray) -> HostArray:
+    return np.asarray(np.minimum(np.maximum(low, x), high))

@@ -1,0 +1,316 @@
+"""Reductions over axes: products, maxima and minima, bitwise ones, and the positions of maxima and minima.
+
+The sum is in `structure`. The classes come first, then the vocabulary.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.errors import TypingError
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    COMPLEXES,
+    FLOAT16,
+    FLOAT32,
+    INTEGERS,
+    SIGNED,
+    SUPPORTED,
+    DType,
+    HostArray,
+    Scalar,
+    short_name,
+)
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
+from tinyjax.primitives.arithmetic import div
+from tinyjax.primitives.comparison import eq
+from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.elementwise import add, check_arity, check_dtype, mul, unmapped
+from tinyjax.primitives.shaping import reshape, shift_axes
+from tinyjax.primitives.slicing import pad, slice_in_dim
+from tinyjax.primitives.structure import Reduction, broadcast_in_dim, check_axes, permute, reduce_sum, shape_error
+
+V = TypeVar("V")
+
+
+def accumulator(dtype: DType) -> DType:
+    """The dtype to add or multiply many numbers in: half precision is not enough for that."""
+    return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
+
+
+def lowest(dtype: DType) -> Scalar:
+    """What every number of this dtype is at least: the maximum of nothing."""
+    return _extreme(dtype, -np.inf)
+
+
+def highest(dtype: DType) -> Scalar:
+    """What every number of this dtype is at most: the minimum of nothing."""
+    return _extreme(dtype, np.inf)
+
+
+def _extreme(dtype: DType, infinity: float) -> Scalar:
+    if dtype in INTEGERS:
+        bits = 8 * dtype.itemsize - (dtype in SIGNED)
+        return (1 << bits) - 1 if infinity > 0 else -(1 << bits) * (dtype in SIGNED)
+    if dtype == BOOL:
+        return infinity > 0
+    return complex(infinity) if dtype in COMPLEXES else infinity
+
+
+@final
+@frozen
+class ReduceProd(Reduction):
+    """The product over `axes`."""
+
+    name: ClassVar[str] = "reduce_prod"
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        (x,) = args
+        product = np.multiply.reduce(x, axis=self.axes, dtype=accumulator(x.dtype))
+        return (np.asarray(product).astype(x.dtype, copy=False),)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (x,), (t,) = primals, tangents
+        outs = ctx.bind(self, x)
+        zero = Zero(ctx.aval(outs[0]).tangent)
+        if isinstance(t, Zero) or ctx.aval(x).size == 0:
+            return outs, [zero]
+        return outs, [self._tangent(ctx, x, t)]
+
+    def _tangent(self, ctx: Context[V], x: V, t: V) -> V:
+        """Multiplies numbers together with their tangents, half of them with the other half, until one is left.
+
+        Nothing is divided, so zeros are no exception, and the tangent can be differentiated again.
+        """
+        aval = ctx.aval(x)
+        kept = tuple(i for i in range(aval.ndim) if i not in self.axes)
+        shape = tuple(aval.shape[i] for i in kept)
+        size = math.prod(aval.shape[i] for i in self.axes)
+        x, t = (reshape(ctx, permute(ctx, v, self.axes + kept), (size, *shape)) for v in (x, t))
+        half = 1 << (size - 1).bit_length()
+        missing = ((0, half - size, 0), *[(0, 0, 0)] * len(shape))
+        x, t = pad(ctx, x, missing, 1), pad(ctx, t, missing, 0)
+        while half > 1:
+            half //= 2
+            (x0, t0), (x1, t1) = (
+                [slice_in_dim(ctx, v, start, start + half, 1, 0) for v in (x, t)] for start in (0, half)
+            )
+            x, t = mul(ctx, x0, x1), add(ctx, mul(ctx, t0, x1), mul(ctx, x0, t1))
+        return reshape(ctx, t, shape)
+
+
+@frozen
+class Choice(Reduction):
+    """Chooses one of the elements along `axes`. Where several are chosen, each has an equal share of the tangent."""
+
+    #: Of two arrays, the chosen elements.
+    choose: ClassVar[np.ufunc]
+
+    @abstractmethod
+    def identity(self, dtype: DType) -> Scalar:
+        """What is chosen of no elements."""
+
+    @override
+    def result_dtype(self, x: ShapedArray) -> DType:
+        check_dtype(self.name, x.dtype, SUPPORTED)
+        return x.dtype
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        (x,) = args
+        if x.size == 0:
+            shape = [n for i, n in enumerate(x.shape) if i not in self.axes]
+            return (np.full(shape, self.identity(x.dtype), x.dtype),)
+        return (np.asarray(type(self).choose.reduce(x, axis=self.axes)),)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (x,), (t,) = primals, tangents
+        (out,) = ctx.bind(self, x)
+        if isinstance(t, Zero):
+            return [out], [Zero(ctx.aval(out).tangent)]
+        aval = ctx.aval(x)
+        kept = tuple(i for i in range(aval.ndim) if i not in self.axes)
+        chosen = convert(ctx, eq(ctx, x, broadcast_in_dim(ctx, out, aval.shape, kept)), ctx.aval(t).dtype)
+        total = reduce_sum(ctx, mul(ctx, t, chosen), self.axes)
+        return [out], [div(ctx, total, reduce_sum(ctx, chosen, self.axes))]
+
+
+@final
+@frozen
+class ReduceMax(Choice):
+    """The maximum over `axes`: nan if there is one, -inf or the lowest number of no elements."""
+
+    name: ClassVar[str] = "reduce_max"
+    choose: ClassVar[np.ufunc] = np.maximum
+
+    @override
+    def identity(self, dtype: DType) -> Scalar:
+        return lowest(dtype)
+
+
+@final
+@frozen
+class ReduceMin(Choice):
+    """The minimum over `axes`: nan if there is one, inf or the highest number of no elements."""
+
+    name: ClassVar[str] = "reduce_min"
+    choose: ClassVar[np.ufunc] = np.minimum
+
+    @override
+    def identity(self, dtype: DType) -> Scalar:
+        return highest(dtype)
+
+
+@frozen
+class BitwiseReduction(Reduction):
+    """Combines the bits of the elements along `axes`."""
+
+    combine: ClassVar[np.ufunc]
+
+    @override
+    def result_dtype(self, x: ShapedArray) -> DType:
+        check_dtype(self.name, x.dtype, INTEGERS | {BOOL})
+        return x.dtype
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        return (np.asarray(type(self).combine.reduce(args[0], axis=self.axes)),)
+
+
+@final
+@frozen
+class ReduceAnd(BitwiseReduction):
+    """Whether all are true; of integers, the bits that all have."""
+
+    name: ClassVar[str] = "reduce_and"
+    combine: ClassVar[np.ufunc] = np.bitwise_and
+
+
+@final
+@frozen
+class ReduceOr(BitwiseReduction):
+    """Whether any is true; of integers, the bits that any has."""
+
+    name: ClassVar[str] = "reduce_or"
+    combine: ClassVar[np.ufunc] = np.bitwise_or
+
+
+@final
+@frozen
+class ReduceXor(BitwiseReduction):
+    """Whether an odd number is true; of integers, the bits that an odd number has."""
+
+    name: ClassVar[str] = "reduce_xor"
+    combine: ClassVar[np.ufunc] = np.bitwise_xor
+
+
+@frozen
+class Position(Primitive):
+    """The index, along the one axis in `axes`, of the first element that is chosen. The first nan, if there is one."""
+
+    axes: tuple[int, ...]
+    index_dtype: DType
+
+    @abstractmethod
+    def find(self, x: HostArray) -> HostArray:
+        """The positions along the axis."""
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
+        (x,), axes = avals, self.axes
+        check_dtype(self.name, x.dtype, SUPPORTED - COMPLEXES)
+        if len(axes) != 1:
+            raise shape_error(self.name, f"it reduces over one axis, got {axes}")
+        check_axes(self.name, axes, x.ndim)
+        if x.shape[axes[0]] == 0:
+            raise shape_error(self.name, f"axis {axes[0]} of {x} has no elements")
+        if self.index_dtype not in INTEGERS:
+            raise TypingError(f"{self.name}: index_dtype must be an integer dtype, got {short_name(self.index_dtype)}")
+        return (array_type(unmapped(x.shape, axes[0]), self.index_dtype),)
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        (x,) = args
+        return (self.find(x.astype(accumulator(x.dtype), copy=False)).astype(self.index_dtype),)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (out,) = ctx.bind(self, *primals)
+        return [out], [Zero(ctx.aval(out).tangent)]
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        at = axes[0] or 0
+        (moved,) = shift_axes(self.axes, at)
+        return ctx.bind(type(self)((moved,), self.index_dtype), *args), [at - (moved < at)]
+
+
+@final
+@frozen
+class ArgMax(Position):
+    name: ClassVar[str] = "argmax"
+
+    @override
+    def find(self, x: HostArray) -> HostArray:
+        return np.asarray(np.argmax(x, self.axes[0]))
+
+
+@final
+@frozen
+class ArgMin(Position):
+    name: ClassVar[str] = "argmin"
+
+    @override
+    def find(self, x: HostArray) -> HostArray:
+        return np.asarray(np.argmin(x, self.axes[0]))
+
+
+# The vocabulary.
+
+
+def reduce_prod(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    return ctx.bind(ReduceProd(axes), x)[0]
+
+
+def reduce_max(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    return ctx.bind(ReduceMax(axes), x)[0]
+
+
+def reduce_min(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    return ctx.bind(ReduceMin(axes), x)[0]
+
+
+def reduce_and(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    return ctx.bind(ReduceAnd(axes), x)[0]
+
+
+def reduce_or(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    return ctx.bind(ReduceOr(axes), x)[0]
+
+
+def reduce_xor(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    return ctx.bind(ReduceXor(axes), x)[0]
+
+
+def argmax(ctx: Context[V], x: V, axis: int, index_dtype: DType) -> V:
+    return ctx.bind(ArgMax((axis,), index_dtype), x)[0]
+
+
+def argmin(ctx: Context[V], x: V, axis: int, index_dtype: DType) -> V:
+    return ctx.bind(ArgMin((axis,), index_dtype), x)[0]

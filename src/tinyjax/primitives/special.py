@@ -1,0 +1,156 @@
+"""Special functions. Their values come from SciPy, imported when the first one is computed."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar, Final, TypeVar, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.errors import MissingRuleError
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import FLOATS, HostArray
+from tinyjax.primitives import host
+from tinyjax.primitives.arithmetic import square
+from tinyjax.primitives.elementwise import Binary, Dtypes, Unary, add, mul, neg, scale
+from tinyjax.primitives.exponential import exp
+from tinyjax.primitives.structure import constant_like
+
+V = TypeVar("V")
+
+
+def _erf(x: host.Floats) -> HostArray:
+    from scipy import special
+
+    return np.asarray(special.erf(x))
+
+
+def _erfc(x: host.Floats) -> HostArray:
+    from scipy import special
+
+    return np.asarray(special.erfc(x))
+
+
+def _erf_inv(x: host.Floats) -> HostArray:
+    from scipy import special
+
+    return np.copysign(special.erfinv(x), x)  # SciPy loses the sign of -0.0
+
+
+def _lgamma(x: host.Floats) -> HostArray:
+    from scipy import special
+
+    return np.where(np.isinf(x), np.abs(x), special.gammaln(x))
+
+
+def _digamma(x: host.Floats) -> HostArray:
+    from scipy import special
+
+    return np.where(x == 0, x.dtype.type(np.nan), special.psi(x))
+
+
+def _polygamma(n: host.Floats, x: host.Floats) -> HostArray:
+    from scipy import special
+
+    sign = np.where(n % 2 == 0, -1, 1)
+    higher = sign * special.gamma(n + 1) * special.zeta(n + 1, x)
+    return np.where(n == 0, _digamma(x), higher).astype(x.dtype)
+
+
+@final
+@frozen
+class Erf(Unary):
+    """The error function."""
+
+    name: ClassVar[str] = "erf"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function = host.widened(_erf)
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return scale(ctx, exp(ctx, neg(ctx, square(ctx, x))), 2 / math.sqrt(math.pi))
+
+
+@final
+@frozen
+class Erfc(Unary):
+    """1 - erf(x), exact where it is small."""
+
+    name: ClassVar[str] = "erfc"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function = host.widened(_erfc)
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return scale(ctx, exp(ctx, neg(ctx, square(ctx, x))), -2 / math.sqrt(math.pi))
+
+
+@final
+@frozen
+class ErfInv(Unary):
+    """The inverse of the error function."""
+
+    name: ClassVar[str] = "erf_inv"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function = host.widened(_erf_inv)
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return scale(ctx, exp(ctx, square(ctx, y)), math.sqrt(math.pi) / 2)
+
+
+@final
+@frozen
+class Lgamma(Unary):
+    """The logarithm of the magnitude of the gamma function."""
+
+    name: ClassVar[str] = "lgamma"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function = host.widened(_lgamma)
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return ctx.bind(DIGAMMA, x)[0]
+
+
+@final
+@frozen
+class Digamma(Unary):
+    """The derivative of `lgamma`."""
+
+    name: ClassVar[str] = "digamma"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function = host.widened(_digamma)
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return ctx.bind(POLYGAMMA, constant_like(ctx, x, 1), x)[0]
+
+
+@final
+@frozen
+class Polygamma(Binary):
+    """The n-th derivative of `digamma` at x, for operands n and x; n is a whole number of the dtype of x."""
+
+    name: ClassVar[str] = "polygamma"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function = host.widened(_polygamma)
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        raise MissingRuleError("polygamma has no derivative with respect to its order")
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        order = add(ctx, x, constant_like(ctx, x, 1))
+        return mul(ctx, t, ctx.bind(POLYGAMMA, order, y)[0])
+
+
+ERF: Final = Erf()
+ERFC: Final = Erfc()
+ERF_INV: Final = ErfInv()
+LGAMMA: Final = Lgamma()
+DIGAMMA: Final = Digamma()
+POLYGAMMA: Final = Polygamma()

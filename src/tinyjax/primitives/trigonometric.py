@@ -1,0 +1,198 @@
+"""Trigonometric and hyperbolic functions and their inverses."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Final, TypeVar, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.ir.context import Context
+from tinyjax.primitives import host
+from tinyjax.primitives.arithmetic import div, reciprocal, square
+from tinyjax.primitives.elementwise import Binary, Smooth, Unary, add, mul, neg, sub
+from tinyjax.primitives.exponential import rsqrt
+from tinyjax.primitives.structure import constant_like
+
+V = TypeVar("V")
+
+
+@final
+@frozen
+class Sin(Unary):
+    name: ClassVar[str] = "sin"
+    function = np.sin
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return cos(ctx, x)
+
+
+@final
+@frozen
+class Cos(Unary):
+    name: ClassVar[str] = "cos"
+    function = np.cos
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return neg(ctx, sin(ctx, x))
+
+
+@final
+@frozen
+class Tan(Unary):
+    name: ClassVar[str] = "tan"
+    function = np.tan
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return add(ctx, constant_like(ctx, y, 1), square(ctx, y))
+
+
+@final
+@frozen
+class Asin(Unary):
+    name: ClassVar[str] = "asin"
+    function = np.arcsin
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return rsqrt(ctx, sub(ctx, constant_like(ctx, x, 1), square(ctx, x)))
+
+
+@final
+@frozen
+class Acos(Unary):
+    name: ClassVar[str] = "acos"
+    function = np.arccos
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return neg(ctx, rsqrt(ctx, sub(ctx, constant_like(ctx, x, 1), square(ctx, x))))
+
+
+@final
+@frozen
+class Atan(Smooth):
+    name: ClassVar[str] = "atan"
+    function = np.arctan
+
+    @override
+    def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:
+        return div(ctx, t, add(ctx, constant_like(ctx, x, 1), square(ctx, x)))
+
+
+@final
+@frozen
+class Atan2(Binary):
+    """The angle of the point with ordinate x and abscissa y, the operands in this order."""
+
+    name: ClassVar[str] = "atan2"
+    function = host.arctan2
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return mul(ctx, t, div(ctx, y, add(ctx, square(ctx, x), square(ctx, y))))
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return mul(ctx, t, div(ctx, neg(ctx, x), add(ctx, square(ctx, x), square(ctx, y))))
+
+
+@final
+@frozen
+class Sinh(Unary):
+    name: ClassVar[str] = "sinh"
+    function = np.sinh
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return ctx.bind(COSH, x)[0]
+
+
+@final
+@frozen
+class Cosh(Unary):
+    name: ClassVar[str] = "cosh"
+    function = np.cosh
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return ctx.bind(SINH, x)[0]
+
+
+@final
+@frozen
+class Tanh(Unary):
+    name: ClassVar[str] = "tanh"
+    function = np.tanh
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        one = constant_like(ctx, y, 1)
+        return mul(ctx, add(ctx, one, y), sub(ctx, one, y))
+
+
+@final
+@frozen
+class Asinh(Unary):
+    name: ClassVar[str] = "asinh"
+    function = np.arcsinh
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return rsqrt(ctx, add(ctx, square(ctx, x), constant_like(ctx, x, 1)))
+
+
+@final
+@frozen
+class Acosh(Unary):
+    name: ClassVar[str] = "acosh"
+    function = np.arccosh
+
+    @override
+    def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        return rsqrt(ctx, sub(ctx, square(ctx, x), constant_like(ctx, x, 1)))
+
+
+@final
+@frozen
+class Atanh(Smooth):
+    name: ClassVar[str] = "atanh"
+    function = np.arctanh
+
+    @override
+    def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:
+        one = constant_like(ctx, x, 1)
+        return mul(ctx, reciprocal(ctx, add(ctx, one, x)), div(ctx, t, sub(ctx, one, x)))
+
+
+SIN: Final = Sin()
+COS: Final = Cos()
+TAN: Final = Tan()
+ASIN: Final = Asin()
+ACOS: Final = Acos()
+ATAN: Final = Atan()
+ATAN2: Final = Atan2()
+SINH: Final = Sinh()
+COSH: Final = Cosh()
+TANH: Final = Tanh()
+ASINH: Final = Asinh()
+ACOSH: Final = Acosh()
+ATANH: Final = Atanh()
+
+# The vocabulary.
+
+
+def sin(ctx: Context[V], x: V) -> V:
+    return ctx.bind(SIN, x)[0]
+
+
+def cos(ctx: Context[V], x: V) -> V:
+    return ctx.bind(COS, x)[0]
+
+
+def tanh(ctx: Context[V], x: V) -> V:
+    return ctx.bind(TANH, x)[0]

@@ -1,0 +1,286 @@
+"""What Python's operators mean for arrays: quotients, remainders, powers, comparisons, roundings, bits."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tinyjax.errors import TypingError
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
+from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives.arithmetic import ABS, DIV, MAX, MIN, REM, IntegerPow
+from tinyjax.primitives.bitwise import (
+    AND,
+    NOT,
+    OR,
+    SHIFT_LEFT,
+    SHIFT_RIGHT_ARITHMETIC,
+    SHIFT_RIGHT_LOGICAL,
+    XOR,
+)
+from tinyjax.primitives.comparison import EQ, GE, GT, LE, LT, NE, Comparison
+from tinyjax.primitives.complex import COMPLEX, CONJ, IMAG, REAL
+from tinyjax.primitives.elementwise import ADD, MUL, NEG, SUB
+from tinyjax.primitives.exponential import POW
+from tinyjax.primitives.rounding import ROUND_AWAY_FROM_ZERO, ROUND_TO_EVEN, SIGN
+from tinyjax.tracing.elementwise import (
+    LARGEST,
+    apply,
+    astype,
+    broadcast,
+    elementwise,
+    full_like,
+    inexact,
+    numeric,
+    promote,
+    promote_numeric,
+    scalar_like,
+    where,
+)
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.core import Array
+
+
+def _refuse_complex(name: str, *arrays: Array) -> None:
+    for array in arrays:
+        if array.aval.dtype in COMPLEXES:
+            raise TypingError(f"{name} does not accept complex operands, got {array.aval}")
+
+
+# Sums and products.
+
+
+def add(x: Array, y: Array) -> Array:
+    """The sum; of bools whether either holds."""
+    x, y = promote(x, y)
+    return apply(OR if x.aval.dtype == BOOL else ADD, x, y)
+
+
+def subtract(x: Array, y: Array) -> Array:
+    return elementwise(SUB, x, y)
+
+
+def multiply(x: Array, y: Array) -> Array:
+    """The product; of bools whether both hold."""
+    x, y = promote(x, y)
+    return apply(AND if x.aval.dtype == BOOL else MUL, x, y)
+
+
+def negative(x: Array) -> Array:
+    return apply(NEG, x)
+
+
+def positive(x: Array) -> Array:
+    return x
+
+
+def absolute(x: Array) -> Array:
+    """The magnitude."""
+    dtype = x.aval.dtype
+    return x if dtype == BOOL or dtype in UNSIGNED else apply(ABS, x)
+
+
+# Quotients and remainders.
+
+
+def divide(x: Array, y: Array) -> Array:
+    """The quotient, a float."""
+    return inexact(DIV, x, y)
+
+
+def floor_divide(x: Array, y: Array) -> Array:
+    """The quotient, rounded down."""
+    x, y = broadcast(*promote_numeric(x, y))
+    _refuse_complex("floor_divide", x)
+    dtype = x.aval.dtype
+    if dtype in FLOATS:
+        return _float_divmod(x, y)[0]
+    quotient = apply(DIV, x, y)
+    if dtype in UNSIGNED:
+        return quotient
+    rounded_up = (apply(SIGN, x) != apply(SIGN, y)) & (apply(REM, x, y) != 0)
+    return where(rounded_up, quotient - 1, quotient)
+
+
+def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
+    rest = apply(REM, x, y)
+    quotient = apply(DIV, where(y == 0, x, x - rest), y)
+    opposite = (rest != 0) & (apply(SIGN, y) != apply(SIGN, rest))
+    quotient = where(opposite, quotient - 1, quotient)
+    return apply(ROUND_AWAY_FROM_ZERO, quotient), where(opposite, rest + y, rest)
+
+
+def remainder(x: Array, y: Array) -> Array:
+    """The remainder, with the sign of y; 0 for an integer y of 0."""
+    x, y = broadcast(*promote_numeric(x, y))
+    _refuse_complex("remainder", x)
+    if y.aval.dtype in INTEGERS:
+        y = where(y == 0, full_like(y, 1), y)
+    rest = apply(REM, x, y)
+    opposite = ((rest < 0) != (y < 0)) & (rest != 0)
+    return where(opposite, rest + y, rest)
+
+
+def divide_with_remainder(x: Array, y: Array) -> tuple[Array, Array]:
+    """`floor_divide` and `remainder` at once."""
+    x, y = broadcast(*promote_numeric(x, y))
+    _refuse_complex("divmod", x)
+    if x.aval.dtype in FLOATS:
+        return _float_divmod(x, y)
+    return floor_divide(x, y), remainder(x, y)
+
+
+# Powers.
+
+
+def power(x: Array, y: Array) -> Array:
+    """x to the power of y. The dtype is x's if y is one integer whose value is known."""
+    exponent = _known_integer(y)
+    if exponent is not None:
+        return integer_power(promote_numeric(x)[0], exponent)
+    base, raised = promote_numeric(x, y)
+    if base.aval.dtype in INTEGERS:
+        return _power_of_integers(*broadcast(base, raised))
+    if x.aval.dtype in INEXACT and y.aval.dtype in INTEGERS:
+        return apply(POW, x, y)
+    return apply(POW, base, raised)
+
+
+def _known_integer(x: Array) -> int | None:
+    aval = x.aval
+    if aval.shape != () or aval.dtype in INEXACT:
+        return None
+    known = x.concrete()
+    return None if known is None else int(np.asarray(known.data))
+
+
+def integer_power(x: Array, exponent: int) -> Array:
+    """x to a power that is known; a TypingError for a negative power of integers."""
+    if exponent == 0:
+        return full_like(x, 1)
+    return x if exponent == 1 else apply(IntegerPow(exponent), x)
+
+
+def _power_of_integers(x: Array, y: Array) -> Array:
+    """Repeated squaring, for exponents of up to 6 bits: others overflow, but for -1, 0 and 1."""
+    result = where((x == 0) & (y != 0), full_like(x, 0), full_like(x, 1))
+    for _ in range(6):
+        result = where(y & 1, result * x, result)
+        x = x * x
+        y = apply(SHIFT_RIGHT_LOGICAL, y, scalar_like(y, 1))
+    return result
+
+
+# Comparisons.
+
+
+def compare(primitive: Comparison, x: Array, y: Array) -> Array:
+    """An order relation. Complex numbers are compared by their real parts, then by their imaginary ones."""
+    x, y = promote(x, y)
+    if x.aval.dtype not in COMPLEXES:
+        return apply(primitive, x, y)
+    x_real, y_real = apply(REAL, x), apply(REAL, y)
+    same = apply(EQ, x_real, y_real)
+    return where(same, apply(primitive, apply(IMAG, x), apply(IMAG, y)), apply(primitive, x_real, y_real))
+
+
+def less(x: Array, y: Array) -> Array:
+    return compare(LT, x, y)
+
+
+def less_equal(x: Array, y: Array) -> Array:
+    return compare(LE, x, y)
+
+
+def greater(x: Array, y: Array) -> Array:
+    return compare(GT, x, y)
+
+
+def greater_equal(x: Array, y: Array) -> Array:
+    return compare(GE, x, y)
+
+
+def equal(x: Array, y: Array) -> Array:
+    return elementwise(EQ, x, y)
+
+
+def not_equal(x: Array, y: Array) -> Array:
+    return elementwise(NE, x, y)
+
+
+# Bits.
+
+
+def bitwise_and(x: Array, y: Array) -> Array:
+    return elementwise(AND, x, y)
+
+
+def bitwise_or(x: Array, y: Array) -> Array:
+    return elementwise(OR, x, y)
+
+
+def bitwise_xor(x: Array, y: Array) -> Array:
+    return elementwise(XOR, x, y)
+
+
+def invert(x: Array) -> Array:
+    return apply(NOT, x)
+
+
+def left_shift(x: Array, y: Array) -> Array:
+    return numeric(SHIFT_LEFT, x, y)
+
+
+def right_shift(x: Array, y: Array) -> Array:
+    """Fills with the sign bit."""
+    x, y = promote_numeric(x, y)
+    primitive: Primitive = SHIFT_RIGHT_LOGICAL if x.aval.dtype in UNSIGNED else SHIFT_RIGHT_ARITHMETIC
+    return apply(primitive, x, y)
+
+
+# Parts and roundings.
+
+
+def real(x: Array) -> Array:
+    return apply(REAL, x) if x.aval.dtype in COMPLEXES else x
+
+
+def imag(x: Array) -> Array:
+    return apply(IMAG, x) if x.aval.dtype in COMPLEXES else full_like(x, 0)
+
+
+def conjugate(x: Array) -> Array:
+    return apply(CONJ, x) if x.aval.dtype in COMPLEXES else x
+
+
+def round_(x: Array, decimals: int = 0) -> Array:
+    """Rounded to this many decimals, halves to even."""
+    decimals, dtype = operator.index(decimals), x.aval.dtype
+    if dtype == BOOL:
+        raise TypingError("round does not accept bool operands")
+    if dtype in INTEGERS:
+        if decimals < 0:
+            raise TypingError(f"round: integers ({short_name(dtype)}) can't be rounded to {decimals} decimals")
+        return x
+    if dtype in COMPLEXES:
+        return apply(COMPLEX, round_(real(x), decimals), round_(imag(x), decimals))
+    if decimals == 0:
+        return apply(ROUND_TO_EVEN, x)
+    if decimals > math.log10(LARGEST[dtype]):
+        return x
+    wide = astype(x, FLOAT32) if dtype == FLOAT16 else x
+    factor = float(10**decimals) if decimals > 0 else 10.0**decimals
+    rounded = apply(ROUND_TO_EVEN, wide * factor) / factor
+    return astype(rounded, dtype) if dtype == FLOAT16 else rounded
+
+
+def clip(x: Array, low: Array | None, high: Array | None) -> Array:
+    """x, raised to `low` and lowered to `high`."""
+    _refuse_complex("clip", *(array for array in (x, low, high) if array is not None))
+    if low is not None:
+        x = elementwise(MAX, low, x)
+    return x if high is None else elementwise(MIN, high, x)

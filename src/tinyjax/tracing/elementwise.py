@@ -1,0 +1,212 @@
+"""From arrays of any dtypes and shapes to operands that an elementwise primitive takes: promotion and broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyjax.errors import InputError, ShapeError
+from tinyjax.ir.aval import Shape
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INEXACT,
+    INT32,
+    INT64,
+    INTEGERS,
+    UINT64,
+    DType,
+    Scalar,
+)
+from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives.comparison import NE
+from tinyjax.primitives.conversion import array_dtype, conversion
+from tinyjax.primitives.selection import SELECT_N
+from tinyjax.primitives.structure import BroadcastInDim
+from tinyjax.tracing.promotion import result_type
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.core import Array
+
+# Dtypes.
+
+#: The largest finite number of each float dtype.
+LARGEST: Final[dict[DType, float]] = {
+    FLOAT16: 65504.0,
+    BFLOAT16: float.fromhex("0x1.fep127"),
+    FLOAT32: float.fromhex("0x1.fffffep127"),
+    FLOAT64: float.fromhex("0x1.fffffffffffffp1023"),
+}
+
+
+def inexact_dtype(dtype: DType) -> DType:
+    """The dtype that functions with floats as values compute in: float64 for 64-bit integers, float32 for others."""
+    if dtype in INEXACT:
+        return dtype
+    return FLOAT64 if dtype in (INT64, UINT64) else FLOAT32
+
+
+def user_dtype(dtype: npt.DTypeLike | None) -> DType | None:
+    """A dtype argument; a TypingError if arrays can't have it."""
+    return None if dtype is None else array_dtype(dtype)
+
+
+def promote(*arrays: Array) -> Sequence[Array]:
+    """The arrays, converted to the dtype that they are promoted to."""
+    dtype = arrays[0].aval.dtype
+    if all(array.aval.dtype == dtype for array in arrays):
+        return arrays
+    return _convert_all(arrays, *result_type(array.aval for array in arrays))
+
+
+def promote_numeric(*arrays: Array) -> Sequence[Array]:
+    """The same, and bools become int32."""
+    dtype, weak_type = result_type(array.aval for array in arrays)
+    return _convert_all(arrays, INT32 if dtype == BOOL else dtype, weak_type)
+
+
+def promote_inexact(*arrays: Array) -> Sequence[Array]:
+    """The same, and bools and integers become floats."""
+    dtype, weak_type = result_type(array.aval for array in arrays)
+    return _convert_all(arrays, inexact_dtype(dtype), weak_type)
+
+
+def _convert_all(arrays: Iterable[Array], dtype: DType, weak_type: bool) -> list[Array]:
+    return [array if array.aval.dtype == dtype else convert(array, dtype, weak_type) for array in arrays]
+
+
+def convert(x: Array, dtype: DType, weak_type: bool = False) -> Array:
+    """x with another dtype; x itself, weak or not, if it has it already.
+
+    Host scalars are converted at once, without an equation. An InputError if a Python integer doesn't fit.
+    """
+    aval = x.aval
+    if aval.dtype == dtype:
+        return x
+    if aval.shape == ():
+        if aval.weak_type and dtype in INTEGERS:
+            _check_fits(x, dtype)
+        converted = x._convert_scalar(dtype, weak_type)
+        if converted is not None:
+            return converted
+    return x._bind(conversion(dtype, weak_type), x)[0]
+
+
+def _check_fits(x: Array, dtype: DType) -> None:
+    known = x.concrete()
+    if known is None or known.dtype not in INTEGERS:
+        return
+    value = int(np.asarray(known))
+    if int(np.asarray(value, known.dtype).astype(dtype)) != value:
+        raise InputError(
+            f"the Python integer {value} doesn't fit in {dtype.name}, the dtype of the other operand. "
+            "Convert one of the two explicitly."
+        )
+
+
+def astype(x: Array, dtype: DType) -> Array:
+    """x with another dtype, not weakly typed; x itself if it has it and isn't."""
+    aval = x.aval
+    if aval.dtype == dtype and not aval.weak_type:
+        return x
+    converted = x._convert_scalar(dtype, False) if aval.shape == () else None
+    return x._bind(conversion(dtype, False), x)[0] if converted is None else converted
+
+
+# Shapes.
+
+
+@lru_cache(maxsize=4096)
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape that arrays of these shapes are broadcast to, as in NumPy; a ShapeError if there is none."""
+    ndim = max(map(len, shapes), default=0)
+    padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        others = {size for size in sizes if size != 1}
+        if len(others) > 1:
+            raise ShapeError(f"arrays of shapes {', '.join(map(str, shapes))} can't be broadcast together")
+        result.append(others.pop() if others else 1)
+    return tuple(result)
+
+
+@lru_cache(maxsize=4096)
+def _broadcast(source: Shape, shape: Shape) -> BroadcastInDim:
+    if broadcast_shapes(source, shape) != shape:
+        raise ShapeError(f"an array of shape {source} can't be broadcast to shape {shape}")
+    return BroadcastInDim(shape, tuple(range(len(shape) - len(source), len(shape))))
+
+
+def broadcast_to(x: Array, shape: Shape) -> Array:
+    """x repeated along leading axes and axes of size 1 to fill `shape`; x itself if it has that shape."""
+    own = x.aval.shape
+    return x if own == shape else x._bind(_broadcast(own, shape), x)[0]
+
+
+def broadcast(*arrays: Array) -> Sequence[Array]:
+    """The arrays, all of one shape, apart from scalars."""
+    shape: Shape = ()
+    for array in arrays:
+        own = array.aval.shape
+        if own and own != shape:
+            if shape:
+                break
+            shape = own
+    else:
+        return arrays
+    shape = broadcast_shapes(*[array.aval.shape for array in arrays])
+    return [broadcast_to(array, shape) if array.aval.shape else array for array in arrays]
+
+
+# Application.
+
+
+def apply(primitive: Primitive, *operands: Array) -> Array:
+    """Applies an elementwise primitive after broadcasting."""
+    arrays = broadcast(*operands)
+    return arrays[0]._bind(primitive, *arrays)[0]
+
+
+def elementwise(primitive: Primitive, *operands: Array) -> Array:
+    """Applies an elementwise primitive after promotion and broadcasting."""
+    return apply(primitive, *promote(*operands))
+
+
+def inexact(primitive: Primitive, *operands: Array) -> Array:
+    """The same, for a primitive that takes only floats and complex numbers."""
+    return apply(primitive, *promote_inexact(*operands))
+
+
+def numeric(primitive: Primitive, *operands: Array) -> Array:
+    """The same, for a primitive that doesn't take bools."""
+    return apply(primitive, *promote_numeric(*operands))
+
+
+def scalar_like(x: Array, value: Scalar) -> Array:
+    """A Python scalar, converted to the dtype of x."""
+    aval = x.aval
+    constant = x._operands(value)[1]
+    return convert(constant, aval.dtype, aval.weak_type)
+
+
+def full_like(x: Array, value: Scalar) -> Array:
+    """An array of the type of x, filled with one value."""
+    return broadcast_to(scalar_like(x, value), x.aval.shape)
+
+
+def truth(x: Array) -> Array:
+    """Whether elements aren't zero."""
+    return x if x.aval.dtype == BOOL else apply(NE, x, scalar_like(x, 0))
+
+
+def where(condition: Array, x: Array, y: Array) -> Array:
+    """x where the condition holds, y elsewhere."""
+    x, y = promote(x, y)
+    return apply(SELECT_N, truth(condition), y, x)

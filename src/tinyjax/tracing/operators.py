@@ -1,0 +1,209 @@
+"""Python's operators on arrays, with NumPy's broadcasting and promotion."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, TypeVar
+
+from typing_extensions import override
+
+from tinyjax.errors import ImmutableArrayError, InputError, ShapeError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import DType
+from tinyjax.ir.primitive import Primitive
+from tinyjax.tracing import arithmetic
+from tinyjax.tracing.contraction import matmul
+from tinyjax.tracing.indexing import Index, index
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.core import Array, ArrayLike
+
+R = TypeVar("R")
+
+
+class Operators(ABC):
+    """What an array can do with Python's operators. Everything goes through `_bind`."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def aval(self) -> ShapedArray: ...
+
+    @abstractmethod
+    def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]: ...
+
+    @abstractmethod
+    def _operands(self, *others: ArrayLike) -> tuple[Array, ...]:
+        """This array, and the others as arrays too."""
+
+    @property
+    @abstractmethod
+    def _array(self) -> Array:
+        """This array."""
+
+    @abstractmethod
+    def _binary(self, function: Callable[[Array, Array], R], other: object) -> R:
+        """`function(self, other)`; NotImplemented if arrays know nothing of the other's type."""
+
+    @abstractmethod
+    def _reflected(self, function: Callable[[Array, Array], R], other: object) -> R:
+        """`function(other, self)`; NotImplemented if arrays know nothing of the other's type."""
+
+    @abstractmethod
+    def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
+        """A scalar on the host with another dtype, computed at once. None: it isn't one."""
+
+    # One operand.
+
+    def __neg__(self) -> Array:
+        return arithmetic.negative(self._array)
+
+    def __pos__(self) -> Array:
+        return arithmetic.positive(self._array)
+
+    def __abs__(self) -> Array:
+        return arithmetic.absolute(self._array)
+
+    def __invert__(self) -> Array:
+        return arithmetic.invert(self._array)
+
+    def __round__(self, ndigits: int | None = None) -> Array:
+        return arithmetic.round_(self._array, ndigits or 0)
+
+    # Two operands.
+
+    def __add__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.add, other)
+
+    def __radd__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.add, other)
+
+    def __sub__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.subtract, other)
+
+    def __rsub__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.subtract, other)
+
+    def __mul__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.multiply, other)
+
+    def __rmul__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.multiply, other)
+
+    def __truediv__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.divide, other)
+
+    def __rtruediv__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.divide, other)
+
+    def __floordiv__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.floor_divide, other)
+
+    def __rfloordiv__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.floor_divide, other)
+
+    def __mod__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.remainder, other)
+
+    def __rmod__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.remainder, other)
+
+    def __divmod__(self, other: ArrayLike) -> tuple[Array, Array]:
+        return self._binary(arithmetic.divide_with_remainder, other)
+
+    def __rdivmod__(self, other: ArrayLike) -> tuple[Array, Array]:
+        return self._reflected(arithmetic.divide_with_remainder, other)
+
+    def __pow__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.power, other)
+
+    def __rpow__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.power, other)
+
+    def __and__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.bitwise_and, other)
+
+    def __rand__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.bitwise_and, other)
+
+    def __or__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.bitwise_or, other)
+
+    def __ror__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.bitwise_or, other)
+
+    def __xor__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.bitwise_xor, other)
+
+    def __rxor__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.bitwise_xor, other)
+
+    def __lshift__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.left_shift, other)
+
+    def __rlshift__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.left_shift, other)
+
+    def __rshift__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.right_shift, other)
+
+    def __rrshift__(self, other: ArrayLike) -> Array:
+        return self._reflected(arithmetic.right_shift, other)
+
+    def __matmul__(self, other: ArrayLike) -> Array:
+        return self._binary(matmul, other)
+
+    def __rmatmul__(self, other: ArrayLike) -> Array:
+        return self._reflected(matmul, other)
+
+    # Comparisons. Those for equality are elementwise, as NumPy's are, so they can't have the types of `object`'s.
+
+    @override
+    def __eq__(self, other: ArrayLike) -> Array:  # type: ignore[override]  # elementwise
+        return self._binary(arithmetic.equal, other)
+
+    @override
+    def __ne__(self, other: ArrayLike) -> Array:  # type: ignore[override]  # elementwise
+        return self._binary(arithmetic.not_equal, other)
+
+    @override
+    def __hash__(self) -> int:
+        raise InputError("arrays can't be hashed, because == compares their elements; so they can't be keys")
+
+    def __lt__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.less, other)
+
+    def __le__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.less_equal, other)
+
+    def __gt__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.greater, other)
+
+    def __ge__(self, other: ArrayLike) -> Array:
+        return self._binary(arithmetic.greater_equal, other)
+
+    # As a sequence.
+
+    def __getitem__(self, key: Index) -> Array:
+        return index(self._array, key)
+
+    def __len__(self) -> int:
+        shape = self.aval.shape
+        if not shape:
+            raise ShapeError(f"an array without axes ({self.aval}) has no length")
+        return shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        if not self.aval.shape:
+            raise ShapeError(f"an array without axes ({self.aval}) can't be iterated over")
+        return (self[i] for i in range(self.aval.shape[0]))
+
+    if not TYPE_CHECKING:  # for a type checker `x[i] = v` is an error already
+
+        def __setitem__(self, key, value):
+            raise ImmutableArrayError(
+                "arrays are immutable, so x[...] = y can't work. Make a new array, for example with "
+                "numpy.where(condition, y, x) or numpy.concatenate."
+            )

@@ -1,0 +1,80 @@
+"""Pytrees, through JAX's registry: whatever the JAX ecosystem has registered is a tree here too.
+
+JAX is imported at the first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import zip_longest
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from tinyjax.errors import TreeError
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+T = TypeVar("T")
+
+
+@cache
+def _tree_util() -> ModuleType:
+    from jax import tree_util
+
+    return tree_util
+
+
+def flatten(tree: object, is_leaf: Callable[[object], bool] | None = None) -> tuple[list[object], PyTreeDef]:
+    """The leaves of a tree, and its structure."""
+    leaves: list[object]
+    leaves, treedef = _tree_util().tree_flatten(tree, is_leaf)
+    return leaves, treedef
+
+
+def unflatten(treedef: PyTreeDef, leaves: Sequence[object]) -> Any:  # the user's own type of tree
+    """The tree of this structure with these leaves."""
+    return treedef.unflatten(leaves)
+
+
+def map_leaves(f: Callable[..., object], tree: T, *rest: object, is_leaf: Callable[[object], bool] | None = None) -> T:
+    """The tree of the results of f on corresponding leaves. A TreeError if the structures differ."""
+    leaves, treedef = flatten(tree, is_leaf)
+    columns = [leaves]
+    for other in rest:
+        found, structure = flatten(other, is_leaf)
+        check_same_structure("tree.map", treedef, structure, "the first tree", "another tree")
+        columns.append(found)
+    mapped: T = unflatten(treedef, [f(*row) for row in zip(*columns, strict=True)])
+    return mapped
+
+
+def paths(treedef: PyTreeDef) -> list[str]:
+    """Where each leaf of a structure is, such as `[0]['weights']`."""
+    tree = treedef.unflatten(range(treedef.num_leaves))
+    found, _ = _tree_util().tree_flatten_with_path(tree)
+    return [_tree_util().keystr(path) for path, _ in found]
+
+
+def check_same_structure(what: str, expected: PyTreeDef, found: PyTreeDef, expected_name: str, found_name: str) -> None:
+    """A TreeError that shows both structures and where they differ, unless they are equal."""
+    if expected == found:
+        return
+    where = difference(expected, found)
+    raise TreeError(
+        f"{what}: {expected_name} and {found_name} must have the same structure, but differ{where}:\n"
+        f"  {expected_name}: {_shown(expected)}\n  {found_name}: {_shown(found)}"
+    )
+
+
+def difference(x: PyTreeDef, y: PyTreeDef) -> str:
+    """Where two structures differ first: ` at ['bias']`, or "" where no path shows it."""
+    for left, right in zip_longest(paths(x), paths(y)):
+        if left != right:
+            return f" at {left or right or 'the root'}"
+    return ""
+
+
+def _shown(treedef: PyTreeDef) -> str:
+    return str(treedef).removeprefix("PyTreeDef(").removesuffix(")")

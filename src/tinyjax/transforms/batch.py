@@ -1,0 +1,82 @@
+"""Vectorisation of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import TypeVar, final
+
+from attrs import frozen
+
+from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.context import Context
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import BatchAxis
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.primitives.structure import broadcast_in_dim, move_axis
+
+V = TypeVar("V")
+
+
+@final
+@frozen
+class BatchedProgram:
+    """A program over a batch: where the mapped axis of each input and output is (None: not mapped)."""
+
+    jaxpr: Jaxpr
+    in_axes: tuple[int | None, ...]
+    out_axes: tuple[int | None, ...]
+
+
+def add_axis(aval: ShapedArray, at: int | None, size: int) -> ShapedArray:
+    """The type of a batch of `size` values, stacked along axis `at`."""
+    if at is None:
+        return aval
+    return array_type((*aval.shape[:at], size, *aval.shape[at:]), aval.dtype, aval.weak_type)
+
+
+def place_axis(ctx: Context[V], x: V, found: int | None, wanted: int | None, size: int) -> V:
+    """x with its mapped axis at `wanted`; repeated along it if x isn't mapped. `wanted` None: x as it is."""
+    if wanted is None:
+        return x
+    if found is not None:
+        return move_axis(ctx, x, found, wanted)
+    shape = list(ctx.aval(x).shape)
+    dims = tuple(i + (i >= wanted) for i in range(len(shape)))
+    shape.insert(wanted, size)
+    return broadcast_in_dim(ctx, x, tuple(shape), dims)
+
+
+def batch(
+    jaxpr: Jaxpr,
+    axis: BatchAxis,
+    in_axes: Sequence[int | None],
+    out_axes: Sequence[int | None] | None = None,
+) -> BatchedProgram:
+    """The program that works on a batch at once.
+
+        { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }                    # in_axes=(0,), 3 elements
+        { lambda ; a:f64[3]. let b:f64[3] = sin a in (b,) }
+
+    `out_axes` asks for the mapped axis of each output to be there; None in it, or no `out_axes`: where it falls, or
+    nowhere if the output doesn't depend on a mapped input.
+    """
+    wanted = (None,) * len(jaxpr.outvars) if out_axes is None else tuple(out_axes)
+    return _batch(jaxpr, axis, tuple(in_axes), wanted)
+
+
+@lru_cache(maxsize=1024)
+def _batch(
+    jaxpr: Jaxpr, axis: BatchAxis, in_axes: tuple[int | None, ...], wanted: tuple[int | None, ...]
+) -> BatchedProgram:
+    found: list[int | None] = []
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        outs = interpret(BatchContext(ctx, axis), jaxpr, list(map(Batched, ins, in_axes)))
+        found.extend(out.axis if want is None else want for out, want in zip(outs, wanted, strict=True))
+        return [place_axis(ctx, out.value, out.axis, want, axis.size) for out, want in zip(outs, wanted, strict=True)]
+
+    avals = [add_axis(aval, at, axis.size) for aval, at in zip(jaxpr.in_avals, in_axes, strict=True)]
+    return BatchedProgram(stage(avals, run), in_axes, tuple(found))

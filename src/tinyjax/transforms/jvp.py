@@ -1,0 +1,69 @@
+"""Forward-mode differentiation of programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import final
+
+from attrs import frozen
+
+from tinyjax.contexts.jvp import Dual, JvpContext
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import Zero
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.primitives.structure import instantiate
+
+
+@final
+@frozen
+class JvpProgram:
+    """A differentiated program.
+
+    `jaxpr` takes the primal inputs, then a tangent for each input marked in `nonzero_in`. It returns the primal
+    outputs, then a tangent for each output marked in `nonzero_out`; the tangents of the others are zero.
+    """
+
+    jaxpr: Jaxpr
+    nonzero_in: tuple[bool, ...]
+    nonzero_out: tuple[bool, ...]
+
+
+def differentiable(jaxpr: Jaxpr) -> tuple[bool, ...]:
+    """Which inputs have tangents: those of floating-point and complex types."""
+    return tuple(var.aval.tangent.dtype != FLOAT0 for var in jaxpr.invars)
+
+
+def jvp(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None, *, force: Sequence[bool] | None = None) -> JvpProgram:
+    """The program that also computes tangents.
+
+        { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }
+        { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = cos a; e:f64[] = mul b d in (c, e) }
+
+    `nonzero` marks the inputs that have a tangent (default: all that can have one). `force` marks outputs whose
+    tangent is returned even if it is known to be zero.
+    """
+    marks = differentiable(jaxpr) if nonzero is None else tuple(nonzero)
+    return _jvp(jaxpr, marks, (False,) * len(jaxpr.outvars) if force is None else tuple(force))
+
+
+@lru_cache(maxsize=1024)
+def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> JvpProgram:
+    marked: list[bool] = []
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        tangents = iter(ins[len(nonzero) :])
+        duals = [
+            Dual(primal, next(tangents) if mark else Zero(primal.aval.tangent))
+            for primal, mark in zip(ins[: len(nonzero)], nonzero, strict=True)
+        ]
+        outs = interpret(JvpContext(ctx), jaxpr, duals)
+        marked.extend(keep or not isinstance(out.tangent, Zero) for out, keep in zip(outs, force, strict=True))
+        results = [instantiate(ctx, out.tangent) for out, mark in zip(outs, marked, strict=True) if mark]
+        return [*(out.primal for out in outs), *results]
+
+    avals = jaxpr.in_avals
+    with_tangents = [aval.tangent for aval, mark in zip(avals, nonzero, strict=True) if mark]
+    return JvpProgram(stage([*avals, *with_tangents], run), nonzero, tuple(marked))

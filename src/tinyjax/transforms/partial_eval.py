@@ -1,0 +1,95 @@
+"""Division of programs into a part that can be computed now and a part for later."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import final
+
+from attrs import frozen
+
+from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.program import Atom, Jaxpr, Var
+
+
+@final
+@frozen
+class Residual:
+    """A value that the known program hands to the staged one.
+
+    `input` is the position of the input that it is, or None if the known program computes it.
+    """
+
+    aval: ShapedArray
+    input: int | None
+
+    @property
+    def nbytes(self) -> int:
+        return self.aval.nbytes
+
+
+@final
+@frozen
+class PartialEvaluation:
+    """A program divided in two.
+
+    `known` takes the known inputs and returns the known outputs, then every residual that isn't an input. `staged`
+    takes all residuals, then the unknown inputs, and returns the unknown outputs. `unknown_out` says which those are.
+    """
+
+    known: Jaxpr
+    staged: Jaxpr
+    unknown_in: tuple[bool, ...]
+    unknown_out: tuple[bool, ...]
+    residuals: tuple[Residual, ...]
+
+
+def partial_eval(
+    jaxpr: Jaxpr, unknown: Sequence[bool], *, force_unknown: Sequence[bool] | None = None
+) -> PartialEvaluation:
+    """What can be computed of a program without its unknown inputs, and the rest.
+
+        { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = mul c b in (d,) }       # b unknown
+        known   { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }
+        staged  { lambda ; a:f64[] b:f64[]. let c:f64[] = mul a b in (c,) }
+
+    `force_unknown` marks outputs that the staged program returns even if they are known.
+    """
+    force = (False,) * len(jaxpr.outvars) if force_unknown is None else tuple(force_unknown)
+    return _partial_eval(jaxpr, tuple(unknown), force)
+
+
+@lru_cache(maxsize=1024)
+def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], force: tuple[bool, ...]) -> PartialEvaluation:
+    avals = jaxpr.in_avals
+    positions = [i for i, mark in enumerate(unknown) if not mark]
+    parts: list[tuple[Jaxpr, tuple[bool, ...], tuple[Residual, ...]]] = []
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        inner = PartialEvalContext[Atom](ctx)
+        known_ins = iter(ins)
+        args: list[Partial[Atom]] = [
+            inner.unknown(aval) if mark else Known(next(known_ins)) for aval, mark in zip(avals, unknown, strict=True)
+        ]
+        outs = interpret(inner, jaxpr, args)
+        unknown_out = tuple(isinstance(out, Unknown) or mark for out, mark in zip(outs, force, strict=True))
+        staged = inner.finish([inner.instantiate(out) for out, mark in zip(outs, unknown_out, strict=True) if mark])
+        residuals = tuple(Residual(atom.aval, _input_position(atom, positions)) for atom in staged.residuals)
+        parts.append((staged.jaxpr, unknown_out, residuals))
+        known_outs = [
+            out.value for out, mark in zip(outs, unknown_out, strict=True) if not mark and isinstance(out, Known)
+        ]
+        computed = [atom for atom, res in zip(staged.residuals, residuals, strict=True) if res.input is None]
+        return [*known_outs, *computed]
+
+    known = stage([avals[i] for i in positions], run)
+    ((staged, unknown_out, residuals),) = parts
+    return PartialEvaluation(known, staged, unknown, unknown_out, residuals)
+
+
+def _input_position(atom: Atom, positions: Sequence[int]) -> int | None:
+    """Which input of the whole program an atom of the known program is."""
+    return positions[atom.index] if isinstance(atom, Var) and atom.index < len(positions) else None

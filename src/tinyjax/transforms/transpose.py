@@ -1,0 +1,68 @@
+"""Transposition of linear programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import final
+
+from attrs import frozen
+
+from tinyjax.contexts import transposition
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.ir.primitive import UndefPrimal, Zero
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.primitives.structure import instantiate
+
+
+@final
+@frozen
+class TransposedProgram:
+    """A linear program, transposed.
+
+    `jaxpr` takes the inputs that aren't linear, then a cotangent for each output marked in `nonzero_in`. It returns a
+    cotangent for each linear input marked in `nonzero_out` (positions among the linear inputs).
+    """
+
+    jaxpr: Jaxpr
+    nonzero_in: tuple[bool, ...]
+    nonzero_out: tuple[bool, ...]
+
+
+def transpose(
+    jaxpr: Jaxpr, linear: Sequence[bool], nonzero: Sequence[bool] | None = None, *, force: bool = True
+) -> TransposedProgram:
+    """The program that maps cotangents of the outputs to cotangents of the linear inputs.
+
+        { lambda ; a:f64[] b:f64[]. let c:f64[] = mul a b in (c,) }                       # linear in b
+        { lambda ; a:f64[] b:f64[]. let c:f64[] = mul a b in (c,) }                       # b is now the cotangent of c
+
+    `nonzero` marks the outputs that have a cotangent (default: all). With `force`, cotangents known to be zero are
+    returned too. A LinearityError if the program isn't linear in the inputs marked `linear`.
+    """
+    marks = (True,) * len(jaxpr.outvars) if nonzero is None else tuple(nonzero)
+    return _transpose(jaxpr, tuple(linear), marks, force)
+
+
+@lru_cache(maxsize=1024)
+def _transpose(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...], force: bool) -> TransposedProgram:
+    marked: list[bool] = []
+    num_known = linear.count(False)
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        known, cotangents = iter(ins[:num_known]), iter(ins[num_known:])
+        args: list[Atom | UndefPrimal] = [
+            UndefPrimal(var.aval) if mark else next(known) for var, mark in zip(jaxpr.invars, linear, strict=True)
+        ]
+        cts: list[Atom | Zero] = [
+            next(cotangents) if mark else Zero(atom.aval.tangent)
+            for atom, mark in zip(jaxpr.outvars, nonzero, strict=True)
+        ]
+        found = transposition.transpose(ctx, jaxpr, args, cts)
+        results = [ct for ct, mark in zip(found, linear, strict=True) if mark and ct is not None]
+        marked.extend(force or not isinstance(ct, Zero) for ct in results)
+        return [instantiate(ctx, ct) for ct, mark in zip(results, marked, strict=True) if mark]
+
+    known_avals = [var.aval for var, mark in zip(jaxpr.invars, linear, strict=True) if not mark]
+    ct_avals = [atom.aval for atom, mark in zip(jaxpr.outvars, nonzero, strict=True) if mark]
+    return TransposedProgram(stage([*known_avals, *ct_avals], run), nonzero, tuple(marked))

@@ -1,0 +1,288 @@
+"""Named examples of the primitives that aren't elementwise: parameters, operand types, and what they are in jax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from attrs import frozen
+from jax import lax
+
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import BFLOAT16, INT8, INT32, INT64, UINT8
+from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives.contractions import DotGeneral, Precision
+from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
+from tinyjax.primitives.indexing import ScatterAddAlongAxis, TakeAlongAxis
+from tinyjax.primitives.reductions import (
+    ArgMax,
+    ArgMin,
+    ReduceAnd,
+    ReduceMax,
+    ReduceMin,
+    ReduceOr,
+    ReduceProd,
+    ReduceXor,
+)
+from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
+from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
+from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
+
+Reference: TypeAlias = Callable[..., "jax.Array | Sequence[jax.Array]"]
+
+
+@final
+@frozen
+class Case:
+    """One application of a primitive. `linear` lists the operands in which it is linear, all together."""
+
+    name: str
+    primitive: Primitive
+    avals: tuple[ShapedArray, ...]
+    reference: Reference
+    linear: tuple[int, ...] = ()
+
+
+def aval(text: str) -> ShapedArray:
+    """A type written as `float32[2,3]`."""
+    dtype, _, shape = text.rstrip("]").partition("[")
+    weak = dtype.startswith("~")
+    return ShapedArray(tuple(int(size) for size in shape.split(",") if size), dtype.lstrip("~"), weak)
+
+
+def case(
+    name: str, primitive: Primitive, types: str, reference: Reference, linear: tuple[int, ...] | None = None
+) -> Case:
+    """A case with operand types separated by spaces."""
+    return Case(f"{primitive.name}-{name}", primitive, tuple(map(aval, types.split())), reference, linear or ())
+
+
+_ALL = (0,)
+
+
+def _shaping() -> list[Case]:
+    return [
+        case("2d", Reshape((3, 4)), "float32[2,6]", lambda x: lax.reshape(x, (3, 4)), _ALL),
+        case("to-scalar", Reshape(()), "float64[1,1]", lambda x: lax.reshape(x, ()), _ALL),
+        case("empty", Reshape((5, 0)), "float32[0,3]", lambda x: lax.reshape(x, (5, 0)), _ALL),
+        case("int", Reshape((6,)), "int8[2,3]", lambda x: lax.reshape(x, (6,))),
+        case("weak", Reshape((1,)), "~float64[]", lambda x: lax.reshape(x, (1,)), _ALL),
+        case("middle", Squeeze((1, 3)), "float32[2,1,3,1]", lambda x: lax.squeeze(x, (1, 3)), _ALL),
+        case("none", Squeeze(()), "complex64[2,1]", lambda x: lax.squeeze(x, ()), _ALL),
+        case("one", Rev((1,)), "float32[2,3]", lambda x: lax.rev(x, (1,)), _ALL),
+        case("both", Rev((1, 0)), "bfloat16[2,3]", lambda x: lax.rev(x, (1, 0)), _ALL),
+        case("rows", Iota(INT32, (3, 2), 0), "", lambda: lax.broadcasted_iota(np.int32, (3, 2), 0)),
+        case("bf16", Iota(BFLOAT16, (4,), 0), "", lambda: lax.broadcasted_iota(jnp.bfloat16, (4,), 0)),
+        case("wraps", Iota(INT8, (300,), 0), "", lambda: lax.broadcasted_iota(np.int8, (300,), 0)),
+        case("swap", Transpose((1, 0, 2)), "float32[2,3,4]", lambda x: lax.transpose(x, (1, 0, 2)), _ALL),
+        case(
+            "stretch", BroadcastInDim((2, 3, 4), (0, 2)), "float32[2,1]",
+            lambda x: lax.broadcast_in_dim(x, (2, 3, 4), (0, 2)), _ALL,
+        ),
+    ]  # fmt: skip
+
+
+def _slicing() -> list[Case]:
+    edges = ((1, 2, 0), (0, 1, 2))
+    inward = ((-1, 2, 1), (3, -2, 0))
+    return [
+        case(
+            "strided", Slice((1, 0), (4, 5), (1, 2)), "float32[4,6]",
+            lambda x: lax.slice(x, (1, 0), (4, 5), (1, 2)), _ALL,
+        ),
+        case("plain", Slice((1, 2), (3, 5)), "complex64[4,6]", lambda x: lax.slice(x, (1, 2), (3, 5)), _ALL),
+        case("nothing", Slice((2,), (2,), (3,)), "float64[4]", lambda x: lax.slice(x, (2,), (2,), (3,)), _ALL),
+        case("scalar", Slice((), ()), "float32[]", lambda x: lax.slice(x, (), ()), _ALL),
+        case("bool", Slice((0,), (5,), (2,)), "bool[5]", lambda x: lax.slice(x, (0,), (5,), (2,))),
+        case("edges", Pad(edges), "float32[2,3] float32[]", lambda x, v: lax.pad(x, v, edges), (0, 1)),
+        case("inward", Pad(inward), "float64[4,3] float64[]", lambda x, v: lax.pad(x, v, inward), (0, 1)),
+        case(
+            "of-nothing", Pad(((1, 2, 3),)), "float32[0] float32[]",
+            lambda x, v: lax.pad(x, v, ((1, 2, 3),)), (0, 1),
+        ),
+        case("int", Pad(((1, 0, 1),)), "uint8[3] uint8[]", lambda x, v: lax.pad(x, v, ((1, 0, 1),))),
+        case("bf16", Pad(((-1, 1, 1),)), "bfloat16[3] bfloat16[]", lambda x, v: lax.pad(x, v, ((-1, 1, 1),)), (0, 1)),
+        case("scalar", Pad(()), "float32[] float32[]", lambda x, v: lax.pad(x, v, ()), (0, 1)),
+        case(
+            "three", Concatenate(1), "float32[2,1] float32[2,0] float32[2,3]",
+            lambda *xs: lax.concatenate(xs, 1), (0, 1, 2),
+        ),
+        case("one", Concatenate(0), "float16[2]", lambda *xs: lax.concatenate(xs, 0), _ALL),
+        case("mixed-weak", Concatenate(0), "~float64[2] float64[1]", lambda *xs: lax.concatenate(xs, 0), (0, 1)),
+        case("int", Concatenate(0), "int32[2] int32[1]", lambda *xs: lax.concatenate(xs, 0)),
+        case("parts", Split((1, 0, 2), 1), "float32[2,3]", lambda x: lax.split(x, (1, 0, 2), 1), _ALL),
+        case("int", Split((2, 1), 0), "int64[3]", lambda x: lax.split(x, (2, 1), 0)),
+    ]  # fmt: skip
+
+
+def _reductions() -> list[Case]:
+    return [
+        case("sum", ReduceSum((1,)), "float32[2,3,2]", lambda x: lax.reduce_sum(x, (1,)), _ALL),
+        case("sum-bf16", ReduceSum((0,)), "bfloat16[300]", lambda x: lax.reduce_sum(x, (0,)), _ALL),
+        case("odd", ReduceProd((0,)), "float64[5,2]", lambda x: lax.reduce_prod(x, (0,))),
+        case("axes", ReduceProd((2, 0)), "float32[2,2,3]", lambda x: lax.reduce_prod(x, (2, 0))),
+        case("none", ReduceProd(()), "float64[3]", lambda x: lax.reduce_prod(x, ())),
+        case("complex", ReduceProd((0,)), "complex128[3]", lambda x: lax.reduce_prod(x, (0,))),
+        case("int", ReduceProd((0,)), "int32[3,2]", lambda x: lax.reduce_prod(x, (0,))),
+        case("empty", ReduceProd((0,)), "float32[0,2]", lambda x: lax.reduce_prod(x, (0,))),
+        case("bf16", ReduceProd((0,)), "bfloat16[6]", lambda x: lax.reduce_prod(x, (0,))),
+        case("weak", ReduceProd((0,)), "~float64[3]", lambda x: lax.reduce_prod(x, (0,))),
+        case("axis", ReduceMax((1,)), "float64[2,5]", lambda x: lax.reduce_max(x, (1,))),
+        case("all", ReduceMax((0, 1)), "float32[3,3]", lambda x: lax.reduce_max(x, (0, 1))),
+        case("none", ReduceMax(()), "float32[3]", lambda x: lax.reduce_max(x, ())),
+        case("f16", ReduceMax((0,)), "float16[5]", lambda x: lax.reduce_max(x, (0,))),
+        case("bf16", ReduceMax((0,)), "bfloat16[5]", lambda x: lax.reduce_max(x, (0,))),
+        case("int", ReduceMax((0,)), "int8[5,2]", lambda x: lax.reduce_max(x, (0,))),
+        case("bool", ReduceMax((0,)), "bool[3,2]", lambda x: lax.reduce_max(x, (0,))),
+        case("complex", ReduceMax((0,)), "complex64[4,2]", lambda x: lax.reduce_max(x, (0,))),
+        case("axis", ReduceMin((0,)), "float64[5,2]", lambda x: lax.reduce_min(x, (0,))),
+        case("uint", ReduceMin((0, 1)), "uint8[3,2]", lambda x: lax.reduce_min(x, (0, 1))),
+        case("bf16", ReduceMin((0,)), "bfloat16[5]", lambda x: lax.reduce_min(x, (0,))),
+        case("empty-int", ReduceMin((0,)), "int32[0,2]", lambda x: lax.reduce_min(x, (0,))),
+        case("bool", ReduceAnd((1,)), "bool[2,3]", lambda x: lax.reduce_and(x, (1,))),
+        case("int", ReduceAnd((0,)), "int8[3,2]", lambda x: lax.reduce_and(x, (0,))),
+        case("bool", ReduceOr((0, 1)), "bool[2,3]", lambda x: lax.reduce_or(x, (0, 1))),
+        case("uint", ReduceOr((0,)), "uint8[3]", lambda x: lax.reduce_or(x, (0,))),
+        case("empty", ReduceOr((0,)), "bool[0,2]", lambda x: lax.reduce_or(x, (0,))),
+        case("bool", ReduceXor((0,)), "bool[3,2]", lambda x: lax.reduce_xor(x, (0,))),
+        case("int", ReduceXor((0,)), "int32[3]", lambda x: lax.reduce_xor(x, (0,))),
+        case("float", ArgMax((1,), INT32), "float32[2,4]", lambda x: lax.argmax(x, 1, np.int32)),
+        case("bool", ArgMax((0,), INT64), "bool[3]", lambda x: lax.argmax(x, 0, np.int64)),
+        case("bf16", ArgMax((0,), UINT8), "bfloat16[3,2]", lambda x: lax.argmax(x, 0, np.uint8)),
+        case("float", ArgMin((0,), INT64), "float64[4,2]", lambda x: lax.argmin(x, 0, np.int64)),
+        case("int", ArgMin((0,), INT32), "int8[5]", lambda x: lax.argmin(x, 0, np.int32)),
+    ]
+
+
+def _cumulative() -> list[Case]:
+    return [
+        case("first", CumSum(0), "float32[4,2]", lambda x: lax.cumsum(x, 0), _ALL),
+        case("reverse", CumSum(1, True), "float64[2,5]", lambda x: lax.cumsum(x, 1, reverse=True), _ALL),
+        case("int", CumSum(0), "uint8[5]", lambda x: lax.cumsum(x, 0)),
+        case("bf16", CumSum(0), "bfloat16[300]", lambda x: lax.cumsum(x, 0), _ALL),
+        case("complex", CumSum(0), "complex64[3]", lambda x: lax.cumsum(x, 0), _ALL),
+        case("odd", CumProd(0), "float64[5,2]", lambda x: lax.cumprod(x, 0)),
+        case("even-reverse", CumProd(1, True), "float32[2,6]", lambda x: lax.cumprod(x, 1, reverse=True)),
+        case("complex", CumProd(0), "complex128[3]", lambda x: lax.cumprod(x, 0)),
+        case("empty", CumProd(0), "float32[0,2]", lambda x: lax.cumprod(x, 0)),
+        case("ties", CumMax(0), "float64[7]", lambda x: lax.cummax(x, 0)),
+        case("reverse", CumMax(0, True), "float32[6,2]", lambda x: lax.cummax(x, 0, reverse=True)),
+        case("int", CumMax(0), "int32[5]", lambda x: lax.cummax(x, 0)),
+        case("one", CumMax(0), "float64[1]", lambda x: lax.cummax(x, 0)),
+        case("ties", CumMin(1), "float64[2,8]", lambda x: lax.cummin(x, 1)),
+        case("f16", CumMin(0), "float16[5]", lambda x: lax.cummin(x, 0)),
+        case("odd", CumLogSumExp(0), "float64[5,2]", lambda x: lax.cumlogsumexp(x, 0)),
+        case("reverse", CumLogSumExp(0, True), "float32[4]", lambda x: lax.cumlogsumexp(x, 0, reverse=True)),
+        case("two", CumLogSumExp(0), "float64[2]", lambda x: lax.cumlogsumexp(x, 0)),
+        case("complex", CumLogSumExp(0), "complex128[3]", lambda x: lax.cumlogsumexp(x, 0)),
+    ]
+
+
+def _contractions() -> list[Case]:
+    def dot(dims: tuple[tuple[tuple[int, ...], ...], ...], precision: Precision | None = None,
+            preferred: str | None = None) -> tuple[Primitive, Reference]:  # fmt: skip
+        (x_sum, y_sum), (x_batch, y_batch) = dims
+        dtype = None if preferred is None else jnp.dtype(preferred)
+        primitive = DotGeneral(((x_sum, y_sum), (x_batch, y_batch)), precision, dtype)
+        jax_precision = None if precision is None else lax.Precision[precision.name]
+
+        def reference(x: jax.Array, y: jax.Array) -> jax.Array:
+            numbers = (x_sum, y_sum), (x_batch, y_batch)
+            return lax.dot_general(x, y, numbers, precision=jax_precision, preferred_element_type=dtype)
+
+        return primitive, reference
+
+    matmul = (((1,), (0,)), ((), ()))
+    inner = (((0,), (0,)), ((), ()))
+    outer: tuple[tuple[tuple[int, ...], ...], ...] = (((), ()), ((), ()))
+    batched = (((2,), (1,)), ((0,), (0,)))
+    crossed = (((3, 0), (1, 2)), ((2,), (3,)))
+    table: list[tuple[str, tuple[Primitive, Reference], str]] = [
+        ("matmul", dot(matmul), "float32[2,3] float32[3,4]"),
+        ("matvec", dot(matmul), "float64[2,3] float64[3]"),
+        ("inner", dot(inner), "float64[3] float64[3]"),
+        ("outer", dot(outer), "float32[2] float32[3]"),
+        ("scalars", dot(outer), "~float64[] ~float64[]"),
+        ("batched", dot(batched), "float32[2,3,4] float32[2,4,2]"),
+        ("crossed", dot(crossed), "float64[2,3,2,4] float64[3,4,2,2]"),
+        ("highest", dot(matmul, Precision.HIGHEST), "float32[2,3] float32[3,4]"),
+        ("empty-sum", dot(matmul), "float32[2,0] float32[0,4]"),
+        ("empty", dot(matmul), "float32[0,2] float32[2,3]"),
+        ("bf16", dot(matmul), "bfloat16[2,3] bfloat16[3,4]"),
+        ("f16-long", dot(inner), "float16[200] float16[200]"),
+        ("f16-to-f32", dot(matmul, None, "float32"), "float16[2,3] float16[3,4]"),
+        ("f32-to-bf16", dot(matmul, None, "bfloat16"), "float32[2,3] float32[3,4]"),
+        ("f32-bf16", dot(matmul), "float32[2,3] bfloat16[3,4]"),
+        ("f16-bf16", dot(matmul), "float16[2,3] bfloat16[3,4]"),
+        ("int8-to-int32", dot(matmul, None, "int32"), "int8[2,3] int8[3,4]"),
+        ("int-wraps", dot(inner), "uint8[200] uint8[200]"),
+        ("int-uint", dot(inner), "int32[3] uint32[3]"),
+        ("int-float", dot(matmul), "int32[2,3] float32[3]"),
+        ("bool", dot(matmul), "bool[2,3] bool[3,2]"),
+        ("bool-to-int32", dot(matmul, None, "int32"), "bool[2,3] bool[3,2]"),
+        ("complex", dot(matmul), "complex64[2,3] complex64[3,2]"),
+        ("float-complex", dot(inner), "float64[3] complex128[3]"),
+        ("float-to-complex", dot(inner, None, "complex64"), "float32[3] float32[3]"),
+    ]
+    return [case(name, primitive, types, reference) for name, (primitive, reference), types in table]
+
+
+def _sorting() -> list[Case]:
+    def both(primitive: Sort, types: str, name: str) -> Case:
+        def reference(*xs: jax.Array) -> Sequence[jax.Array]:
+            out = lax.sort(xs, dimension=primitive.dimension, is_stable=True, num_keys=primitive.num_keys)
+            return out if isinstance(out, tuple | list) else [out]
+
+        return case(name, primitive, types, reference)
+
+    return [
+        both(Sort(1), "float32[2,5]", "float"),
+        both(Sort(0), "float64[6,2] float64[6,2]", "pair"),
+        both(Sort(0, True, 2), "int8[6] float32[6] float64[6]", "two-keys"),
+        both(Sort(0), "bool[4] int32[4]", "bool"),
+        both(Sort(0, True, 2), "bfloat16[6] float16[6]", "half"),
+        both(Sort(0), "complex64[6]", "complex"),
+        both(Sort(1), "float32[2,0]", "empty"),
+        both(Sort(0), "~float64[3]", "weak"),
+    ]
+
+
+def _indexing() -> list[Case]:
+    def take(axis: int) -> Reference:
+        return lambda x, i: jnp.take_along_axis(x, jnp.clip(i, 0, max(x.shape[axis] - 1, 0)), axis)
+
+    def scatter(axis: int, size: int) -> Reference:
+        def reference(x: jax.Array, i: jax.Array) -> jax.Array:
+            shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
+            zeros = jax.ShapeDtypeStruct(shape, x.dtype)
+            (out,) = jax.linear_transpose(lambda z: jnp.take_along_axis(z, jnp.clip(i, 0, size - 1), axis), zeros)(x)
+            result: jax.Array = out
+            return result
+
+        return reference
+
+    return [
+        case("rows", TakeAlongAxis(0), "float32[3,2] int32[4,2]", take(0), _ALL),
+        case("columns", TakeAlongAxis(1), "bfloat16[3,2] uint8[3,3]", take(1), _ALL),
+        case("int", TakeAlongAxis(0), "int8[3] int64[2]", take(0)),
+        case("nothing", TakeAlongAxis(0), "float32[0,2] int32[0,2]", take(0), _ALL),
+        case("rows", ScatterAddAlongAxis(0, 3), "float32[4,2] int32[4,2]", scatter(0, 3), _ALL),
+        case("bf16", ScatterAddAlongAxis(1, 2), "bfloat16[2,40] int32[2,40]", scatter(1, 2), _ALL),
+        case("complex", ScatterAddAlongAxis(0, 4), "complex64[3] int64[3]", scatter(0, 4), _ALL),
+    ]
+
+
+CASES: tuple[Case, ...] = tuple(
+    [
+        *_shaping(), *_slicing(), *_reductions(), *_cumulative(), *_contractions(), *_sorting(), *_indexing(),
+    ]
+)  # fmt: skip
+
+
+def cases(*names: str) -> list[Case]:
+    """The cases of the primitives with these names."""
+    return [found for found in CASES if found.primitive.name in names]

@@ -1,0 +1,83 @@
+"""The direction of imports: down only. And what importing the library costs: neither jax nor jaxlib."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tinyjax
+
+ROOT = Path(tinyjax.__file__).parent
+#: Lowest first. Modules at the top level are listed by name.
+LAYERS = [
+    {"errors", "caching"},
+    {"ir"},
+    {"primitives"},
+    {"contexts"},
+    {"transforms"},
+    {"control"},
+    {"hlo"},
+    {"backend"},
+    {"tracing"},
+    {"tree"},
+    {"lax"},
+    {"numpy"},
+    {"api"},
+    {"__init__"},
+]
+LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
+FILES = sorted(ROOT.rglob("*.py"))
+
+
+def imported_modules(path: Path) -> set[str]:
+    """The modules that a file imports when it runs, at any depth of nesting, except for type checking only."""
+    module = ast.parse(path.read_text())
+    for node in ast.walk(module):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = [ast.Pass()]
+    found: set[str] = set()
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            assert node.level == 0, f"{path} imports relatively"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+    return found
+
+
+def room(module: str) -> str | None:
+    """The package or top-level module of tinyjax that a module belongs to."""
+    parts = module.split(".")
+    if parts[0] != "tinyjax" or len(parts) == 1:
+        return None
+    return parts[1] if parts[1] in LEVEL else None
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_imports_point_down(path: Path) -> None:
+    own = path.relative_to(ROOT).parts[0].removesuffix(".py")
+    assert own in LEVEL, f"{own} has no place in the layers"
+    above = {module for module in imported_modules(path) if (found := room(module)) and LEVEL[found] > LEVEL[own]}
+    assert not above
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_one_door_to_jaxlib(path: Path) -> None:
+    if path.is_relative_to(ROOT / "backend"):
+        return
+    outside = {module for module in imported_modules(path) if module.split(".")[0] in {"jax", "jaxlib"}}
+    assert outside <= {"jax", "jax.tree_util"}, "only the backend may use jaxlib or anything private of jax"
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
+def test_files_are_rooms(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= 420, "split it: one purpose a file"
+
+
+def test_import_does_not_import_jax() -> None:
+    code = "import sys, tinyjax; assert not {'jax', 'jaxlib', 'scipy'} & set(sys.modules), sorted(sys.modules)"
+    subprocess.run([sys.executable, "-c", code], check=True)
