@@ -24,6 +24,7 @@ class Golden:
 
     def __call__(self, name: str, text: str) -> None:
         """Fails unless `text` is the content of the golden file `name`."""
+        __tracebackhide__ = True
         path = self.folder / f"{name}.txt"
         text = text.rstrip("\n") + "\n"
         if self.update:

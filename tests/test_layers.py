@@ -75,7 +75,8 @@ def test_one_door_to_jaxlib(path: Path) -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_are_rooms(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= 420, "split it: one purpose a file"
+    if path.name != "__init__.py":
+        assert len(path.read_text().splitlines()) <= 420, "split it: one purpose a file"
 
 
 def test_import_does_not_import_jax() -> None:

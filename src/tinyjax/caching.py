@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
+from contextvars import copy_context
+from functools import lru_cache, partial
 from threading import Lock
-from typing import Generic, TypeVar, final
+from types import FrameType
+from typing import Final, Generic, ParamSpec, TypeVar, cast, final
 
 K = TypeVar("K", bound=Hashable)
+P = ParamSpec("P")
 T = TypeVar("T")
+
+#: How many results each transformation of programs keeps.
+_REMEMBERED: Final = 1024
+
+
+def remembered(f: Callable[P, T]) -> Callable[P, T]:
+    """f with a bounded cache, by the values of its arguments; for functions that recurse over nested programs."""
+    cached = lru_cache(_REMEMBERED)(lambda *args, **kwargs: with_room(partial(f, *args, **kwargs)))
+    # typeshed's lru_cache forgets the signature.
+    return cast("Callable[P, T]", cached)
+
+
+def with_room(f: Callable[[], T]) -> T:
+    """f(), on the empty stack of a new thread if this one's is half full: so recursion is as deep as it has to be."""
+    depth, frame = 0, cast("FrameType | None", sys._getframe())
+    while frame is not None:
+        depth, frame = depth + 1, frame.f_back
+    if 2 * depth < sys.getrecursionlimit():
+        return f()
+    from concurrent.futures import ThreadPoolExecutor  # rarely needed, and not quick to import
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(copy_context().run, f).result()
 
 
 @final

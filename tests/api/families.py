@@ -52,9 +52,15 @@ def theirs_vector(x: jax.Array) -> jax.Array:
 def ours_nested(x: Array) -> Array:
     @tj.jit
     def inner(y: Array) -> Array:
-        return tj.jit(lambda w: tnp.sin(w) * x)(y) + y * x
+        def wave(w: Array) -> Array:
+            return tnp.sin(w) * x
 
-    return inner(x * 2.0) + tj.jvp(lambda z: inner(z) * x, (x,), (1.0,))[1]
+        return tj.jit(wave)(y) + y * x
+
+    def scaled(z: Array) -> Array:
+        return inner(z) * x
+
+    return inner(x * 2.0) + tj.jvp(scaled, (x,), (1.0,))[1]
 
 
 def theirs_nested(x: jax.Array) -> jax.Array:

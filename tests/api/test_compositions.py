@@ -11,8 +11,8 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tests.api.families import FUNCTIONS, TRANSFORMATIONS
-from tinyjax import Array, ir
+from tests.api.families import FUNCTIONS, TRANSFORMATIONS, Ours, ours_jvp
+from tinyjax import Array, ArrayLike, ir
 
 SINGLES_AND_PAIRS = [(), *product(TRANSFORMATIONS, repeat=1), *product(TRANSFORMATIONS, repeat=2)]
 TRIPLES = list(product(TRANSFORMATIONS, repeat=3))
@@ -54,7 +54,10 @@ def stress(x: Array) -> Array:
             q = tj.jit(lambda x: y)(x)
             q = q + tj.jit(lambda: y)()
             q = q + tj.jit(lambda y: w + y)(y)
-            return tj.jit(lambda w: tj.jit(tnp.sin)(x) * y)(1.0) + q
+            def scaled(w: ArrayLike) -> Array:
+                return tj.jit(tnp.sin)(x) * y
+
+            return tj.jit(scaled)(1.0) + q
 
         primal, tangent = tj.jvp(baz, (x + 1.0,), (y,))
         return tangent + x * primal
@@ -109,10 +112,12 @@ def test_python_control_flow() -> None:
 
 
 def test_derivatives_of_high_order() -> None:
-    f = tnp.sin
-    g = tnp.sin
+    def sine(x: Array) -> Array:
+        return tnp.sin(x)
+
+    f: Ours = sine
+    g: Ours = sine
     for _ in range(6):
-        f = (lambda h: lambda x: tj.jvp(h, (x,), (1.0,))[1])(f)
-        g = tj.grad(g)
+        f, g = ours_jvp(f), tj.grad(g)
     np.testing.assert_allclose(f(tnp.asarray(3.0)), -np.sin(3.0))
     np.testing.assert_allclose(g(tnp.asarray(3.0)), -np.sin(3.0))

@@ -14,7 +14,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Primitive, Zero
-from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.value import ConcreteValue
 
 
@@ -58,8 +58,8 @@ def staged_jvp(primitive: Primitive, avals: Sequence[ShapedArray], moving: Seque
     """
     inner = StagingContext()
     ctx = JvpContext(inner)
-    primals = [inner.argument(aval) for aval in avals]
-    duals = [
+    primals: list[Atom] = [inner.argument(aval) for aval in avals]
+    duals: list[Dual[Atom]] = [
         Dual(x, inner.argument(x.aval)) if moves else ctx.pure(x) for x, moves in zip(primals, moving, strict=True)
     ]
     (out,) = ctx.bind(primitive, *duals)

@@ -234,8 +234,7 @@ def _contractions() -> list[Case]:
 def _sorting() -> list[Case]:
     def both(primitive: Sort, types: str, name: str) -> Case:
         def reference(*xs: jax.Array) -> Sequence[jax.Array]:
-            out = lax.sort(xs, dimension=primitive.dimension, is_stable=True, num_keys=primitive.num_keys)
-            return out if isinstance(out, tuple | list) else [out]
+            return lax.sort(xs, dimension=primitive.dimension, is_stable=True, num_keys=primitive.num_keys)
 
         return case(name, primitive, types, reference)
 
@@ -276,11 +275,15 @@ def _indexing() -> list[Case]:
     ]
 
 
-CASES: tuple[Case, ...] = tuple(
-    [
-        *_shaping(), *_slicing(), *_reductions(), *_cumulative(), *_contractions(), *_sorting(), *_indexing(),
-    ]
-)  # fmt: skip
+CASES: tuple[Case, ...] = (
+    *_shaping(),
+    *_slicing(),
+    *_reductions(),
+    *_cumulative(),
+    *_contractions(),
+    *_sorting(),
+    *_indexing(),
+)
 
 
 def cases(*names: str) -> list[Case]:

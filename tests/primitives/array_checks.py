@@ -14,7 +14,7 @@ from tests.primitives.array_catalog import Case
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.evaluation import EvalContext, single_equation
 from tinyjax.contexts.jvp import Dual, JvpContext
-from tinyjax.contexts.partial_eval import Known, PartialEvalContext
+from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
 from tinyjax.contexts.transposition import transpose
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -91,7 +91,7 @@ def check_value(case: Case, args: Sequence[HostArray]) -> None:
     for got, expected in zip(outs, apply(case, *args), strict=True):
         close(got, expected, got.dtype)
     for bound, got in zip(EVAL.bind(case.primitive, *values(case, args)), outs, strict=True):
-        np.testing.assert_array_equal(np.asarray(bound), got)
+        close(bound, got, got.dtype)
 
 
 def check_batch(primitive: Primitive, avals: Sequence[ShapedArray], rng: np.random.Generator) -> None:
@@ -143,12 +143,11 @@ def check_jvp(case: Case, args: Sequence[HostArray], rng: np.random.Generator) -
         for out, primal, tangent in zip(outs, primals, expected, strict=True):
             close(out.primal, primal, out.primal.dtype)
             aval = ctx.aval(out).tangent
-            if isinstance(out.tangent, Zero):
-                assert out.tangent.aval.matches(aval)
-                assert aval.dtype == FLOAT0 or not np.any(tangent)
-            else:
-                assert out.tangent.aval.matches(aval)
+            assert out.tangent.aval.matches(aval)
+            if isinstance(out.tangent, ConcreteValue):
                 close(out.tangent, tangent, aval.dtype)
+            elif chosen:  # where nothing moves, jax multiplies zeros by nan and inf
+                assert aval.dtype == FLOAT0 or not np.any(tangent)
 
 
 def check_second_order(case: Case, args: Sequence[HostArray], rng: np.random.Generator) -> None:
@@ -192,11 +191,11 @@ def vjp(
     """The cotangents of some operands: jvp, with the tangents staged, and the staged program transposed."""
     partial = PartialEvalContext(ctx)
     forward = JvpContext(partial)
-    duals = []
+    duals: list[Dual[Partial[V]]] = []
     for i, primal in enumerate(primals):
-        known = Known(primal)
-        tangent = partial.unknown(ctx.aval(primal).tangent) if i in moving else Zero(ctx.aval(primal).tangent)
-        duals.append(Dual(known, tangent))
+        kind = ctx.aval(primal).tangent
+        tangent: Partial[V] | Zero = partial.unknown(kind) if i in moving else Zero(kind)
+        duals.append(Dual(Known(primal), tangent))
     outs = [out.tangent for out in forward.bind(primitive, *duals) if forward.aval(out).dtype in INEXACT]
     kept = [(partial.instantiate(out), ct) for out, ct in zip(outs, cts, strict=True) if not isinstance(out, Zero)]
     unfinished = partial.finish([atom for atom, _ in kept])
@@ -224,14 +223,14 @@ def check_vjp(case: Case, args: Sequence[HostArray], rng: np.random.Generator) -
 
     expected = jax.jit(pulled)([args[i] for i in moving], cts)
     first = [value(ct[0], aval) for ct, aval in zip(cts, out_avals, strict=True)]
-    for got, want, i in zip(
-        vjp(EVAL, case.primitive, values(case, args), moving, first), expected, moving, strict=True
-    ):
+    got_first = vjp(EVAL, case.primitive, values(case, args), moving, first)
+    for got, want, i in zip(got_first, expected, moving, strict=True):
         compare_cotangent(got, np.asarray(want)[0], case.avals[i])
     ctx = BatchContext(EVAL, BatchAxis(SIZE))
     batched = [Batched(value(ct, aval), 0) for ct, aval in zip(cts, out_avals, strict=True)]
     primals = [Batched(v, None) for v in values(case, args)]
-    for result, want, i in zip(vjp(ctx, case.primitive, primals, moving, batched), expected, moving, strict=True):
+    results = vjp(ctx, case.primitive, primals, moving, batched)
+    for result, want, i in zip(results, expected, moving, strict=True):
         if isinstance(result, Batched) and result.axis is not None:
             moved = np.moveaxis(np.asarray(result.value), result.axis, 0)
             assert ctx.aval(result).matches(case.avals[i])

@@ -14,7 +14,7 @@ from tests.primitives.array_catalog import aval
 from tests.primitives.array_checks import EVAL
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.jvp import Dual, JvpContext
-from tinyjax.contexts.partial_eval import Known, PartialEvalContext
+from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.transposition import transpose
 from tinyjax.errors import AxisNameError, MissingRuleError, TinyjaxError, TypingError
@@ -25,7 +25,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum, axis_index, pmax, pmin, psum
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, mul
-from tinyjax.primitives.structure import full, reduce_sum
+from tinyjax.primitives.structure import full
 
 V = TypeVar("V")
 X = np.array([[1.0, -2.0, 3.0], [0.5, 4.0, -1.0]])
@@ -59,9 +59,9 @@ def concrete(x: npt.NDArray[np.generic]) -> ConcreteValue:
     return ConcreteValue.of(x)
 
 
-def stacked(out: Batched[ConcreteValue], size: int) -> npt.NDArray[np.generic]:
+def stacked(out: Batched[ConcreteValue], size: int) -> npt.NDArray[np.float64]:
     """The results for all elements, along a new first axis."""
-    array = np.asarray(out.value)
+    array = np.asarray(out.value).astype(np.float64)
     return np.stack([array] * size) if out.axis is None else np.moveaxis(array, out.axis, 0)
 
 
@@ -112,10 +112,11 @@ def gradient(ctx: Context[V], rule: Rule, x: V) -> V | Zero | None:
     """Reverse mode, for a rule whose result has the shape of x: the cotangent of x where that of the result is one."""
     partial = PartialEvalContext(ctx)
     forward = JvpContext(partial)
-    out = rule(forward, Dual(Known(x), partial.unknown(ctx.aval(x)))).tangent
+    dual: Dual[Partial[V]] = Dual(Known(x), partial.unknown(ctx.aval(x)))
+    out = rule(forward, dual).tangent
     assert not isinstance(out, Zero)
     linear = partial.finish([partial.instantiate(out)])
-    args = [*linear.residuals, UndefPrimal(ctx.aval(x))]
+    args: list[V | UndefPrimal] = [*linear.residuals, UndefPrimal(ctx.aval(x))]
     return transpose(ctx, linear.jaxpr, args, [full(ctx, ctx.aval(x), 1)])[-1]
 
 
@@ -168,9 +169,8 @@ def test_pmax_has_a_derivative_only_once_it_is_mapped() -> None:
     with pytest.raises(MissingRuleError, match="Differentiation rule for 'pmax' not implemented"):
         gradient(ctx, Largest(), Batched(concrete(X[0]), 0))
     got = gradient(EVAL, Mapped(Largest(), 3), concrete(X[0]))
-    expected = jax.grad(lambda x: jax.vmap(lambda v: v * lax.pmax(v, "i"), axis_name="i")(x).sum())(X[0])
     assert isinstance(got, ConcreteValue)
-    np.testing.assert_allclose(np.asarray(got), expected)
+    np.testing.assert_allclose(np.asarray(got), X[0].max() + X[0].sum() * (X[0] == X[0].max()))
 
 
 @pytest.mark.parametrize("primitive", [PSum("i"), PMax("i"), PMin("i"), AxisIndex("i")], ids=lambda p: str(p.name))
@@ -209,4 +209,3 @@ def test_sum_of_what_is_the_same_everywhere_has_a_transpose() -> None:
     ctx = BatchContext(EVAL, BatchAxis(4, "i"))
     (ct,) = PSum("i").transpose(ctx, [Batched(x, None)], [UndefPrimal(x.aval)])
     assert ct == Batched(concrete(4 * X), None)
-    assert reduce_sum(EVAL, x, ()) is x

@@ -16,6 +16,7 @@ from tinyjax.contexts.transposition import transpose
 from tinyjax.errors import LinearityError, ShapeError, TinyjaxError, TypingError
 from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, FLOAT16, FLOAT32, INT8, INT32, UINT32, DType
 from tinyjax.ir.primitive import BatchAxis, UndefPrimal
+from tinyjax.ir.program import Atom, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.contractions import MATMUL, DimensionNumbers, DotGeneral, Precision, dot
 
@@ -63,7 +64,7 @@ def test_any_dimension_numbers(product: tuple[DimensionNumbers, list[int], list[
 
 def test_half_precision_accumulates_in_single() -> None:
     ones = np.ones(4096, np.float16)
-    ((total,),) = (DotGeneral((((0,), (0,)), ((), ()))).evaluate(x, x) for x in [ones])
+    (total,) = DotGeneral((((0,), (0,)), ((), ()))).evaluate(ones, ones)
     assert total.dtype == np.float16
     assert float(total) == 4096.0
 
@@ -74,13 +75,16 @@ def test_precision_and_preferred_type_survive_every_rule() -> None:
     x, y = staging.argument(aval("float16[5,2,3]")), staging.argument(aval("float16[3,4]"))
     (out,), (at,) = primitive.batch(staging, BatchAxis(5), [x, y], [0, None])
     assert at == 0
-    (x_bar,) = [v for v in primitive.transpose(staging, [staging.argument(aval("float32[2,4]"))],
-                                               [UndefPrimal(aval("float16[2,3]")), y]) if v is not None]  # fmt: skip
+    ct: Atom = staging.argument(aval("float32[2,4]"))
+    operands: list[Atom | UndefPrimal] = [UndefPrimal(aval("float16[2,3]")), y]
+    x_bar, y_bar = primitive.transpose(staging, [ct], operands)
+    assert isinstance(x_bar, Var)
+    assert y_bar is None
     jaxpr = staging.finish([out]).jaxpr
     dots = [eqn.primitive for eqn in jaxpr.eqns if isinstance(eqn.primitive, DotGeneral)]
     assert [(p.precision, p.preferred_element_type) for p in dots] == [(Precision.HIGHEST, FLOAT32)] * 2
     assert jaxpr.eqns[-1].primitive.name == "convert_element_type"
-    assert not isinstance(x_bar, UndefPrimal)
+    assert x_bar.aval == aval("float16[2,3]")
 
 
 def test_not_linear_in_both() -> None:

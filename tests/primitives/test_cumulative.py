@@ -44,7 +44,7 @@ def test_along_any_axis(
     check_batch(example.primitive, example.avals, rng)
 
 
-@pytest.mark.parametrize("size", [2, 3, 4, 9, 16])
+@pytest.mark.parametrize("size", [2, 3, 4, 9])
 @pytest.mark.parametrize("cls", [CumProd, CumMax, CumLogSumExp])
 def test_derivatives_at_every_length(cls: type[Cumulative], size: int) -> None:
     function = dict(ALL)[cls]

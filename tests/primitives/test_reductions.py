@@ -74,8 +74,8 @@ def test_special_values(dtype: str, column: list[float]) -> None:
         (ArgMax((0,), INT32), lambda x: lax.argmax(x, 0, np.int32)),
         (ArgMin((0,), INT32), lambda x: lax.argmin(x, 0, np.int32)),
     ):
-        if dtype == "complex64" and primitive.name != "reduce_max":
-            continue
+        if dtype == "complex64" and (primitive.name != "reduce_max" or any(map(math.isnan, column))):
+            continue  # jax doesn't order them, or not nan
         example = case("", primitive, f"{dtype}[3]", reference)
         check_value(example, [np.array(column).astype(jnp.dtype(dtype))])
 

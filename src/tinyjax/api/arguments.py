@@ -8,13 +8,14 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import final
 
 from attrs import frozen
+from typing_extensions import override
 
-from tinyjax.api.functions import function_name
+from tinyjax.api.functions import Filled, function_name
 from tinyjax.errors import InputError, StaticArgumentError
 
 
 @final
-class WithStatic:
+class WithStatic(Filled):
     """A function with some arguments filled in: those which are part of its identity instead of being traced."""
 
     __slots__ = ("__name__", "__wrapped__", "_named", "_positional")
@@ -25,13 +26,13 @@ class WithStatic:
         self._positional = positional
         self._named = named
 
-    @property
-    def __signature__(self) -> inspect.Signature:
-        """The signature of what is left to pass, for messages."""
-        signature = inspect.signature(self.__wrapped__)
-        left = [p for i, p in enumerate(signature.parameters.values()) if i not in self._positional]
-        return signature.replace(parameters=[p for p in left if p.name not in self._named])
+    @override
+    def position(self, index: int) -> int:
+        for i in sorted(self._positional):
+            index += i <= index
+        return index
 
+    @override
     def __call__(self, *args: object, **kwargs: object) -> object:
         rest = iter(args)
         count = len(args) + len(self._positional)
@@ -70,9 +71,9 @@ def resolve_position(number: int, count: int, what: str) -> int:
 
 
 def resolve_static(
-    f: Callable[..., object], numbers: int | Sequence[int], names: str | Sequence[str]
+    f: Callable[..., object], numbers: int | Sequence[int], names: str | Sequence[str], kind: str = "static"
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names of static arguments, each completed by what the signature says of the other."""
+    """Positions and names of static (or donated) arguments, each completed by what the signature says of the other."""
     positions, named = as_tuple(numbers), names_tuple(names)
     if not positions and not named:
         return (), ()
@@ -85,11 +86,11 @@ def resolve_static(
     known = {p.name for p in parameters}
     for name in named:
         if name not in known and not any(p.kind is p.VAR_KEYWORD for p in parameters):
-            raise StaticArgumentError(f"{function_name(f)} has no argument {name!r}, which is marked static")
+            raise StaticArgumentError(f"{function_name(f)} has no argument {name!r}, which is marked {kind}")
     for number in positions:
         if not catch_all and not -len(ordered) <= number < len(ordered):
             raise StaticArgumentError(
-                f"{function_name(f)} has {len(ordered)} positional arguments; number {number} is marked static"
+                f"{function_name(f)} has {len(ordered)} positional arguments; number {number} is marked {kind}"
             )
     absolute = {n % len(ordered) if n < 0 and not catch_all else n for n in positions}
     absolute |= {i for i, p in enumerate(ordered) if p.name in named}
@@ -130,9 +131,19 @@ def split_resolved(
                 f"{type(value).__name__}: {value!r}. Pass a tuple or another immutable value, or don't mark it static."
             ) from None
     key = (
-        tuple((i, type(v), v) for i, v in sorted(positional.items())),
-        tuple((name, type(v), v) for name, v in sorted(named.items())),
+        tuple((i, _identity(v)) for i, v in sorted(positional.items())),
+        tuple((name, _identity(v)) for name, v in sorted(named.items())),
     )
     rest = {name: value for name, value in kwargs.items() if name not in named}
     dynamic = tuple(arg for i, arg in enumerate(args) if i not in chosen)
     return StaticCall(WithStatic(f, positional, named), dynamic, rest, key)
+
+
+def _identity(value: object) -> Hashable:
+    """A key under which static arguments are equal only if they are of equal types too: 1, 1.0 and True are three
+    values, also within tuples; so are 0.0 and -0.0; and nan is itself."""
+    if isinstance(value, tuple):
+        return type(value), tuple(map(_identity, value))
+    if isinstance(value, float):
+        return type(value), value.hex()
+    return type(value), value

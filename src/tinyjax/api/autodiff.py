@@ -4,22 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, final, overload
 
 import numpy as np
+from typing_extensions import override
 
 from tinyjax.api import derivatives
 from tinyjax.api.arguments import as_tuple, resolve_position
 from tinyjax.api.functions import (
+    Filled,
     FlatFunction,
     argument_path,
+    as_arrays,
     check_callable,
+    describe,
     flatten_arguments,
     function_name,
 )
 from tinyjax.api.staging import abstractify, trace
 from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS, short_name
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, as_array
@@ -144,8 +148,8 @@ def check_cotangents(linearized: derivatives.Linearized, cotangents: object, nam
         "vjp",
         ("result", "cotangent"),
         linearized.out_avals,
-        [as_array(leaf) for leaf in leaves],
-        lambda i: f"{name}{tree.paths(expected)[i]}",
+        as_arrays(leaves, lambda i: f"vjp: the cotangent{tree.paths(expected)[i]}"),
+        lambda i: f"result{tree.paths(expected)[i]} of {name}",
     )
 
 
@@ -175,8 +179,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: object) -> Callable[[Any
             "linear_transpose",
             ("result", "cotangent"),
             traced.jaxpr.out_avals,
-            [as_array(leaf) for leaf in found],
-            lambda i: f"{function_name(fun)}{tree.paths(traced.treedef)[i]}",
+            as_arrays(found, lambda i: f"linear_transpose: the cotangent{tree.paths(traced.treedef)[i]}"),
+            lambda i: f"result{tree.paths(traced.treedef)[i]} of {function_name(fun)}",
         )
         args, _ = tree.unflatten(treedef, derivatives.transpose_at(traced.jaxpr, traced.captured, checked))
         return tuple(args)
@@ -312,7 +316,7 @@ def _value_and_grad(
         values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
         check_inputs(what, selected, values, treedef, holomorphic, allow_int)
         linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
-        seed = _seed(what, function_name(fun), linearized, holomorphic)
+        seed = _seed(describe(what, fun), linearized, holomorphic)
         gradients, _ = tree.unflatten(treedef, derivatives.pull_back(linearized, [seed]))
         results = linearized.results
         value = (results.tree(), results.aux()) if has_aux else results.tree()
@@ -321,7 +325,8 @@ def _value_and_grad(
     return both
 
 
-class ChosenArguments:
+@final
+class ChosenArguments(Filled):
     """A function of some of its arguments, with the others fixed."""
 
     def __init__(
@@ -333,6 +338,11 @@ class ChosenArguments:
         self._kwargs = kwargs
         self._chosen = chosen
 
+    @override
+    def position(self, index: int) -> int:
+        return self._chosen[index]
+
+    @override
     def __call__(self, *values: Any) -> Any:  # the user's arguments
         args = list(self._args)
         for i, value in zip(self._chosen, values, strict=True):
@@ -343,39 +353,38 @@ class ChosenArguments:
 def check_inputs(
     what: str, f: Callable[..., Any], values: Sequence[Array], treedef: PyTreeDef, holomorphic: bool, allow_int: bool
 ) -> None:
+    """An InputError for arguments that can't be differentiated with respect to."""
     for i, value in enumerate(values):
         dtype = value.aval.dtype
         if holomorphic:
             if dtype not in COMPLEXES:
                 where = argument_path(f, treedef, i)
-                raise InputError(f"{what} with holomorphic=True needs complex arguments; {where} is {value.aval}")
+                raise InputError(
+                    f"{describe(what, f)} with holomorphic=True needs complex arguments; {where} is {value.aval}"
+                )
         elif dtype in COMPLEXES:
             continue
         elif dtype not in FLOATS and not allow_int:
             where = argument_path(f, treedef, i)
             raise InputError(
-                f"{what} needs arguments of floating-point or complex dtype; {where} is {value.aval}. Convert it to a "
-                "float, leave it out of argnums, or pass allow_int=True to get gradients of dtype float0."
+                f"{describe(what, f)} needs arguments of floating-point or complex dtype; {where} is {value.aval}. "
+                "Convert it to a float, leave it out of argnums, or pass allow_int=True to get gradients of dtype float0."
             )
 
 
-def _seed(what: str, name: str, linearized: derivatives.Linearized, holomorphic: bool) -> Array:
+def _seed(what: str, linearized: derivatives.Linearized, holomorphic: bool) -> Array:
     """The cotangent 1 for a scalar result."""
     if len(linearized.out_avals) != 1 or linearized.results.treedef.num_nodes != 1:
         shown = tree.unflatten(linearized.results.treedef, linearized.out_avals)
-        raise InputError(f"{what} needs a function with one scalar result; {name} returned {shown}")
+        raise InputError(f"{what} needs a function with one scalar result; it returned {shown}")
     (aval,) = linearized.out_avals
     if aval.shape != ():
         raise InputError(
-            f"{what} needs a function with a scalar result; {name} returned {aval}. Sum it, or use jacrev, jacfwd or "
-            "vjp."
+            f"{what} needs a function with a scalar result; it returned {aval}. Sum it, or use jacrev, jacfwd or vjp."
         )
     if holomorphic and aval.dtype not in COMPLEXES:
-        raise InputError(f"{what} with holomorphic=True needs a complex result; {name} returned {aval}")
+        raise InputError(f"{what} with holomorphic=True needs a complex result; it returned {aval}")
     if not holomorphic and aval.dtype not in FLOATS:
         hint = " Take its real part, or pass holomorphic=True." if aval.dtype in COMPLEXES else ""
-        raise InputError(
-            f"{what} needs a function with a real, floating-point result; {name} returned a "
-            f"{short_name(aval.dtype)}.{hint}"
-        )
+        raise InputError(f"{what} needs a function with a real, floating-point result; it returned {aval}.{hint}")
     return as_array(ConcreteValue(np.ones((), aval.dtype), aval))

@@ -17,14 +17,15 @@ from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
 from tinyjax.errors import InputError, LinearityError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0, short_name
+from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
-from tinyjax.tracing.core import Array, ConcreteArray, OpenFrame, V, activate, active_frame, top_frame
+from tinyjax.tracing.core import Array, ConcreteArray, activate, active_frame, top_frame
 from tinyjax.tracing.elementwise import convert
+from tinyjax.tracing.frames import OpenFrame, V
 
 
 @final
@@ -78,7 +79,7 @@ def check_tangents(
         if not found.matches(expected):
             hint = ""
             if expected.dtype == FLOAT0:
-                hint = f" A {short_name(aval.dtype)} has no derivative: pass zeros of dtype tinyjax.float0."
+                hint = f" A value of type {aval} has no derivative: pass zeros of dtype tinyjax.float0."
             raise InputError(
                 f"{what}: the {names[1]} of {where(i)} must have type {expected}, that of its {names[0]}; "
                 f"got {found}.{hint}"
@@ -157,7 +158,7 @@ def push_forward(linearized: Linearized, tangents: Sequence[Array]) -> list[Arra
         outs = zip(linearized.nonzero_out, linearized.out_avals, strict=True)
         return [tangent_array(frame, next(found) if mark else Zero(aval.tangent)) for mark, aval in outs]
 
-    return top_frame(arrays).open(run)
+    return top_frame(arrays, linearized.linear.effects).open(run)
 
 
 def pull_back(linearized: Linearized, cotangents: Sequence[Array]) -> list[Array]:
@@ -175,7 +176,7 @@ def pull_back(linearized: Linearized, cotangents: Sequence[Array]) -> list[Array
         ins = zip(linearized.nonzero_in, linearized.in_avals, strict=True)
         return [tangent_array(frame, next(results) if mark else Zero(aval.tangent)) for mark, aval in ins]
 
-    return top_frame([*linearized.residuals, *given]).open(run)
+    return top_frame([*linearized.residuals, *given], linearized.linear.effects).open(run)
 
 
 def transpose_at(jaxpr: Jaxpr, constants: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
@@ -188,4 +189,4 @@ def transpose_at(jaxpr: Jaxpr, constants: Sequence[Array], cotangents: Sequence[
         found = transposition.transpose(frame.context, jaxpr, [*known, *unknown], cts)
         return [tangent_array(frame, ct) for ct in found if ct is not None]
 
-    return top_frame([*constants, *cotangents]).open(run)
+    return top_frame([*constants, *cotangents], jaxpr.effects).open(run)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
@@ -32,6 +33,20 @@ def describe(transformation: str, f: Callable[..., object]) -> str:
 def check_callable(transformation: str, f: object) -> None:
     if not callable(f):
         raise InputError(f"{transformation} needs a function to transform, got {f!r}")
+
+
+class Filled(ABC):
+    """A function with some of its arguments filled in."""
+
+    __wrapped__: Callable[..., object]
+
+    @abstractmethod
+    def position(self, index: int) -> int:
+        """Where the n-th of the positional arguments that are left stands among all of them."""
+
+    @abstractmethod
+    def __call__(self, *args: Any, **kwargs: Any) -> object:  # the user's arguments
+        """Calls the function with the arguments that are left."""
 
 
 @final
@@ -83,7 +98,7 @@ class FlatFunction:
                 raise InputError(f"with has_aux=True, {self.name} must return a pair (result, auxiliary); got {outs!r}")
             outs, aux = outs
         found, treedef = tree.flatten(outs)
-        arrays = _as_arrays(found, lambda i: f"result{tree.paths(treedef)[i]} of {self.name}")
+        arrays = as_arrays(found, lambda i: f"result{tree.paths(treedef)[i]} of {self.name}")
         return Results(arrays, treedef, *tree.flatten(aux))
 
     @property
@@ -96,7 +111,7 @@ class FlatFunction:
         return f"argument {argument_path(self._f, self._treedef, position)}"
 
 
-def _as_arrays(leaves: Sequence[object], where: Callable[[int], str]) -> list[Array]:
+def as_arrays(leaves: Sequence[object], where: Callable[[int], str]) -> list[Array]:
     """Leaves as arrays; the error for anything else says where it stood."""
     arrays: list[Array] = []
     for i, leaf in enumerate(leaves):
@@ -112,7 +127,7 @@ def flatten_arguments(
 ) -> tuple[list[Array], PyTreeDef]:
     """The leaves of the arguments as arrays, and their tree. NumPy arrays that can be written to are copied."""
     leaves, treedef = tree.flatten((tuple(args), dict(kwargs)))
-    arrays = _as_arrays(leaves, lambda i: f"argument {argument_path(f, treedef, i)} of {function_name(f)}")
+    arrays = as_arrays(leaves, lambda i: f"argument {argument_path(f, treedef, i)} of {function_name(f)}")
     if copy:
         arrays = [array.unshared() if isinstance(array, ConcreteArray) else array for array in arrays]
     return arrays, treedef
@@ -125,10 +140,12 @@ def argument_path(f: Callable[..., object], treedef: PyTreeDef, position: int) -
     head, _, tail = rest[1:].partition("]")
     if group == "1":
         return head.strip("'\"") + tail
+    index = int(head)
+    while isinstance(f, Filled):
+        index, f = f.position(index), f.__wrapped__
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
         parameters = []
     names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    index = int(head)
     return (names[index] if index < len(names) else f"{index}") + tail

@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 from tinyjax.api import derivatives
 from tinyjax.api.arguments import as_tuple, resolve_position
 from tinyjax.api.autodiff import ChosenArguments, check_inputs
-from tinyjax.api.functions import FlatFunction, check_callable, flatten_arguments, function_name
+from tinyjax.api.functions import FlatFunction, check_callable, describe, flatten_arguments
 from tinyjax.api.vectorize import vmap
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
@@ -97,7 +97,7 @@ def _jacobian(
     values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
     check_inputs(what, selected, values, treedef, holomorphic, allow_int)
     linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
-    _check_results(what, function_name(fun), linearized.out_avals, holomorphic)
+    _check_results(what, describe(what, fun), linearized.out_avals, holomorphic)
     blocks = (_by_columns if what == "jacfwd" else _by_rows)(linearized)
     inner = []
     for row in blocks:
@@ -152,10 +152,10 @@ def _split(x: Array, avals: Sequence[ShapedArray], axis: int) -> list[Array]:
     return [x[..., start:end] for start, end in pairwise(ends)]
 
 
-def _check_results(what: str, name: str, avals: Sequence[ShapedArray], holomorphic: bool) -> None:
+def _check_results(what: str, where: str, avals: Sequence[ShapedArray], holomorphic: bool) -> None:
     accepted, kind = (COMPLEXES, "complex") if holomorphic else (FLOATS | COMPLEXES, "floating-point")
     if what == "jacrev" and not holomorphic:
         accepted = FLOATS
     for aval in avals:
         if aval.dtype not in accepted:
-            raise InputError(f"{what} needs {kind} results; {name} returned {aval}")
+            raise InputError(f"{where} needs {kind} results; it returned {aval}")

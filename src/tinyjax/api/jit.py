@@ -86,7 +86,7 @@ def jit(
         )
     check_callable("jit", fun)
     static = resolve_static(fun, static_argnums, static_argnames)
-    donated = resolve_static(fun, donate_argnums, donate_argnames)
+    donated = resolve_static(fun, donate_argnums, donate_argnames, "donated")
     both = {*static[0]} & {*donated[0]} or {*static[1]} & {*donated[1]}
     if both:
         raise StaticArgumentError(f"jit: arguments can't be both static and donated: {sorted(map(str, both))}")
@@ -115,7 +115,7 @@ class Jitted(Generic[P, R]):
         inputs = (*traced.captured, *arrays)
         name = function_name(self._fun)
         donated = self._donation(args, kwargs, len(traced.captured)) if self._donated != ((), ()) else ()
-        if any(donated) and top_frame(inputs) is ROOT:
+        if any(donated) and top_frame(inputs, traced.jaxpr.effects) is ROOT:
             values = [array.value for array in inputs if isinstance(array, ConcreteArray)]
             outs: Sequence[Array] = list(map(ConcreteArray, backend.execute(traced.jaxpr, values, name, donated)))
         else:

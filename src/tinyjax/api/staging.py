@@ -16,7 +16,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, OpenFrame, V, activate, as_array, top_frame
+from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, activate, as_array, top_frame
+from tinyjax.tracing.frames import OpenFrame, V
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -143,7 +144,7 @@ def eval_jaxpr(
     def run(frame: OpenFrame[V]) -> list[Array]:
         return [frame.wrap(out) for out in interpret(frame.context, program, [frame.read(array) for array in arrays])]
 
-    return top_frame(arrays).open(run)
+    return top_frame(arrays, jaxpr.effects).open(run)
 
 
 def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any:  # the user's trees

@@ -6,12 +6,20 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from tinyjax.api.functions import FlatFunction, argument_path, check_callable, flatten_arguments, function_name
+from tinyjax.api.functions import (
+    FlatFunction,
+    argument_path,
+    check_callable,
+    describe,
+    flatten_arguments,
+    function_name,
+)
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.errors import BatchSizeError, InputError, TreeError
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, OpenFrame, V, activate, active_frame
+from tinyjax.tracing.core import Array, activate, active_frame
+from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.transforms.batch import place_axis
 
 if TYPE_CHECKING:
@@ -66,7 +74,7 @@ def _map(
             outs = [inner.read(array) for array in results.arrays]
 
         def where(position: int) -> str:
-            return f"the result {flat.name}{tree.paths(results.treedef)[position]}"
+            return f"result{tree.paths(results.treedef)[position]} of {flat.name}"
 
         template = tree.unflatten(results.treedef, range(len(outs)))
         placed: list[Array] = []
@@ -108,8 +116,12 @@ def _spread(prefix: Any, full: Any, what: str, kind: str) -> list[Any]:
     leaves, treedef = tree.flatten(prefix, is_leaf=_is_none)
     try:
         subtrees = treedef.flatten_up_to(full)
-    except (ValueError, TypeError) as error:
-        raise TreeError(f"vmap: {what} must be a prefix of the tree of the {kind}s, but {error}") from None
+    except (ValueError, TypeError):
+        at = tree.prefix_difference(prefix, full) or "the root"
+        raise TreeError(
+            f"vmap: {what} must be a prefix of the tree of the {kind}s, but differs at {at}:\n"
+            f"  {what}: {prefix!r}\n  the {kind}s: {tree.shown(tree.flatten(full)[1])}"
+        ) from None
     return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in tree.flatten(subtree)[0]]
 
 
@@ -144,9 +156,9 @@ def _axis_size(
         sizes.add(axis_size)
     if len(sizes) == 1:
         return sizes.pop()
-    name = function_name(fun)
+    name = describe("vmap", fun)
     if not sizes:
-        raise BatchSizeError(f"vmap of {name}: no argument is mapped; map at least one, or pass axis_size")
+        raise BatchSizeError(f"{name}: no argument is mapped; map at least one, or pass axis_size")
     lines = [
         f"  {array.aval.shape[axis]} along axis {axis} of argument {argument_path(fun, treedef, i)}, {array.aval}"
         for i, (array, axis) in enumerate(zip(arrays, axes, strict=True))
@@ -154,4 +166,4 @@ def _axis_size(
     ]
     if axis_size is not None:
         lines.append(f"  {axis_size} asked for by axis_size")
-    raise BatchSizeError(f"vmap of {name}: the mapped axes must have one size, but have\n" + "\n".join(lines))
+    raise BatchSizeError(f"{name}: the mapped axes must have one size, but have\n" + "\n".join(lines))

@@ -24,7 +24,7 @@ class CacheInfo:
 
 @final
 class _Entry(Generic[T]):
-    """A place for a value, the lock of the thread that makes it, and whether it was used since it was last looked at."""
+    """A place for a value, the lock of the thread that makes it, and whether it has been used lately."""
 
     __slots__ = ("lock", "used", "value")
 

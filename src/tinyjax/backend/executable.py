@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn, final
 
+import jax
 import numpy as np
 from jax._src import compiler
 from jaxlib import _jax
@@ -69,8 +70,10 @@ class Executable:
         self._in_avals = [jax_type(aval.shape, aval.dtype) for aval in in_avals]
         self._out_avals = tuple(out_avals)
         sharding = sharding_of(device)
+        # Before 0.11, jax's checks of its own results must be told not to run.
+        checks = {} if jax.__version_info__ >= (0, 11) else {"_skip_checks": True}
         self._handlers = [
-            _jax.array_result_handler(jax_type(aval.shape, aval.dtype), sharding, committed=False, _skip_checks=True)
+            _jax.array_result_handler(jax_type(aval.shape, aval.dtype), sharding, committed=False, **checks)
             for aval in out_avals
         ]
         self._donated = [i for i, donate in enumerate(donated) if donate]

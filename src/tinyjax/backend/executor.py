@@ -5,7 +5,8 @@ Needs no jax at import: jax is imported when the first program is run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
 from tinyjax.backend.buffers import DeviceBuffer
@@ -55,7 +56,7 @@ class XlaExecutor:
                 device = data.device
                 break
         else:
-            device = _default_device()
+            device = _default_device()()
         found = self._cache.get((jaxpr, device, donated, self.options))
         if found is None:
             found = self._executable(jaxpr, device, name, donated, self.options)
@@ -66,7 +67,7 @@ class XlaExecutor:
     ) -> Compiled:
         """The compiled program, for jax's default device. The same cache as a call's."""
         chosen = self.options if options is None else options
-        return Compiled(jaxpr, self._executable(jaxpr, _default_device(), name, donated, chosen))
+        return Compiled(jaxpr, self._executable(jaxpr, _default_device()(), name, donated, chosen))
 
     def _executable(
         self, jaxpr: Jaxpr, device: Device, name: str, donated: tuple[bool, ...], options: Options
@@ -88,10 +89,11 @@ class XlaExecutor:
         self._cache.clear()
 
 
-def _default_device() -> Device:
+@lru_cache(maxsize=1)
+def _default_device() -> Callable[[], Device]:
     from tinyjax.backend.devices import default_device
 
-    return default_device()
+    return default_device
 
 
 #: The executor of the root context.

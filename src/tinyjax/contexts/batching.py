@@ -8,7 +8,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import Literal
@@ -72,3 +72,7 @@ class BatchContext(Context[Batched[V]]):
     @override
     def concrete(self, value: Batched[V]) -> ConcreteValue | None:
         return self.parent.concrete(value.value) if value.axis is None else None
+
+    @override
+    def origin(self, value: Batched[V]) -> Origin:
+        return self.parent.origin(value.value) if value.axis is None else Origin(self)

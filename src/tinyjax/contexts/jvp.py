@@ -8,7 +8,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue
@@ -65,3 +65,7 @@ class JvpContext(Context[Dual[V]]):
     @override
     def concrete(self, value: Dual[V]) -> ConcreteValue | None:
         return self.parent.concrete(value.primal)
+
+    @override
+    def origin(self, value: Dual[V]) -> Origin:
+        return self.parent.origin(value.primal)

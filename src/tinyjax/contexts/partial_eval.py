@@ -8,12 +8,12 @@ from typing import Generic, TypeAlias, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.primitive import Primitive, Split
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.contexts.staging import StagingContext
 
 V = TypeVar("V")
 
@@ -122,3 +122,7 @@ class PartialEvalContext(Context[Partial[V]]):
     @override
     def concrete(self, value: Partial[V]) -> ConcreteValue | None:
         return None if isinstance(value, Unknown) else self.parent.concrete(value.value)
+
+    @override
+    def origin(self, value: Partial[V]) -> Origin:
+        return self.staged.origin(value.atom) if isinstance(value, Unknown) else self.parent.origin(value.value)

@@ -10,7 +10,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.dtypes import SUPPORTED
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
@@ -102,19 +102,16 @@ class StagingContext(Context[Atom]):
     def aval(self, value: Atom) -> ShapedArray:
         return value.aval
 
-    def input_position(self, value: Atom) -> int | None:
-        """Which argument an atom is, if it is one."""
-        return next((i for i, var in enumerate(self._trailing) if var == value), None)
-
-    def origin(self, value: Atom) -> tuple[str, SourceInfo | None]:
-        """What an atom is and where it was made, for messages."""
+    @override
+    def origin(self, value: Atom) -> Origin:
         if isinstance(value, Literal):
-            return "a literal", None
+            return Origin(self, "a literal")
         for primitive, _, outs, source in reversed(self._records):
             if value in outs:
-                return f"the result of {primitive.name!r}", source
-        position = self.input_position(value)
-        return ("a value from outside the function" if position is None else f"input {position} of the function"), None
+                return Origin(self, f"the result of {primitive.name!r}", source)
+        if value in self._leading:
+            return Origin(self, "a value from outside the function")
+        return Origin(self, input=self._trailing.index(value))
 
     def finish(self, outs: Sequence[Atom]) -> Staged:
         """The program that was recorded, with these outputs."""

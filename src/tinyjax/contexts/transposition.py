@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tinyjax.errors import LinearityError
+from tinyjax.errors import LinearityError, MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
@@ -44,8 +44,15 @@ def transpose(
             outs: list[V | Zero] = [pending.pop(out.index, Zero(out.aval.tangent)) for out in eqn.outvars]
             ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
             if not any(isinstance(arg, UndefPrimal) for arg in ins):
-                raise LinearityError(f"the equation is not linear: {eqn}")
-            results = eqn.primitive.transpose(ctx, outs, ins)
+                raise LinearityError(f"the equation is not linear: {eqn}" + (f" at {eqn.source}" if eqn.source else ""))
+            try:
+                results = eqn.primitive.transpose(ctx, outs, ins)
+            except (LinearityError, MissingRuleError) as error:
+                if not hasattr(error, "__notes__"):
+                    error.add_note(
+                        f"while transposing the equation: {eqn}" + (f"\nat {eqn.source}" if eqn.source else "")
+                    )
+                raise
             for atom, result in zip(eqn.invars, results, strict=True):
                 accumulate(atom, result)
     finally:

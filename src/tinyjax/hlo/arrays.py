@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tinyjax.hlo.context import SSA, LoweringContext, types_text
-from tinyjax.hlo.elementwise import Rule
+from tinyjax.hlo.context import SSA, LoweringContext, Rule, types_text
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray

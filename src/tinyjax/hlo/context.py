@@ -10,12 +10,11 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.errors import LeakedTracerError
+from tinyjax.errors import LeakedTracerError, MissingRuleError
 from tinyjax.hlo.text import dense_text, scalar_text, type_text
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context, Foreign
 from tinyjax.ir.dtypes import DType, Scalar
-from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
@@ -35,6 +34,7 @@ class SSA:
 #: Writes the inside of a region: from its parameters to what it returns.
 Body: TypeAlias = Callable[["LoweringContext", Sequence[SSA]], Sequence[SSA]]
 #: A rule takes the primitive, the context to write to, the operands, and the types of the results.
+Rule: TypeAlias = Callable[[Primitive, "LoweringContext", Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
 LoweringRules: TypeAlias = RuleTable[["LoweringContext", Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
 
 
@@ -42,14 +42,26 @@ LoweringRules: TypeAlias = RuleTable[["LoweringContext", Sequence[SSA], Sequence
 class Module:
     """The functions of a module while it is written: one for each distinct program that is called."""
 
-    __slots__ = ("_functions", "_taken", "pending", "rules")
+    __slots__ = ("_found", "_functions", "_numbers", "_rules", "pending")
 
     def __init__(self, rules: LoweringRules) -> None:
-        self.rules = rules
+        self._rules = rules
+        self._found: dict[type[Primitive], Rule] = {}
         #: Functions that are called but not written yet. A list of work, so nesting needs no recursion.
         self.pending: deque[tuple[str, Jaxpr]] = deque()
         self._functions: dict[Jaxpr, str] = {}
-        self._taken: set[str] = {"main"}
+        #: How many functions were asked for by each name; a name with a number counts as asked for too.
+        self._numbers: dict[str, int] = {"main": 1}
+
+    def rule(self, cls: type[Primitive]) -> Rule:
+        """The rule for a class of primitives; a MissingRuleError if there is none."""
+        found = self._found.get(cls)
+        if found is None:
+            found = self._rules.find(cls)
+            if found is None:
+                raise self._rules.missing_rule(cls)
+            self._found[cls] = found
+        return found
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
         """The name of the function that computes `jaxpr`: `name`, with a number if that is taken."""
@@ -57,11 +69,11 @@ class Module:
         if known is not None:
             return known
         name = base = identifier(name)
-        number = 0
-        while name in self._taken:
+        while name in self._numbers:
+            number = self._numbers[base]
+            self._numbers[base] = number + 1
             name = f"{base}_{number}"
-            number += 1
-        self._taken.add(name)
+        self._numbers[name] = 1
         self._functions[jaxpr] = name
         self.pending.append((name, jaxpr))
         return name
@@ -80,11 +92,13 @@ def identifier(name: str) -> str:
 class LoweringContext(Context[SSA]):
     """Writes the body of one function, line by line. Rules call `emit` and the shorthands after it."""
 
-    __slots__ = ("_broadcasts", "_constants", "_count", "lines", "module")
+    __slots__ = ("_broadcasts", "_constants", "_count", "callees", "lines", "module")
 
     def __init__(self, module: Module, first_number: int = 0) -> None:
         self.module = module
         self.lines: list[str] = []
+        #: The functions that this one calls, in order.
+        self.callees: dict[str, None] = {}
         self.cursor = SourceCursor()
         self._count = first_number
         self._constants: dict[Literal, SSA] = {}
@@ -92,9 +106,12 @@ class LoweringContext(Context[SSA]):
 
     @override
     def bind(self, primitive: Primitive, *args: SSA) -> tuple[SSA, ...]:
-        rule = self.module.rules.find(type(primitive))
-        if rule is None:
-            raise self.module.rules.missing_rule(type(primitive))
+        try:
+            rule = self.module.rule(type(primitive))
+        except MissingRuleError as error:
+            if self.cursor.source is not None:
+                error.add_note(f"The equation comes from {self.cursor.source}.")
+            raise
         return tuple(rule(primitive, self, args, primitive.type_of(*[arg.aval for arg in args])))
 
     @override
@@ -173,6 +190,7 @@ class LoweringContext(Context[SSA]):
         args = [SSA(inner.fresh(), aval) for aval in avals]
         outs = body(inner, args)
         self._count = inner._count  # names must be new within the whole function
+        self.callees |= inner.callees
         header = ", ".join([f"{arg.name}: {type_text(arg.aval)}" for arg in args])
         return "\n".join(
             ["({", f"    ^bb0({header}):", *inner.lines, inner.results("stablehlo.return", outs), "    })"]
@@ -188,6 +206,7 @@ class LoweringContext(Context[SSA]):
     def call(self, jaxpr: Jaxpr, name: str, args: Sequence[SSA]) -> tuple[SSA, ...]:
         """Writes a call of the function that computes `jaxpr`, which the module will contain once."""
         function = self.module.function(jaxpr, name)
+        self.callees[function] = None
         avals = jaxpr.out_avals
         operands = ", ".join([arg.name for arg in args])
         signature = f"{types_text([arg.aval for arg in args])} -> {types_text(avals)}"
@@ -197,13 +216,3 @@ class LoweringContext(Context[SSA]):
 def types_text(avals: Sequence[ShapedArray]) -> str:
     """A list of types in parentheses."""
     return f"({', '.join(map(type_text, avals))})"
-
-
-def function_text(
-    module: Module, jaxpr: Jaxpr, header: str, args: Sequence[SSA], consts: Sequence[ConcreteValue]
-) -> list[str]:
-    """The lines of the function that computes `jaxpr` of constants, which are spelled out, and arguments."""
-    ctx = LoweringContext(module)
-    ctx.lines.append(header)
-    outs = interpret(ctx, jaxpr, [*map(ctx.constant, consts), *args])
-    return [*ctx.lines, ctx.results("return", outs), "  }"]

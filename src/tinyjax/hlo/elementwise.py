@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
-from tinyjax.hlo.context import SSA, LoweringContext
+from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import tensor_text, type_text
 from tinyjax.ir.aval import ShapedArray, array_type
@@ -13,8 +13,6 @@ from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, SIGNED, DType, real_dtyp
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives import bitwise, comparison, conversion, elementwise, selection
 from tinyjax.primitives import complex as parts
-
-Rule: TypeAlias = Callable[[Primitive, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
 
 
 def operands(ctx: LoweringContext, args: Sequence[SSA], out: ShapedArray) -> list[str]:
@@ -156,10 +154,10 @@ def convert(ctx: LoweringContext, x: SSA, out: ShapedArray) -> SSA:
     dtype, new = x.aval.dtype, out.dtype
     if dtype == new:
         return SSA(x.name, out)
-    if new == BOOL:
-        return SSA(compare(ctx, "NE", x, ctx.scalar(0, dtype)).name, out)
     if dtype in COMPLEXES and new not in COMPLEXES:
         return convert(ctx, part(ctx, "real", x), out)
+    if new == BOOL:
+        return SSA(compare(ctx, "NE", x, ctx.scalar(0, dtype)).name, out)
     return ctx.emit(f"stablehlo.convert {x.name} : ({type_text(x.aval)}) -> {type_text(out)}", out)
 
 

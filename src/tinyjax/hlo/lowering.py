@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import final
+
+from attrs import frozen
 
 from tinyjax.errors import InputError, LoweringError
-from tinyjax.hlo.context import SSA, LoweringRules, Module, function_text, identifier, types_text
+from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules, Module, identifier, types_text
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import Shape, ShapedArray
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.effects import axis_names
+from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.value import ConcreteValue
 
 
 def lower(
@@ -64,15 +69,58 @@ def lower(
     args = [SSA(f"%arg{i}", aval) for i, aval in enumerate(avals)]
     marks = _donation_marks(avals, jaxpr.out_avals, donated)
     module = Module(rules_for(platform) if rules is None else rules)
-    lines = [f"module @{identifier(name)} {{"]
-    lines += function_text(module, jaxpr, _header("public @main", args, jaxpr.out_avals, marks), args, consts)
+    header = _header("public @main", args, jaxpr.out_avals, marks)
+    functions = {"main": _function(module, jaxpr, header, args, consts)}
     while module.pending:
         function, called = module.pending.popleft()
         args = [SSA(f"%arg{i}", var.aval) for i, var in enumerate(called.invars)]
         header = _header(f"private @{function}", args, called.out_avals, [""] * len(args))
-        lines += function_text(module, called, header, args, ())
+        functions[function] = _function(module, called, header, args, ())
+    lines = [f"module @{identifier(name)} {{"]
+    for function in _callees_first(functions):
+        lines += functions[function].lines
     lines.append("}\n")
     return "\n".join(lines)
+
+
+@final
+@frozen
+class _Function:
+    """The lines of a function, and the functions that it calls."""
+
+    lines: list[str]
+    callees: list[str]
+
+
+def _function(
+    module: Module, jaxpr: Jaxpr, header: str, args: Sequence[SSA], consts: Sequence[ConcreteValue]
+) -> _Function:
+    """The function that computes `jaxpr` of constants, which are spelled out, and arguments."""
+    ctx = LoweringContext(module)
+    outs = interpret(ctx, jaxpr, [*map(ctx.constant, consts), *args])
+    return _Function([header, *ctx.lines, ctx.results("return", outs), "  }"], list(ctx.callees))
+
+
+def _callees_first(functions: Mapping[str, _Function]) -> list[str]:
+    """The names of all functions, each after those that it calls, so `main` is last.
+
+    XLA reads a function when it first needs it. In this order it never needs one that it hasn't read, so its stack
+    doesn't overflow where calls are nested deeply.
+    """
+    order: list[str] = []
+    seen = {"main"}
+    path = [("main", iter(functions["main"].callees))]
+    while path:
+        function, callees = path[-1]
+        for callee in callees:
+            if callee not in seen:
+                seen.add(callee)
+                path.append((callee, iter(functions[callee].callees)))
+                break
+        else:
+            order.append(function)
+            path.pop()
+    return order
 
 
 def _header(name: str, args: Sequence[SSA], out_avals: Sequence[ShapedArray], marks: Sequence[str]) -> str:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
+
+from attrs import frozen
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Literal
-from tinyjax.ir.source import SourceCursor
+from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
@@ -27,6 +29,21 @@ class Foreign(Protocol):
     def into(self, context: Context[V]) -> V:
         """This value, as a value of `context`; LeakedTracerError if that isn't inside the value's own context."""
         ...
+
+
+@final
+@frozen
+class Origin:
+    """Why the elements of a value aren't known, for messages.
+
+    `context` is the one that lacks them: a staging or a batching context. `what` and `source` say what the value is
+    there and which line made it; `input` is its position among the inputs, if it is one.
+    """
+
+    context: object
+    what: str = ""
+    source: SourceInfo | None = None
+    input: int | None = None
 
 
 class Context(ABC, Generic[V]):
@@ -58,6 +75,10 @@ class Context(ABC, Generic[V]):
     def concrete(self, value: V) -> ConcreteValue | None:
         """The elements behind a value, where they are known already."""
         return None
+
+    def origin(self, value: V) -> Origin:
+        """Where a value comes from whose elements aren't known."""
+        return Origin(self)
 
 
 class Evaluator(Protocol):

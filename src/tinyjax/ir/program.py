@@ -33,7 +33,8 @@ def _bits(value: Scalar) -> tuple[type, int | bytes]:
 
 def python_scalar(value: Scalar | np.generic, dtype: DType) -> Scalar:
     """`value`, rounded to `dtype`, as the Python scalar of that kind."""
-    rounded = np.asarray(value).astype(dtype)
+    with np.errstate(all="ignore"):
+        rounded = np.asarray(value).astype(dtype)
     if dtype in FLOATS:
         return float(rounded)
     if dtype in INTEGERS:

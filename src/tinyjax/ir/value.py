@@ -52,6 +52,8 @@ class ConcreteValue:
         if dtype is not None:
             return ConcreteValue(np.asarray(x, dtype), array_type((), dtype, dtype is not BOOL))
         array = np.asarray(x)
+        if not array.dtype.isnative:
+            array = array.astype(array.dtype.newbyteorder("="))
         return ConcreteValue(array, array_type(array.shape, array.dtype))
 
     @property

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol, SupportsIndex, TypeAlias, overload
 
 import numpy as np
@@ -15,25 +15,27 @@ import numpy.typing as npt
 
 from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type, as_shape
-from tinyjax.ir.dtypes import BOOL, FLOAT64, INEXACT, INT64, INTEGERS, DType, HostArray, Scalar, real_dtype
+from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64, INTEGERS, PYTHON_DTYPES, DType, HostArray, Scalar, real_dtype
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.conversion import COPY
+from tinyjax.primitives.conversion import COPY, conversion
+from tinyjax.primitives.host import convert
+from tinyjax.primitives.rounding import FLOOR
 from tinyjax.primitives.shaping import Iota
+from tinyjax.primitives.slicing import Pad
 from tinyjax.primitives.structure import BroadcastInDim
-from tinyjax.tracing.arithmetic import multiply
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
 from tinyjax.tracing.elementwise import (
     apply,
     astype,
     broadcast_shapes,
     broadcast_to,
+    constant_like,
     inexact_dtype,
-    promote,
     user_dtype,
     where,
 )
 from tinyjax.tracing.promotion import result_type
-from tinyjax.tracing.shaping import canonical_axis, concatenate, expand_dims, moveaxis, reshape
+from tinyjax.tracing.shaping import canonical_axis, concatenate, diagonal, expand_dims, moveaxis, reshape
 
 ShapeLike: TypeAlias = SupportsIndex | Iterable[SupportsIndex]
 
@@ -50,7 +52,7 @@ Nested: TypeAlias = "ArrayLike | SupportsArray | Sequence[Nested]"
 
 def shape_of(shape: ShapeLike) -> Shape:
     """A shape argument: one size or several."""
-    return as_shape(shape if isinstance(shape, Iterable) else (operator.index(shape),))
+    return as_shape(map(operator.index, shape) if isinstance(shape, Iterable) else (operator.index(shape),))
 
 
 def scalar(value: Scalar | np.generic, dtype: DType) -> ConcreteArray:
@@ -99,19 +101,282 @@ def _array(x: object, dtype: DType | None, copy: bool) -> Array:
     if isinstance(x, Array):
         known = x if dtype is None else astype(x, dtype)
         return apply(COPY, x) if copy and known is x else known
-    if isinstance(x, np.ndarray):
-        x = np.array(x)
-    found = _as_array(x)
+    found = as_array(np.array(x) if isinstance(x, np.ndarray) else x)
     if dtype is None:
         return found
-    return astype(found, dtype) if not isinstance(found, ConcreteArray) else _convert_on_host(found, dtype)
+    value = found.concrete()
+    if value is None or not isinstance(value.data, np.ndarray):
+        return astype(found, dtype)
+    return ConcreteArray(ConcreteValue(convert(value.data, dtype), array_type(value.shape, dtype)))
 
 
-def _as_array(x: object) -> Array:
-    """Whatever `as_array` accepts or complains about."""
-    known: ArrayLike = x  # type: ignore[assignment]
-    return as_array(known)
+def _from_sequence(items: list[object] | tuple[object, ...], dtype: DType | None) -> Array:
+    leaves = list(_leaves(items))
+    if dtype is None:
+        dtype = result_type(_kinds(leaves))[0] if leaves else FLOAT64
+    if any(isinstance(leaf, Array) for leaf in leaves):
+        parts = [_array(item, dtype, False) for item in items]
+        if len({part.aval.shape for part in parts}) > 1:
+            raise ShapeError(f"array: the items differ in shape: {', '.join(str(part.aval) for part in parts)}")
+        return concatenate([expand_dims(part, 0) for part in parts], 0)
+    try:
+        elements = np.asarray(items, None if dtype in INTEGERS or dtype == BOOL else dtype)
+    except ValueError as error:
+        raise ShapeError(f"array: {error}") from None
+    return _array(elements, dtype, False)
 
 
-def _convert_on_host(x: ConcreteArray, dtype: DType) -> Array:
-    raise NotImplementedError
+def _leaves(items: Iterable[object]) -> Iterator[object]:
+    for item in items:
+        if isinstance(item, list | tuple):
+            yield from _leaves(item)
+        elif isinstance(item, Array) or not hasattr(item, "__jax_array__"):
+            yield item
+        else:
+            yield as_array(item)
+
+
+def _kinds(leaves: Iterable[object]) -> list[ShapedArray]:
+    """The distinct types of the leaves, as scalars."""
+    kinds = {type(leaf) if type(leaf) in PYTHON_DTYPES else as_array(leaf).aval for leaf in leaves}
+    return [array_type((), PYTHON_DTYPES[kind], kind is not bool) if isinstance(kind, type) else kind for kind in kinds]
+
+
+# Filled with one value.
+
+
+def full(shape: ShapeLike, fill_value: ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """An array filled with one value, or with an array that is broadcast."""
+    sizes, value = shape_of(shape), as_array(fill_value)
+    chosen = user_dtype(dtype)
+    return broadcast_to(value if chosen is None else astype(value, chosen), sizes)
+
+
+def zeros(shape: ShapeLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """An array of zeros: float64 unless a dtype is given."""
+    return _filled(shape, 0, dtype)
+
+
+def ones(shape: ShapeLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """An array of ones: float64 unless a dtype is given."""
+    return _filled(shape, 1, dtype)
+
+
+def empty(shape: ShapeLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """An array whose elements don't matter: zeros. float64 unless a dtype is given."""
+    return _filled(shape, 0, dtype)
+
+
+def _filled(shape: ShapeLike, value: int, dtype: npt.DTypeLike | None) -> Array:
+    return broadcast_to(scalar(value, user_dtype(float if dtype is None else dtype) or FLOAT64), shape_of(shape))
+
+
+def full_like(
+    a: ArrayLike | ShapedArray,
+    fill_value: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+) -> Array:
+    """An array of the type of a, filled with one value."""
+    aval = a if isinstance(a, ShapedArray) else as_array(a).aval
+    sizes, chosen, value = aval.shape if shape is None else shape_of(shape), user_dtype(dtype), as_array(fill_value)
+    if chosen is not None or not aval.weak_type:
+        return broadcast_to(astype(value, aval.dtype if chosen is None else chosen), sizes)
+    return broadcast_to(bind(conversion(aval.dtype, True), value)[0], sizes)
+
+
+def zeros_like(a: ArrayLike | ShapedArray, dtype: npt.DTypeLike | None = None, shape: ShapeLike | None = None) -> Array:
+    """Zeros of the type of a."""
+    return full_like(a, 0, dtype, shape)
+
+
+def ones_like(a: ArrayLike | ShapedArray, dtype: npt.DTypeLike | None = None, shape: ShapeLike | None = None) -> Array:
+    """Ones of the type of a."""
+    return full_like(a, 1, dtype, shape)
+
+
+def empty_like(
+    prototype: ArrayLike | ShapedArray, dtype: npt.DTypeLike | None = None, shape: ShapeLike | None = None
+) -> Array:
+    """An array of the type of another, whose elements don't matter: zeros."""
+    return full_like(prototype, 0, dtype, shape)
+
+
+def copy(a: ArrayLike, order: str | None = None) -> Array:
+    """The same elements in memory of their own."""
+    return array(a, order=order)
+
+
+# Ranges.
+
+
+def arange(
+    start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None, dtype: npt.DTypeLike | None = None
+) -> Array:
+    """Numbers from `start` (0 if it is the only argument) up to `stop`, without it, `step` apart.
+
+    >>> arange(3), arange(1.0, 2.0, 0.25)
+    (Array([0, 1, 2], dtype=int64), Array([1.  , 1.25, 1.5 , 1.75], dtype=float64))
+    """
+    given = [as_array(x) for x in (start, stop, step) if x is not None]
+    if any(x.aval.shape != () for x in given):
+        raise ShapeError(f"arange takes scalars, got {', '.join(str(x.aval) for x in given)}")
+    chosen = user_dtype(dtype) or result_type(x.aval for x in given)[0]
+    numbers = [x.item() for x in given]
+    first, last = (0, numbers[0]) if stop is None else (numbers[0], numbers[1])
+    apart = 1 if step is None else numbers[-1]
+    if isinstance(first, complex) or isinstance(last, complex) or isinstance(apart, complex):
+        raise InputError("arange takes integers and floats, not complex numbers")
+    if apart == 0:
+        raise InputError("arange: step can't be 0")
+    if isinstance(first, int) and isinstance(last, int) and isinstance(apart, int):
+        size = len(range(first, last, apart))
+    else:
+        size = max(0, math.ceil((last - first) / apart))
+    if chosen == BOOL:
+        return arange(first, last, apart) != 0
+    out = iota(chosen, (size,), 0)
+    out = out if apart == 1 else out * scalar(apart, chosen)
+    return out if first == 0 else out + scalar(first, chosen)
+
+
+@overload
+def linspace(
+    start: ArrayLike, stop: ArrayLike, num: SupportsIndex = 50, endpoint: bool = True, retstep: Literal[False] = False,
+    dtype: npt.DTypeLike | None = None, axis: SupportsIndex = 0,
+) -> Array: ...  # fmt: skip
+@overload
+def linspace(
+    start: ArrayLike, stop: ArrayLike, num: SupportsIndex = 50, endpoint: bool = True, *, retstep: Literal[True],
+    dtype: npt.DTypeLike | None = None, axis: SupportsIndex = 0,
+) -> tuple[Array, Array]: ...  # fmt: skip
+def linspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: SupportsIndex = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: npt.DTypeLike | None = None,
+    axis: SupportsIndex = 0,
+) -> Array | tuple[Array, Array]:
+    """`num` numbers, evenly spaced from `start` to `stop`, along a new axis. With `retstep`, also how far apart."""
+    count, low, high = operator.index(num), as_array(start), as_array(stop)
+    if count < 0:
+        raise ShapeError(f"linspace: num is at least 0, got {count}")
+    result = user_dtype(dtype) or inexact_dtype(result_type((low.aval, high.aval))[0])
+    within = inexact_dtype(result)
+    sizes = broadcast_shapes(low.aval.shape, high.aval.shape)
+    low, high = (broadcast_to(astype(x, within), sizes) for x in (low, high))
+    spaces = count - 1 if endpoint else count
+    apart = (high - low) / spaces if spaces > 0 else scalar(math.nan, within) + (high - low)
+    at = canonical_axis(axis, len(sizes) + 1, "linspace")
+    if spaces > 0:
+        counted = iota(real_dtype(within), (spaces, *[1] * len(sizes)), 0) / spaces
+        out = low * (1 - counted) + high * counted
+        out = concatenate([out, expand_dims(high, 0)], 0) if endpoint else out
+    else:
+        out = broadcast_to(low, (count, *sizes))
+    out = moveaxis(out, 0, at)
+    if result in INTEGERS:
+        out = apply(FLOOR, out)
+    return (astype(out, result), apart) if retstep else astype(out, result)
+
+
+def logspace(
+    start: ArrayLike,
+    stop: ArrayLike,
+    num: SupportsIndex = 50,
+    endpoint: bool = True,
+    base: ArrayLike = 10.0,
+    dtype: npt.DTypeLike | None = None,
+    axis: SupportsIndex = 0,
+) -> Array:
+    """The base to powers that are evenly spaced from `start` to `stop`."""
+    chosen = user_dtype(dtype)
+    within = None if chosen is None else inexact_dtype(chosen)
+    powers = as_array(base) ** linspace(start, stop, num, endpoint, dtype=within, axis=axis)
+    return powers if chosen is None else astype(powers, chosen)
+
+
+# Matrices.
+
+
+def eye(
+    N: SupportsIndex, M: SupportsIndex | None = None, k: SupportsIndex = 0, dtype: npt.DTypeLike | None = None
+) -> Array:
+    """An N by M matrix with ones on its k-th diagonal, zeros elsewhere."""
+    rows, columns = _matrix_indices(N, M)
+    return astype(rows + operator.index(k) == columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
+
+
+def identity(n: SupportsIndex, dtype: npt.DTypeLike | None = None) -> Array:
+    """An n by n matrix with ones on its diagonal."""
+    return eye(n, dtype=dtype)
+
+
+def tri(
+    N: SupportsIndex, M: SupportsIndex | None = None, k: SupportsIndex = 0, dtype: npt.DTypeLike | None = None
+) -> Array:
+    """An N by M matrix with ones on and below its k-th diagonal."""
+    rows, columns = _matrix_indices(N, M)
+    return astype(rows + operator.index(k) >= columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
+
+
+def _matrix_indices(rows: SupportsIndex, columns: SupportsIndex | None) -> tuple[Array, Array]:
+    shape = shape_of((rows, rows if columns is None else columns))
+    return iota(INT64, shape, 0), iota(INT64, shape, 1)
+
+
+def tril(m: ArrayLike, k: SupportsIndex = 0) -> Array:
+    """The elements on and below the k-th diagonal of the last two axes; zeros elsewhere."""
+    x = as_array(m)
+    return where(_triangle("tril", x, operator.index(k)), x, constant_like(x, 0))
+
+
+def triu(m: ArrayLike, k: SupportsIndex = 0) -> Array:
+    """The elements on and above the k-th diagonal of the last two axes; zeros elsewhere."""
+    x = as_array(m)
+    return where(_triangle("triu", x, operator.index(k) - 1), constant_like(x, 0), x)
+
+
+def _triangle(name: str, x: Array, k: int) -> Array:
+    if x.aval.ndim < 2:
+        raise ShapeError(f"{name} needs an array with at least two axes, got {x.aval}")
+    return tri(x.aval.shape[-2], x.aval.shape[-1], k, BOOL)
+
+
+def diag(v: ArrayLike, k: SupportsIndex = 0) -> Array:
+    """The k-th diagonal of a matrix, or a matrix with this vector on its k-th diagonal."""
+    x, offset = as_array(v), operator.index(k)
+    if x.aval.ndim == 2:
+        return diagonal(x, offset)
+    if x.aval.ndim != 1:
+        raise ShapeError(f"diag takes a vector or a matrix, got {x.aval}")
+    size = x.aval.shape[0] + abs(offset)
+    if x.aval.shape[0] == 0:
+        return zeros((size, size), x.aval.dtype)
+    # In row-major order the elements are size + 1 apart.
+    start = max(offset, 0) - min(offset, 0) * size
+    end = size * size - start - (x.aval.shape[0] - 1) * (size + 1) - 1
+    (flat,) = bind(Pad(((start, end, size),)), x, constant_like(x, 0))
+    return reshape(flat, (size, size))
+
+
+def meshgrid(
+    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: Literal["xy", "ij"] = "xy"
+) -> list[Array]:
+    """The coordinates of a grid: for each vector an array with an axis for each of them; with `sparse`, of size 1."""
+    vectors = [as_array(x) for x in xi]
+    if any(x.aval.ndim != 1 for x in vectors):
+        raise ShapeError(f"meshgrid takes vectors, got {', '.join(str(x.aval) for x in vectors)}")
+    if indexing not in ("xy", "ij"):
+        raise InputError(f"meshgrid: indexing is 'xy' or 'ij', got {indexing!r}")
+    places = list(range(len(vectors)))
+    if indexing == "xy":
+        places[:2] = places[:2][::-1]
+    sizes = {at: x.aval.shape[0] for at, x in zip(places, vectors, strict=True)}
+    out = []
+    for at, x in zip(places, vectors, strict=True):
+        shape = tuple(1 if sparse and other != at else sizes[other] for other in range(len(vectors)))
+        out.append(bind(BroadcastInDim(shape, (at,)), x)[0])
+    return out

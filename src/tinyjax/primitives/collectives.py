@@ -18,10 +18,10 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INT32, NUMERIC, SUPPORTED, HostArray
 from tinyjax.ir.effects import Effects, NamedAxisEffect
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.primitives.elementwise import Dtypes, check_arity, check_dtype, scale
+from tinyjax.primitives.elementwise import Dtypes, check_dtype, scale
 from tinyjax.primitives.reductions import reduce_max, reduce_min
 from tinyjax.primitives.shaping import iota
-from tinyjax.primitives.structure import reduce_sum
+from tinyjax.primitives.structure import check_arity, reduce_sum
 
 V = TypeVar("V")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import ClassVar, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -29,10 +30,10 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import add, check_arity, check_dtype
+from tinyjax.primitives.elementwise import add, check_dtype
 from tinyjax.primitives.reductions import accumulator
 from tinyjax.primitives.shaping import shift_axes
-from tinyjax.primitives.structure import check_axes, permute, shape_error
+from tinyjax.primitives.structure import check_arity, check_axes, permute, shape_error
 
 V = TypeVar("V")
 Axes: TypeAlias = tuple[int, ...]
@@ -56,6 +57,11 @@ class DotGeneral(Primitive):
 
     The axes of the result are the batch axes, the other axes of the left operand, those of the right one. The operands
     may have different dtypes; the wider one decides the result's, or `preferred_element_type` does.
+
+    >>> DotGeneral((((2,), (1,)), ((0,), (0,)))).type_of(
+    ...     ShapedArray((5, 2, 3), "int8"), ShapedArray((5, 3), "int32")
+    ... )
+    (ShapedArray(i32[5,2]),)
     """
 
     dimension_numbers: DimensionNumbers
@@ -74,32 +80,17 @@ class DotGeneral(Primitive):
         self._check_pairs("batch", x, y, x_batch, y_batch)
         shape = (*_sizes(x, x_batch), *_sizes(x, _rest(x.ndim, x_sum, x_batch)),
                  *_sizes(y, _rest(y.ndim, y_sum, y_batch)))  # fmt: skip
-        return (array_type(shape, self._result_dtype(x.dtype, y.dtype), x.weak_type and y.weak_type),)
+        dtype, _ = product_dtypes(x.dtype, y.dtype, self.preferred_element_type)
+        return (array_type(shape, dtype, x.weak_type and y.weak_type),)
 
     def _check_pairs(self, kind: str, x: ShapedArray, y: ShapedArray, x_axes: Axes, y_axes: Axes) -> None:
         if _sizes(x, x_axes) != _sizes(y, y_axes):
             raise shape_error(self.name, f"{kind} axes {x_axes} of {x} and {y_axes} of {y} differ in number or size")
 
-    def _result_dtype(self, x: DType, y: DType) -> DType:
-        for dtype in (x, y):
-            check_dtype(self.name, dtype, SUPPORTED)
-        dtype, preferred = max(x, y, key=_rank), self.preferred_element_type
-        if preferred is None or preferred == dtype:
-            return dtype
-        check_dtype(f"preferred_element_type of {self.name}", preferred, SUPPORTED)
-        narrower = dtype not in FLOATS and _bits(preferred) < _bits(dtype)
-        if narrower or _kind(preferred) < _kind(dtype):
-            raise TypingError(
-                f"{self.name}: preferred_element_type {short_name(preferred)} can't hold products of "
-                f"{short_name(dtype)}. Convert the result instead."
-            )
-        return preferred
-
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         x, y = args
-        out = self._result_dtype(x.dtype, y.dtype)
-        within = _computed_in(max(x.dtype, y.dtype, key=_rank), out)
+        out, within = product_dtypes(x.dtype, y.dtype, self.preferred_element_type)
         x, y = x.astype(within, copy=False), y.astype(within, copy=False)
         if self.dimension_numbers == MATMUL and x.ndim == 2 >= y.ndim:
             return (np.matmul(x, y).astype(out, copy=False),)
@@ -205,11 +196,28 @@ def _rank(dtype: DType) -> tuple[int, bool, int, bool]:
     return _kind(dtype), real_dtype(dtype) != FLOAT16, _bits(dtype), dtype not in UNSIGNED
 
 
-def _computed_in(operands: DType, out: DType) -> DType:
-    """The dtype to multiply and add in: as exact as both the operands' and the result's."""
-    if operands in INEXACT or out in INEXACT:
-        return np.promote_types(accumulator(operands), accumulator(out))
-    return out
+@lru_cache(maxsize=1024)
+def product_dtypes(x: DType, y: DType, preferred: DType | None) -> tuple[DType, DType]:
+    """The dtype of a product, and the dtype to multiply and add in, which is as exact as the operands and the result.
+
+    >>> product_dtypes(FLOAT16, FLOAT16, None)
+    (dtype('float16'), dtype('float32'))
+    """
+    for dtype in (x, y):
+        check_dtype("dot_general", dtype, SUPPORTED)
+    wider = max(x, y, key=_rank)
+    out = wider if preferred is None else preferred
+    if out != wider:
+        check_dtype("preferred_element_type of dot_general", out, SUPPORTED)
+        narrower = wider not in FLOATS and _bits(out) < _bits(wider)
+        if narrower or _kind(out) < _kind(wider):
+            raise TypingError(
+                f"dot_general: preferred_element_type {short_name(out)} can't hold products of {short_name(wider)}. "
+                "Convert the result instead."
+            )
+    if wider in INEXACT or out in INEXACT:
+        return out, np.promote_types(accumulator(wider), accumulator(out))
+    return out, out
 
 
 # The vocabulary.

@@ -17,8 +17,8 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, short_name
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.primitives import host
-from tinyjax.primitives.elementwise import Dtypes, LinearUnary, Stepwise, check_arity, check_dtype
-from tinyjax.primitives.structure import move_axis
+from tinyjax.primitives.elementwise import Dtypes, LinearUnary, Stepwise, check_dtype
+from tinyjax.primitives.structure import check_arity, move_axis
 
 V = TypeVar("V")
 #: What has bits that can be read as another dtype.

@@ -20,13 +20,13 @@ from tinyjax.ir.dtypes import COMPLEXES, INEXACT, NUMERIC, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.primitives.arithmetic import MAX, MIN, max_
 from tinyjax.primitives.comparison import eq, ne
-from tinyjax.primitives.elementwise import MUL, Dtypes, add, check_arity, check_dtype, mul, sub
+from tinyjax.primitives.elementwise import MUL, Dtypes, add, check_dtype, mul, sub
 from tinyjax.primitives.exponential import exp, log1p
 from tinyjax.primitives.reductions import accumulator
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import rev
 from tinyjax.primitives.slicing import concatenate, pad, slice_in_dim
-from tinyjax.primitives.structure import check_axes, constant_like, instantiate
+from tinyjax.primitives.structure import check_arity, check_axes, constant_like, instantiate
 
 V = TypeVar("V")
 #: Numbers and their tangents.

@@ -31,7 +31,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.primitives.structure import broadcast_scalar, constant_like, unbroadcast, with_leading_axis
+from tinyjax.primitives.structure import broadcast_scalar, check_arity, constant_like, unbroadcast, with_leading_axis
 
 V = TypeVar("V")
 Dtypes = frozenset[DType]
@@ -48,12 +48,6 @@ def check_dtype(name: str, dtype: DType, accepted: Dtypes) -> None:
     """A TypingError unless the primitive takes this dtype."""
     if dtype not in accepted:
         raise TypingError(f"{name} does not accept {short_name(dtype)} operands; it accepts {dtype_names(accepted)}")
-
-
-def check_arity(name: str, avals: Sequence[ShapedArray], arity: int) -> None:
-    """A TypingError unless there are this many operands."""
-    if len(avals) != arity:
-        raise TypingError(f"{name} takes {arity} operand{'s' * (arity != 1)}, got {len(avals)}")
 
 
 def common_shape(name: str, avals: Sequence[ShapedArray]) -> Shape:

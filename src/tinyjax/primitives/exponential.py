@@ -23,7 +23,6 @@ from tinyjax.primitives.elementwise import (
     Smooth,
     Unary,
     add,
-    check_arity,
     check_dtype,
     elementwise_type,
     mul,
@@ -31,7 +30,7 @@ from tinyjax.primitives.elementwise import (
     sub,
 )
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.structure import constant_like
+from tinyjax.primitives.structure import check_arity, constant_like
 
 V = TypeVar("V")
 

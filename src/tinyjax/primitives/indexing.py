@@ -19,9 +19,9 @@ from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INTEGERS, NUMERIC, SUPPORTED, HostArray, short_name
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.primitives.elementwise import check_arity, check_dtype, unmapped
+from tinyjax.primitives.elementwise import check_dtype, unmapped
 from tinyjax.primitives.reductions import accumulator
-from tinyjax.primitives.structure import check_axes, shape_error, with_leading_axis
+from tinyjax.primitives.structure import check_arity, check_axes, shape_error, with_leading_axis
 
 V = TypeVar("V")
 

@@ -35,10 +35,18 @@ from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
 from tinyjax.primitives.arithmetic import div
 from tinyjax.primitives.comparison import eq
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import add, check_arity, check_dtype, mul, unmapped
+from tinyjax.primitives.elementwise import add, check_dtype, mul, unmapped
 from tinyjax.primitives.shaping import reshape, shift_axes
 from tinyjax.primitives.slicing import pad, slice_in_dim
-from tinyjax.primitives.structure import Reduction, broadcast_in_dim, check_axes, permute, reduce_sum, shape_error
+from tinyjax.primitives.structure import (
+    Reduction,
+    broadcast_in_dim,
+    check_arity,
+    check_axes,
+    permute,
+    reduce_sum,
+    shape_error,
+)
 
 V = TypeVar("V")
 
@@ -179,6 +187,11 @@ class BitwiseReduction(Reduction):
     """Combines the bits of the elements along `axes`."""
 
     combine: ClassVar[np.ufunc]
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        (out,) = super().type_of(*avals)
+        return (out.strengthen(),)
 
     @override
     def result_dtype(self, x: ShapedArray) -> DType:

@@ -17,8 +17,7 @@ from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import NUMERIC, DType, HostArray, short_name
 from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero
-from tinyjax.primitives.elementwise import check_arity
-from tinyjax.primitives.structure import Linear, broadcast_in_dim, check_axes, move_axis, shape_error
+from tinyjax.primitives.structure import Linear, broadcast_in_dim, check_arity, check_axes, move_axis, shape_error
 
 V = TypeVar("V")
 
@@ -153,6 +152,7 @@ class Iota(Primitive):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 0)
         if self.dtype not in NUMERIC:
             raise TypingError(f"iota can't count in {short_name(self.dtype)}; it needs a dtype of numbers")
         if any(size < 0 for size in self.shape):

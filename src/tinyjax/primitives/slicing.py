@@ -16,11 +16,12 @@ from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, HostArray, Scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.primitives.elementwise import check_arity, common_dtype, unmapped
+from tinyjax.primitives.elementwise import common_dtype, unmapped
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import (
     Linear,
     broadcast_in_dim,
+    check_arity,
     check_axes,
     constant_like,
     full,
@@ -207,7 +208,11 @@ class Split(Linear):
 @final
 @frozen
 class Pad(_Joint):
-    """Puts a scalar, the second operand, around the elements of the first and between them."""
+    """Puts a scalar, the second operand, around the elements of the first and between them.
+
+    >>> Pad(((1, 2, 1),)).evaluate(np.array([1, 2, 3]), np.array(0))
+    (array([0, 1, 0, 2, 0, 3, 0, 0]),)
+    """
 
     padding_config: PaddingConfig
     name: ClassVar[str] = "pad"

@@ -48,7 +48,7 @@ def _lgamma(x: host.Floats) -> HostArray:
 def _digamma(x: host.Floats) -> HostArray:
     from scipy import special
 
-    return np.where(x == 0, x.dtype.type(np.nan), special.psi(x))
+    return np.asarray(special.psi(x))
 
 
 def _polygamma(n: host.Floats, x: host.Floats) -> HostArray:
@@ -56,7 +56,7 @@ def _polygamma(n: host.Floats, x: host.Floats) -> HostArray:
 
     sign = np.where(n % 2 == 0, -1, 1)
     higher = sign * special.gamma(n + 1) * special.zeta(n + 1, x)
-    return np.where(n == 0, _digamma(x), higher).astype(x.dtype)
+    return np.where(n == 0, special.psi(x), higher).astype(x.dtype)
 
 
 @final

@@ -15,7 +15,18 @@ from typing_extensions import override
 from tinyjax.errors import ShapeError, TypingError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOAT64, INT64, NUMERIC, DType, HostArray, Scalar, short_name
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT64,
+    NUMERIC,
+    DType,
+    HostArray,
+    Scalar,
+    short_name,
+)
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Literal, python_scalar
 
@@ -24,6 +35,12 @@ V = TypeVar("V")
 
 def shape_error(name: str, problem: str) -> ShapeError:
     return ShapeError(f"{name}: {problem}")
+
+
+def check_arity(name: str, avals: Sequence[ShapedArray], arity: int) -> None:
+    """A TypingError unless there are this many operands."""
+    if len(avals) != arity:
+        raise TypingError(f"{name} takes {arity} operand{'s' * (arity != 1)}, got {len(avals)}")
 
 
 def check_axes(name: str, axes: Sequence[int], ndim: int) -> None:
@@ -59,6 +76,7 @@ class BroadcastInDim(Linear):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
         (x,) = avals
         dims = self.broadcast_dimensions
         check_axes(self.name, dims, len(self.shape))
@@ -112,6 +130,7 @@ class Transpose(Linear):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
         (x,) = avals
         if sorted(self.permutation) != list(range(x.ndim)):
             raise shape_error(self.name, f"{self.permutation} is not a permutation of the axes of {x}")
@@ -148,6 +167,7 @@ class Reduction(Primitive):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
         (x,) = avals
         check_axes(self.name, self.axes, x.ndim)
         shape = tuple(size for i, size in enumerate(x.shape) if i not in self.axes)
@@ -178,7 +198,8 @@ class ReduceSum(Reduction):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,) = args
-        return (np.asarray(np.add.reduce(x, axis=self.axes, dtype=x.dtype)),)
+        wide = FLOAT32 if x.dtype in (FLOAT16, BFLOAT16) else x.dtype
+        return (np.asarray(np.add.reduce(x, axis=self.axes, dtype=wide)).astype(x.dtype, copy=False),)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

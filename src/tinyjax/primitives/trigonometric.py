@@ -154,7 +154,9 @@ class Acosh(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
-        return rsqrt(ctx, sub(ctx, square(ctx, x), constant_like(ctx, x, 1)))
+        # One root for each branch point: the root of the product has another sign on the left half-plane.
+        one = constant_like(ctx, x, 1)
+        return mul(ctx, rsqrt(ctx, sub(ctx, x, one)), rsqrt(ctx, add(ctx, x, one)))
 
 
 @final

@@ -31,13 +31,13 @@ from tinyjax.tracing.elementwise import (
     apply,
     astype,
     broadcast,
+    constant_like,
     elementwise,
     full_like,
     inexact,
     numeric,
     promote,
     promote_numeric,
-    scalar_like,
     where,
 )
 
@@ -45,7 +45,8 @@ if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
 
 
-def _refuse_complex(name: str, *arrays: Array) -> None:
+def refuse_complex(name: str, *arrays: Array) -> None:
+    """A TypingError for complex operands."""
     for array in arrays:
         if array.aval.dtype in COMPLEXES:
             raise TypingError(f"{name} does not accept complex operands, got {array.aval}")
@@ -95,7 +96,7 @@ def divide(x: Array, y: Array) -> Array:
 def floor_divide(x: Array, y: Array) -> Array:
     """The quotient, rounded down."""
     x, y = broadcast(*promote_numeric(x, y))
-    _refuse_complex("floor_divide", x)
+    refuse_complex("floor_divide", x)
     dtype = x.aval.dtype
     if dtype in FLOATS:
         return _float_divmod(x, y)[0]
@@ -117,18 +118,29 @@ def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
 def remainder(x: Array, y: Array) -> Array:
     """The remainder, with the sign of y; 0 for an integer y of 0."""
     x, y = broadcast(*promote_numeric(x, y))
-    _refuse_complex("remainder", x)
-    if y.aval.dtype in INTEGERS:
-        y = where(y == 0, full_like(y, 1), y)
+    refuse_complex("remainder", x)
+    y = _without_zero(y)
     rest = apply(REM, x, y)
     opposite = ((rest < 0) != (y < 0)) & (rest != 0)
     return where(opposite, rest + y, rest)
 
 
+def truncated_remainder(x: Array, y: Array) -> Array:
+    """The remainder, with the sign of x; 0 for an integer y of 0."""
+    x, y = broadcast(*promote_numeric(x, y))
+    refuse_complex("fmod", x)
+    return apply(REM, x, _without_zero(y))
+
+
+def _without_zero(y: Array) -> Array:
+    """An integer divisor with 1 in the place of 0, so that the remainder is 0; floats as they are."""
+    return where(y == 0, full_like(y, 1), y) if y.aval.dtype in INTEGERS else y
+
+
 def divide_with_remainder(x: Array, y: Array) -> tuple[Array, Array]:
     """`floor_divide` and `remainder` at once."""
     x, y = broadcast(*promote_numeric(x, y))
-    _refuse_complex("divmod", x)
+    refuse_complex("divmod", x)
     if x.aval.dtype in FLOATS:
         return _float_divmod(x, y)
     return floor_divide(x, y), remainder(x, y)
@@ -171,7 +183,7 @@ def _power_of_integers(x: Array, y: Array) -> Array:
     for _ in range(6):
         result = where(y & 1, result * x, result)
         x = x * x
-        y = apply(SHIFT_RIGHT_LOGICAL, y, scalar_like(y, 1))
+        y = apply(SHIFT_RIGHT_LOGICAL, y, constant_like(y, 1))
     return result
 
 
@@ -278,9 +290,19 @@ def round_(x: Array, decimals: int = 0) -> Array:
     return astype(rounded, dtype) if dtype == FLOAT16 else rounded
 
 
+def maximum(x: Array, y: Array) -> Array:
+    """The larger one, or nan if one is."""
+    return elementwise(MAX, x, y)
+
+
+def minimum(x: Array, y: Array) -> Array:
+    """The smaller one, or nan if one is."""
+    return elementwise(MIN, x, y)
+
+
 def clip(x: Array, low: Array | None, high: Array | None) -> Array:
     """x, raised to `low` and lowered to `high`."""
-    _refuse_complex("clip", *(array for array in (x, low, high) if array is not None))
+    refuse_complex("clip", *(array for array in (x, low, high) if array is not None))
     if low is not None:
-        x = elementwise(MAX, low, x)
-    return x if high is None else elementwise(MIN, high, x)
+        x = maximum(low, x)
+    return x if high is None else minimum(high, x)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy.typing as npt
 
@@ -21,16 +21,20 @@ if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
 
 
+#: How exactly an accelerator multiplies: a Precision or its name.
+PrecisionLike: TypeAlias = Precision | Literal["default", "high", "highest"] | None
+
+
 @lru_cache(maxsize=1024)
-def _primitive(dims: DimensionNumbers, precision: Precision | None, preferred: DType | None) -> DotGeneral:
-    return DotGeneral(dims, precision, preferred)
+def _primitive(dims: DimensionNumbers, precision: PrecisionLike, preferred: DType | None) -> DotGeneral:
+    return DotGeneral(dims, Precision(precision) if isinstance(precision, str) else precision, preferred)
 
 
 def contract(
     x: Array,
     y: Array,
     dimension_numbers: DimensionNumbers,
-    precision: Precision | None = None,
+    precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """`dot_general` after promotion. Its axes: the batch axes, what remains of x, what remains of y."""
@@ -39,7 +43,7 @@ def contract(
 
 
 def matmul(
-    x: Array, y: Array, precision: Precision | None = None, preferred_element_type: npt.DTypeLike | None = None
+    x: Array, y: Array, precision: PrecisionLike = None, preferred_element_type: npt.DTypeLike | None = None
 ) -> Array:
     """The matrix product over the last two axes; the axes before are broadcast. Vectors gain an axis and lose it."""
     left, right = x.aval, y.aval
@@ -55,9 +59,9 @@ def matmul(
     return _batched_matmul(x, y, precision, preferred_element_type)
 
 
-def _batched_matmul(x: Array, y: Array, precision: Precision | None, preferred: npt.DTypeLike | None) -> Array:
-    # Each batch axis is a batch axis of `dot_general` where both operands have it. Where only one does, it is one of the
-    # axes that remain of that operand, so nothing is repeated.
+def _batched_matmul(x: Array, y: Array, precision: PrecisionLike, preferred: npt.DTypeLike | None) -> Array:
+    # Where both operands have a batch axis, it is one of `dot_general`. Where only one does, it is among the axes that
+    # remain of that operand, so nothing is repeated.
     x_shape, y_shape = x.aval.shape, y.aval.shape
     ndim = max(len(x_shape), len(y_shape), 2) - 2
     x_sizes = _padded(x_shape[:-2], ndim)
@@ -95,7 +99,7 @@ def _without(x: Array, sizes: list[int | None], dropped: list[int]) -> tuple[Arr
 
 
 def dot(
-    x: Array, y: Array, precision: Precision | None = None, preferred_element_type: npt.DTypeLike | None = None
+    x: Array, y: Array, precision: PrecisionLike = None, preferred_element_type: npt.DTypeLike | None = None
 ) -> Array:
     """The sum over the last axis of x and the last but one of y; for scalars the product."""
     left, right = x.aval, y.aval
@@ -116,7 +120,7 @@ def _summed(
     x: Array,
     y: Array,
     axes: tuple[tuple[int, ...], tuple[int, ...]],
-    precision: Precision | None,
+    precision: PrecisionLike,
     preferred: npt.DTypeLike | None,
 ) -> Array:
     sizes = [tuple(array.aval.shape[i] for i in own) for array, own in zip((x, y), axes, strict=True)]
@@ -129,7 +133,7 @@ def tensordot(
     x: Array,
     y: Array,
     axes: int | Sequence[int | Sequence[int]] = 2,
-    precision: Precision | None = None,
+    precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The sum over pairs of axes: the last `axes` of x with the first of y, or the two lists of axes."""

@@ -9,13 +9,12 @@ that is started inside another one knows its parent, and so that a staged functi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Generic, Protocol, TypeAlias, TypeVar, final
+from typing import Final, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
-import numpy.typing as npt
 from typing_extensions import override
 
 from tinyjax import backend
@@ -25,21 +24,21 @@ from tinyjax.errors import AxisNameError, ConcretizationError, LeakedTracerError
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, HostArray, Scalar
-from tinyjax.ir.effects import axis_names
+from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
-from tinyjax.ir.program import Literal, Var
-from tinyjax.ir.source import SourceInfo, user_source
+from tinyjax.ir.source import user_source
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.tracing.host import concrete_value, host_array, python_item
+from tinyjax.tracing.conversions import Conversions
+from tinyjax.tracing.frames import Frame, OpenFrame, Transformed
+from tinyjax.tracing.host import concrete_value, host_array
 from tinyjax.tracing.methods import Methods
 
 V = TypeVar("V")
 C = TypeVar("C")
 T = TypeVar("T")
-R = TypeVar("R", covariant=True)
 
 
-class Array(Methods, ABC):
+class Array(Methods, Conversions, ABC):
     """What users compute with: an array, or what stands for one while a function is transformed."""
 
     __slots__ = ()
@@ -59,10 +58,6 @@ class Array(Methods, ABC):
     @abstractmethod
     def concrete(self) -> ConcreteValue | None:
         """The elements, where they are known already."""
-
-    @abstractmethod
-    def _elements(self, wanted: str) -> ConcreteValue:
-        """The elements; a ConcretizationError that names the operation that wanted them if they aren't known."""
 
     @override
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
@@ -90,35 +85,6 @@ class Array(Methods, ABC):
     @override
     def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
         return None
-
-    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
-        return host_array(self._elements("be converted to a NumPy array"), dtype, copy)
-
-    def __bool__(self) -> bool:
-        return bool(host_array(self._elements("decide a branch (bool)")))
-
-    def __int__(self) -> int:
-        return int(host_array(self._elements("be converted to int")).item())
-
-    def __float__(self) -> float:
-        return float(host_array(self._elements("be converted to float")).item())
-
-    def __complex__(self) -> complex:
-        return complex(host_array(self._elements("be converted to complex")).item())
-
-    def __index__(self) -> int:
-        elements = host_array(self._elements("be used as an index or size"))
-        if elements.dtype.kind not in "iu" or elements.ndim:
-            raise TypeError(f"only integer scalars can be used as an index, got {self.aval}")
-        return int(elements.item())
-
-    def item(self) -> Scalar:
-        """The one element, as a Python scalar."""
-        return python_item(host_array(self._elements("be converted to a Python scalar")))
-
-    def tolist(self) -> object:
-        """The elements as nested lists of Python scalars."""
-        return host_array(self._elements("be converted to a list")).tolist()
 
     def block_until_ready(self) -> Array:
         """Waits until the elements are there. Returns the array itself."""
@@ -252,20 +218,13 @@ class Tracer(Array, Generic[V]):
             raise self._leaked()
         found = self.concrete()
         if found is None:
-            raise ConcretizationError(f"{self.describe()} can't {wanted}: it has no elements yet. {self.frame.advice}")
+            raise ConcretizationError(f"A value of type {self.aval}{self.frame.unknown(self.value, wanted)}")
         return found
-
-    def describe(self) -> str:
-        """The value's type and where it came from, for messages."""
-        what, source = self.frame.origin(self.value)
-        made = f", {what}" if what else ""
-        at = f" at {source}" if source is not None else ""
-        return f"A value of type {self.aval}{made}{at}, traced by {self.frame.function.label},"
 
     def _leaked(self) -> LeakedTracerError:
         return LeakedTracerError(
-            f"A value of type {self.frame.context.aval(self.value)} was used after {self.frame.function.label} had ended: it "
-            "escaped, through a global, an attribute or a container. Return it from the function instead."
+            f"A value of type {self.aval} was used after {self.frame.function.label} had ended: it escaped, through a "
+            "global, an attribute or a container. Return it from the function instead."
         )
 
     @override
@@ -294,69 +253,6 @@ ArrayLike: TypeAlias = Array | HostArray | np.generic | Scalar
 _OPERANDS: Final = (int, float, complex, np.ndarray, np.generic, list, tuple, dict, set)
 
 
-class Transformed(Protocol):
-    """The function that a frame belongs to, for messages."""
-
-    @property
-    def label(self) -> str:
-        """Its name, where it is defined, and the transformation."""
-
-    def name_input(self, position: int) -> str:
-        """What it calls the n-th leaf of its arguments."""
-
-
-class Frame(ABC):
-    """A context in use, and its place among those that enclose it. `level` counts them."""
-
-    __slots__ = ("axes", "base", "level")
-
-    level: int
-    #: The nearest enclosing frame that interprets operations on constants too: evaluation or staging.
-    base: Frame
-    #: The named axes in scope, innermost last, each with the frame that maps it.
-    axes: tuple[tuple[BatchAxis, Frame], ...]
-
-    @abstractmethod
-    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
-        """Applies a primitive to arrays of this frame and of frames further out."""
-
-    @abstractmethod
-    def open(self, run: Opened[R]) -> R:
-        """Calls `run` with this frame, whose type of values is known inside."""
-
-
-class OpenFrame(Frame, Generic[V]):
-    """A frame together with the type of its context's values."""
-
-    __slots__ = ()
-
-    context: Context[V]
-
-    @abstractmethod
-    def wrap(self, value: V) -> Array:
-        """A value of the context as an array."""
-
-    def read(self, x: Array) -> V:
-        """An array of this frame, or of one further out, as a value of the context."""
-        return x.into(self.context)
-
-    @override
-    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
-        context = self.context
-        outs = context.bind(primitive, *[arg.into(context) for arg in args])
-        return tuple(map(self.wrap, outs))
-
-    @override
-    def open(self, run: Opened[R]) -> R:
-        return run(self)
-
-
-class Opened(Protocol[R]):
-    """A function that works for frames of every type of values."""
-
-    def __call__(self, frame: OpenFrame[V], /) -> R: ...
-
-
 @final
 class RootFrame(OpenFrame[ConcreteValue]):
     """Evaluation: outside all transformations."""
@@ -378,12 +274,13 @@ class RootFrame(OpenFrame[ConcreteValue]):
 class TraceFrame(OpenFrame[V]):
     """A transformation in progress."""
 
-    __slots__ = ("alive", "context", "function")
+    __slots__ = ("alive", "context", "function", "parent")
 
     def __init__(
         self, context: Context[V], parent: Frame, function: Transformed, axis: BatchAxis | None = None
     ) -> None:
         self.context = context
+        self.parent = parent
         self.level = parent.level + 1
         self.base = self if isinstance(context, StagingContext) else parent.base
         self.function = function
@@ -394,26 +291,24 @@ class TraceFrame(OpenFrame[V]):
     def wrap(self, value: V) -> Array:
         return Tracer(self, value)
 
-    def origin(self, value: V) -> tuple[str, SourceInfo | None]:
-        """What a value is and where it was made, as far as that is known."""
-        if isinstance(self.context, StagingContext) and isinstance(value, Var | Literal):
-            position = self.context.input_position(value)
-            if position is not None:
-                return self.function.name_input(position), None
-            return self.context.origin(value)
-        return "", user_source()
-
-    @property
-    def advice(self) -> str:
-        """What to use instead of a Python branch or loop."""
-        if isinstance(self.context, StagingContext):
+    def unknown(self, value: V, wanted: str) -> str:
+        """What a value is whose elements aren't known, why they aren't, and what to do, for messages."""
+        origin = self.context.origin(value)
+        frame: Frame = self
+        while isinstance(frame, TraceFrame) and frame.context is not origin.context:
+            frame = frame.parent
+        function = frame.function if isinstance(frame, TraceFrame) else self.function
+        if not isinstance(origin.context, StagingContext):
             return (
-                "Use numpy.where or lax.select, compute it from shapes or from arguments marked static "
-                "(static_argnums), or leave this part of the function outside."
+                f", used at {user_source()}, can't {wanted}: it differs from element to element of the batch of "
+                f"{function.label}. Use numpy.where or lax.select, or leave this part of the function outside."
             )
+        what = origin.what if origin.input is None else function.name_input(origin.input)
+        made = what if origin.source is None else f"{what} at {origin.source}"
         return (
-            "It differs from element to element of the batch. Use numpy.where or lax.select, or leave this part of the "
-            "function outside vmap."
+            f", {made}, traced by {function.label}, can't {wanted}: it has no elements yet. Use numpy.where or "
+            "lax.select, compute it from shapes or from arguments marked static (static_argnums), or leave this part "
+            "of the function outside."
         )
 
 
@@ -455,9 +350,7 @@ def active_frame() -> Frame:
 
 
 @contextmanager
-def activate(
-    context: Context[V], function: Transformed, axis: BatchAxis | None = None
-) -> Iterator[TraceFrame[V]]:
+def activate(context: Context[V], function: Transformed, axis: BatchAxis | None = None) -> Iterator[TraceFrame[V]]:
     """Makes a context the innermost one. Tracers of its frame can't be used after the block."""
     frame = TraceFrame(context, _active.get(), function, axis)
     token = _active.set(frame)
@@ -468,8 +361,8 @@ def activate(
         _active.reset(token)
 
 
-def top_frame(args: Iterable[Array]) -> Frame:
-    """The frame that an operation on these arrays belongs to."""
+def top_frame(args: Iterable[Array], effects: Effects = NO_EFFECTS) -> Frame:
+    """The frame that an operation on these arrays belongs to: one that needs a named axis, at least to that axis's."""
     top = _active.get().base
     level = top.level
     for arg in args:
@@ -477,6 +370,11 @@ def top_frame(args: Iterable[Array]) -> Frame:
             frame = arg.frame
             if frame.level > level:
                 top, level = frame, frame.level
+    if effects:
+        for name in axis_names(effects):
+            owner = find_axis(name)[1]
+            if owner.level > level:
+                top, level = owner, owner.level
     return top
 
 
@@ -487,14 +385,7 @@ def bind(primitive: Primitive, *args: Array) -> tuple[Array, ...]:
     >>> bind(MUL, as_array(2.0), as_array(3.0))
     (Array(6., dtype=float64, weak_type=True),)
     """
-    top = top_frame(args)
-    effects = primitive.effects
-    if effects:
-        for name in axis_names(effects):
-            frame = find_axis(name)[1]
-            if frame.level > top.level:
-                top = frame
-    return top.bind(primitive, args)
+    return top_frame(args, primitive.effects).bind(primitive, args)
 
 
 def find_axis(name: str) -> tuple[BatchAxis, Frame]:

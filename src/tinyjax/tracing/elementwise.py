@@ -189,7 +189,7 @@ def numeric(primitive: Primitive, *operands: Array) -> Array:
     return apply(primitive, *promote_numeric(*operands))
 
 
-def scalar_like(x: Array, value: Scalar) -> Array:
+def constant_like(x: Array, value: Scalar) -> Array:
     """A Python scalar, converted to the dtype of x."""
     aval = x.aval
     constant = x._operands(value)[1]
@@ -198,12 +198,18 @@ def scalar_like(x: Array, value: Scalar) -> Array:
 
 def full_like(x: Array, value: Scalar) -> Array:
     """An array of the type of x, filled with one value."""
-    return broadcast_to(scalar_like(x, value), x.aval.shape)
+    aval, constant = x.aval, constant_like(x, value)
+    return broadcast_to(constant if aval.weak_type else astype(constant, aval.dtype), aval.shape)
 
 
 def truth(x: Array) -> Array:
     """Whether elements aren't zero."""
-    return x if x.aval.dtype == BOOL else apply(NE, x, scalar_like(x, 0))
+    return x if x.aval.dtype == BOOL else apply(NE, x, constant_like(x, 0))
+
+
+def is_nan(x: Array) -> Array:
+    """Whether elements aren't equal to themselves."""
+    return apply(NE, x, x)
 
 
 def where(condition: Array, x: Array, y: Array) -> Array:

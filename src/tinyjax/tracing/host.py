@@ -45,11 +45,8 @@ def concrete_value(x: object) -> ConcreteValue:
     if isinstance(x, ConcreteValue):
         return x
     if isinstance(x, np.ndarray | np.generic):
-        if x.dtype in SUPPORTED or x.dtype == FLOAT0:
+        if x.dtype.newbyteorder("=") in SUPPORTED or x.dtype == FLOAT0:
             return ConcreteValue.of(x)
-        native = x.dtype.newbyteorder("=")
-        if native in SUPPORTED:
-            return ConcreteValue.of(np.asarray(x, native))
         raise InputError(f"arrays of dtype {x.dtype} are not supported: numbers and bools are. Got {_shown(x)}.")
     if hasattr(x, "__array__"):
         return concrete_value(np.asarray(x))

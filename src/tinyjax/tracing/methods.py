@@ -10,9 +10,9 @@ import numpy.typing as npt
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import DType
-from tinyjax.primitives.contractions import Precision
 from tinyjax.primitives.conversion import COPY
 from tinyjax.tracing import arithmetic, contraction, elementwise, reducing, shaping
+from tinyjax.tracing.contraction import PrecisionLike
 from tinyjax.tracing.operators import Operators
 from tinyjax.tracing.reducing import Axis
 
@@ -174,7 +174,7 @@ class Methods(Operators):
         self,
         b: ArrayLike,
         *,
-        precision: Precision | None = None,
+        precision: PrecisionLike = None,
         preferred_element_type: npt.DTypeLike | None = None,
     ) -> Array:
         """The sum over the last axis of this array and the last but one of b; for scalars the product."""

@@ -51,9 +51,9 @@ from tinyjax.tracing.elementwise import (
     apply,
     astype,
     broadcast_to,
+    constant_like,
     full_like,
     inexact_dtype,
-    scalar_like,
     truth,
     user_dtype,
     where,
@@ -94,7 +94,7 @@ def _reduce(
     if mask is not None:
         if mask.aval.dtype != BOOL:
             raise TypingError(f"{name}: where must be a bool array, got {mask.aval}")
-        x = where(broadcast_to(mask, x.aval.shape), x, scalar_like(x, identity(dtype)))
+        x = where(broadcast_to(mask, x.aval.shape), x, constant_like(x, identity(dtype)))
     x = astype(x, dtype)
     out = x._bind(make(axes), x)[0] if axes else x
     if initial is not None:
@@ -210,7 +210,7 @@ def mean(
     within = _wide(result) if chosen is None else result
     total = sum_(x, axis, within, keepdims, mask=mask)
     count = _count("mean", x, axis, keepdims, mask)
-    divisor = scalar_like(total, count) if isinstance(count, int) else astype(count, within)
+    divisor = constant_like(total, count) if isinstance(count, int) else astype(count, within)
     return astype(apply(DIV, total, divisor), result)
 
 
@@ -241,8 +241,8 @@ def _per_degree(total: Array, count: Array | int, correction: float) -> Array:
     """The total divided by the degrees of freedom; nan if there are none."""
     nan = full_like(total, math.nan)
     if isinstance(count, int):
-        return apply(DIV, total, scalar_like(total, count - correction)) if count > correction else nan
-    degrees = apply(SUB, astype(count, total.aval.dtype), scalar_like(total, correction))
+        return apply(DIV, total, constant_like(total, count - correction)) if count > correction else nan
+    degrees = apply(SUB, astype(count, total.aval.dtype), constant_like(total, correction))
     return where(degrees > 0, apply(DIV, total, degrees), nan)
 
 

@@ -64,7 +64,7 @@ def check_same_structure(what: str, expected: PyTreeDef, found: PyTreeDef, expec
     where = difference(expected, found)
     raise TreeError(
         f"{what}: {expected_name} and {found_name} must have the same structure, but differ{where}:\n"
-        f"  {expected_name}: {_shown(expected)}\n  {found_name}: {_shown(found)}"
+        f"  {expected_name}: {shown(expected)}\n  {found_name}: {shown(found)}"
     )
 
 
@@ -76,5 +76,25 @@ def difference(x: PyTreeDef, y: PyTreeDef) -> str:
     return ""
 
 
-def _shown(treedef: PyTreeDef) -> str:
+def prefix_difference(prefix: object, full: object) -> str | None:
+    """Where the first is no prefix of the second, such as `[0]['bias']`; None if it is one. None in it is a leaf."""
+    left, right = _children(prefix), _children(full)
+    if prefix is None or "" in left:
+        return None
+    if type(prefix) is not type(full) or left.keys() != right.keys():
+        return ""
+    for key, child in left.items():
+        found = prefix_difference(child, right[key])
+        if found is not None:
+            return key + found
+    return None
+
+
+def _children(tree: object) -> dict[str, object]:
+    """The children of a node by their keys; of a leaf, itself by ""."""
+    found, _ = _tree_util().tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)
+    return {_tree_util().keystr(path): child for path, child in found}
+
+
+def shown(treedef: PyTreeDef) -> str:
     return str(treedef).removeprefix("PyTreeDef(").removesuffix(")")

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TypeVar, final
 
 from attrs import frozen
 
+from tinyjax.caching import remembered
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray, array_type
@@ -16,6 +16,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.primitives.structure import broadcast_in_dim, move_axis
+from tinyjax.transforms.arguments import check_axes, one_each
 
 V = TypeVar("V")
 
@@ -63,11 +64,15 @@ def batch(
     `out_axes` asks for the mapped axis of each output to be there; None in it, or no `out_axes`: where it falls, or
     nowhere if the output doesn't depend on a mapped input.
     """
-    wanted = (None,) * len(jaxpr.outvars) if out_axes is None else tuple(out_axes)
-    return _batch(jaxpr, axis, tuple(in_axes), wanted)
+    n = len(jaxpr.outvars)
+    axes = one_each("batch: in_axes", in_axes, len(jaxpr.invars), "inputs")
+    wanted = (None,) * n if out_axes is None else one_each("batch: out_axes", out_axes, n, "outputs")
+    check_axes("batch: in_axes", axes, jaxpr.in_avals)
+    check_axes("batch: out_axes", wanted, jaxpr.out_avals)
+    return _batch(jaxpr, axis, axes, wanted)
 
 
-@lru_cache(maxsize=1024)
+@remembered
 def _batch(
     jaxpr: Jaxpr, axis: BatchAxis, in_axes: tuple[int | None, ...], wanted: tuple[int | None, ...]
 ) -> BatchedProgram:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import final
 
 from attrs import frozen
 
+from tinyjax.caching import remembered
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.primitives.structure import instantiate
+from tinyjax.transforms.arguments import one_each
 
 
 @final
@@ -36,6 +38,18 @@ def differentiable(jaxpr: Jaxpr) -> tuple[bool, ...]:
     return tuple(var.aval.tangent.dtype != FLOAT0 for var in jaxpr.invars)
 
 
+def tangent_marks(what: str, jaxpr: Jaxpr, nonzero: Sequence[bool] | None) -> tuple[bool, ...]:
+    """`nonzero`, or by default every input that can have a tangent; an InputError if another one is marked."""
+    possible = differentiable(jaxpr)
+    if nonzero is None:
+        return possible
+    marks = one_each(f"{what}: nonzero", nonzero, len(possible), "inputs")
+    for i, (mark, can) in enumerate(zip(marks, possible, strict=True)):
+        if mark and not can:
+            raise InputError(f"{what}: nonzero marks input {i}, {jaxpr.invars[i].aval}, which can't have a tangent")
+    return marks
+
+
 def jvp(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None, *, force: Sequence[bool] | None = None) -> JvpProgram:
     """The program that also computes tangents.
 
@@ -45,11 +59,12 @@ def jvp(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None, *, force: Sequence[
     `nonzero` marks the inputs that have a tangent (default: all that can have one). `force` marks outputs whose
     tangent is returned even if it is known to be zero.
     """
-    marks = differentiable(jaxpr) if nonzero is None else tuple(nonzero)
-    return _jvp(jaxpr, marks, (False,) * len(jaxpr.outvars) if force is None else tuple(force))
+    marks = tangent_marks("jvp", jaxpr, nonzero)
+    n = len(jaxpr.outvars)
+    return _jvp(jaxpr, marks, (False,) * n if force is None else one_each("jvp: force", force, n, "outputs"))
 
 
-@lru_cache(maxsize=1024)
+@remembered
 def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> JvpProgram:
     marked: list[bool] = []
 

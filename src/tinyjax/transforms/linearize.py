@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import final
 
 from attrs import frozen
 
+from tinyjax.caching import remembered
 from tinyjax.ir.program import Jaxpr
-from tinyjax.transforms.jvp import differentiable, jvp
+from tinyjax.transforms.jvp import jvp, tangent_marks
 from tinyjax.transforms.partial_eval import Residual, partial_eval
 
 
@@ -37,10 +37,10 @@ def linearize(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None) -> Linearizat
     primal  { lambda ; a:f64[]. let b:f64[] = sin a; c:f64[] = cos a in (b, c) }
     linear  { lambda ; a:f64[] b:f64[]. let c:f64[] = mul b a in (c,) }
     """
-    return _linearize(jaxpr, differentiable(jaxpr) if nonzero is None else tuple(nonzero))
+    return _linearize(jaxpr, tangent_marks("linearize", jaxpr, nonzero))
 
 
-@lru_cache(maxsize=1024)
+@remembered
 def _linearize(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Linearization:
     derived = jvp(jaxpr, nonzero)
     num_primal, num_tangents = len(jaxpr.outvars), sum(derived.nonzero_out)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import final
 
 from attrs import frozen
 
+from tinyjax.caching import remembered
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.transforms.arguments import one_each
 
 
 @final
@@ -58,11 +59,15 @@ def partial_eval(
 
     `force_unknown` marks outputs that the staged program returns even if they are known.
     """
-    force = (False,) * len(jaxpr.outvars) if force_unknown is None else tuple(force_unknown)
-    return _partial_eval(jaxpr, tuple(unknown), force)
+    n = len(jaxpr.outvars)
+    marks = one_each("partial_eval: unknown", unknown, len(jaxpr.invars), "inputs")
+    force = (
+        (False,) * n if force_unknown is None else one_each("partial_eval: force_unknown", force_unknown, n, "outputs")
+    )
+    return _partial_eval(jaxpr, marks, force)
 
 
-@lru_cache(maxsize=1024)
+@remembered
 def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], force: tuple[bool, ...]) -> PartialEvaluation:
     avals = jaxpr.in_avals
     positions = [i for i, mark in enumerate(unknown) if not mark]

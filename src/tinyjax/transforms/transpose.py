@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import final
 
 from attrs import frozen
 
+from tinyjax.caching import remembered
 from tinyjax.contexts import transposition
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.primitives.structure import instantiate
+from tinyjax.transforms.arguments import one_each
 
 
 @final
@@ -40,11 +41,12 @@ def transpose(
     `nonzero` marks the outputs that have a cotangent (default: all). With `force`, cotangents known to be zero are
     returned too. A LinearityError if the program isn't linear in the inputs marked `linear`.
     """
-    marks = (True,) * len(jaxpr.outvars) if nonzero is None else tuple(nonzero)
-    return _transpose(jaxpr, tuple(linear), marks, force)
+    n = len(jaxpr.outvars)
+    marks = (True,) * n if nonzero is None else one_each("transpose: nonzero", nonzero, n, "outputs")
+    return _transpose(jaxpr, one_each("transpose: linear", linear, len(jaxpr.invars), "inputs"), marks, force)
 
 
-@lru_cache(maxsize=1024)
+@remembered
 def _transpose(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...], force: bool) -> TransposedProgram:
     marked: list[bool] = []
     num_known = linear.count(False)

@@ -1,0 +1,122 @@
+"""Elementwise functions of two arrays, strict: dtypes must be equal, and shapes too, apart from scalars."""
+
+from __future__ import annotations
+
+from tinyjax.lax.binding import strict
+from tinyjax.primitives.arithmetic import DIV, MAX, MIN, NEXTAFTER, REM
+from tinyjax.primitives.bitwise import AND, OR, SHIFT_LEFT, SHIFT_RIGHT_ARITHMETIC, SHIFT_RIGHT_LOGICAL, XOR
+from tinyjax.primitives.comparison import EQ, GE, GT, LE, LT, NE
+from tinyjax.primitives.complex import COMPLEX
+from tinyjax.primitives.elementwise import ADD, MUL, SUB
+from tinyjax.primitives.trigonometric import ATAN2
+from tinyjax.tracing.core import Array, ArrayLike
+
+
+def add(x: ArrayLike, y: ArrayLike) -> Array:
+    """x + y."""
+    return strict(ADD, x, y)
+
+
+def sub(x: ArrayLike, y: ArrayLike) -> Array:
+    """x - y."""
+    return strict(SUB, x, y)
+
+
+def mul(x: ArrayLike, y: ArrayLike) -> Array:
+    """x * y."""
+    return strict(MUL, x, y)
+
+
+def div(x: ArrayLike, y: ArrayLike) -> Array:
+    """x / y; of integers, rounded towards zero."""
+    return strict(DIV, x, y)
+
+
+def rem(x: ArrayLike, y: ArrayLike) -> Array:
+    """The remainder of div, with the sign of x."""
+    return strict(REM, x, y)
+
+
+def max(x: ArrayLike, y: ArrayLike) -> Array:
+    """The larger of the two; nan if either is. Complex numbers are ordered by their real parts first."""
+    return strict(MAX, x, y)
+
+
+def min(x: ArrayLike, y: ArrayLike) -> Array:
+    """The smaller of the two; nan if either is. Complex numbers are ordered by their real parts first."""
+    return strict(MIN, x, y)
+
+
+def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
+    """The next float after x in the direction of y."""
+    return strict(NEXTAFTER, x, y)
+
+
+def atan2(x: ArrayLike, y: ArrayLike) -> Array:
+    """The angle of the point (y, x): the inverse tangent of x / y in the right quadrant."""
+    return strict(ATAN2, x, y)
+
+
+def bitwise_and(x: ArrayLike, y: ArrayLike) -> Array:
+    """The bits that are set in both."""
+    return strict(AND, x, y)
+
+
+def bitwise_or(x: ArrayLike, y: ArrayLike) -> Array:
+    """The bits that are set in either."""
+    return strict(OR, x, y)
+
+
+def bitwise_xor(x: ArrayLike, y: ArrayLike) -> Array:
+    """The bits that differ."""
+    return strict(XOR, x, y)
+
+
+def shift_left(x: ArrayLike, y: ArrayLike) -> Array:
+    """x shifted by y bits to the left."""
+    return strict(SHIFT_LEFT, x, y)
+
+
+def shift_right_logical(x: ArrayLike, y: ArrayLike) -> Array:
+    """x shifted by y bits to the right, filled with zeros."""
+    return strict(SHIFT_RIGHT_LOGICAL, x, y)
+
+
+def shift_right_arithmetic(x: ArrayLike, y: ArrayLike) -> Array:
+    """x shifted by y bits to the right, filled with its sign."""
+    return strict(SHIFT_RIGHT_ARITHMETIC, x, y)
+
+
+def complex(x: ArrayLike, y: ArrayLike) -> Array:
+    """The complex numbers with real parts x and imaginary parts y."""
+    return strict(COMPLEX, x, y)
+
+
+def eq(x: ArrayLike, y: ArrayLike) -> Array:
+    """Whether x = y; a bool."""
+    return strict(EQ, x, y)
+
+
+def ne(x: ArrayLike, y: ArrayLike) -> Array:
+    """Whether x differs from y; a bool."""
+    return strict(NE, x, y)
+
+
+def lt(x: ArrayLike, y: ArrayLike) -> Array:
+    """Whether x < y; a bool."""
+    return strict(LT, x, y)
+
+
+def le(x: ArrayLike, y: ArrayLike) -> Array:
+    """Whether x <= y; a bool."""
+    return strict(LE, x, y)
+
+
+def gt(x: ArrayLike, y: ArrayLike) -> Array:
+    """Whether x > y; a bool."""
+    return strict(GT, x, y)
+
+
+def ge(x: ArrayLike, y: ArrayLike) -> Array:
+    """Whether x >= y; a bool."""
+    return strict(GE, x, y)

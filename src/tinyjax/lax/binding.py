@@ -1,0 +1,43 @@
+"""Strict application: no promotion and no broadcasting, but Python scalars take the dtype of their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
+from tinyjax.ir.primitive import Primitive
+from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.elementwise import convert
+
+
+def operands(*values: ArrayLike) -> list[Array]:
+    """The values as arrays. Weakly typed scalars take the dtype of the others, unless they would lose their kind."""
+    arrays = [as_array(value) for value in values]
+    dtypes = {array.aval.dtype for array in arrays}
+    if len(dtypes) == 1:
+        return arrays
+    strong = {array.aval.dtype for array in arrays if not array.aval.weak_type}
+    if len(strong) != 1:
+        return arrays
+    (dtype,) = strong
+    return [convert(array, dtype) if _adapts(array, dtype) else array for array in arrays]
+
+
+def _adapts(x: Array, dtype: DType) -> bool:
+    aval = x.aval
+    if not aval.weak_type or aval.shape != ():
+        return False
+    if aval.dtype in INTEGERS:
+        return dtype in INTEGERS or dtype in INEXACT
+    return dtype in COMPLEXES or (aval.dtype not in COMPLEXES and dtype in INEXACT)
+
+
+def strict(primitive: Primitive, *values: ArrayLike) -> Array:
+    """Applies a primitive with one result."""
+    return bind(primitive, *operands(*values))[0]
+
+
+def axes_tuple(axes: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+    """One axis or several; negative ones count from the end."""
+    listed = (axes,) if isinstance(axes, int) else tuple(axes)
+    return tuple(axis + ndim if axis < 0 else axis for axis in listed)

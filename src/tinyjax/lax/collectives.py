@@ -1,0 +1,81 @@
+"""Reductions over named axes: those that an enclosing `vmap(..., axis_name=...)` maps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from tinyjax.ir.primitive import Primitive
+from tinyjax.lax.binary import div
+from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, as_array, bind, find_axis
+from tinyjax.tracing.elementwise import promote_inexact
+
+T = TypeVar("T")
+AxisName: TypeAlias = str | Sequence[str]
+
+
+def _names(axis_name: AxisName) -> tuple[str, ...]:
+    return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+
+
+def _reduce(make: Callable[[str], Primitive], x: T, axis_name: AxisName) -> T:
+    def reduce(leaf: object) -> Array:
+        array = as_array(leaf)
+        for name in _names(axis_name):
+            (array,) = bind(make(name), array)
+        return array
+
+    return tree.map_leaves(reduce, x)
+
+
+def psum(x: T, axis_name: AxisName) -> T:
+    """The sums of the leaves of x over one named axis or several.
+
+    Of a value that is the same all along the axis, such as 1, it is that value times the size.
+
+    >>> import numpy as np
+    >>> from tinyjax.api.vectorize import vmap
+    >>> vmap(lambda x: x / psum(x, "batch"), axis_name="batch")(np.array([1.0, 3.0]))
+    Array([0.25, 0.75], dtype=float64)
+    """
+    return _reduce(PSum, x, axis_name)
+
+
+def pmean(x: T, axis_name: AxisName) -> T:
+    """The means of the leaves of x over one named axis or several."""
+    size = axis_size(axis_name)
+
+    def mean(leaf: object) -> Array:
+        (array,) = promote_inexact(as_array(psum(leaf, axis_name)))
+        return div(array, size)
+
+    return tree.map_leaves(mean, x)
+
+
+def pmax(x: T, axis_name: AxisName) -> T:
+    """The largest of the leaves of x over one named axis or several."""
+    return _reduce(PMax, x, axis_name)
+
+
+def pmin(x: T, axis_name: AxisName) -> T:
+    """The smallest of the leaves of x over one named axis or several."""
+    return _reduce(PMin, x, axis_name)
+
+
+def axis_index(axis_name: AxisName) -> Array:
+    """The position along a named axis, an int32; along several, the row-major one."""
+    index: Array | None = None
+    for name in _names(axis_name):
+        (own,) = bind(AxisIndex(name))
+        index = own if index is None else index * axis_size(name) + own
+    return as_array(0) if index is None else index
+
+
+def axis_size(axis_name: AxisName) -> int:
+    """The size of a named axis, or of several together."""
+    size = 1
+    for name in _names(axis_name):
+        size *= find_axis(name)[0].size
+    return size

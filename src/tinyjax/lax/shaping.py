@@ -1,0 +1,210 @@
+"""Functions that rearrange arrays, build them, or choose among them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy.typing as npt
+
+from tinyjax.errors import ShapeError
+from tinyjax.ir.aval import Shape, as_shape
+from tinyjax.ir.dtypes import as_dtype
+from tinyjax.lax.binding import axes_tuple, operands, strict
+from tinyjax.primitives.conversion import COPY, STOP_GRADIENT, BitcastConvertType, ReducePrecision
+from tinyjax.primitives.selection import CLAMP, SELECT_N
+from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
+from tinyjax.primitives.slicing import Concatenate, Pad, Slice
+from tinyjax.primitives.structure import BroadcastInDim, Transpose
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.elementwise import astype
+
+T = TypeVar("T")
+
+
+def convert_element_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:
+    """The operand with another dtype, strongly typed; a float becomes an integer by rounding towards zero."""
+    return astype(as_array(operand), as_dtype(new_dtype))
+
+
+def bitcast_convert_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:
+    """The same bits read as another dtype. A change of width adds or removes a last axis."""
+    return strict(BitcastConvertType(as_dtype(new_dtype)), operand)
+
+
+def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
+    """The operand rounded to a float format with fewer bits, in its own dtype."""
+    return strict(ReducePrecision(exponent_bits, mantissa_bits), operand)
+
+
+def copy(x: ArrayLike) -> Array:
+    """The same elements in memory of their own."""
+    return strict(COPY, x)
+
+
+def stop_gradient(x: T) -> T:
+    """A tree of arrays whose derivative is taken to be zero.
+
+    >>> from tinyjax.api.autodiff import grad
+    >>> grad(lambda x: x * stop_gradient(x))(3.0)
+    Array(3., dtype=float64, weak_type=True)
+    """
+    return tree.map_leaves(lambda leaf: strict(STOP_GRADIENT, as_array(leaf)), x)
+
+
+def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
+    """The operand repeated along new leading axes of these sizes."""
+    x = as_array(operand)
+    lead = as_shape(sizes)
+    shape = lead + x.aval.shape
+    return x if not lead else strict(BroadcastInDim(shape, tuple(range(len(lead), len(shape)))), x)
+
+
+def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
+    """The operand with its axes at `broadcast_dimensions` of `shape`, repeated along all others."""
+    return strict(BroadcastInDim(as_shape(shape), tuple(broadcast_dimensions)), operand)
+
+
+def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
+    """x with leading axes of size 1, so that it has `rank` axes."""
+    array = as_array(x)
+    return expand_dims(array, range(rank - array.aval.ndim))
+
+
+def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
+    """The elements in row-major order in another shape; in the order of axes `dimensions`, if given."""
+    x = as_array(operand)
+    if dimensions is not None:
+        x = transpose(x, dimensions)
+    return strict(Reshape(as_shape(new_sizes)), x)
+
+
+def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
+    """The operand with its axes permuted: axis i of the result is axis `permutation[i]`."""
+    return strict(Transpose(tuple(permutation)), operand)
+
+
+def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """The array without these axes, whose sizes are 1."""
+    x = as_array(array)
+    return strict(Squeeze(axes_tuple(dimensions, x.aval.ndim)), x)
+
+
+def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """The array with new axes of size 1 at these positions of the result."""
+    x = as_array(array)
+    ndim = x.aval.ndim + len(dimensions)
+    added = set(axes_tuple(dimensions, ndim))
+    if len(added) != len(dimensions) or any(not 0 <= axis < ndim for axis in added):
+        raise ShapeError(f"expand_dims: {tuple(dimensions)} are not distinct axes of a result with {ndim} dimensions")
+    kept = tuple(axis for axis in range(ndim) if axis not in added)
+    sizes = iter(x.aval.shape)
+    shape = tuple(1 if axis in added else next(sizes) for axis in range(ndim))
+    return strict(BroadcastInDim(shape, kept), x) if added else x
+
+
+def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
+    """The operands one after the other along an axis."""
+    if not operands:
+        raise ShapeError("concatenate needs at least one operand")
+    return strict(Concatenate(dimension), *operands)
+
+
+def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]) -> Array:
+    """The operand with (low, high, interior) elements added along each axis; negative ones are taken away."""
+    low_high_interior = tuple((int(low), int(high), int(inner)) for low, high, inner in padding_config)
+    return strict(Pad(low_high_interior), operand, padding_value)
+
+
+def slice(
+    operand: ArrayLike,
+    start_indices: Sequence[int],
+    limit_indices: Sequence[int],
+    strides: Sequence[int] | None = None,
+) -> Array:
+    """The elements from `start_indices` up to `limit_indices`, every `strides`-th along each axis."""
+    steps = None if strides is None else tuple(strides)
+    return strict(Slice(tuple(start_indices), tuple(limit_indices), steps), operand)
+
+
+def slice_in_dim(
+    operand: ArrayLike, start_index: int | None, limit_index: int | None, stride: int = 1, axis: int = 0
+) -> Array:
+    """A slice along one axis; negative bounds count from the end."""
+    x = as_array(operand)
+    (axis,) = axes_tuple(axis, x.aval.ndim)
+    starts, limits, strides = [0] * x.aval.ndim, list(x.aval.shape), [1] * x.aval.ndim
+    size = limits[axis]
+    start = 0 if start_index is None else start_index
+    limit = size if limit_index is None else limit_index
+    starts[axis] = start + size if start < 0 else start
+    limits[axis] = limit + size if limit < 0 else limit
+    strides[axis] = stride
+    return slice(x, starts, limits, strides)
+
+
+def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
+    """One element along an axis, which stays with size 1 if `keepdims`."""
+    x = as_array(operand)
+    (axis,) = axes_tuple(axis, x.aval.ndim)
+    position = index + x.aval.shape[axis] if index < 0 else index
+    found = slice_in_dim(x, position, position + 1, 1, axis)
+    return found if keepdims else squeeze(found, (axis,))
+
+
+def rev(operand: ArrayLike, dimensions: Sequence[int]) -> Array:
+    """The operand reversed along these axes."""
+    x = as_array(operand)
+    return strict(Rev(axes_tuple(dimensions, x.aval.ndim)), x)
+
+
+def iota(dtype: npt.DTypeLike, size: int) -> Array:
+    """0, 1, ..., size - 1."""
+    return broadcasted_iota(dtype, (size,), 0)
+
+
+def broadcasted_iota(dtype: npt.DTypeLike, shape: Sequence[int], dimension: int) -> Array:
+    """An array in which each element is its own index along one axis."""
+    return bind(Iota(as_dtype(dtype), as_shape(shape), dimension))[0]
+
+
+def full(shape: Sequence[int], fill_value: ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+    """An array filled with one scalar."""
+    value = as_array(fill_value) if dtype is None else convert_element_type(fill_value, dtype)
+    if value.aval.ndim:
+        raise ShapeError(f"full: the fill value must be a scalar, got {value.aval}")
+    return broadcast(value, as_shape(shape))
+
+
+def full_like(
+    x: ArrayLike, fill_value: ArrayLike, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+) -> Array:
+    """An array like x, filled with one scalar: of x's shape and dtype, unless others are given."""
+    aval = as_array(x).aval
+    return full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+
+
+def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
+    """Where `pred` holds, the elements of `on_true`, elsewhere those of `on_false`. `pred` may be a scalar."""
+    return select_n(pred, on_false, on_true)
+
+
+def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
+    """For each element, that of the case whose number is in `which`: a bool (two cases) or an int32."""
+    return bind(SELECT_N, as_array(which), *operands(*cases))[0]
+
+
+def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
+    """x, or the nearest bound. The bounds have x's shape, or are scalars."""
+    return strict(CLAMP, min, x, max)
+
+
+def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
+    """The operand with consecutive axes merged into one."""
+    x = as_array(operand)
+    shape: Shape = x.aval.shape
+    start = start_dimension % (x.aval.ndim or 1)
+    stop = x.aval.ndim if stop_dimension is None else stop_dimension + x.aval.ndim * (stop_dimension < 0)
+    return reshape(x, (*shape[:start], math.prod(shape[start:stop]), *shape[stop:]))

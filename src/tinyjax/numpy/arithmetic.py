@@ -1,0 +1,255 @@
+"""Functions of each element: sums, products and quotients, magnitudes, roundings, parts, choices by value."""
+
+from __future__ import annotations
+
+import math
+
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INTEGERS
+from tinyjax.primitives.arithmetic import ABS, SQUARE
+from tinyjax.primitives.complex import COMPLEX
+from tinyjax.primitives.exponential import SQRT
+from tinyjax.primitives.rounding import CEIL, FLOOR, SIGN
+from tinyjax.primitives.trigonometric import ATAN2
+from tinyjax.tracing import arithmetic
+from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.elementwise import (
+    LARGEST,
+    apply,
+    astype,
+    broadcast,
+    constant_like,
+    inexact,
+    is_nan,
+    promote_inexact,
+    where,
+)
+
+
+def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
+    return as_array(x1), as_array(x2)
+
+
+# Sums, products and quotients.
+
+
+def add(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 + x2; of bools whether either holds."""
+    return arithmetic.add(*_pair(x1, x2))
+
+
+def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 - x2."""
+    return arithmetic.subtract(*_pair(x1, x2))
+
+
+def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 * x2; of bools whether both hold."""
+    return arithmetic.multiply(*_pair(x1, x2))
+
+
+def divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 / x2, a float."""
+    return arithmetic.divide(*_pair(x1, x2))
+
+
+def floor_divide(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 / x2, rounded down."""
+    return arithmetic.floor_divide(*_pair(x1, x2))
+
+
+def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """What remains of x1 after division by x2, with the sign of x2."""
+    return arithmetic.remainder(*_pair(x1, x2))
+
+
+def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
+    """`floor_divide` and `remainder` at once."""
+    return arithmetic.divide_with_remainder(*_pair(x1, x2))
+
+
+def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """What remains of x1 after division by x2, with the sign of x1."""
+    return arithmetic.truncated_remainder(*_pair(x1, x2))
+
+
+def negative(x: ArrayLike, /) -> Array:
+    """-x."""
+    return arithmetic.negative(as_array(x))
+
+
+def positive(x: ArrayLike, /) -> Array:
+    """x."""
+    return as_array(x)
+
+
+def reciprocal(x: ArrayLike, /) -> Array:
+    """1 / x, a float."""
+    return arithmetic.integer_power(promote_inexact(as_array(x))[0], -1)
+
+
+# Magnitudes.
+
+
+def abs(x: ArrayLike, /) -> Array:
+    """The magnitude."""
+    return arithmetic.absolute(as_array(x))
+
+
+def fabs(x: ArrayLike, /) -> Array:
+    """The magnitude, a float."""
+    found = as_array(x)
+    arithmetic.refuse_complex("fabs", found)
+    return inexact(ABS, found)
+
+
+def sign(x: ArrayLike, /) -> Array:
+    """-1, 0 or 1; of a complex number the one of magnitude 1 in the same direction."""
+    return apply(SIGN, as_array(x))
+
+
+def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The length of the vector (x1, x2), without overflow."""
+    x, y = broadcast(*promote_inexact(*_pair(x1, x2)))
+    arithmetic.refuse_complex("hypot", x)
+    x, y = apply(ABS, x), apply(ABS, y)
+    larger, smaller = arithmetic.maximum(x, y), arithmetic.minimum(x, y)
+    ratio = smaller / where(larger == 0, constant_like(larger, 1), larger)
+    length = where(larger == 0, larger, larger * apply(SQRT, 1 + apply(SQUARE, ratio)))
+    infinity = constant_like(x, math.inf)
+    return where((x == infinity) | (y == infinity), infinity, length)
+
+
+# Roundings.
+
+
+def floor(x: ArrayLike, /) -> Array:
+    """The largest integer that isn't above x."""
+    found = as_array(x)
+    return found if _is_whole(found) else apply(FLOOR, found)
+
+
+def ceil(x: ArrayLike, /) -> Array:
+    """The smallest integer that isn't below x."""
+    found = as_array(x)
+    return found if _is_whole(found) else apply(CEIL, found)
+
+
+def trunc(x: ArrayLike, /) -> Array:
+    """The nearest integer towards zero."""
+    found = as_array(x)
+    return found if _is_whole(found) else where(found < 0, apply(CEIL, found), apply(FLOOR, found))
+
+
+def _is_whole(x: Array) -> bool:
+    return x.aval.dtype == BOOL or x.aval.dtype in INTEGERS
+
+
+def rint(x: ArrayLike, /) -> Array:
+    """The nearest integer, halves to even, as a float: float64 for integers."""
+    found = as_array(x)
+    return astype(found, FLOAT64) if _is_whole(found) else arithmetic.round_(found)
+
+
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
+    """Rounded to this many decimals, halves to even."""
+    return as_array(a).round(decimals, out)
+
+
+def modf(x: ArrayLike, /) -> tuple[Array, Array]:
+    """The fraction and the whole part, both with the sign of x."""
+    (found,) = promote_inexact(as_array(x))
+    whole = trunc(found)
+    return found - whole, whole
+
+
+# Parts, and choices by value.
+
+
+def real(val: ArrayLike, /) -> Array:
+    """The real part."""
+    return arithmetic.real(as_array(val))
+
+
+def imag(val: ArrayLike, /) -> Array:
+    """The imaginary part: 0 of a real number."""
+    return arithmetic.imag(as_array(val))
+
+
+def conj(x: ArrayLike, /) -> Array:
+    """The complex conjugate."""
+    return arithmetic.conjugate(as_array(x))
+
+
+def angle(z: ArrayLike, deg: bool = False) -> Array:
+    """The angle of a complex number, in radians or degrees."""
+    x = as_array(z)
+    if x.aval.dtype not in COMPLEXES and (_is_whole(x) or x.aval.ndim == 0):
+        x = astype(x, FLOAT64)
+    out = apply(ATAN2, arithmetic.imag(x), arithmetic.real(x))
+    return out * (180 / math.pi) if deg else out
+
+
+def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The larger one, or nan if one is."""
+    return arithmetic.maximum(*_pair(x1, x2))
+
+
+def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The smaller one, or nan if one is."""
+    return arithmetic.minimum(*_pair(x1, x2))
+
+
+def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The larger one, or the one that isn't nan."""
+    x, y = _pair(x1, x2)
+    return where((x > y) | is_nan(y), x, y)
+
+
+def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The smaller one, or the one that isn't nan."""
+    x, y = _pair(x1, x2)
+    return where((x < y) | is_nan(y), x, y)
+
+
+def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
+    """The elements, raised to `min` and lowered to `max`."""
+    return as_array(arr).clip(min, max)
+
+
+def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """0 where x1 is negative, 1 where it is positive, x2 where it is zero."""
+    x, y = promote_inexact(*_pair(x1, x2))
+    arithmetic.refuse_complex("heaviside", x)
+    step = where(x > 0, constant_like(x, 1), where(is_nan(x), x, y))
+    return where(x < 0, constant_like(x, 0), step)
+
+
+def nan_to_num(
+    x: ArrayLike,
+    copy: bool = True,
+    nan: ArrayLike = 0.0,
+    posinf: ArrayLike | None = None,
+    neginf: ArrayLike | None = None,
+) -> Array:
+    """nan and infinities replaced: by 0, the largest and the lowest number, if nothing else is given."""
+    found = as_array(x)
+    dtype = found.aval.dtype
+    if _is_whole(found):
+        return found
+    if dtype in COMPLEXES:
+        parts = [nan_to_num(part, copy, nan, posinf, neginf) for part in (found.real, found.imag)]
+        return apply(COMPLEX, *parts)
+    high = LARGEST[dtype] if posinf is None else posinf
+    low = -LARGEST[dtype] if neginf is None else neginf
+    out = where(is_nan(found), astype(as_array(nan), dtype), found)
+    out = where(out == math.inf, astype(as_array(high), dtype), out)
+    return where(out == -math.inf, astype(as_array(low), dtype), out)
+
+
+# NumPy's other names.
+
+absolute = abs
+true_divide = divide
+mod = remainder
+conjugate = conj
+around = round

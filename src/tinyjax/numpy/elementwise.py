@@ -1,0 +1,235 @@
+"""Functions of each element: powers and roots, exponentials and logarithms, circular and hyperbolic functions.
+
+Their values are floats: of 64-bit integers float64, of other integers float32.
+"""
+
+from __future__ import annotations
+
+import math
+
+from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.primitives.arithmetic import ABS, SQUARE
+from tinyjax.primitives.complex import COMPLEX
+from tinyjax.primitives.exponential import CBRT, EXP, EXP2, EXPM1, LOG, LOG1P, POW, SQRT
+from tinyjax.primitives.trigonometric import (
+    ACOS,
+    ACOSH,
+    ASIN,
+    ASINH,
+    ATAN,
+    ATAN2,
+    ATANH,
+    COS,
+    COSH,
+    SIN,
+    SINH,
+    TAN,
+    TANH,
+)
+from tinyjax.tracing import arithmetic
+from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.elementwise import (
+    apply,
+    broadcast,
+    constant_like,
+    inexact,
+    numeric,
+    promote_inexact,
+    where,
+)
+
+
+def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
+    return as_array(x1), as_array(x2)
+
+
+# Powers and roots.
+
+
+def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 to the power of x2. Integers can't be raised to negative powers."""
+    return arithmetic.power(*_pair(x1, x2))
+
+
+def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 to the power of x2, a float."""
+    return inexact(POW, *_pair(x1, x2))
+
+
+def square(x: ArrayLike, /) -> Array:
+    """The square."""
+    return numeric(SQUARE, as_array(x))
+
+
+def sqrt(x: ArrayLike, /) -> Array:
+    """The square root: nan for negative floats."""
+    return inexact(SQRT, as_array(x))
+
+
+def cbrt(x: ArrayLike, /) -> Array:
+    """The real cube root."""
+    return inexact(CBRT, as_array(x))
+
+
+# Exponentials and logarithms.
+
+
+def exp(x: ArrayLike, /) -> Array:
+    """The exponential."""
+    return inexact(EXP, as_array(x))
+
+
+def exp2(x: ArrayLike, /) -> Array:
+    """2 to the power of x."""
+    return inexact(EXP2, as_array(x))
+
+
+def expm1(x: ArrayLike, /) -> Array:
+    """exp(x) - 1, exact near zero."""
+    return inexact(EXPM1, as_array(x))
+
+
+def log(x: ArrayLike, /) -> Array:
+    """The natural logarithm."""
+    return inexact(LOG, as_array(x))
+
+
+def log2(x: ArrayLike, /) -> Array:
+    """The logarithm to base 2."""
+    return _divided(log(x), math.log(2))
+
+
+def log10(x: ArrayLike, /) -> Array:
+    """The logarithm to base 10."""
+    return _divided(log(x), math.log(10))
+
+
+def _divided(x: Array, divisor: float) -> Array:
+    """Part by part: complex division makes nan of infinities."""
+    return apply(COMPLEX, x.real / divisor, x.imag / divisor) if x.aval.dtype in COMPLEXES else x / divisor
+
+
+def log1p(x: ArrayLike, /) -> Array:
+    """log(1 + x), exact near zero."""
+    return inexact(LOG1P, as_array(x))
+
+
+def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """log(exp(x1) + exp(x2)), without overflow."""
+    x, y = broadcast(*promote_inexact(*_pair(x1, x2)))
+    # Where both are equal, the derivative is shared because each is one of the two.
+    first = arithmetic.real(x) > arithmetic.real(y)
+    larger, smaller = where(first, x, y), where(first, y, x)
+    both_infinite = (larger == smaller) & (apply(ABS, arithmetic.real(larger)) == math.inf)
+    distance = where(both_infinite, constant_like(larger, 0), smaller - larger)
+    out = larger + apply(LOG1P, apply(EXP, distance))
+    if out.aval.dtype not in COMPLEXES:
+        return out
+    # Of all logarithms the one whose imaginary part is between -π and π.
+    turned = arithmetic.remainder(out.imag + math.pi, constant_like(out.imag, 2 * math.pi)) - math.pi
+    return apply(COMPLEX, out.real, turned)
+
+
+def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """log2(2**x1 + 2**x2), without overflow."""
+    x, y = promote_inexact(*_pair(x1, x2))
+    return logaddexp(x * math.log(2), y * math.log(2)) / math.log(2)
+
+
+# Circular and hyperbolic functions.
+
+
+def sin(x: ArrayLike, /) -> Array:
+    """The sine."""
+    return inexact(SIN, as_array(x))
+
+
+def cos(x: ArrayLike, /) -> Array:
+    """The cosine."""
+    return inexact(COS, as_array(x))
+
+
+def tan(x: ArrayLike, /) -> Array:
+    """The tangent."""
+    return inexact(TAN, as_array(x))
+
+
+def asin(x: ArrayLike, /) -> Array:
+    """The inverse sine: nan for floats outside of [-1, 1]."""
+    return inexact(ASIN, as_array(x))
+
+
+def acos(x: ArrayLike, /) -> Array:
+    """The inverse cosine: nan for floats outside of [-1, 1]."""
+    return inexact(ACOS, as_array(x))
+
+
+def atan(x: ArrayLike, /) -> Array:
+    """The inverse tangent."""
+    return inexact(ATAN, as_array(x))
+
+
+def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The angle of the point with ordinate x1 and abscissa x2."""
+    return inexact(ATAN2, *_pair(x1, x2))
+
+
+def sinh(x: ArrayLike, /) -> Array:
+    """The hyperbolic sine."""
+    return inexact(SINH, as_array(x))
+
+
+def cosh(x: ArrayLike, /) -> Array:
+    """The hyperbolic cosine."""
+    return inexact(COSH, as_array(x))
+
+
+def tanh(x: ArrayLike, /) -> Array:
+    """The hyperbolic tangent."""
+    return inexact(TANH, as_array(x))
+
+
+def asinh(x: ArrayLike, /) -> Array:
+    """The inverse hyperbolic sine."""
+    return inexact(ASINH, as_array(x))
+
+
+def acosh(x: ArrayLike, /) -> Array:
+    """The inverse hyperbolic cosine: nan for floats below 1; of complex numbers the one with a positive real part."""
+    out = inexact(ACOSH, as_array(x))
+    return where(arithmetic.real(out) < 0, -out, out) if out.aval.dtype in COMPLEXES else out
+
+
+def atanh(x: ArrayLike, /) -> Array:
+    """The inverse hyperbolic tangent: nan for floats outside of [-1, 1]."""
+    return inexact(ATANH, as_array(x))
+
+
+def deg2rad(x: ArrayLike, /) -> Array:
+    """Degrees as radians."""
+    return promote_inexact(as_array(x))[0] * (math.pi / 180)
+
+
+def rad2deg(x: ArrayLike, /) -> Array:
+    """Radians as degrees."""
+    return promote_inexact(as_array(x))[0] * (180 / math.pi)
+
+
+def sinc(x: ArrayLike, /) -> Array:
+    """sin(πx) / (πx), and 1 at 0."""
+    (found,) = promote_inexact(as_array(x))
+    angle = found * math.pi
+    at_zero = found == 0
+    safe = where(at_zero, constant_like(angle, 1), angle)
+    squared = angle * angle
+    # The series has the derivatives of the function at 0, up to the seventh.
+    series = 1 - squared * (1 / 6) + squared * squared * (1 / 120) - squared * squared * squared * (1 / 5040)
+    return where(at_zero, series, apply(SIN, safe) / safe)
+
+
+# NumPy's other names.
+
+pow = power
+arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
+arcsinh, arccosh, arctanh = asinh, acosh, atanh
+radians, degrees = deg2rad, rad2deg

@@ -1,0 +1,133 @@
+"""Arrays joined, and cut into parts."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import SupportsIndex, TypeAlias
+
+import numpy.typing as npt
+
+from tinyjax.errors import ShapeError
+from tinyjax.ir.dtypes import HostArray
+from tinyjax.numpy.manipulation import with_axes
+from tinyjax.primitives.slicing import Split
+from tinyjax.tracing import shaping
+from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.elementwise import astype, user_dtype
+from tinyjax.tracing.methods import refuse_out
+from tinyjax.tracing.shaping import canonical_axis
+
+#: Several arrays, or one whose first axis they are.
+Arrays: TypeAlias = Sequence[ArrayLike] | Array | HostArray
+Sections: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+
+
+def _list(name: str, arrays: Arrays) -> list[Array]:
+    found = [as_array(x) for x in arrays]
+    if not found:
+        raise ShapeError(f"{name} needs at least one array")
+    return found
+
+
+def concatenate(arrays: Arrays, axis: SupportsIndex | None = 0, dtype: npt.DTypeLike | None = None) -> Array:
+    """The arrays joined along an axis that they have; None: their elements in one axis."""
+    parts, chosen = _list("concatenate", arrays), user_dtype(dtype)
+    if axis is None:
+        return concatenate([shaping.ravel(x) for x in parts], 0, dtype)
+    if any(not x.aval.shape for x in parts):
+        raise ShapeError("concatenate: scalars have no axis to be joined along; stack gives them one")
+    at = canonical_axis(axis, parts[0].aval.ndim, "concatenate")
+    return shaping.concatenate(parts if chosen is None else [astype(x, chosen) for x in parts], at)
+
+
+def concat(arrays: Arrays, /, *, axis: SupportsIndex | None = 0) -> Array:
+    """The arrays joined along an axis that they have; None: their elements in one axis."""
+    return concatenate(arrays, axis)
+
+
+def stack(arrays: Arrays, axis: SupportsIndex = 0, out: None = None, dtype: npt.DTypeLike | None = None) -> Array:
+    """The arrays, all of one shape, joined along a new axis."""
+    refuse_out("stack", out)
+    parts = _list("stack", arrays)
+    if any(x.aval.shape != parts[0].aval.shape for x in parts):
+        raise ShapeError(f"stack: the arrays must have one shape, got {', '.join(str(x.aval) for x in parts)}")
+    at = canonical_axis(axis, parts[0].aval.ndim + 1, "stack")
+    return concatenate([shaping.expand_dims(x, at) for x in parts], at, dtype)
+
+
+def vstack(tup: Arrays, dtype: npt.DTypeLike | None = None) -> Array:
+    """The arrays joined along their first axis; vectors are rows."""
+    return concatenate([with_axes(x, 2) for x in _list("vstack", tup)], 0, dtype)
+
+
+def hstack(tup: Arrays, dtype: npt.DTypeLike | None = None) -> Array:
+    """The arrays joined along their second axis; vectors along their only one."""
+    parts = [with_axes(x, 1) for x in _list("hstack", tup)]
+    return concatenate(parts, 0 if parts[0].aval.ndim == 1 else 1, dtype)
+
+
+def dstack(tup: Arrays, dtype: npt.DTypeLike | None = None) -> Array:
+    """The arrays joined along their third axis."""
+    return concatenate([with_axes(x, 3) for x in _list("dstack", tup)], 2, dtype)
+
+
+def column_stack(tup: Arrays) -> Array:
+    """The arrays joined along their second axis; vectors are columns."""
+    parts = [x if x.aval.ndim > 1 else shaping.transpose(with_axes(x, 2)) for x in _list("column_stack", tup)]
+    return concatenate(parts, 1)
+
+
+# Parts.
+
+
+def split(ary: ArrayLike, indices_or_sections: Sections, axis: SupportsIndex = 0) -> list[Array]:
+    """Parts along an axis: as many equal ones, or those that begin at these indices."""
+    return _split("split", as_array(ary), indices_or_sections, axis)
+
+
+def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: SupportsIndex = 0) -> list[Array]:
+    """Parts along an axis: as many, the first ones larger by one if need be, or those that begin at these indices."""
+    return _split("array_split", as_array(ary), indices_or_sections, axis)
+
+
+def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
+    """Parts along the first axis."""
+    return split(ary, indices_or_sections, 0)
+
+
+def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
+    """Parts along the second axis; of a vector along its only one."""
+    x = as_array(ary)
+    return split(x, indices_or_sections, 0 if x.aval.ndim == 1 else 1)
+
+
+def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
+    """Parts along the third axis."""
+    return split(ary, indices_or_sections, 2)
+
+
+def unstack(x: ArrayLike, /, *, axis: SupportsIndex = 0) -> tuple[Array, ...]:
+    """The arrays that a stack along this axis is made of."""
+    found = as_array(x)
+    at = canonical_axis(axis, found.aval.ndim, "unstack")
+    return tuple(found[(slice(None),) * at + (i,)] for i in range(found.aval.shape[at]))
+
+
+def _split(name: str, x: Array, sections: Sections, axis: SupportsIndex) -> list[Array]:
+    at = canonical_axis(axis, x.aval.ndim, name)
+    size = x.aval.shape[at]
+    if isinstance(sections, Sequence):
+        edges = [0, *(slice(operator.index(i)).indices(size)[1] for i in sections), size]
+        sizes = [max(0, end - start) for start, end in zip(edges, edges[1:], strict=False)]
+        if sum(sizes) != size:
+            raise ShapeError(f"{name}: the indices must be in order, got {tuple(sections)}")
+    else:
+        count = operator.index(sections)
+        if count < 1:
+            raise ShapeError(f"{name}: there is at least one part, got {count}")
+        whole, rest = divmod(size, count)
+        if rest and name == "split":
+            raise ShapeError(f"split: {count} equal parts can't be made of axis {at} of {x.aval}; array_split can")
+        sizes = [whole + (i < rest) for i in range(count)]
+    return list(bind(Split(tuple(sizes), at), x))

@@ -1,0 +1,260 @@
+"""Comparisons, logic, bits, and what kind of number an element is."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8
+from tinyjax.numpy.creation import full
+from tinyjax.primitives.arithmetic import ABS, NEXTAFTER
+from tinyjax.primitives.bitwise import AND, NOT, OR, POPULATION_COUNT, XOR
+from tinyjax.primitives.comparison import EQ, NE
+from tinyjax.primitives.conversion import BitcastConvertType
+from tinyjax.primitives.rounding import IS_FINITE
+from tinyjax.tracing import arithmetic
+from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.elementwise import (
+    apply,
+    astype,
+    constant_like,
+    inexact,
+    promote,
+    promote_inexact,
+    promote_numeric,
+    truth,
+)
+from tinyjax.tracing.elementwise import where as choose
+
+
+def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
+    return as_array(x1), as_array(x2)
+
+
+# Comparisons.
+
+
+def equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 == x2."""
+    return arithmetic.equal(*_pair(x1, x2))
+
+
+def not_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 != x2."""
+    return arithmetic.not_equal(*_pair(x1, x2))
+
+
+def less(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 < x2."""
+    return arithmetic.less(*_pair(x1, x2))
+
+
+def less_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 <= x2."""
+    return arithmetic.less_equal(*_pair(x1, x2))
+
+
+def greater(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 > x2."""
+    return arithmetic.greater(*_pair(x1, x2))
+
+
+def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 >= x2."""
+    return arithmetic.greater_equal(*_pair(x1, x2))
+
+
+def isclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> Array:
+    """Whether |a - b| is at most atol + rtol * |b|. Infinities are close to themselves only."""
+    x, y = promote_inexact(*_pair(a, b))
+    distance, size = apply(ABS, x - y), apply(ABS, y)
+    tolerances = [astype(as_array(t), size.aval.dtype) for t in (atol, rtol)]
+    close = (x == y) | (isfinite(y) & (distance <= tolerances[0] + tolerances[1] * size))
+    return close | (isnan(x) & isnan(y)) if equal_nan else close
+
+
+def allclose(
+    a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
+) -> Array:
+    """Whether all elements are close: see `isclose`."""
+    return isclose(a, b, rtol, atol, equal_nan).all()
+
+
+def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
+    """Whether shapes and elements are equal."""
+    x, y = _pair(a1, a2)
+    if x.aval.shape != y.aval.shape:
+        return full((), False, BOOL)
+    same = x == y
+    return (same | (isnan(x) & isnan(y)) if equal_nan else same).all()
+
+
+# Logic.
+
+
+def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether neither is zero."""
+    return apply(AND, *map(truth, _pair(x1, x2)))
+
+
+def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether one isn't zero."""
+    return apply(OR, *map(truth, _pair(x1, x2)))
+
+
+def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Whether exactly one isn't zero."""
+    return apply(XOR, *map(truth, _pair(x1, x2)))
+
+
+def logical_not(x: ArrayLike, /) -> Array:
+    """Whether it is zero."""
+    return apply(NOT, truth(as_array(x)))
+
+
+def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
+    """x where the condition holds, y elsewhere; all three are broadcast."""
+    if x is None or y is None:
+        raise UnsupportedError(
+            "where needs x and y: the number of places where a condition holds isn't known before it is computed"
+        )
+    return choose(as_array(condition), as_array(x), as_array(y))
+
+
+def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:
+    """The choice of the first condition that holds, `default` where none does."""
+    if len(condlist) != len(choicelist) or not condlist:
+        raise ShapeError(f"select: as many choices as conditions, got {len(condlist)} and {len(choicelist)}")
+    out, *choices = promote(as_array(default), *map(as_array, choicelist))
+    for condition, choice in reversed(list(zip(condlist, choices, strict=True))):
+        out = choose(as_array(condition), choice, out)
+    return out
+
+
+# Bits.
+
+
+def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 & x2."""
+    return arithmetic.bitwise_and(*_pair(x1, x2))
+
+
+def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 | x2."""
+    return arithmetic.bitwise_or(*_pair(x1, x2))
+
+
+def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 ^ x2."""
+    return arithmetic.bitwise_xor(*_pair(x1, x2))
+
+
+def bitwise_invert(x: ArrayLike, /) -> Array:
+    """~x."""
+    return arithmetic.invert(as_array(x))
+
+
+def bitwise_left_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 << x2."""
+    return arithmetic.left_shift(*_pair(x1, x2))
+
+
+def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 >> x2, filled with the sign bit."""
+    return arithmetic.right_shift(*_pair(x1, x2))
+
+
+def bitwise_count(x: ArrayLike, /) -> Array:
+    """The number of bits that are set in the magnitude, as uint8."""
+    return astype(apply(POPULATION_COUNT, arithmetic.absolute(promote_numeric(as_array(x))[0])), UINT8)
+
+
+# Kinds of numbers.
+
+
+def isnan(x: ArrayLike, /) -> Array:
+    """Whether it is nan."""
+    found = as_array(x)
+    return apply(NE, found, found)
+
+
+def isfinite(x: ArrayLike, /) -> Array:
+    """Whether it is neither nan nor infinite."""
+    found = as_array(x)
+    if found.aval.dtype in COMPLEXES:
+        return apply(AND, isfinite(found.real), isfinite(found.imag))
+    return apply(IS_FINITE, found) if found.aval.dtype in FLOATS else _everywhere(found, True)
+
+
+def isinf(x: ArrayLike, /) -> Array:
+    """Whether it is infinite."""
+    found = as_array(x)
+    if found.aval.dtype in COMPLEXES:
+        return apply(OR, isinf(found.real), isinf(found.imag))
+    if found.aval.dtype not in FLOATS:
+        return _everywhere(found, False)
+    return apply(EQ, apply(ABS, found), constant_like(found, math.inf))
+
+
+def isposinf(x: ArrayLike, /) -> Array:
+    """Whether it is inf."""
+    return _is_infinity("isposinf", as_array(x), math.inf)
+
+
+def isneginf(x: ArrayLike, /) -> Array:
+    """Whether it is -inf."""
+    return _is_infinity("isneginf", as_array(x), -math.inf)
+
+
+def _is_infinity(name: str, x: Array, infinity: float) -> Array:
+    arithmetic.refuse_complex(name, x)
+    return apply(EQ, x, constant_like(x, infinity)) if x.aval.dtype in FLOATS else _everywhere(x, False)
+
+
+def _everywhere(x: Array, value: bool) -> Array:
+    return full(x.aval.shape, value, BOOL)
+
+
+def iscomplex(x: ArrayLike) -> Array:
+    """Whether it has an imaginary part other than zero."""
+    return as_array(x).imag != 0
+
+
+def isreal(x: ArrayLike) -> Array:
+    """Whether it has no imaginary part other than zero."""
+    return as_array(x).imag == 0
+
+
+_INT_OF_WIDTH = {2: INT16, 4: INT32, 8: INT64}
+
+
+def signbit(x: ArrayLike, /) -> Array:
+    """Whether the sign is set, also that of -0.0 and of nan."""
+    found = as_array(x)
+    dtype = found.aval.dtype
+    arithmetic.refuse_complex("signbit", found)
+    if dtype in FLOATS:
+        (found,) = bind(BitcastConvertType(_INT_OF_WIDTH[dtype.itemsize]), found)
+    return found < 0 if dtype != BOOL else _everywhere(found, False)
+
+
+def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The magnitude of x1 with the sign of x2."""
+    x, y = promote_inexact(*_pair(x1, x2))
+    arithmetic.refuse_complex("copysign", x)
+    size = apply(ABS, x)
+    return choose(signbit(y), -size, size)
+
+
+def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """The float next to x1 in the direction of x2."""
+    return inexact(NEXTAFTER, *_pair(x1, x2))
+
+
+# NumPy's other names.
+
+invert = bitwise_not = bitwise_invert
+left_shift, right_shift = bitwise_left_shift, bitwise_right_shift

@@ -1,0 +1,286 @@
+"""Arrays in other shapes and orders: reshaping, moving axes, flipping, rolling, repeating, padding."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Sequence
+from typing import Literal, SupportsIndex, TypeAlias
+
+import numpy as np
+
+from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.numpy.creation import ShapeLike, shape_of
+from tinyjax.primitives.shaping import Rev
+from tinyjax.primitives.slicing import Pad
+from tinyjax.tracing import elementwise, shaping
+from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.elementwise import astype
+from tinyjax.tracing.shaping import canonical_axes, canonical_axis
+
+Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+
+
+# Shapes.
+
+
+def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
+    """The same elements in another shape; one size may be -1."""
+    return shaping.reshape(as_array(a), shape, order)
+
+
+def ravel(a: ArrayLike, order: str = "C") -> Array:
+    """The elements in one axis."""
+    return shaping.ravel(as_array(a), order)
+
+
+def squeeze(a: ArrayLike, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> Array:
+    """a without axes of size 1: all of them, or these."""
+    return shaping.squeeze(as_array(a), axis)
+
+
+def expand_dims(a: ArrayLike, axis: Axes) -> Array:
+    """a with new axes of size 1, which are at these places of the result."""
+    return shaping.expand_dims(as_array(a), axis)
+
+
+def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
+    """The array repeated along leading axes and axes of size 1 to fill the shape."""
+    return elementwise.broadcast_to(as_array(array), shape_of(shape))
+
+
+def broadcast_arrays(*args: ArrayLike) -> list[Array]:
+    """The arrays repeated to one shape."""
+    arrays = [as_array(x) for x in args]
+    shape = elementwise.broadcast_shapes(*[x.aval.shape for x in arrays])
+    return [elementwise.broadcast_to(x, shape) for x in arrays]
+
+
+def broadcast_shapes(*shapes: ShapeLike) -> tuple[int, ...]:
+    """The shape that arrays of these shapes are broadcast to."""
+    return elementwise.broadcast_shapes(*map(shape_of, shapes))
+
+
+def atleast_1d(*arys: ArrayLike) -> Array | list[Array]:
+    """The arrays with at least one axis; one array by itself, several as a list."""
+    return _each(1, arys)
+
+
+def atleast_2d(*arys: ArrayLike) -> Array | list[Array]:
+    """The arrays with at least two axes, new ones in front; one array by itself, several as a list."""
+    return _each(2, arys)
+
+
+def atleast_3d(*arys: ArrayLike) -> Array | list[Array]:
+    """The arrays with at least three axes; one array by itself, several as a list. A vector is in the middle one."""
+    return _each(3, arys)
+
+
+def _each(ndim: int, arrays: tuple[ArrayLike, ...]) -> Array | list[Array]:
+    found = [with_axes(as_array(x), ndim) for x in arrays]
+    return found[0] if len(found) == 1 else found
+
+
+def with_axes(x: Array, ndim: int) -> Array:
+    """x with at least this many axes."""
+    missing = ndim - x.aval.ndim
+    if missing <= 0:
+        return x
+    if ndim == 3 and x.aval.ndim:
+        return shaping.expand_dims(x, (0, 2) if missing == 2 else 2)
+    return shaping.expand_dims(x, range(missing))
+
+
+# Axes.
+
+
+def permute_dims(a: ArrayLike, /, axes: Iterable[SupportsIndex]) -> Array:
+    """The axes in this order."""
+    return shaping.transpose(as_array(a), axes)
+
+
+def transpose(a: ArrayLike, axes: Iterable[SupportsIndex] | None = None) -> Array:
+    """The axes in this order, by default reversed."""
+    return shaping.transpose(as_array(a), axes)
+
+
+def matrix_transpose(x: ArrayLike, /) -> Array:
+    """The last two axes exchanged."""
+    return shaping.matrix_transpose(as_array(x))
+
+
+def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
+    """Two axes exchanged."""
+    return shaping.swapaxes(as_array(a), axis1, axis2)
+
+
+def moveaxis(a: ArrayLike, source: Axes, destination: Axes) -> Array:
+    """The axes `source` moved to `destination`; the others stay in order."""
+    return shaping.moveaxis(as_array(a), source, destination)
+
+
+def diagonal(a: ArrayLike, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Array:
+    """The elements whose index along `axis2` is that along `axis1` plus `offset`, as the last axis."""
+    return shaping.diagonal(as_array(a), offset, axis1, axis2)
+
+
+# Orders.
+
+
+def flip(m: ArrayLike, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> Array:
+    """The elements in reverse order along these axes, all by default."""
+    x = as_array(m)
+    axes = canonical_axes(axis, x.aval.ndim, "flip")
+    return bind(Rev(axes), x)[0] if axes else x
+
+
+def fliplr(m: ArrayLike) -> Array:
+    """The columns in reverse order."""
+    return flip(m, 1)
+
+
+def flipud(m: ArrayLike) -> Array:
+    """The rows in reverse order."""
+    return flip(m, 0)
+
+
+def rot90(m: ArrayLike, k: SupportsIndex = 1, axes: tuple[SupportsIndex, SupportsIndex] = (0, 1)) -> Array:
+    """Rotated k times by a right angle, from the first axis towards the second."""
+    x = as_array(m)
+    first, second = (canonical_axis(axis, x.aval.ndim, "rot90") for axis in axes)
+    if first == second:
+        raise ShapeError(f"rot90 needs two axes, got {axes}")
+    turns = operator.index(k) % 4
+    if turns == 2:
+        return flip(x, (first, second))
+    if turns == 1:
+        return shaping.swapaxes(flip(x, second), first, second)
+    return flip(shaping.swapaxes(x, first, second), second) if turns == 3 else x
+
+
+def roll(a: ArrayLike, shift: Axes, axis: Axes | None = None) -> Array:
+    """The elements moved on along axes, or in row-major order; those beyond the end come in at the start."""
+    x = as_array(a)
+    if axis is None:
+        return shaping.reshape(roll(shaping.ravel(x), shift, 0), x.aval.shape)
+    shifts, axes = (list(v) if isinstance(v, Sequence) else [v] for v in (shift, axis))
+    count = max(len(shifts), len(axes))
+    if len(shifts) != len(axes) and min(len(shifts), len(axes)) != 1:
+        raise ShapeError(f"roll: as many shifts as axes, got {shift} and {axis}")
+    for i in range(count):
+        by, at = shifts[i % len(shifts)], axes[i % len(axes)]
+        x = _roll(x, operator.index(by), canonical_axis(at, x.aval.ndim, "roll"))
+    return x
+
+
+def _roll(x: Array, shift: int, axis: int) -> Array:
+    size = x.aval.shape[axis]
+    start = -shift % size if size else 0
+    if start == 0:
+        return x
+    before, after = ((slice(None),) * axis + (taken,) for taken in (slice(start, None), slice(None, start)))
+    return shaping.concatenate([x[before], x[after]], axis)
+
+
+# Repetition.
+
+
+def repeat(a: ArrayLike, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> Array:
+    """Each element this many times, along an axis or in row-major order."""
+    return shaping.repeat(as_array(a), repeats, axis)
+
+
+def tile(A: ArrayLike, reps: Axes) -> Array:
+    """The whole array this many times along each axis."""
+    x = as_array(A)
+    counts = [operator.index(n) for n in reps] if isinstance(reps, Sequence) else [operator.index(reps)]
+    counts = [1] * (x.aval.ndim - len(counts)) + counts
+    x = shaping.expand_dims(x, range(len(counts) - x.aval.ndim))
+    sizes = x.aval.shape
+    # Each axis gains one in front of it that the array is repeated along.
+    x = shaping.expand_dims(x, range(0, 2 * len(counts), 2))
+    pairs = tuple(size for pair in zip(counts, sizes, strict=True) for size in pair)
+    x = elementwise.broadcast_to(x, shape_of(pairs))
+    return shaping.reshape(x, tuple(n * size for n, size in zip(counts, sizes, strict=True)))
+
+
+# Padding.
+
+PadMode: TypeAlias = Literal["constant", "edge", "empty", "reflect", "symmetric", "wrap"]
+PadWidth: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
+
+
+def pad(array: ArrayLike, pad_width: PadWidth, mode: PadMode = "constant", *, constant_values: ArrayLike = 0) -> Array:
+    """Elements added before and after each axis: a constant, the edge, or what is there, reflected or again.
+
+    `pad_width` is a number, a pair for all axes, or a pair for each. So are `constant_values`.
+    """
+    x = as_array(array)
+    widths = np.broadcast_to(np.asarray(pad_width), (x.aval.ndim, 2))
+    if widths.dtype.kind not in "iu" or (widths < 0).any():
+        raise ShapeError(f"pad: widths are integers and at least 0, got {pad_width}")
+    pairs: list[tuple[int, int]] = [(before, after) for before, after in widths.tolist()]
+    if mode in ("constant", "empty"):
+        return _pad_constant(x, pairs, as_array(constant_values if mode == "constant" else 0))
+    if mode not in ("edge", "reflect", "symmetric", "wrap"):
+        raise UnsupportedError(f"pad: mode {mode!r} is not supported")
+    for axis, (before, after) in enumerate(pairs):
+        if before or after:
+            x = _take_along(x, _source(mode, x.aval.shape[axis], before, after), axis)
+    return x
+
+
+def _pad_constant(x: Array, pairs: list[tuple[int, int]], value: Array) -> Array:
+    dtype = x.aval.dtype
+    fill = elementwise.convert(value, dtype, True) if x.aval.weak_type else astype(value, dtype)
+    if fill.aval.shape == ():
+        return _padded(x, tuple((before, after, 0) for before, after in pairs), fill)
+    fill = elementwise.broadcast_to(fill, (x.aval.ndim, 2))
+    for axis, (before, after) in enumerate(pairs):
+        for side, width in ((0, (before, 0, 0)), (1, (0, after, 0))):
+            config = tuple(width if i == axis else (0, 0, 0) for i in range(x.aval.ndim))
+            x = _padded(x, config, fill[axis, side])
+    return x
+
+
+def _padded(x: Array, config: tuple[tuple[int, int, int], ...], value: Array) -> Array:
+    return x if all(entry == (0, 0, 0) for entry in config) else bind(Pad(config), x, value)[0]
+
+
+def _source(mode: str, size: int, before: int, after: int) -> list[int]:
+    """For each place along the padded axis, the place that its element comes from."""
+    if size == 0:
+        raise ShapeError(f"pad: an axis without elements can't be padded in mode {mode!r}")
+    places = range(-before, size + after)
+    if mode == "edge":
+        return [min(max(place, 0), size - 1) for place in places]
+    if mode == "wrap":
+        return [place % size for place in places]
+    # There and back again: symmetric repeats both ends, reflect neither.
+    way = [*range(size), *(range(size - 1, -1, -1) if mode == "symmetric" else range(size - 2, 0, -1))]
+    return [way[place % len(way)] for place in places]
+
+
+def _take_along(x: Array, places: list[int], axis: int) -> Array:
+    """Elements at these places along an axis, as a concatenation of slices: each run of neighbours is one."""
+    runs: list[tuple[int, int, int]] = []  # first place, step, length
+    for place in places:
+        if runs:
+            first, step, length = runs[-1]
+            if length == 1 and abs(place - first) <= 1:
+                runs[-1] = (first, place - first, 2)
+                continue
+            if length > 1 and place == first + step * length:
+                runs[-1] = (first, step, length + 1)
+                continue
+        runs.append((place, 0, 1))
+    return shaping.concatenate([_run(x, axis, *run) for run in runs], axis)
+
+
+def _run(x: Array, axis: int, first: int, step: int, length: int) -> Array:
+    if step == 0:
+        edge = x[(slice(None),) * axis + (slice(first, first + 1),)]
+        return shaping.repeat(edge, length, axis) if length > 1 else edge
+    last = first + step * (length - 1)
+    if step > 0:
+        return x[(slice(None),) * axis + (slice(first, last + 1),)]
+    return x[(slice(None),) * axis + (slice(first, last - 1 if last else None, -1),)]

@@ -1,0 +1,156 @@
+"""Products of vectors, matrices and tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import SupportsIndex
+
+import numpy.typing as npt
+
+from tinyjax.errors import ShapeError
+from tinyjax.tracing import contraction, shaping
+from tinyjax.tracing.arithmetic import conjugate, multiply
+from tinyjax.tracing.contraction import PrecisionLike
+from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.elementwise import astype, broadcast_shapes, broadcast_to, full_like, user_dtype
+from tinyjax.tracing.methods import refuse_out
+from tinyjax.tracing.shaping import canonical_axis
+
+
+def matmul(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+) -> Array:
+    """The matrix product over the last two axes; the axes before are broadcast. Vectors gain an axis and lose it."""
+    return contraction.matmul(as_array(a), as_array(b), precision, preferred_element_type)
+
+
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+) -> Array:
+    """The sum over the last axis of a and the last but one of b; for scalars the product."""
+    return contraction.dot(as_array(a), as_array(b), precision, preferred_element_type)
+
+
+def vdot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+) -> Array:
+    """The sum of the products of all elements of b with the complex conjugates of those of a."""
+    x, y = shaping.ravel(conjugate(as_array(a))), shaping.ravel(as_array(b))
+    return contraction.dot(x, y, precision, preferred_element_type)
+
+
+def vecdot(
+    x1: ArrayLike,
+    x2: ArrayLike,
+    /,
+    *,
+    axis: SupportsIndex = -1,
+    precision: PrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+) -> Array:
+    """`vdot` along an axis; the other axes are broadcast."""
+    x, y = as_array(x1), as_array(x2)
+    x, y = (shaping.moveaxis(v, canonical_axis(axis, v.aval.ndim, "vecdot"), -1) for v in (x, y))
+    if x.aval.shape[-1] != y.aval.shape[-1]:
+        raise ShapeError(f"vecdot: {as_array(x1).aval} and {as_array(x2).aval} differ in size along axis {axis}")
+    rows, columns = shaping.expand_dims(conjugate(x), -2), shaping.expand_dims(y, -1)
+    return shaping.squeeze(contraction.matmul(rows, columns, precision, preferred_element_type), (-2, -1))
+
+
+def inner(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+) -> Array:
+    """The sum over the last axes of both; for a scalar the product."""
+    x, y = as_array(a), as_array(b)
+    if x.aval.shape and y.aval.shape:
+        return contraction.tensordot(x, y, (-1, -1), precision, preferred_element_type)
+    chosen = user_dtype(preferred_element_type)
+    return multiply(x, y) if chosen is None else multiply(astype(x, chosen), astype(y, chosen))
+
+
+def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
+    """The products of all elements of a with all elements of b, as a matrix."""
+    refuse_out("outer", out)
+    return multiply(shaping.ravel(as_array(a))[:, None], shaping.ravel(as_array(b)))
+
+
+def tensordot(
+    a: ArrayLike,
+    b: ArrayLike,
+    axes: int | Sequence[int | Sequence[int]] = 2,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+) -> Array:
+    """The sum over pairs of axes: the last `axes` of a with the first of b, or those of two lists."""
+    return contraction.tensordot(as_array(a), as_array(b), axes, precision, preferred_element_type)
+
+
+def kron(a: ArrayLike, b: ArrayLike) -> Array:
+    """The Kronecker product: each element of a times the whole of b."""
+    x, y = as_array(a), as_array(b)
+    ndim = max(x.aval.ndim, y.aval.ndim)
+    x, y = (shaping.expand_dims(v, range(ndim - v.aval.ndim)) for v in (x, y))
+    shape = tuple(m * n for m, n in zip(x.aval.shape, y.aval.shape, strict=True))
+    pairs = multiply(
+        shaping.expand_dims(x, range(1, 2 * ndim, 2)),
+        shaping.expand_dims(y, range(0, 2 * ndim, 2)),
+    )
+    return shaping.reshape(pairs, shape)
+
+
+def cross(
+    a: ArrayLike,
+    b: ArrayLike,
+    axisa: SupportsIndex = -1,
+    axisb: SupportsIndex = -1,
+    axisc: SupportsIndex = -1,
+    axis: SupportsIndex | None = None,
+) -> Array:
+    """The cross product of vectors of size 3, or 2; of two vectors of size 2 only its last component."""
+    x = shaping.moveaxis(as_array(a), axisa if axis is None else axis, -1)
+    y = shaping.moveaxis(as_array(b), axisb if axis is None else axis, -1)
+    if x.aval.shape[-1] not in (2, 3) or y.aval.shape[-1] not in (2, 3):
+        raise ShapeError(f"cross takes vectors of size 2 or 3, got {as_array(a).aval} and {as_array(b).aval}")
+    (x0, x1, x2), (y0, y1, y2) = _components(x), _components(y)
+    last = x0 * y1 - x1 * y0
+    if x.aval.shape[-1] == y.aval.shape[-1] == 2:
+        return last
+    parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, last]
+    shape = broadcast_shapes(*[part.aval.shape for part in parts])
+    stacked = shaping.concatenate([shaping.expand_dims(broadcast_to(part, shape), 0) for part in parts], 0)
+    return shaping.moveaxis(stacked, 0, axisc if axis is None else axis)
+
+
+def _components(x: Array) -> tuple[Array, Array, Array]:
+    """The components of a vector; the third of two is 0."""
+    first, second = x[..., 0], x[..., 1]
+    return first, second, x[..., 2] if x.aval.shape[-1] == 3 else full_like(first, 0)
+
+
+def trace(
+    a: ArrayLike,
+    offset: SupportsIndex = 0,
+    axis1: SupportsIndex = 0,
+    axis2: SupportsIndex = 1,
+    dtype: npt.DTypeLike | None = None,
+    out: None = None,
+) -> Array:
+    """The sum of the diagonal."""
+    return as_array(a).trace(offset, axis1, axis2, dtype, out)

@@ -1,0 +1,334 @@
+"""Reductions over axes, statistics, cumulative sums, sorting."""
+
+from __future__ import annotations
+
+import math
+import operator
+from typing import Literal, SupportsIndex, overload
+
+import numpy.typing as npt
+
+from tinyjax.errors import ShapeError
+from tinyjax.ir.dtypes import BOOL, INT64
+from tinyjax.numpy.creation import full
+from tinyjax.tracing import reducing, shaping
+from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.elementwise import broadcast_to, is_nan, promote_inexact, truth, user_dtype, where
+from tinyjax.tracing.methods import refuse_kind, refuse_out
+from tinyjax.tracing.reducing import Axis
+from tinyjax.tracing.shaping import canonical_axes, canonical_axis
+
+
+def sum(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: npt.DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
+    """The sum over axes, all by default. Bools and integers are added as 64-bit integers."""
+    return as_array(a).sum(axis, dtype, out, keepdims, initial, where, promote_integers)
+
+
+def prod(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: npt.DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+    promote_integers: bool = True,
+) -> Array:
+    """The product over axes, all by default. Bools and integers are multiplied as 64-bit integers."""
+    return as_array(a).prod(axis, dtype, out, keepdims, initial, where, promote_integers)
+
+
+def max(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The maximum over axes, all by default: nan if there is one."""
+    return as_array(a).max(axis, out, keepdims, initial, where)
+
+
+def min(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | None = None,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The minimum over axes, all by default: nan if there is one."""
+    return as_array(a).min(axis, out, keepdims, initial, where)
+
+
+def all(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
+    """Whether no element is zero."""
+    return as_array(a).all(axis, out, keepdims, where=where)
+
+
+def any(
+    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
+) -> Array:
+    """Whether any element isn't zero."""
+    return as_array(a).any(axis, out, keepdims, where=where)
+
+
+def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
+    """How many elements aren't zero."""
+    return reducing.sum_(truth(as_array(a)), axis, INT64, keepdims)
+
+
+# Statistics.
+
+
+def mean(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: npt.DTypeLike | None = None,
+    out: None = None,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+) -> Array:
+    """The mean over axes, all by default: a float."""
+    return as_array(a).mean(axis, dtype, out, keepdims, where=where)
+
+
+def var(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: npt.DTypeLike | None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: float | None = None,
+) -> Array:
+    """The variance over axes, all by default. The divisor is the number of elements minus `correction` (`ddof`)."""
+    return as_array(a).var(axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+
+
+def std(
+    a: ArrayLike,
+    axis: Axis = None,
+    dtype: npt.DTypeLike | None = None,
+    out: None = None,
+    ddof: float = 0,
+    keepdims: bool = False,
+    *,
+    where: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    correction: float | None = None,
+) -> Array:
+    """The standard deviation over axes: the square root of the variance."""
+    return as_array(a).std(axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+
+
+@overload
+def average(
+    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, returned: Literal[False] = False,
+    keepdims: bool = False,
+) -> Array: ...  # fmt: skip
+@overload
+def average(
+    a: ArrayLike, axis: Axis = None, weights: ArrayLike | None = None, *, returned: Literal[True],
+    keepdims: bool = False,
+) -> tuple[Array, Array]: ...  # fmt: skip
+def average(
+    a: ArrayLike,
+    axis: Axis = None,
+    weights: ArrayLike | None = None,
+    returned: bool = False,
+    keepdims: bool = False,
+) -> Array | tuple[Array, Array]:
+    """The weighted mean over axes. Weights have the shape of a, or that of the axes. With `returned`, also their sum."""
+    x = as_array(a)
+    axes = canonical_axes(axis, x.aval.ndim, "average")
+    if weights is None:
+        (x,) = promote_inexact(x)
+        out = reducing.mean(x, axes, keepdims=keepdims)
+        total = full((), math.prod(x.aval.shape[axis] for axis in axes), out.aval.dtype)
+    else:
+        x, w = promote_inexact(x, as_array(weights))
+        if w.aval.shape != x.aval.shape:
+            w = _along("average", w, x.aval.shape, axes)
+        total = reducing.sum_(w, axes, keepdims=keepdims)
+        out = reducing.sum_(x * w, axes, keepdims=keepdims) / total
+    return (out, broadcast_to(total, out.aval.shape)) if returned else out
+
+
+def _along(name: str, weights: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
+    """Weights of these axes, with the other axes of size 1."""
+    if weights.aval.shape != tuple(shape[axis] for axis in axes):
+        raise ShapeError(f"{name}: weights must have the shape of the array, or of the axes, got {weights.aval}")
+    return shaping.reshape(weights, tuple(size if i in axes else 1 for i, size in enumerate(shape)))
+
+
+def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
+    """The maximum minus the minimum."""
+    return as_array(a).ptp(axis, out, keepdims)
+
+
+def median(
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """The middle element over axes, or the mean of the two in the middle; nan if there is one."""
+    refuse_out("median", out)
+    (x,) = promote_inexact(as_array(a))
+    ndim = x.aval.ndim
+    axes = canonical_axes(axis, ndim, "median")
+    kept = [i for i in range(ndim) if i not in axes]
+    rest = tuple(x.aval.shape[i] for i in kept)
+    ordered = reducing.sort(shaping.reshape(shaping.transpose(x, (*kept, *axes)), (*rest, -1)))
+    size = ordered.aval.shape[-1]
+    if size == 0:
+        raise ShapeError(f"median of no elements isn't defined: {x.aval} has an axis of size 0")
+    middle = (ordered[..., (size - 1) // 2] + ordered[..., size // 2]) * 0.5
+    last = ordered[..., -1]
+    found = where(is_nan(last), last, middle)
+    return shaping.expand_dims(found, axes) if keepdims else found
+
+
+# Positions, cumulative sums, sorting.
+
+
+def argmax(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The index of the first maximum, or of the first nan, along an axis or in row-major order."""
+    return as_array(a).argmax(axis, out, keepdims)
+
+
+def argmin(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
+    """The index of the first minimum, or of the first nan, along an axis or in row-major order."""
+    return as_array(a).argmin(axis, out, keepdims)
+
+
+def cumsum(
+    a: ArrayLike, axis: SupportsIndex | None = None, dtype: npt.DTypeLike | None = None, out: None = None
+) -> Array:
+    """The sums of all elements so far, along an axis or in row-major order. Integers keep their dtype."""
+    return as_array(a).cumsum(axis, dtype, out)
+
+
+def cumprod(
+    a: ArrayLike, axis: SupportsIndex | None = None, dtype: npt.DTypeLike | None = None, out: None = None
+) -> Array:
+    """The products of all elements so far, along an axis or in row-major order. Integers keep their dtype."""
+    return as_array(a).cumprod(axis, dtype, out)
+
+
+def cumulative_sum(
+    x: ArrayLike,
+    /,
+    *,
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """The sums of all elements so far, from 0 on if `include_initial`. Integers are added as 64-bit integers."""
+    found = as_array(x)
+    at = _one_axis("cumulative_sum", found, axis)
+    out = reducing.cumsum(found, at, user_dtype(dtype) or reducing.sum_dtype(found.aval.dtype))
+    return _after(0, out, at) if include_initial else out
+
+
+def cumulative_prod(
+    x: ArrayLike,
+    /,
+    *,
+    axis: SupportsIndex | None = None,
+    dtype: npt.DTypeLike | None = None,
+    include_initial: bool = False,
+) -> Array:
+    """The products of all elements so far, from 1 on if `include_initial`."""
+    found = as_array(x)
+    at = _one_axis("cumulative_prod", found, axis)
+    out = reducing.cumprod(found, at, dtype)
+    return _after(1, out, at) if include_initial else out
+
+
+def _one_axis(name: str, x: Array, axis: SupportsIndex | None) -> int:
+    if axis is None and x.aval.ndim != 1:
+        raise ShapeError(f"{name}: the axis must be given for an array with {x.aval.ndim} axes")
+    return canonical_axis(0 if axis is None else axis, x.aval.ndim, name)
+
+
+def _after(value: int, x: Array, axis: int) -> Array:
+    shape = x.aval.shape
+    return shaping.concatenate([full((*shape[:axis], 1, *shape[axis + 1 :]), value, x.aval.dtype), x], axis)
+
+
+def sort(
+    a: ArrayLike,
+    axis: SupportsIndex | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+) -> Array:
+    """The elements in order along an axis, nan last; in one axis if it is None."""
+    refuse_kind("sort", kind, order)
+    return reducing.sort(as_array(a), axis, stable, descending)
+
+
+def argsort(
+    a: ArrayLike,
+    axis: SupportsIndex | None = -1,
+    *,
+    kind: None = None,
+    order: None = None,
+    stable: bool = True,
+    descending: bool = False,
+    dtype: npt.DTypeLike | None = None,
+) -> Array:
+    """The indices that sort along an axis."""
+    refuse_kind("argsort", kind, order)
+    return reducing.argsort(as_array(a), axis, stable, descending, dtype)
+
+
+def diff(
+    a: ArrayLike,
+    n: SupportsIndex = 1,
+    axis: SupportsIndex = -1,
+    prepend: ArrayLike | None = None,
+    append: ArrayLike | None = None,
+) -> Array:
+    """The differences of neighbours along an axis, n times."""
+    x = as_array(a)
+    at = canonical_axis(axis, x.aval.ndim, "diff")
+    count = operator.index(n)
+    if count < 0:
+        raise ShapeError(f"diff: n is at least 0, got {count}")
+    parts = [_edge(prepend, x, at), [x], _edge(append, x, at)]
+    x = shaping.concatenate([part for group in parts for part in group], at)
+    for _ in range(count):
+        before, after = ((slice(None),) * at + (taken,) for taken in (slice(None, -1), slice(1, None)))
+        x = x[after] != x[before] if x.aval.dtype == BOOL else x[after] - x[before]
+    return x
+
+
+def _edge(value: ArrayLike | None, x: Array, axis: int) -> list[Array]:
+    """What comes before or after x; a scalar is repeated along the other axes."""
+    if value is None:
+        return []
+    found, shape = as_array(value), x.aval.shape
+    return [found if found.aval.shape else broadcast_to(found, (*shape[:axis], 1, *shape[axis + 1 :]))]
+
+
+# NumPy's other names.
+
+amax, amin = max, min

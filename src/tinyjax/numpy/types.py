@@ -1,0 +1,228 @@
+"""Dtypes and constants, and what becomes of dtypes that meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Final, Literal, SupportsIndex, TypeAlias, final
+
+import ml_dtypes
+import numpy as np
+import numpy.typing as npt
+from attrs import frozen
+
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    COMPLEXES,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INTEGERS,
+    NUMERIC,
+    SIGNED,
+    UNSIGNED,
+    DType,
+    real_dtype,
+)
+from tinyjax.primitives.conversion import array_dtype
+from tinyjax.tracing import promotion
+from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.shaping import canonical_axes
+
+pi: Final = math.pi
+e: Final = math.e
+euler_gamma: Final = 0.5772156649015329
+inf: Final = math.inf
+nan: Final = math.nan
+newaxis: Final = None
+
+bool_ = np.bool_
+int8, int16, int32, int64 = np.int8, np.int16, np.int32, np.int64
+uint8, uint16, uint32, uint64 = np.uint8, np.uint16, np.uint32, np.uint64
+float16, float32, float64 = np.float16, np.float32, np.float64
+bfloat16 = ml_dtypes.bfloat16
+complex64, complex128 = np.complex64, np.complex128
+int_, uint, float_, complex_ = int64, uint64, float64, complex128
+dtype = np.dtype
+generic, number, inexact, floating, complexfloating = np.generic, np.number, np.inexact, np.floating, np.complexfloating
+integer, signedinteger, unsignedinteger = np.integer, np.signedinteger, np.unsignedinteger
+ndarray = Array
+
+Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+
+
+def astype(x: ArrayLike, dtype: npt.DTypeLike | None, /, *, copy: bool = False) -> Array:
+    """The elements converted to a dtype; None is float64."""
+    return as_array(x).astype(dtype, copy)
+
+
+def result_type(*args: ArrayLike | npt.DTypeLike) -> DType:
+    """The dtype that arrays, scalars and dtypes are promoted to.
+
+    >>> result_type(int32, "float32"), result_type(np.float32(1), 2.0)
+    (dtype('float32'), dtype('float32'))
+    """
+    if not args:
+        raise InputError("result_type needs at least one array or dtype")
+    return promotion.result_type([_aval(arg) for arg in args])[0]
+
+
+def _aval(x: ArrayLike | npt.DTypeLike) -> ShapedArray:
+    if isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex):
+        return as_array(x).aval
+    # Python's types are weak, as their values are.
+    return array_type((), array_dtype(x), x in (int, float, complex))
+
+
+def promote_types(a: npt.DTypeLike, b: npt.DTypeLike) -> DType:
+    """The dtype that two dtypes are promoted to."""
+    return result_type(a, b)
+
+
+def can_cast(from_: npt.DTypeLike | Array, to: npt.DTypeLike, casting: Casting = "safe") -> bool:
+    """Whether every value of one dtype exists in the other; or, for other rules of casting than "safe", less."""
+    return np.can_cast(from_.aval.dtype if isinstance(from_, Array) else from_, to, casting)
+
+
+def issubdtype(arg1: npt.DTypeLike, arg2: npt.DTypeLike) -> bool:
+    """Whether a dtype is another, or of a kind of dtypes such as `floating`, which bfloat16 is too."""
+    if not _is_bfloat16(arg1):
+        return not _is_bfloat16(arg2) and np.issubdtype(arg1, arg2)
+    return _is_bfloat16(arg2) or np.issubdtype(np.floating, arg2)
+
+
+def _is_bfloat16(x: npt.DTypeLike) -> bool:
+    return x is ml_dtypes.bfloat16 or (isinstance(x, np.dtype | str) and x in (BFLOAT16, "bfloat16"))
+
+
+_KINDS: Final[dict[str, frozenset[DType]]] = {
+    "bool": frozenset({BOOL}),
+    "signed integer": SIGNED,
+    "unsigned integer": UNSIGNED,
+    "integral": INTEGERS,
+    "real floating": FLOATS,
+    "complex floating": COMPLEXES,
+    "numeric": NUMERIC,
+}
+
+
+def isdtype(dtype: npt.DTypeLike, kind: npt.DTypeLike | tuple[npt.DTypeLike, ...]) -> bool:
+    """Whether a dtype is another, or of a kind: "bool", "signed integer", "unsigned integer", "integral", "real
+    floating", "complex floating" or "numeric"; or any of several."""
+    return any(_is_of_kind(array_dtype(dtype), entry) for entry in (kind if isinstance(kind, tuple) else (kind,)))
+
+
+def _is_of_kind(dtype: DType, kind: npt.DTypeLike) -> bool:
+    return dtype in _KINDS[kind] if isinstance(kind, str) and kind in _KINDS else dtype == array_dtype(kind)
+
+
+# Limits.
+
+
+@final
+@frozen
+class FloatInfo:
+    """The limits of a float dtype, as Python floats: next to an array they have its dtype."""
+
+    dtype: DType
+    bits: int
+    #: Bits of the mantissa and of the exponent.
+    nmant: int
+    nexp: int
+    #: The largest finite number, and the lowest.
+    max: float
+    min: float
+    #: 1 + eps is the smallest number above 1.
+    eps: float
+    smallest_normal: float
+    smallest_subnormal: float
+
+    @property
+    def tiny(self) -> float:
+        """NumPy's other name for `smallest_normal`."""
+        return self.smallest_normal
+
+
+@final
+@frozen
+class IntInfo:
+    """The limits of an integer dtype."""
+
+    dtype: DType
+    bits: int
+    max: int
+    min: int
+
+
+_EXPONENT_BITS: Final = {FLOAT16: 5, BFLOAT16: 8, FLOAT32: 8, FLOAT64: 11}
+
+
+def finfo(dtype: npt.DTypeLike) -> FloatInfo:
+    """The limits of a float dtype, or of the parts of a complex one.
+
+    >>> finfo("float16").max, finfo(bfloat16).eps
+    (65504.0, 0.0078125)
+    """
+    found = real_dtype(array_dtype(dtype))
+    if found not in _EXPONENT_BITS:
+        raise InputError(f"finfo is for float and complex dtypes, got {found.name}")
+    bits, nexp = 8 * found.itemsize, _EXPONENT_BITS[found]
+    nmant, lowest = bits - nexp - 1, 2 - (1 << (nexp - 1))
+    largest = math.ldexp(2.0 - 2.0**-nmant, 1 - lowest)
+    smallest = 2.0**lowest, 2.0 ** (lowest - nmant)
+    return FloatInfo(found, bits, nmant, nexp, largest, -largest, 2.0**-nmant, *smallest)
+
+
+def iinfo(dtype: npt.DTypeLike) -> IntInfo:
+    """The limits of an integer dtype.
+
+    >>> iinfo("int8").max
+    127
+    """
+    found = array_dtype(dtype)
+    if found not in INTEGERS:
+        raise InputError(f"iinfo is for integer dtypes, got {found.name}")
+    bits = 8 * found.itemsize
+    if found in UNSIGNED:
+        return IntInfo(found, bits, (1 << bits) - 1, 0)
+    return IntInfo(found, bits, (1 << (bits - 1)) - 1, -(1 << (bits - 1)))
+
+
+# Shapes.
+
+
+def shape(a: ArrayLike) -> Shape:
+    """The sizes of the axes."""
+    return as_array(a).aval.shape
+
+
+def ndim(a: ArrayLike) -> int:
+    """The number of axes."""
+    return as_array(a).aval.ndim
+
+
+def size(a: ArrayLike, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> int:
+    """The number of elements, in all or along these axes."""
+    aval = as_array(a).aval
+    return math.prod(aval.shape[i] for i in canonical_axes(axis, aval.ndim, "size"))
+
+
+def iscomplexobj(x: ArrayLike) -> bool:
+    """Whether the dtype is complex."""
+    return as_array(x).aval.dtype in COMPLEXES
+
+
+def isrealobj(x: ArrayLike) -> bool:
+    """Whether the dtype isn't complex."""
+    return not iscomplexobj(x)
+
+
+def isscalar(element: object) -> bool:
+    """Whether it is a scalar: Python's, NumPy's, or an array without axes."""
+    if isinstance(element, Array):
+        return element.aval.shape == ()
+    return isinstance(element, bool | int | float | complex | np.generic)

@@ -1,0 +1,81 @@
+"""Frames: contexts in use. What they are, apart from the arrays that they make."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from typing_extensions import override
+
+from tinyjax.ir.context import Context
+from tinyjax.ir.primitive import BatchAxis, Primitive
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.core import Array
+
+V = TypeVar("V")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Transformed(Protocol):
+    """The function that a frame belongs to, for messages."""
+
+    @property
+    def label(self) -> str:
+        """Its name, where it is defined, and the transformation."""
+
+    def name_input(self, position: int) -> str:
+        """What it calls the n-th leaf of its arguments."""
+
+
+class Frame(ABC):
+    """A context in use, and its place among those that enclose it. `level` counts them."""
+
+    __slots__ = ("axes", "base", "level")
+
+    level: int
+    #: The nearest enclosing frame that interprets operations on constants too: evaluation or staging.
+    base: Frame
+    #: The named axes in scope, innermost last, each with the frame that maps it.
+    axes: tuple[tuple[BatchAxis, Frame], ...]
+
+    @abstractmethod
+    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
+        """Applies a primitive to arrays of this frame and of frames further out."""
+
+    @abstractmethod
+    def open(self, run: Opened[R_co]) -> R_co:
+        """Calls `run` with this frame, whose type of values is known inside."""
+
+
+class OpenFrame(Frame, Generic[V]):
+    """A frame together with the type of its context's values."""
+
+    __slots__ = ()
+
+    context: Context[V]
+
+    @abstractmethod
+    def wrap(self, value: V) -> Array:
+        """A value of the context as an array."""
+
+    def read(self, x: Array) -> V:
+        """An array of this frame, or of one further out, as a value of the context."""
+        return x.into(self.context)
+
+    @override
+    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
+        context = self.context
+        outs = context.bind(primitive, *[arg.into(context) for arg in args])
+        return tuple(map(self.wrap, outs))
+
+    @override
+    def open(self, run: Opened[R_co]) -> R_co:
+        return run(self)
+
+
+class Opened(Protocol[R_co]):
+    """A function that works for frames of every type of values."""
+
+    def __call__(self, frame: OpenFrame[V], /) -> R_co: ...
