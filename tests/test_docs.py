@@ -1,6 +1,6 @@
 """Every Python block of the README and of the pages in docs is run, in order, one page at a time.
 
-A block that is followed by a block marked `text` prints exactly that.
+A block marked `text` is what the block before it prints; `pytest --update-golden` writes it.
 """
 
 from __future__ import annotations
@@ -17,20 +17,33 @@ PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_page(page: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(ROOT)
+def run_page(page: Path) -> str:
+    """The page, with the output of each block as it is now."""
+    source = page.read_text(encoding="utf-8")
     namespace: dict[str, object] = {"__name__": "__docs__"}
     printed: str | None = None
-    for match in BLOCK.finditer(page.read_text()):
+    pieces: list[str] = []
+    end = 0
+    for match in BLOCK.finditer(source):
         language, text = match.groups()
-        line = page.read_text()[: match.start()].count("\n") + 1
         if language == "python":
             output = io.StringIO()
+            line = source[: match.start()].count("\n") + 1
             with contextlib.redirect_stdout(output):
-                exec(compile("\n" * line + text, str(page), "exec"), namespace)
+                exec(compile("\n" * line + text, page.name, "exec"), namespace)
             printed = output.getvalue()
         elif language == "text":
-            assert printed is not None, f"{page.name}:{line}: output without a block that prints it"
-            assert printed.strip() == text.strip(), f"{page.name}:{line}"
+            assert printed is not None, f"{page.name}: output without a block that prints it"
+            pieces += [source[end : match.start(2)], "".join(f"{row.rstrip()}\n" for row in printed.splitlines())]
+            end = match.end(2)
             printed = None
+    return "".join([*pieces, source[end:]])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page(page: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    monkeypatch.chdir(ROOT)
+    found = run_page(page)
+    if request.config.getoption("--update-golden"):
+        page.write_text(found, encoding="utf-8")
+    assert found == page.read_text(encoding="utf-8"), "if the new output is right, `pytest --update-golden` writes it"

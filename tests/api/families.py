@@ -66,9 +66,16 @@ def ours_nested(x: Array) -> Array:
 def theirs_nested(x: jax.Array) -> jax.Array:
     @jax.jit
     def inner(y: jax.Array) -> jax.Array:
-        return jax.jit(lambda w: jnp.sin(w) * x)(y) + y * x
+        def wave(w: jax.Array) -> jax.Array:
+            return jnp.sin(w) * x
 
-    return inner(x * 2.0) + jax.jvp(lambda z: inner(z) * x, (x,), (1.0,))[1]
+        return jax.jit(wave)(y) + y * x
+
+    def scaled(z: jax.Array) -> jax.Array:
+        return inner(z) * x
+
+    tangent: jax.Array = jax.jvp(scaled, (x,), (1.0,))[1]
+    return inner(x * 2.0) + tangent
 
 
 def ours_branches(x: Array) -> Array:

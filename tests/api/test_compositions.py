@@ -51,12 +51,18 @@ def stress(x: Array) -> Array:
     @tj.jit
     def bar(y: Array) -> Array:
         def baz(w: Array) -> Array:
-            q = tj.jit(lambda x: y)(x)
-            q = q + tj.jit(lambda: y)()
-            q = q + tj.jit(lambda y: w + y)(y)
+            def second(x: Array) -> Array:
+                return y
+
+            def total(y: Array) -> Array:
+                return w + y
+
             def scaled(w: ArrayLike) -> Array:
                 return tj.jit(tnp.sin)(x) * y
 
+            q = tj.jit(second)(x)
+            q = q + tj.jit(lambda: y)()
+            q = q + tj.jit(total)(y)
             return tj.jit(scaled)(1.0) + q
 
         primal, tangent = tj.jvp(baz, (x + 1.0,), (y,))

@@ -219,9 +219,7 @@ def test_rules_of_a_platform_and_of_a_caller() -> None:
     table: LoweringRules = RuleTable("Translation", name="table", parent=RULES)
 
     @table.register(Mystery)
-    def _(
-        primitive: Mystery, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
-    ) -> Sequence[SSA]:
+    def _(primitive: Mystery, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
         return ctx.bind(ADD, *args, *args)
 
     jaxpr = single_equation(Mystery(), (F32,))

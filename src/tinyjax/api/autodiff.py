@@ -368,7 +368,7 @@ def check_inputs(
             where = argument_path(f, treedef, i)
             raise InputError(
                 f"{describe(what, f)} needs arguments of floating-point or complex dtype; {where} is {value.aval}. "
-                "Convert it to a float, leave it out of argnums, or pass allow_int=True to get gradients of dtype float0."
+                "Convert it to a float, leave it out of argnums, or pass allow_int=True for gradients of dtype float0."
             )
 
 

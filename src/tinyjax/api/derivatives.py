@@ -8,10 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
-import numpy as np
 from attrs import frozen
 
-from tinyjax.api.functions import FlatFunction, Results
+from tinyjax.api.functions import FlatFunction, Results, float0_zeros
 from tinyjax.contexts import transposition
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
@@ -21,7 +20,6 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
-from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing.core import Array, ConcreteArray, activate, active_frame, top_frame
 from tinyjax.tracing.elementwise import convert
@@ -58,7 +56,7 @@ class Linearized:
 def tangent_array(frame: OpenFrame[V], tangent: V | Zero) -> Array:
     """A tangent or cotangent as an array; those of integers have no bits."""
     if isinstance(tangent, Zero) and tangent.aval.dtype == FLOAT0:
-        return ConcreteArray(ConcreteValue(np.zeros(tangent.aval.shape, FLOAT0), tangent.aval))
+        return float0_zeros(tangent.aval.shape)
     return frame.wrap(instantiate(frame.context, tangent))
 
 

@@ -7,9 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
+import numpy as np
 from attrs import frozen
 
 from tinyjax.errors import InputError
+from tinyjax.ir.aval import Shape, array_type
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ConcreteArray, as_array
 
@@ -28,6 +32,11 @@ def describe(transformation: str, f: Callable[..., object]) -> str:
     code = getattr(inspect.unwrap(f), "__code__", None)
     where = "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
     return f"{transformation} of {function_name(f)}{where}"
+
+
+def float0_zeros(shape: Shape) -> ConcreteArray:
+    """The tangent of integers: zeros without bits. They never enter a program, as they hold nothing."""
+    return ConcreteArray(ConcreteValue(np.zeros(shape, FLOAT0), array_type(shape, FLOAT0)))
 
 
 def check_callable(transformation: str, f: object) -> None:
@@ -75,21 +84,31 @@ class Results:
 class FlatFunction:
     """A function of a tree of arguments, as a function of the list of its leaves.
 
-    With `has_aux` the function returns a pair: results, and auxiliary data that is only passed through.
+    With `has_aux` the function returns a pair: results, and auxiliary data that is only passed through. `fixed` are
+    leaves that are given already, by their positions.
     """
 
-    __slots__ = ("_f", "_has_aux", "_transformation", "_treedef", "name")
+    __slots__ = ("_f", "_fixed", "_has_aux", "_transformation", "_treedef", "name")
 
     def __init__(
-        self, f: Callable[..., object], transformation: str, treedef: PyTreeDef, has_aux: bool = False
+        self,
+        f: Callable[..., object],
+        transformation: str,
+        treedef: PyTreeDef,
+        has_aux: bool = False,
+        fixed: Mapping[int, Array] | None = None,
     ) -> None:
         self._f = f
         self._treedef = treedef
         self._has_aux = has_aux
         self._transformation = transformation
+        self._fixed = fixed or {}
         self.name = function_name(f)
 
     def __call__(self, leaves: Sequence[Array]) -> Results:
+        if self._fixed:
+            rest = iter(leaves)
+            leaves = [self._fixed[i] if i in self._fixed else next(rest) for i in range(self._treedef.num_leaves)]
         args, kwargs = tree.unflatten(self._treedef, leaves)
         outs = self._f(*args, **kwargs)
         aux: object = None
@@ -108,7 +127,8 @@ class FlatFunction:
 
     def name_input(self, position: int) -> str:
         """The n-th leaf of the arguments by the name that the function gives it: `argument params['w']`."""
-        return f"argument {argument_path(self._f, self._treedef, position)}"
+        inputs = [i for i in range(self._treedef.num_leaves) if i not in self._fixed]
+        return f"argument {argument_path(self._f, self._treedef, inputs[position])}"
 
 
 def as_arrays(leaves: Sequence[object], where: Callable[[int], str]) -> list[Array]:

@@ -12,13 +12,14 @@ from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
-from tinyjax.api.functions import FlatFunction, check_callable, flatten_arguments, function_name
+from tinyjax.api.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, function_name
 from tinyjax.api.staging import Traced, abstractify, closed_values, trace
 from tinyjax.caching import BoundedCache
 from tinyjax.control.call import Call
 from tinyjax.errors import InputError, StaticArgumentError
 from tinyjax.hlo.lowering import lower
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.tracing import tree
@@ -112,28 +113,29 @@ class Jitted(Generic[P, R]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         call, arrays, treedef = self._flatten(args, kwargs)
         traced = self._trace(call, [array.aval for array in arrays], treedef)
+        donated = self._donation(args, kwargs, traced, arrays) if self._donated != ((), ()) else ()
         inputs = (*traced.captured, *arrays)
+        if len(inputs) > len(traced.jaxpr.invars):
+            inputs = tuple(array for array in inputs if array.aval.dtype != FLOAT0)
         name = function_name(self._fun)
-        donated = self._donation(args, kwargs, len(traced.captured)) if self._donated != ((), ()) else ()
         if any(donated) and top_frame(inputs, traced.jaxpr.effects) is ROOT:
             values = [array.value for array in inputs if isinstance(array, ConcreteArray)]
             outs: Sequence[Array] = list(map(ConcreteArray, backend.execute(traced.jaxpr, values, name, donated)))
         else:
             outs = bind(Call(name, traced.jaxpr), *inputs)
-        result: R = tree.unflatten(traced.treedef, outs)
+        result: R = traced.results(outs)
         return result
 
     def trace(self, *args: P.args, **kwargs: P.kwargs) -> ClosedJaxpr:
         """The program for these arguments, which may be types (ShapedArray)."""
-        traced, _ = self._trace_abstract(args, kwargs)
+        traced, _, _ = self._trace_abstract(args, kwargs)
         return ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
 
     def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """The StableHLO of the function for these arguments, which may be types (ShapedArray)."""
-        traced, treedef = self._trace_abstract(args, kwargs)
-        donated = self._donation(args, kwargs, 0)
-        closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
-        return Lowered(closed, function_name(self._fun), donated, treedef, traced.treedef)
+        traced, avals, treedef = self._trace_abstract(args, kwargs)
+        donated = self._donation(args, kwargs, traced, avals)
+        return Lowered(traced, function_name(self._fun), donated, treedef)
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method: the instance becomes the first argument."""
@@ -150,11 +152,13 @@ class Jitted(Generic[P, R]):
         arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs, copy=False)
         return call, arrays, treedef
 
-    def _trace_abstract(self, args: Sequence[object], kwargs: Mapping[str, object]) -> tuple[Traced, PyTreeDef]:
+    def _trace_abstract(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[Traced, list[ShapedArray], PyTreeDef]:
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = [abstractify(leaf) for leaf in leaves]
-        return self._trace(call, avals, treedef), treedef
+        return self._trace(call, avals, treedef), avals, treedef
 
     def _trace(self, call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Traced:
         """The program for a signature: traced once, unless it depends on another transformation in progress."""
@@ -162,7 +166,9 @@ class Jitted(Generic[P, R]):
         cache = self._cache()
         found = cache.get(key)
         if found is None:
-            found = trace(FlatFunction(call.function, "jit", treedef), avals)
+            fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
+            function = FlatFunction(call.function, "jit", treedef, fixed=fixed)
+            found = trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
             if found.closed and not axis_names(found.jaxpr.effects) and not active_frame().axes:
                 cache.put(key, found)
         return found
@@ -173,8 +179,14 @@ class Jitted(Generic[P, R]):
         except TypeError:  # can't be hashed, or referred to weakly
             return self._own
 
-    def _donation(self, args: Sequence[object], kwargs: Mapping[str, object], num_captured: int) -> tuple[bool, ...]:
-        """Which inputs of the program are donated."""
+    def _donation(
+        self,
+        args: Sequence[object],
+        kwargs: Mapping[str, object],
+        traced: Traced,
+        leaves: Sequence[Array] | Sequence[ShapedArray],
+    ) -> tuple[bool, ...]:
+        """Which inputs of the program are donated; `leaves` are those of the arguments."""
         positions, names = self._donated
         chosen = {resolve_position(n, len(args), "jit: donate_argnums") for n in positions if n < len(args)}
         static = {n % len(args) for n in self._static[0] if -len(args) <= n < len(args)}
@@ -186,20 +198,20 @@ class Jitted(Generic[P, R]):
             for name, value in kwargs.items()
             if name not in self._static[1]
         }
-        leaves, _ = tree.flatten((marked, named))
-        return (False,) * num_captured + tuple(leaf is True for leaf in leaves)
+        marks, _ = tree.flatten((marked, named))
+        kept = [mark for mark, leaf in zip(marks, leaves, strict=True) if leaf.dtype != FLOAT0]
+        return (False,) * len(traced.captured) + tuple(mark is True for mark in kept)
 
 
 @final
 class Lowered:
     """A function in StableHLO, for arguments of one signature."""
 
-    def __init__(
-        self, closed: ClosedJaxpr, name: str, donated: tuple[bool, ...], in_tree: PyTreeDef, out_tree: PyTreeDef
-    ) -> None:
-        self.closed_jaxpr: Final = closed
+    def __init__(self, traced: Traced, name: str, donated: tuple[bool, ...], in_tree: PyTreeDef) -> None:
+        self.closed_jaxpr: Final = ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
         self.in_tree: Final = in_tree
-        self.out_tree: Final = out_tree
+        self.out_tree: Final = traced.treedef
+        self._traced = traced
         self._name = name
         self._donated = donated
 
@@ -209,9 +221,8 @@ class Lowered:
 
     def compile(self) -> Compiled:
         """The compiled program."""
-        donated = (False,) * len(self.closed_jaxpr.consts) + self._donated if any(self._donated) else ()
-        program = backend.compile_program(self.closed_jaxpr.jaxpr, self._name, donated)
-        return Compiled(program, self.closed_jaxpr, self.in_tree, self.out_tree, self._name)
+        program = backend.compile_program(self._traced.jaxpr, self._name, self._donated if any(self._donated) else ())
+        return Compiled(program, self._traced, self.closed_jaxpr, self.in_tree, self._name)
 
 
 @final
@@ -219,17 +230,19 @@ class Compiled:
     """A compiled function, for arguments of one signature."""
 
     def __init__(
-        self, program: backend.Compiled, closed: ClosedJaxpr, in_tree: PyTreeDef, out_tree: PyTreeDef, name: str
+        self, program: backend.Compiled, traced: Traced, closed: ClosedJaxpr, in_tree: PyTreeDef, name: str
     ) -> None:
         self._program = program
+        self._traced = traced
         self._closed = closed
         self.in_tree: Final = in_tree
-        self.out_tree: Final = out_tree
+        self.out_tree: Final = traced.treedef
         self._name = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
         arrays, treedef = flatten_arguments(self, args, kwargs, copy=False)
         tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")
+        arrays = [array for array in arrays if array.aval.dtype != FLOAT0]
         values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
         found = tuple(array.aval for array in arrays)
         if len(values) < len(arrays) or not all(map(ShapedArray.matches, found, self._closed.in_avals)):
@@ -242,7 +255,7 @@ class Compiled:
                     else "; a compiled function can't be transformed, call jit's instead"
                 )
             )
-        return tree.unflatten(self.out_tree, list(map(ConcreteArray, self._program([*self._closed.consts, *values]))))
+        return self._traced.results(list(map(ConcreteArray, self._program([*self._closed.consts, *values]))))
 
     def as_text(self) -> str:
         """The optimised HLO."""

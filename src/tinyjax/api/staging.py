@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, final, overload
 
 from attrs import frozen
 
 from tinyjax.api.arguments import split_static
-from tinyjax.api.functions import FlatFunction, check_callable
+from tinyjax.api.functions import FlatFunction, check_callable, float0_zeros
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.value import ConcreteValue
@@ -29,27 +30,43 @@ R = TypeVar("R")
 @final
 @frozen(eq=False)
 class Traced:
-    """A function staged out: its program, the arrays that feed the program's first inputs, the tree of its results."""
+    """A function staged out: its program, the arrays that feed the program's first inputs, the tree of its results.
+
+    `erased` are the results of dtype float0, by their positions, where the program returns the others only.
+    """
 
     jaxpr: Jaxpr
     captured: tuple[Array, ...]
     treedef: PyTreeDef
+    erased: Mapping[int, Array]
 
     @property
     def closed(self) -> bool:
         """Whether the function closed over nothing that another transformation is tracing."""
         return all(isinstance(array, ConcreteArray) for array in self.captured)
 
+    def results(self, outs: Sequence[Array]) -> Any:  # the user's own tree
+        """The tree of the function's results, for the results of the program."""
+        if self.erased:
+            found = iter(outs)
+            outs = [self.erased[i] if i in self.erased else next(found) for i in range(self.treedef.num_leaves)]
+        return tree.unflatten(self.treedef, outs)
 
-def trace(f: FlatFunction, avals: Sequence[ShapedArray]) -> Traced:
-    """Stages a function on inputs of these types."""
+
+def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool = False) -> Traced:
+    """Stages a function on inputs of these types. `erase_float0` leaves results of dtype float0 out of the program."""
     context = StagingContext()
+    erased: dict[int, Array] = {}
     with activate(context, f) as frame:
         results = f([frame.wrap(context.argument(aval)) for aval in avals])
-        outs = [frame.read(array) for array in results.arrays]
+        if erase_float0:
+            for i, array in enumerate(results.arrays):
+                if array.aval.dtype == FLOAT0:
+                    erased[i] = float0_zeros(array.aval.shape)
+        outs = [frame.read(array) for i, array in enumerate(results.arrays) if i not in erased]
     staged = context.finish(outs)
     captured = [ConcreteArray(value) if isinstance(value, ConcreteValue) else value for value in staged.captured]
-    return Traced(staged.jaxpr, tuple(value for value in captured if isinstance(value, Array)), results.treedef)
+    return Traced(staged.jaxpr, tuple(value for value in captured if isinstance(value, Array)), results.treedef, erased)
 
 
 def abstractify(leaf: object) -> ShapedArray:

@@ -30,7 +30,7 @@ class Batched(Generic[V]):
 class BatchContext(Context[Batched[V]]):
     """Applies each primitive's `batch` on the parent. Where nothing is mapped, the primitive itself."""
 
-    __slots__ = ("axis", "parent")
+    __slots__ = ("axis", "cursor", "parent")
 
     def __init__(self, parent: Context[V], axis: BatchAxis) -> None:
         self.parent = parent

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NoReturn, Protocol, final
+from typing import Protocol, final
 
 import numpy as np
 from typing_extensions import override
 
-from tinyjax.errors import LeakedTracerError, MissingRuleError
+from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
-from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 
 
@@ -37,7 +36,6 @@ class EvalContext(Context[ConcreteValue]):
 
     def __init__(self, executor: Executor | None = None) -> None:
         self._executor = executor
-        self.cursor = SourceCursor(shared=True)
 
     @override
     def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
@@ -72,13 +70,6 @@ class EvalContext(Context[ConcreteValue]):
     @override
     def aval(self, value: ConcreteValue) -> ShapedArray:
         return value.aval
-
-    @override
-    def lift(self, value: Foreign) -> NoReturn:
-        raise LeakedTracerError(
-            f"a traced value of type {value.aval} was used outside the transformation that made it. Return it from the "
-            "transformed function instead of storing it."
-        )
 
     @override
     def concrete(self, value: ConcreteValue) -> ConcreteValue:

@@ -29,7 +29,7 @@ class Dual(Generic[V]):
 class JvpContext(Context[Dual[V]]):
     """Applies each primitive's `jvp` on the parent. Where no tangent flows, the primitive itself."""
 
-    __slots__ = ("parent",)
+    __slots__ = ("cursor", "parent")
 
     def __init__(self, parent: Context[V]) -> None:
         self.parent = parent

@@ -54,7 +54,7 @@ class PartialEvalContext(Context[Partial[V]]):
     A known value that the staged program reads becomes a residual: an input of it, one for each distinct value.
     """
 
-    __slots__ = ("_inputs", "_residuals", "parent", "staged")
+    __slots__ = ("_inputs", "_residuals", "cursor", "parent", "staged")
 
     def __init__(self, parent: Context[V]) -> None:
         self.parent = parent

@@ -39,7 +39,7 @@ class StagingContext(Context[Atom]):
     become literals.
     """
 
-    __slots__ = ("_captured", "_kept", "_keys", "_leading", "_next", "_records", "_trailing")
+    __slots__ = ("_captured", "_kept", "_keys", "_leading", "_next", "_records", "_trailing", "cursor")
 
     def __init__(self, cursor: SourceCursor | None = None) -> None:
         self.cursor = SourceCursor() if cursor is None else cursor
@@ -82,7 +82,7 @@ class StagingContext(Context[Atom]):
         if value.aval.shape == () and isinstance(data, np.ndarray) and value.aval.dtype in SUPPORTED:
             return Literal(data.item(), value.aval) if data.dtype.kind != "V" else _extended_literal(value)
         known = self._keys.get(id(data))
-        if known is None or not known.aval == value.aval:
+        if known is None or known.aval != value.aval:
             known = self._capture(value.frozen_copy(), id(data), data)
         return known
 

@@ -18,7 +18,6 @@ from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 
 
@@ -99,7 +98,6 @@ class LoweringContext(Context[SSA]):
         self.lines: list[str] = []
         #: The functions that this one calls, in order.
         self.callees: dict[str, None] = {}
-        self.cursor = SourceCursor()
         self._count = first_number
         self._constants: dict[Literal, SSA] = {}
         self._broadcasts: dict[tuple[str, Shape], str] = {}
@@ -192,9 +190,8 @@ class LoweringContext(Context[SSA]):
         self._count = inner._count  # names must be new within the whole function
         self.callees |= inner.callees
         header = ", ".join([f"{arg.name}: {type_text(arg.aval)}" for arg in args])
-        return "\n".join(
-            ["({", f"    ^bb0({header}):", *inner.lines, inner.results("stablehlo.return", outs), "    })"]
-        )
+        lines = [f"    ^bb0({header}):", *inner.lines, inner.results("stablehlo.return", outs)]
+        return "({\n" + "\n".join(lines).replace("\n", "\n  ") + "\n    })"
 
     def results(self, keyword: str, outs: Sequence[SSA]) -> str:
         """The line that ends a block and says what it returns."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tinyjax.hlo.arrays import numbers
 from tinyjax.hlo.context import SSA, LoweringContext, types_text
 from tinyjax.hlo.elementwise import convert, same_type
@@ -11,19 +13,18 @@ from tinyjax.hlo.reductions import array_text, combining, widened
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.dtypes import INT64
+from tinyjax.ir.dtypes import INT32, INT64
 from tinyjax.primitives.elementwise import ADD
 from tinyjax.primitives.indexing import ScatterAddAlongAxis, TakeAlongAxis
 
 
 def _clamped(ctx: LoweringContext, positions: SSA, size: int) -> SSA:
-    """Positions as int64, those out of range moved to the nearest one in range."""
-    aval = array_type(positions.aval.shape, INT64)
-    # Before the conversion, in which large unsigned positions would become negative.
-    last = min(size - 1, 2 ** (8 * positions.aval.dtype.itemsize - (positions.aval.dtype.kind == "i")) - 1)
-    bounds = ctx.scalar(0, positions.aval.dtype), ctx.scalar(last, positions.aval.dtype)
-    inside = same_type(ctx, "stablehlo.clamp", (bounds[0], positions, bounds[1]), positions.aval)
-    return convert(ctx, inside, aval)
+    """Positions as signed integers, those out of range moved to the nearest one in range."""
+    shape, dtype = positions.aval.shape, positions.aval.dtype
+    # Before the conversion, in which large positions would wrap around.
+    first, last = ctx.scalar(0, dtype), ctx.scalar(min(size - 1, int(np.iinfo(dtype.name).max)), dtype)
+    inside = same_type(ctx, "stablehlo.clamp", (first, positions, last), positions.aval)
+    return convert(ctx, inside, array_type(shape, INT32 if size <= 2**31 else INT64))
 
 
 @RULES.register(TakeAlongAxis)

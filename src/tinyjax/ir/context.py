@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 from attrs import frozen
 
+from tinyjax.errors import LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Literal
 from tinyjax.ir.source import SourceCursor, SourceInfo
@@ -49,12 +50,13 @@ class Origin:
 class Context(ABC, Generic[V]):
     """An interpretation of programs whose values are `V`.
 
-    Contexts nest: all but the outermost are built from a parent, on which their rules run.
+    Contexts nest: all but the outermost are built from a parent, on which their rules run. A context over a parent
+    takes over its `cursor`, so that what is staged at the bottom points to the right line.
     """
 
-    __slots__ = ("cursor",)
+    __slots__ = ()
 
-    cursor: SourceCursor
+    cursor: SourceCursor = SourceCursor(shared=True)
 
     @abstractmethod
     def bind(self, primitive: Primitive, *args: V) -> tuple[V, ...]:
@@ -68,9 +70,12 @@ class Context(ABC, Generic[V]):
     def aval(self, value: V) -> ShapedArray:
         """The type of a value."""
 
-    @abstractmethod
     def lift(self, value: Foreign) -> V:
-        """The value that stands for one of a context further out."""
+        """The value that stands for one of a context further out. By default there is none: a LeakedTracerError."""
+        raise LeakedTracerError(
+            f"a traced value of type {value.aval} was used outside the transformation that made it. Return it from the "
+            "transformed function instead of storing it."
+        )
 
     def concrete(self, value: V) -> ConcreteValue | None:
         """The elements behind a value, where they are known already."""

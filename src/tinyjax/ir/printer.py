@@ -18,7 +18,7 @@ import attrs
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.spelling import format_literal, format_parameter, format_string
-from tinyjax.ir.traverse import nested_programs, programs_of, record_values, subjaxprs
+from tinyjax.ir.traverse import nested_programs, programs_of, shown_values, subjaxprs
 
 #: Lines are broken beyond this column, as JAX breaks them.
 _WIDTH: Final = 80
@@ -200,7 +200,7 @@ class _Printer:
             yield head
         else:
             yield format_string(eqn.primitive.name) + "["
-            for name, value in record_values(eqn.primitive):
+            for name, value in shown_values(eqn.primitive):
                 yield f"\n{' ' * (indent + 2)}{name}="
                 yield self._parameter(value, indent + 2, indent + 3 + len(name))
             yield f"\n{' ' * indent}]"
@@ -217,7 +217,7 @@ class _Printer:
             record = attrs.has(type(value))
             yield f"{type(value).__name__}(" if record else "{" if isinstance(value, frozenset) else "("
             start = "\n" + " " * (indent + 2)
-            items = record_values(value) if record else (("", item) for item in _items(value))
+            items = shown_values(value) if record else (("", item) for item in _items(value))
             for name, item in items:
                 label = f"{name}=" if name else ""
                 yield start + label
@@ -255,7 +255,7 @@ class _Printer:
         """A primitive with its parameters, if there are no programs to print among them."""
         known = self._heads.get(id(primitive))
         if known is None and self._known(subjaxprs(primitive)):
-            values = record_values(primitive)
+            values = shown_values(primitive)
             fields = " ".join(f"{name}={format_parameter(value, self._defined, self._short)}" for name, value in values)
             known = format_string(primitive.name) + (f"[{fields}]" if fields else "")
             self._heads[id(primitive)] = known

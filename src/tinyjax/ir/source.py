@@ -56,7 +56,7 @@ class SourceCursor:
     """The line that new equations are attributed to.
 
     An interpretation sets `source` to the line of the equation that it is at, so that what it stages points there too;
-    while a Python function is traced it is None, and the user's frame decides. It remembers the lines already looked up.
+    while a Python function is traced it is None, and the user's frame decides. It remembers lines already looked up.
     A `shared` cursor is that of evaluation, which stages nothing: any thread writes to it, and nobody reads it.
     """
 

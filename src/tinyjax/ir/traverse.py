@@ -29,6 +29,20 @@ def record_values(record: object) -> Iterator[tuple[str, object]]:
         yield name, getattr(record, name)
 
 
+def shown_values(record: object) -> Iterator[tuple[str, object]]:
+    """The same without the fields that are None because nothing was given: text leaves them out."""
+    cls = type(record)
+    optional = _optional_fields(cls) if attrs.has(cls) else frozenset()
+    for name, value in record_values(record):
+        if value is not None or name not in optional:
+            yield name, value
+
+
+@lru_cache(maxsize=4096)
+def _optional_fields(cls: type[attrs.AttrsInstance]) -> frozenset[str]:
+    return frozenset(attribute.name for attribute in attrs.fields(cls) if attribute.default is None)
+
+
 def subjaxprs(primitive: Primitive) -> tuple[Jaxpr, ...]:
     """The programs that a primitive holds, in the order of its fields; also those within tuples and attrs records.
 

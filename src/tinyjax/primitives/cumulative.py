@@ -226,7 +226,9 @@ def logaddexp(ctx: Context[V], x: V, y: V) -> V:
     larger = max_(ctx, x, y)
     gap = add(ctx, sub(ctx, x, larger), sub(ctx, y, larger))
     both = add(ctx, larger, log1p(ctx, exp(ctx, gap)))
-    return select(ctx, ne(ctx, gap, gap), add(ctx, x, y), both)
+    # The gap of infinities is nan. Of real numbers, the larger one is the answer then; it is nan if one of them is.
+    otherwise = add(ctx, x, y) if ctx.aval(x).dtype in COMPLEXES else larger
+    return select(ctx, ne(ctx, gap, gap), otherwise, both)
 
 
 def cumsum(ctx: Context[V], x: V, axis: int, reverse: bool = False) -> V:

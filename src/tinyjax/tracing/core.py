@@ -301,7 +301,7 @@ class TraceFrame(OpenFrame[V]):
         if not isinstance(origin.context, StagingContext):
             return (
                 f", used at {user_source()}, can't {wanted}: it differs from element to element of the batch of "
-                f"{function.label}. Use numpy.where or lax.select, or leave this part of the function outside."
+                f"{function.label}. Use tinyjax.numpy.where or tinyjax.lax.select, or leave this part of the function outside."
             )
         what = origin.what if origin.input is None else function.name_input(origin.input)
         made = what if origin.source is None else f"{what} at {origin.source}"

@@ -1,0 +1,132 @@
+"""Lowered primitives at nan, infinities, signed zeros, ties, positions out of range, and the ends of integer dtypes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.hlo.programs import run
+from tests.primitives.catalog import check_close
+from tinyjax.contexts.evaluation import single_equation
+from tinyjax.ir.aval import array_type
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    COMPLEX64,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    SHORT_NAMES,
+    UINT8,
+    UINT64,
+    DType,
+    HostArray,
+)
+from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives.conversion import ConvertElementType
+from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
+from tinyjax.primitives.indexing import ScatterAddAlongAxis, TakeAlongAxis
+from tinyjax.primitives.reductions import ArgMax, ArgMin, ReduceMax, ReduceMin, ReduceProd
+from tinyjax.primitives.selection import SELECT_N
+from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.structure import ReduceSum
+
+FLOAT_DTYPES = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
+NAN, INF = np.nan, np.inf
+ROWS = [
+    [1, 3, 2, 3, 1],
+    [NAN, 1, NAN, 2, 0],
+    [1, INF, NAN, -INF, NAN],
+    [-INF, -INF, -INF, -INF, -INF],
+    [INF, INF, 0, -INF, INF],
+    [-0.0, 0.0, -0.0, 0.0, -0.0],
+    [0.0, -0.0, 0.0, -0.0, 0.0],
+]
+
+
+def check(primitive: Primitive, *args: HostArray, ulps: float = 4) -> None:
+    """Compares what the lowered primitive computes with its evaluation."""
+    results = run(single_equation(primitive, tuple(array_type(x.shape, x.dtype) for x in args)), *args)
+    with np.errstate(all="ignore"):
+        expected = primitive.evaluate(*args)
+    for got, want in zip(results, expected, strict=True):
+        check_close(got, want, ulps)
+
+
+REDUCTIONS = [
+    ArgMax((1,), INT32),
+    ArgMin((1,), INT64),
+    ReduceMax((1,)),
+    ReduceMin((1,)),
+    ReduceSum((1,)),
+    ReduceProd((1,)),
+    CumMax(1),
+    CumMin(1, True),
+    CumSum(1),
+    CumProd(1, True),
+    CumLogSumExp(1),
+    CumLogSumExp(1, True),
+]
+
+
+@pytest.mark.parametrize("primitive", REDUCTIONS, ids=lambda p: f"{p.name}{'-reverse' * getattr(p, 'reverse', False)}")
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT32], ids=SHORT_NAMES.__getitem__)
+def test_reductions(primitive: Primitive, dtype: DType) -> None:
+    check(primitive, np.asarray(ROWS).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", FLOAT_DTYPES, ids=SHORT_NAMES.__getitem__)
+def test_sorting_puts_nan_last_and_does_not_order_zeros(dtype: DType) -> None:
+    values = np.asarray([NAN, 1, -0.0, INF, 0.0, -NAN, -INF, -0.0, -1, 1]).astype(dtype)
+    order = np.arange(values.size, dtype=INT32)
+    jaxpr = single_equation(Sort(0), (array_type(values.shape, dtype), array_type(order.shape, INT32)))
+    got, positions = run(jaxpr, values, order)
+    assert positions.tolist() == [6, 8, 2, 4, 7, 1, 9, 3, 0, 5]
+    assert got.tobytes() == values[positions].tobytes()
+
+
+def test_sorting_complex_numbers() -> None:
+    parts = [NAN, 1, -0.0, 0.0, INF, -INF]
+    values = np.asarray([complex(re, im) for re in parts for im in parts], COMPLEX64)
+    (got,) = run(single_equation(Sort(0), (array_type(values.shape, COMPLEX64),)), values)
+    (expected,) = Sort(0).evaluate(values)
+    np.testing.assert_array_equal(got.real, expected.real)
+    np.testing.assert_array_equal(got.imag, expected.imag)
+
+
+@pytest.mark.parametrize("dtype", [INT8, UINT8, INT64, UINT64], ids=SHORT_NAMES.__getitem__)
+def test_positions_out_of_range(dtype: DType) -> None:
+    info = np.iinfo(dtype.name)
+    positions = np.asarray([0, 1, 2, 3, 100, info.max, info.min], dtype)
+    check(TakeAlongAxis(0), np.asarray([1.5, 2.5, 3.5], FLOAT32), positions)
+    check(TakeAlongAxis(0), np.arange(1000, dtype=FLOAT32), positions)
+    check(ScatterAddAlongAxis(0, 3), np.arange(7, dtype=FLOAT32), positions)
+    check(ScatterAddAlongAxis(0, 300), np.arange(7, dtype=INT32), positions)
+
+
+def test_scatter_adds_half_precision_exactly() -> None:
+    ones = np.ones(1000).astype(BFLOAT16)
+    check(ScatterAddAlongAxis(0, 2), ones, np.arange(1000, dtype=INT32) % 2, ulps=0)
+
+
+def test_sums_of_half_precision_are_exact() -> None:
+    for primitive in (ReduceSum((0,)), CumSum(0), CumSum(0, True)):
+        check(primitive, np.ones(1000).astype(BFLOAT16), ulps=0)
+        check(primitive, np.ones(4000).astype(FLOAT16), ulps=0)
+
+
+@pytest.mark.parametrize("dtype", [INT8, UINT8, INT32, UINT64, BOOL], ids=SHORT_NAMES.__getitem__)
+def test_conversions_of_floats_saturate(dtype: DType) -> None:
+    values = np.asarray([0.5, -0.5, 1.9, -1.9, 127.5, 128, -129, 300, 3e9, -3e9, 1e20, INF, -INF, NAN, -0.0], FLOAT32)
+    check(ConvertElementType(dtype), values)
+
+
+def test_selectors_out_of_range() -> None:
+    cases = [np.full(6, i, FLOAT32) for i in range(3)]
+    check(SELECT_N, np.asarray([-5, -1, 0, 1, 2, 77], INT32), *cases)
+    for which in (-3, 1, 99):
+        check(SELECT_N, np.asarray(which, INT32), *cases)
+    check(SELECT_N, np.asarray([0, 1, 2, 200, 255, 3], UINT8), *cases)

@@ -1,0 +1,90 @@
+"""Tables of rules."""
+
+from __future__ import annotations
+
+import pytest
+
+from tinyjax.contexts.evaluation import single_equation
+from tinyjax.control.call import Call
+from tinyjax.errors import MissingRuleError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import ClosedJaxpr, Eqn, Jaxpr, Var
+from tinyjax.ir.rules import RuleTable
+from tinyjax.primitives.elementwise import ADD, MUL, Add, Elementwise, Mul
+from tinyjax.primitives.structure import ReduceSum, Reduction
+from tinyjax.primitives.trigonometric import SIN, Sin
+
+F32 = ShapedArray((), "float32")
+
+
+def table(parent: RuleTable[[str], str] | None = None) -> RuleTable[[str], str]:
+    return RuleTable("Pricing", name="shop.PRICES", parent=parent)
+
+
+def test_rules_are_found_by_class() -> None:
+    prices = table()
+    prices[Sin] = lambda primitive, currency: f"{primitive.name} costs 3 {currency}"
+    assert prices.apply(SIN, "euros") == "sin costs 3 euros"
+    assert Sin in prices
+    assert Add not in prices
+
+
+def test_a_decorator_leaves_the_function_as_it_is() -> None:
+    prices = table()
+
+    @prices.register(ReduceSum)
+    def price(primitive: ReduceSum, currency: str) -> str:
+        return f"{len(primitive.axes)} {currency}"
+
+    assert price(ReduceSum((0, 1)), "euros") == prices.apply(ReduceSum((0, 1)), "euros") == "2 euros"
+
+
+def test_the_nearest_class_wins() -> None:
+    prices = table()
+    prices[Primitive] = lambda primitive, currency: "any"
+    prices[Elementwise] = lambda primitive, currency: "elementwise"
+    prices[Mul] = lambda primitive, currency: "mul"
+    assert [prices.apply(p, "") for p in (MUL, ADD, ReduceSum((0,)))] == ["mul", "elementwise", "any"]
+
+
+def test_what_a_table_lacks_its_parent_has() -> None:
+    parent = table()
+    parent[Mul] = lambda primitive, currency: "mul of parent"
+    parent[Add] = lambda primitive, currency: "add of parent"
+    child = table(parent)
+    child[Mul] = lambda primitive, currency: "mul of child"
+    assert [child.apply(p, "") for p in (MUL, ADD)] == ["mul of child", "add of parent"]
+    assert parent.apply(MUL, "") == "mul of parent"
+    child[Elementwise] = lambda primitive, currency: "elementwise of child"
+    assert child.apply(ADD, "") == "add of parent", "a rule for the class itself is nearer than one for its base"
+    parent[Sin] = lambda primitive, currency: "sin of parent"
+    assert child.apply(SIN, "") == "sin of parent", "rules may be added later"
+
+
+def test_the_error_says_what_to_do() -> None:
+    prices = table()
+    with pytest.raises(MissingRuleError) as caught:
+        prices.apply(SIN, "euros")
+    assert str(caught.value) == (
+        "Pricing rule for 'sin' not implemented. To add it, decorate a function with `@shop.PRICES.register(Sin)`."
+    )
+
+
+def test_missing_looks_into_programs_within() -> None:
+    prices = table()
+    prices[Call] = lambda primitive, currency: ""
+    prices[Reduction] = lambda primitive, currency: ""
+    sine = single_equation(SIN, (F32,))
+    x, y, z, w = (Var(i, F32) for i in range(4))
+    eqns = (Eqn(Call("f", sine), (x,), (y,)), Eqn(Call("g", sine), (y,), (z,)), Eqn(MUL, (z, z), (w,)))
+    middle = Jaxpr((x,), eqns, (w,))
+    outer = Jaxpr((x,), (Eqn(Call("h", middle), (x,), (y,)), Eqn(MUL, (x, y), (z,))), (z,))
+    assert prices.missing(outer) == prices.missing(ClosedJaxpr(outer)) == {Sin: 1, Mul: 2}
+    prices[Sin] = lambda primitive, currency: ""
+    prices[Mul] = lambda primitive, currency: ""
+    assert prices.missing(outer) == {}
+
+
+def test_what_it_shows() -> None:
+    assert repr(table()) == "<table of pricing rules: shop.PRICES>"

@@ -1,0 +1,128 @@
+"""Choices, closeness, and what functions say of dtypes and shapes."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tinyjax.numpy as tnp
+from tests.numpy.oracle import DTYPES, agree, numbers, weak
+from tinyjax.errors import InputError, ShapeError, UnsupportedError
+
+VALUES: list[object] = [1, 2.5, True, 1j, np.float32(3), np.arange(3, dtype=np.int8), np.ones((2, 1), np.float64)]
+
+
+@pytest.mark.parametrize(("x", "y"), list(itertools.product(VALUES, VALUES)), ids=repr)
+def test_where(x: float, y: float) -> None:
+    condition = np.array([True, False, True])
+    agree(tnp.where(condition, x, y), jnp.where(condition, x, y))
+
+
+def test_where_of_numbers() -> None:
+    agree(tnp.where(np.array([0, 2, np.nan]), 1.0, 2.0), jnp.where(np.array([0, 2, np.nan]), 1.0, 2.0))
+    agree(tnp.where(1, np.arange(2), 0), jnp.where(1, np.arange(2), 0))
+    with pytest.raises(UnsupportedError, match="where needs x and y"):
+        tnp.where(np.array([True]))
+
+
+def test_select() -> None:
+    x = numbers("float32", 6)
+    conditions, choices = [x < 0, x < 0.5], [x * 2, np.arange(6)]
+    agree(tnp.select(conditions, choices, 7), jnp.select(conditions, choices, 7))
+    with pytest.raises(ShapeError, match="as many choices as conditions, got 2 and 1"):
+        tnp.select(conditions, choices[:1])
+
+
+@pytest.mark.parametrize("equal_nan", [True, False])
+def test_closeness(equal_nan: bool) -> None:
+    x = np.array([1.0, np.inf, np.nan, 1e-9, -np.inf])
+    y = np.array([1.000001, np.inf, np.nan, 0.0, np.inf])
+    for left, right in ((x, y), (x, x), (x.astype(np.float32), y), (np.arange(3), np.arange(3) + 1), (x, 1)):
+        agree(tnp.isclose(left, right, equal_nan=equal_nan), jnp.isclose(left, right, equal_nan=equal_nan))
+        agree(tnp.allclose(left, right, equal_nan=equal_nan), jnp.allclose(left, right, equal_nan=equal_nan))
+        agree(tnp.array_equal(left, right, equal_nan), jnp.array_equal(left, right, equal_nan))
+    agree(tnp.isclose(x, y, 1e-9, 1e-12), jnp.isclose(x, y, 1e-9, 1e-12))
+
+
+def test_result_type() -> None:
+    for x, y in itertools.product([*DTYPES, int, float, complex, bool], repeat=2):
+        assert tnp.result_type(x, y) == jnp.result_type(x, y)
+    for left, right in itertools.product(VALUES, VALUES):
+        assert tnp.result_type(left, right) == jnp.result_type(left, right)  # type: ignore[arg-type]
+    assert tnp.result_type(weak(2.0, 3)[0], "float32") == np.float32
+    with pytest.raises(InputError, match="at least one"):
+        tnp.result_type()
+
+
+@pytest.mark.parametrize(("x", "y"), list(itertools.product(DTYPES, DTYPES)))
+def test_dtypes(x: str, y: str) -> None:
+    assert tnp.promote_types(x, y) == jnp.promote_types(x, y)
+    assert tnp.can_cast(x, y) == jnp.can_cast(x, y)
+    assert tnp.issubdtype(x, y) == jnp.issubdtype(x, y)
+    assert tnp.isdtype(x, y) == jnp.isdtype(x, y)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_kinds_of_dtypes(dtype: str) -> None:
+    for kind in ("bool", "signed integer", "integral", "real floating", "complex floating", "numeric"):
+        assert tnp.isdtype(dtype, kind) == jnp.isdtype(dtype, kind)
+    assert tnp.isdtype(dtype, ("bool", "integral")) == jnp.isdtype(dtype, ("bool", "integral"))
+    for name in ("floating", "integer", "inexact", "number", "complexfloating", "signedinteger", "generic"):
+        assert tnp.issubdtype(dtype, getattr(tnp, name)) == jnp.issubdtype(dtype, getattr(jnp, name))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64", "complex64", "complex128"])
+def test_limits_of_floats(dtype: str) -> None:
+    ours, theirs = tnp.finfo(dtype), jnp.finfo(dtype)
+    for name in ("bits", "nmant", "nexp", "max", "min", "eps", "tiny", "smallest_normal", "smallest_subnormal"):
+        assert float(getattr(ours, name)) == float(getattr(theirs, name)), name
+    with pytest.raises(InputError, match="iinfo is for integer dtypes"):
+        tnp.iinfo(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint8", "uint64"])
+def test_limits_of_integers(dtype: str) -> None:
+    ours, theirs = tnp.iinfo(dtype), np.iinfo(dtype)
+    assert (ours.bits, ours.max, ours.min) == (theirs.bits, theirs.max, theirs.min)
+    with pytest.raises(InputError, match="finfo is for float"):
+        tnp.finfo(dtype)
+
+
+def test_shapes() -> None:
+    x = np.zeros((2, 3), np.complex64)
+    assert (tnp.shape(x), tnp.ndim(x), tnp.size(x), tnp.size(x, 1), tnp.size(x, (0, -1))) == ((2, 3), 2, 6, 3, 6)
+    assert (tnp.iscomplexobj(x), tnp.isrealobj(x), tnp.isscalar(2.0), tnp.isscalar(x)) == (True, False, True, False)
+    assert (tnp.astype(2.5, int).item(), tnp.astype(x, "float32").dtype) == (2, np.float32)
+
+
+#: Arguments of jax's that choose devices and layouts, or are there only to be refused.
+_OMITTED = {"device", "out_sharding", "sharding", "copy", "_dot_general", "total_repeat_length", "size", "fill_value",
+            "kwargs", "args", "where", "out", "constant_values"}  # fmt: skip
+#: NumPy's functions of elements take positional arguments only, so their names don't matter.
+_POSITIONAL = inspect.Parameter.POSITIONAL_ONLY
+
+
+def _parameters(function: object) -> list[tuple[str, object]]:
+    assert callable(function)
+    parameters = inspect.signature(function).parameters.values()
+    kept = [p for p in parameters if p.name not in _OMITTED]
+    return [("_" if p.kind is _POSITIONAL else p.name, p.default) for p in kept]
+
+
+_FUNCTIONS = sorted(
+    name
+    for name in tnp.__all__
+    if inspect.isfunction(getattr(tnp, name))
+    and type(getattr(jnp, name, None)).__name__ in ("function", "PjitFunction")
+)
+
+
+@pytest.mark.parametrize("name", _FUNCTIONS)
+def test_signatures_are_those_of_jax(name: str) -> None:
+    if name in ("finfo", "iinfo", "broadcast_shapes"):
+        return
+    assert _parameters(getattr(tnp, name)) == _parameters(getattr(jnp, name))
