@@ -1,4 +1,4 @@
-"""`python -m benchmarks [--quick]`: prints median ratios against jax. It fails on different results, never on a time."""
+"""`python -m benchmarks [--quick]` prints median ratios against jax. It fails on other results, never on a time."""
 
 from __future__ import annotations
 

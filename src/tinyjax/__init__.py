@@ -4,13 +4,19 @@ A Python function is traced to a jaxpr: an immutable, typed program. Every trans
 programs, and the same rules also run on the fly over Python code. `jit` turns a jaxpr into StableHLO, for XLA to run.
 """
 
-from tinyjax import ir, lax, numpy, transforms, tree
+from tinyjax import debug, ir, lax, numpy, transforms, tree
+from tinyjax.api import checkpoint_policies
 from tinyjax.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
+from tinyjax.api.callbacks import io_callback, pure_callback
+from tinyjax.api.checkpointing import checkpoint, checkpoint_name, remat, saved_residuals
+from tinyjax.api.custom_jvp import SymbolicZero, custom_jvp
+from tinyjax.api.custom_vjp import custom_vjp
 from tinyjax.api.jacobians import hessian, jacfwd, jacrev
 from tinyjax.api.jit import jit
 from tinyjax.api.staging import eval_jaxpr, eval_shape, make_jaxpr
 from tinyjax.api.transfer import block_until_ready, device_get, device_put
 from tinyjax.api.vectorize import vmap
+from tinyjax.api.watching import watch
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import float0
@@ -25,8 +31,15 @@ __all__ = [
     "ClosedJaxpr",
     "Jaxpr",
     "ShapedArray",
+    "SymbolicZero",
     "TinyjaxError",
     "block_until_ready",
+    "checkpoint",
+    "checkpoint_name",
+    "checkpoint_policies",
+    "custom_jvp",
+    "custom_vjp",
+    "debug",
     "device_get",
     "device_put",
     "eval_jaxpr",
@@ -34,6 +47,7 @@ __all__ = [
     "float0",
     "grad",
     "hessian",
+    "io_callback",
     "ir",
     "jacfwd",
     "jacrev",
@@ -44,9 +58,13 @@ __all__ = [
     "linearize",
     "make_jaxpr",
     "numpy",
+    "pure_callback",
+    "remat",
+    "saved_residuals",
     "transforms",
     "tree",
     "value_and_grad",
     "vjp",
     "vmap",
+    "watch",
 ]

@@ -6,10 +6,10 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextvars import copy_context
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from threading import Lock
 from types import FrameType
-from typing import Final, Generic, ParamSpec, TypeVar, cast, final
+from typing import Final, Generic, ParamSpec, Protocol, TypeVar, cast, final, runtime_checkable
 
 K = TypeVar("K", bound=Hashable)
 P = ParamSpec("P")
@@ -20,10 +20,20 @@ _REMEMBERED: Final = 1024
 
 
 def remembered(f: Callable[P, T]) -> Callable[P, T]:
-    """f with a bounded cache, by the values of its arguments; for functions that recurse over nested programs."""
-    cached = lru_cache(_REMEMBERED)(lambda *args, **kwargs: with_room(partial(f, *args, **kwargs)))
-    # typeshed's lru_cache forgets the signature.
-    return cast("Callable[P, T]", cached)
+    """f with a bounded cache, by the values of its arguments; for functions that recurse over nested programs.
+
+    Equal programs from different lines of user code are kept apart, so that results point to the right lines.
+    """
+
+    @lru_cache(_REMEMBERED)
+    def cached(lines: tuple[int, ...], *args: P.args, **kwargs: P.kwargs) -> T:
+        return with_room(partial(f, *args, **kwargs))
+
+    @wraps(f)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        return cached(tuple([arg.lines for arg in args if isinstance(arg, HasLines)]), *args, **kwargs)
+
+    return call
 
 
 def with_room(f: Callable[[], T]) -> T:
@@ -37,6 +47,14 @@ def with_room(f: Callable[[], T]) -> T:
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(copy_context().run, f).result()
+
+
+@runtime_checkable
+class HasLines(Protocol):
+    """A program, whose `lines` tells equal ones from different lines of user code apart."""
+
+    @property
+    def lines(self) -> int: ...
 
 
 @final

@@ -35,6 +35,10 @@ class LinearityError(TinyjaxError, ValueError):
     """A program that must be linear in some inputs isn't."""
 
 
+class ForwardModeError(TinyjaxError, TypeError):
+    """Forward-mode differentiation of a function that has a rule for reverse mode only."""
+
+
 class InputError(TinyjaxError, TypeError):
     """An argument is not an array, or not of a kind that the function takes."""
 
@@ -57,6 +61,10 @@ class TreeError(TinyjaxError, ValueError, TypeError):
 
 class BatchSizeError(TinyjaxError, ValueError):
     """The mapped axes of `vmap` are missing or of different sizes."""
+
+
+class BatchedPredicateError(TinyjaxError, ValueError):
+    """The predicate of a `cond` differs from element to element of a batch, which isn't allowed there."""
 
 
 class AxisNameError(TinyjaxError, NameError):
@@ -85,3 +93,7 @@ class XlaError(TinyjaxError, RuntimeError):
 
 class DeletedBufferError(TinyjaxError, RuntimeError):
     """An array was used after its buffer had been donated or deleted."""
+
+
+class CallbackError(TinyjaxError, ValueError, RuntimeError):
+    """A Python callback was transformed in a way that it doesn't support, or didn't return what it promised."""

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax import Array
+from tinyjax import Array, lax
 
 Ours: TypeAlias = Callable[[Array], Array]
 Theirs: TypeAlias = Callable[[jax.Array], jax.Array]
@@ -67,15 +67,15 @@ def theirs_nested(x: jax.Array) -> jax.Array:
     @jax.jit
     def inner(y: jax.Array) -> jax.Array:
         def wave(w: jax.Array) -> jax.Array:
-            return jnp.sin(w) * x
+            return jnp.asarray(jnp.sin(w) * x)
 
-        return jax.jit(wave)(y) + y * x
+        return jnp.asarray(jax.jit(wave)(y) + y * x)
 
     def scaled(z: jax.Array) -> jax.Array:
-        return inner(z) * x
+        return jnp.asarray(inner(z) * x)
 
     tangent: jax.Array = jax.jvp(scaled, (x,), (1.0,))[1]
-    return inner(x * 2.0) + tangent
+    return jnp.asarray(inner(x * 2.0) + tangent)
 
 
 def ours_branches(x: Array) -> Array:
@@ -86,12 +86,33 @@ def theirs_branches(x: jax.Array) -> jax.Array:
     return jnp.where(x > 1.0, x**3, jnp.abs(x) * jnp.sqrt(x + 4.0)) * jnp.minimum(x, 2.0)
 
 
+def ours_conditional(x: Array) -> Array:
+    def deeper(y: Array) -> Array:
+        return lax.cond(y > x, tnp.sin, lambda z: z * z * x, y)
+
+    chosen = lax.cond(x > 0.8, deeper, lambda y: 3.0 * tnp.cos(y) + x, x * 1.5 - 0.3)
+    index = tnp.floor(x * 2.0).astype("int32")
+    switched: Array = lax.switch(index, [tnp.exp, lambda y: y * x * chosen, lambda _: x**3], x - 0.5)
+    return switched + lax.cond(True, lambda: x * chosen, lambda: 2.0 * x)
+
+
+def theirs_conditional(x: jax.Array) -> jax.Array:
+    def deeper(y: jax.Array) -> jax.Array:
+        return jnp.asarray(jax.lax.cond(y > x, jnp.sin, lambda z: z * z * x, y))
+
+    chosen = jax.lax.cond(x > 0.8, deeper, lambda y: 3.0 * jnp.cos(y) + x, x * 1.5 - 0.3)
+    index = jnp.floor(x * 2.0).astype("int32")
+    switched = jax.lax.switch(index, [jnp.exp, lambda y: y * x * chosen, lambda _: x**3], x - 0.5)
+    return jnp.asarray(switched + jax.lax.cond(True, lambda: x * chosen, lambda: 2.0 * x))
+
+
 FUNCTIONS: Final[dict[str, tuple[Ours, Theirs]]] = {
     "polynomial": (ours_polynomial, theirs_polynomial),
     "mixed": (ours_mixed, theirs_mixed),
     "vector": (ours_vector, theirs_vector),
     "nested": (ours_nested, theirs_nested),
     "branches": (ours_branches, theirs_branches),
+    "conditional": (ours_conditional, theirs_conditional),
 }
 
 

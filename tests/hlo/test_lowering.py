@@ -28,7 +28,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.collectives import AxisIndex
+from tinyjax.primitives.collectives import AxisIndex, Collective
 from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.contractions import DotGeneral, Precision
 from tinyjax.primitives.conversion import convert
@@ -257,3 +257,22 @@ def test_lowering_needs_no_jax() -> None:
         "assert not {'jax', 'jaxlib'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def concrete_primitives() -> list[type[Primitive]]:
+    """The classes of primitives that the library itself defines."""
+    found: list[type[Primitive]] = []
+    pending: list[type[Primitive]] = [Primitive]
+    while pending:
+        for cls in pending.pop().__subclasses__():
+            pending.append(cls)
+            module = sys.modules[cls.__module__]
+            # attrs makes a class anew to give it slots, and the first one may still be there.
+            if module.__name__.startswith("tinyjax.") and getattr(module, cls.__name__, None) is cls:
+                found.append(cls)
+    return sorted([cls for cls in found if "name" in vars(cls)], key=lambda cls: cls.__name__)
+
+
+@pytest.mark.parametrize("cls", concrete_primitives(), ids=lambda cls: cls.__name__)
+def test_every_primitive_has_a_rule(cls: type[Primitive]) -> None:
+    assert (cls in RULES) != issubclass(cls, Collective), "all but those that need a named axis"

@@ -139,14 +139,14 @@ AXIS = BatchAxis(2)
     ("use", "rule", "method"),
     [
         (lambda: Bare().type_of(F64), "Abstract evaluation", "type_of"),
-        (lambda: Bare().evaluate(np.ones(())), "Evaluation", "evaluate"),
-        (lambda: Bare().jvp(EvalContext(), [ONE], [ONE]), "Differentiation", "jvp"),
-        (lambda: Bare().batch(EvalContext(), AXIS, [ONE], [0]), "Batching", "batch"),
-        (lambda: Bare().transpose(EvalContext(), [ONE], [UndefPrimal(F64)]), "Transpose", "transpose"),
+        (lambda: Bare().evaluate(np.ones(())), "Evaluation rule", "evaluate"),
+        (lambda: Bare().jvp(EvalContext(), [ONE], [ONE]), "Differentiation rule", "jvp"),
+        (lambda: Bare().batch(EvalContext(), AXIS, [ONE], [0]), "Batching rule", "batch"),
+        (lambda: Bare().transpose(EvalContext(), [ONE], [UndefPrimal(F64)]), "Transpose rule (for reverse-mode differentiation)", "transpose"),
     ],
 )
 def test_a_missing_rule(use: Callable[[], object], rule: str, method: str) -> None:
-    expected = f"{rule} rule for 'bare' not implemented. To add it, define the method `{method}` of Bare."
+    expected = f"{rule} for 'bare' not implemented. To add it, define the method `{method}` of Bare."
     with pytest.raises(MissingRuleError) as info:
         use()
     assert str(info.value) == expected
@@ -156,6 +156,7 @@ def test_a_missing_rule(use: Callable[[], object], rule: str, method: str) -> No
 def test_what_a_primitive_need_not_say() -> None:
     assert Bare().partial_eval((True,)) is None
     assert Bare().evaluate_with(EvalContext(), [ONE]) is None
+    assert Bare().expand(EvalContext(), [ONE]) is None
     assert Bare().effects == frozenset()
 
 

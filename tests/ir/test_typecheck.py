@@ -159,7 +159,7 @@ def test_a_missing_typing_rule_stays_one() -> None:
     class Untyped(Primitive):
         name: ClassVar[str] = "untyped"
 
-    with pytest.raises(MissingRuleError, match="Abstract evaluation rule for 'untyped' not implemented"):
+    with pytest.raises(MissingRuleError, match="Abstract evaluation for 'untyped' not implemented"):
         typecheck(Jaxpr((X,), (Eqn(Untyped(), (X,), (Y,)),), ()))
 
 

@@ -48,6 +48,16 @@ def numbers(dtype: str, *shape: int, seed: int = 0) -> HostArray:
     return rng.integers(-4 if found in SIGNED else 0, 5, shape).astype(found)
 
 
+def words(text: str) -> list[str]:
+    """The names in a text."""
+    return text.split()
+
+
+def check(name: str, *args: object, **options: object) -> None:
+    """Fails unless our function of this name gives what jax's does."""
+    agree(getattr(tnp, name)(*args, **options), getattr(jnp, name)(*args, **options), name)
+
+
 def agree(ours: object, theirs: object, what: str = "", scale: float = 1.0) -> None:
     """Fails unless a result, or each of several, is jax's: shape, dtype, weak type, elements up to rounding."""
     if isinstance(theirs, tuple | list):

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tinyjax.numpy as tnp
-from tests.numpy.oracle import agree, numbers
-from tinyjax import Array, ShapedArray, jit, make_jaxpr
-from tinyjax.errors import InputError, ShapeError, TypingError, UnsupportedError
-from tinyjax.ir.dtypes import HostArray
+from tests.numpy.oracle import agree, check, numbers
+from tinyjax import Array, ArrayLike, ShapedArray, jit, make_jaxpr
+from tinyjax.errors import ConcretizationError, InputError, ShapeError, TypingError, UnsupportedError
 
 NESTED: list[object] = [
     2.0,
@@ -32,26 +33,26 @@ NESTED: list[object] = [
 
 
 @pytest.mark.parametrize("value", NESTED, ids=repr)
-@pytest.mark.parametrize("dtype", [None, "float32", "int64", "complex64", "bool"])
+@pytest.mark.parametrize("dtype", [None, "float32", "bool"])
 def test_array_and_asarray(value: float, dtype: str | None) -> None:
-    if isinstance(value, complex) and dtype in ("float32", "int64", "bool"):
+    if isinstance(value, complex) and dtype is not None:
         return  # jax refuses, or warns
-    agree(tnp.array(value, dtype), jnp.array(value, dtype))
-    agree(tnp.asarray(value, dtype), jnp.asarray(value, dtype))
+    check("array", value, dtype)
+    check("asarray", value, dtype)
 
 
 def test_array_of_arrays_within_lists() -> None:
     x, y = np.float32(2), np.arange(2.0, dtype=np.float32)
     agree(tnp.array([tnp.asarray(x), 3]), jnp.array([jnp.asarray(x), 3]))
     agree(tnp.array([tnp.asarray(y), [1, 2]]), jnp.array([jnp.asarray(y), [1, 2]]))
-    agree(tnp.array([jnp.asarray(y)]), jnp.array([jnp.asarray(y)]))
+    check("array", [jnp.asarray(y)])
     jaxpr = make_jaxpr(lambda x: tnp.array([x, 2.0, 3.0 * x]))(1.0)
     assert "concatenate" in str(jaxpr)
 
 
 def test_array_with_more_axes() -> None:
-    agree(tnp.array(3.0, ndmin=2), jnp.array(3.0, ndmin=2))
-    agree(tnp.array([3.0], ndmin=1), jnp.array([3.0], ndmin=1))
+    check("array", 3.0, ndmin=2)
+    check("array", [3.0], ndmin=1)
 
 
 def test_arrays_are_copies_of_writeable_ones() -> None:
@@ -106,28 +107,28 @@ def test_items_of_different_shapes() -> None:
         tnp.array([tnp.zeros(2), tnp.zeros(3)])
 
 
-@pytest.mark.parametrize("dtype", [None, "float32", "int8", "bool", "bfloat16", "complex64"])
+@pytest.mark.parametrize("dtype", [None, "int8", "bfloat16"])
 @pytest.mark.parametrize("shape", [(), 3, (2, 0), [2, 3]])
 def test_constants(shape: int, dtype: str | None) -> None:
-    agree(tnp.zeros(shape, dtype), jnp.zeros(shape, dtype))
-    agree(tnp.ones(shape, dtype), jnp.ones(shape, dtype))
-    agree(tnp.empty(shape, dtype), jnp.empty(shape, dtype))
-    agree(tnp.full(shape, 2, dtype), jnp.full(shape, 2, dtype))
+    check("zeros", shape, dtype)
+    check("ones", shape, dtype)
+    check("empty", shape, dtype)
+    check("full", shape, 2, dtype)
 
 
 @pytest.mark.parametrize("value", [2.0, np.float32(2), np.arange(3)], ids=repr)
 def test_full(value: float) -> None:
-    agree(tnp.full((2, 3), value), jnp.full((2, 3), value))
-    agree(tnp.full((2, 3), value, "int32"), jnp.full((2, 3), value, "int32"))
+    check("full", (2, 3), value)
+    check("full", (2, 3), value, "int32")
 
 
 @pytest.mark.parametrize("x", [2.0, 3, np.ones((2, 3), np.float32), np.ones(2, bool)], ids=repr)
 @pytest.mark.parametrize("options", [(), ("int8",), (None, (4,)), ("float64", 2)])
 def test_constants_like(x: float, options: tuple[str, ...]) -> None:
-    agree(tnp.zeros_like(x, *options), jnp.zeros_like(x, *options))
-    agree(tnp.ones_like(x, *options), jnp.ones_like(x, *options))
-    agree(tnp.empty_like(x, *options), jnp.empty_like(x, *options))
-    agree(tnp.full_like(x, 2.5, *options), jnp.full_like(x, 2.5, *options))
+    check("zeros_like", x, *options)
+    check("ones_like", x, *options)
+    check("empty_like", x, *options)
+    check("full_like", x, 2.5, *options)
 
 
 def test_constants_like_a_type() -> None:
@@ -143,53 +144,55 @@ def test_constants_like_a_type() -> None:
 def test_arange(bounds: tuple[float, ...], dtype: str | None) -> None:
     if dtype == "int32" and not all(float(bound).is_integer() for bound in bounds):
         return  # NumPy's own rule is accidental
-    agree(tnp.arange(*bounds, dtype=dtype), jnp.arange(*bounds, dtype=dtype))
+    check("arange", *bounds, dtype=dtype)
 
 
 @pytest.mark.parametrize(
     ("bounds", "message"),
-    [((0, 1, 0), "step can't be 0"), ((1j,), "not complex"), ((np.arange(2),), r"scalars, got i64\[2\]")],
+    [((1j,), "not complex"), ((np.arange(2),), r"scalars, got i64\[2\]")],
 )
-def test_arange_errors(bounds: tuple[float, ...], message: str) -> None:
+def test_arange_errors(bounds: tuple[ArrayLike], message: str) -> None:
     with pytest.raises((InputError, ShapeError), match=message):
         tnp.arange(*bounds)
+    with pytest.raises(InputError, match="step can't be 0"):
+        tnp.arange(0, 1, 0)
 
 
-@pytest.mark.parametrize("num", [0, 1, 2, 5])
+@pytest.mark.parametrize("num", [0, 1, 5])
 @pytest.mark.parametrize("endpoint", [True, False])
 @pytest.mark.parametrize(
     "bounds",
     [(0, 1), (2.0, -3.0), (np.float32(1), 4), (np.arange(2), 5.0), (1 + 1j, 0), (np.zeros((2, 1)), np.ones(3))],
 )
 def test_linspace(num: int, endpoint: bool, bounds: tuple[float, float]) -> None:
-    agree(tnp.linspace(*bounds, num, endpoint), jnp.linspace(*bounds, num, endpoint))
+    check("linspace", *bounds, num, endpoint)
 
 
 def test_linspace_options() -> None:
     x = np.arange(3.0)
-    agree(tnp.linspace(x, 9, 4, axis=-1), jnp.linspace(x, 9, 4, axis=-1))
-    agree(tnp.linspace(0, 9, 4, dtype="int32"), jnp.linspace(0, 9, 4, dtype="int32"))
-    agree(tnp.linspace(0, 9, 4, retstep=True), jnp.linspace(0, 9, 4, retstep=True))
-    agree(tnp.linspace(0, 9, 1, retstep=True), jnp.linspace(0, 9, 1, retstep=True))
-    agree(tnp.logspace(0, 2, 5), jnp.logspace(0, 2, 5))
-    agree(tnp.logspace(0, 2, 5, base=2, dtype="float32"), jnp.logspace(0, 2, 5, base=2, dtype="float32"))
+    check("linspace", x, 9, 4, axis=-1)
+    check("linspace", 0, 9, 4, dtype="int32")
+    check("linspace", 0, 9, 4, retstep=True)
+    check("linspace", 0, 9, 1, retstep=True)
+    check("logspace", 0, 2, 5)
+    check("logspace", 0, 2, 5, base=2, dtype="float32")
     with pytest.raises(ShapeError, match="num is at least 0"):
         tnp.linspace(0, 1, -1)
 
 
-@pytest.mark.parametrize("k", [-4, -1, 0, 2, 5])
-@pytest.mark.parametrize(("rows", "columns"), [(3, None), (2, 4), (4, 2), (0, 2)])
+@pytest.mark.parametrize("k", [-4, 0, 2])
+@pytest.mark.parametrize(("rows", "columns"), [(3, None), (2, 4), (0, 2)])
 def test_matrices(rows: int, columns: int | None, k: int) -> None:
-    agree(tnp.eye(rows, columns, k), jnp.eye(rows, columns, k))
-    agree(tnp.eye(rows, columns, k, dtype="int8"), jnp.eye(rows, columns, k, dtype="int8"))
-    agree(tnp.tri(rows, columns, k, dtype=float), jnp.tri(rows, columns, k, dtype=float))
+    check("eye", rows, columns, k)
+    check("eye", rows, columns, k, dtype="int8")
+    check("tri", rows, columns, k, dtype=float)
     x = numbers("float32", 2, rows, columns or rows)
-    agree(tnp.tril(x, k), jnp.tril(x, k))
-    agree(tnp.triu(x, k), jnp.triu(x, k))
+    check("tril", x, k)
+    check("triu", x, k)
 
 
 def test_identity_and_the_dtype_of_tri() -> None:
-    agree(tnp.identity(3), jnp.identity(3))
+    check("identity", 3)
     assert tnp.tri(2).dtype == np.tri(2).dtype  # jax has float32
 
 
@@ -197,13 +200,13 @@ def test_identity_and_the_dtype_of_tri() -> None:
 @pytest.mark.parametrize("shape", [(3,), (0,), (3, 4), (4, 2)])
 def test_diag(shape: tuple[int, ...], k: int) -> None:
     x = numbers("float64", *shape)
-    agree(tnp.diag(x, k), jnp.diag(x, k))
+    check("diag", x, k)
 
 
 @pytest.mark.parametrize("call", [lambda: tnp.tril(np.zeros(3)), lambda: tnp.diag(np.zeros((1, 1, 1)))])
 def test_matrices_of_the_wrong_rank(call: object) -> None:
     assert callable(call)
-    with pytest.raises(ShapeError, match="two axes|a vector or a matrix"):
+    with pytest.raises(ShapeError, match=r"two axes|a vector or a matrix"):
         call()
 
 
@@ -216,7 +219,7 @@ def test_meshgrid(count: int, indexing: str, sparse: bool) -> None:
     agree(ours, jnp.meshgrid(*vectors, sparse=sparse, indexing=indexing))
 
 
-def _everything(x: Array | HostArray) -> list[Array]:
+def _everything(x: ArrayLike) -> list[Array]:
     return [tnp.zeros((2, 3)), tnp.arange(4), tnp.eye(2), tnp.full((2,), x), tnp.linspace(x, 2.0, 3), tnp.ones_like(x)]
 
 
@@ -232,3 +235,27 @@ def test_arrays_of_jax_are_taken_as_they_are() -> None:
     x = jax.device_put(np.arange(3.0))
     assert tnp.asarray(x).tolist() == [0.0, 1.0, 2.0]
     assert tnp.asarray(x, "float32").dtype == np.float32
+
+
+@pytest.mark.parametrize(
+    "f", [tnp.zeros, tnp.arange, lambda n: tnp.ones((2, n)), tnp.eye, lambda n: tnp.zeros(4).reshape(n, 2)]
+)
+def test_traced_sizes(f: Callable[[Array], Array]) -> None:
+    with pytest.raises(ConcretizationError, match="it has no elements yet"):
+        make_jaxpr(f)(3)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "message"),
+    [
+        ("zeros", (2.5,), "a size is an integer, got 2.5"),
+        ("eye", (2.5,), "a size is an integer, got 2.5"),
+        ("linspace", (0, 1, 2.5), "linspace: num is an integer, got 2.5"),
+        ("reshape", (np.zeros(4), "ab"), "reshape: a size is an integer, got 'a'"),
+        ("tile", (np.zeros(4), 1.5), "tile: a number of repetitions is an integer, got 1.5"),
+        ("sum", (np.zeros(4), 0.5), "sum: an axis is an integer, got 0.5"),
+    ],
+)
+def test_sizes_of_the_wrong_kind(name: str, arguments: tuple[object, ...], message: str) -> None:
+    with pytest.raises(ShapeError, match=message):
+        getattr(tnp, name)(*arguments)

@@ -7,19 +7,21 @@ import numpy as np
 import pytest
 
 import tinyjax.numpy as tnp
-from tests.numpy.oracle import DTYPES, Function, agree, compare, numbers, weak
+from tests.numpy.oracle import Function, agree, check, compare, numbers, weak, words
 from tinyjax.errors import ShapeError, TypingError, UnsupportedError
 
-REDUCTIONS = "sum prod max min all any mean var std ptp count_nonzero argmax argmin cumsum cumprod median sort argsort"
+REDUCTIONS = words(
+    "sum prod max min all any mean var std ptp count_nonzero argmax argmin cumsum cumprod median sort argsort"
+)
 AXES: list[object] = [None, 0, -1, (0, 2), (-1, 1), ()]
 ONE_AXIS = {"argmax", "argmin", "cumsum", "cumprod", "sort", "argsort"}
-#: Complex numbers have no order for these in jax, or are not as NumPy has them: any(1j) is True.
-NOT_COMPLEX = {"any", "all"}
+#: jax has no median of complex numbers, and any(1j) is False there.
+NOT_COMPLEX = {"any", "all", "median", "argmax", "argmin"}
 
 
 def _calls(dtype: str) -> dict[str, tuple[Function, Function]]:
     calls: dict[str, tuple[Function, Function]] = {}
-    for name in REDUCTIONS.split():
+    for name in REDUCTIONS:
         if "complex" in dtype and name in NOT_COMPLEX:
             continue
         ours, theirs = getattr(tnp, name), getattr(jnp, name)
@@ -34,27 +36,27 @@ def _with_axis(function: Function, axis: object) -> Function:
     return lambda x: function(x, axis=axis)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ["bool", "int8", "int64", "uint8", "bfloat16", "float32", "float64", "complex64"])
 def test_over_axes(dtype: str) -> None:
     x = numbers(dtype, 2, 3, 2)
     compare(_calls(dtype), [x], [x])
 
 
-@pytest.mark.parametrize("name", "sum prod max min all any mean var std ptp count_nonzero median argmax argmin".split())
+@pytest.mark.parametrize("name", words("sum prod max min all any mean var std ptp count_nonzero median argmax argmin"))
 @pytest.mark.parametrize("axis", [None, 1])
 def test_keepdims(name: str, axis: int | None) -> None:
     x = numbers("float32", 2, 3)
-    agree(getattr(tnp, name)(x, axis=axis, keepdims=True), getattr(jnp, name)(x, axis=axis, keepdims=True))
+    check(name, x, axis=axis, keepdims=True)
 
 
-@pytest.mark.parametrize("name", "sum prod max min all any mean var std ptp cumsum cumprod sort".split())
+@pytest.mark.parametrize("name", words("sum prod max min all any mean var std ptp cumsum cumprod sort"))
 @pytest.mark.parametrize("value", [2.0, 3])
 def test_weak_types(name: str, value: float) -> None:
     ours, theirs = weak(value, 3)
     agree(getattr(tnp, name)(ours), getattr(jnp, name)(theirs))
 
 
-@pytest.mark.parametrize("name", ["sum", "prod", "mean", "var", "std", "cumsum", "cumprod"])
+@pytest.mark.parametrize("name", words("sum prod mean var std cumsum cumprod"))
 @pytest.mark.parametrize("dtype", ["float32", "complex64", "int16"])
 @pytest.mark.parametrize("source", ["int32", "float64", "bool"])
 def test_dtype(name: str, dtype: str, source: str) -> None:
@@ -66,17 +68,17 @@ def test_dtype(name: str, dtype: str, source: str) -> None:
 
 def test_sums_as_bools() -> None:
     x = np.array([[0, 0], [0, 3]])
-    agree(tnp.sum(x, 0, bool), jnp.sum(x, 0, bool))
-    agree(tnp.prod(x, 0, bool), jnp.prod(x, 0, bool))
-    agree(tnp.cumsum(x, 0, bool), jnp.cumsum(x, 0, bool))
-    agree(tnp.sum(x, 0, bool, initial=1), jnp.sum(x, 0, bool, initial=1))
+    check("sum", x, 0, bool)
+    check("prod", x, 0, bool)
+    check("cumsum", x, 0, bool)
+    check("sum", x, 0, bool, initial=1)
 
 
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8"])
 def test_integers_that_are_not_promoted(dtype: str) -> None:
     x = numbers(dtype, 4)
-    agree(tnp.sum(x, promote_integers=False), jnp.sum(x, promote_integers=False))
-    agree(tnp.prod(x, promote_integers=False), jnp.prod(x, promote_integers=False))
+    check("sum", x, promote_integers=False)
+    check("prod", x, promote_integers=False)
 
 
 @pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
@@ -94,8 +96,8 @@ def test_initial_and_where(name: str) -> None:
 @pytest.mark.parametrize("name", ["mean", "var", "std", "all", "any"])
 def test_where(name: str) -> None:
     x, mask = numbers("float64", 2, 3), np.array([[True, False, True], [False, True, False]])
-    agree(getattr(tnp, name)(x, 1, where=mask), getattr(jnp, name)(x, 1, where=mask))
-    agree(getattr(tnp, name)(x, where=mask), getattr(jnp, name)(x, where=mask))
+    check(name, x, 1, where=mask)
+    check(name, x, where=mask)
 
 
 @pytest.mark.parametrize("name", ["var", "std"])
@@ -117,14 +119,8 @@ def test_variances(name: str) -> None:
 def test_cumulative_sum_and_product(dtype: str, initial: bool) -> None:
     x = numbers(dtype, 3, 2)
     for axis in (0, -1):
-        agree(
-            tnp.cumulative_sum(x, axis=axis, include_initial=initial),
-            jnp.cumulative_sum(x, axis=axis, include_initial=initial),
-        )
-        agree(
-            tnp.cumulative_prod(x, axis=axis, include_initial=initial),
-            jnp.cumulative_prod(x, axis=axis, include_initial=initial),
-        )
+        check("cumulative_sum", x, axis=axis, include_initial=initial)
+        check("cumulative_prod", x, axis=axis, include_initial=initial)
     with pytest.raises(ShapeError, match="the axis must be given for an array with 2 axes"):
         tnp.cumulative_sum(x)
 
@@ -134,34 +130,34 @@ def test_cumulative_sum_and_product(dtype: str, initial: bool) -> None:
 def test_sorting(dtype: str, descending: bool) -> None:
     x = numbers(dtype, 4, 5)
     for axis in (0, -1, None):
-        agree(tnp.sort(x, axis, descending=descending), jnp.sort(x, axis, descending=descending))
-        agree(tnp.argsort(x, axis, descending=descending), jnp.argsort(x, axis, descending=descending))
-    agree(tnp.argsort(x, dtype="int32"), jnp.argsort(x, dtype="int32"))
+        check("sort", x, axis, descending=descending)
+        check("argsort", x, axis, descending=descending)
+    check("argsort", x, dtype="int32")
 
 
 def test_average() -> None:
     x, w = numbers("float32", 2, 3), np.arange(1.0, 4.0)
-    agree(tnp.average(x), jnp.average(x))
-    agree(tnp.average(x, 1, w), jnp.average(x, 1, w))
-    agree(tnp.average(x, weights=np.ones((2, 3))), jnp.average(x, weights=np.ones((2, 3))))
-    agree(tnp.average(x, 1, w, returned=True), jnp.average(x, 1, w, returned=True))
-    agree(tnp.average(x, 0, returned=True, keepdims=True), jnp.average(x, 0, returned=True, keepdims=True))
+    check("average", x)
+    check("average", x, 1, w)
+    check("average", x, weights=np.ones((2, 3)))
+    check("average", x, 1, w, returned=True)
+    check("average", x, 0, returned=True, keepdims=True)
     with pytest.raises(ShapeError, match=r"weights must have the shape of the array, or of the axes, got f64\[3\]"):
         tnp.average(x, 0, w)
 
 
 def test_diff() -> None:
     x = numbers("int32", 3, 5)
-    agree(tnp.diff(x), jnp.diff(x))
-    agree(tnp.diff(x, 2, 0), jnp.diff(x, 2, 0))
-    agree(tnp.diff(x > 0), jnp.diff(x > 0))
-    agree(tnp.diff(x, 0), jnp.diff(x, 0))
-    agree(tnp.diff(x, prepend=7, append=x[:, :1]), jnp.diff(x, prepend=7, append=x[:, :1]))
+    check("diff", x)
+    check("diff", x, 2, 0)
+    check("diff", numbers("bool", 3, 5))
+    check("diff", x, 0)
+    check("diff", x, prepend=7, append=x[:, :1])
 
 
 def test_median_of_nan() -> None:
     x = np.array([[1.0, np.nan, 2.0], [3.0, 5.0, 4.0]])
-    agree(tnp.median(x, 1), jnp.median(x, 1))
+    check("median", x, 1)
 
 
 def test_any_of_imaginary_numbers_is_true() -> None:
@@ -177,13 +173,13 @@ def test_nothing_to_choose_from(name: str) -> None:
 
 def test_empty_sums() -> None:
     x = np.zeros((2, 0))
-    agree(tnp.sum(x, 1), jnp.sum(x, 1))
-    agree(tnp.prod(x, 1), jnp.prod(x, 1))
-    agree(tnp.max(x, 1, initial=1.0), jnp.max(x, 1, initial=1.0))
-    agree(tnp.var(x), jnp.var(x))
+    check("sum", x, 1)
+    check("prod", x, 1)
+    check("max", x, 1, initial=1.0)
+    check("var", x)
 
 
-@pytest.mark.parametrize("name", REDUCTIONS.split())
+@pytest.mark.parametrize("name", REDUCTIONS)
 def test_axes_that_are_not_there(name: str) -> None:
     with pytest.raises(ShapeError, match=r"axis 2 is out of range for an array with 2 axes"):
         getattr(tnp, name)(np.ones((2, 2)), axis=2)
@@ -199,4 +195,4 @@ def test_arguments_that_are_not_supported() -> None:
     with pytest.raises(UnsupportedError, match="sum: out is not supported"):
         np.sum(tnp.asarray(x), out=np.zeros(()))
     with pytest.raises(UnsupportedError, match="kind and order"):
-        getattr(tnp, "sort")(x, kind="mergesort")  # noqa: B009  # mypy refuses it
+        np.argsort(tnp.asarray(x), kind="stable")

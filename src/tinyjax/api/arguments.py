@@ -10,8 +10,8 @@ from typing import final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.api.functions import Filled, function_name
 from tinyjax.errors import InputError, StaticArgumentError
+from tinyjax.tracing.functions import Filled, function_name
 
 
 @final
@@ -68,6 +68,14 @@ def resolve_position(number: int, count: int, what: str) -> int:
     if not -count <= number < count:
         raise InputError(f"{what} {number} is out of range: the call has {count} positional arguments")
     return number % count
+
+
+def resolve_argnums(what: str, argnums: int | Sequence[int], count: int) -> list[int]:
+    """The positions among `count` arguments to differentiate with respect to."""
+    chosen = [resolve_position(number, count, f"{what}: argnums") for number in as_tuple(argnums)]
+    if len(set(chosen)) < len(chosen):
+        raise InputError(f"{what}: argnums {argnums} names an argument twice")
+    return chosen
 
 
 def resolve_static(

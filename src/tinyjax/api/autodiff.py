@@ -10,8 +10,14 @@ import numpy as np
 from typing_extensions import override
 
 from tinyjax.api import derivatives
-from tinyjax.api.arguments import as_tuple, resolve_position
-from tinyjax.api.functions import (
+from tinyjax.api.arguments import resolve_argnums
+from tinyjax.api.staging import abstractify
+from tinyjax.errors import InputError
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, as_array
+from tinyjax.tracing.functions import (
     Filled,
     FlatFunction,
     argument_path,
@@ -20,13 +26,9 @@ from tinyjax.api.functions import (
     describe,
     flatten_arguments,
     function_name,
+    unshared,
 )
-from tinyjax.api.staging import abstractify, trace
-from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
-from tinyjax.ir.value import ConcreteValue
-from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, as_array
+from tinyjax.tracing.staging import trace
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -41,11 +43,11 @@ NotFirst: TypeAlias = Sequence[int] | Literal[-3, -2, -1, 1, 2, 3, 4, 5, 6, 7]
 
 @overload
 def jvp(
-    fun: Callable[..., R], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[False] = False
+    fun: Callable[P, R], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[False] = False
 ) -> tuple[R, R]: ...
 @overload
 def jvp(
-    fun: Callable[..., tuple[R, Aux]], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[True]
+    fun: Callable[P, tuple[R, Aux]], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[True]
 ) -> tuple[R, R, Aux]: ...
 def jvp(
     fun: Callable[..., Any], primals: Sequence[object], tangents: Sequence[object], has_aux: bool = False
@@ -74,7 +76,7 @@ def jvp(
     return (found.primals.tree(), tangents_out, *((found.primals.aux(),) if has_aux else ()))
 
 
-def linearize(fun: Callable[..., R], *primals: object) -> tuple[R, Callable[..., R]]:
+def linearize(fun: Callable[P, R], *primals: object) -> tuple[R, Callable[..., R]]:
     """The results of `fun` at `primals`, and its derivative there as a function of tangents.
 
     `fun` runs once; the returned function is linear, and evaluating it doesn't repeat that work. Source: Autodidax,
@@ -110,11 +112,11 @@ def linearize(fun: Callable[..., R], *primals: object) -> tuple[R, Callable[...,
 
 @overload
 def vjp(
-    fun: Callable[..., R], *primals: object, has_aux: Literal[False] = False
+    fun: Callable[P, R], *primals: object, has_aux: Literal[False] = False
 ) -> tuple[R, Callable[[R], tuple[Any, ...]]]: ...
 @overload
 def vjp(
-    fun: Callable[..., tuple[R, Aux]], *primals: object, has_aux: Literal[True]
+    fun: Callable[P, tuple[R, Aux]], *primals: object, has_aux: Literal[True]
 ) -> tuple[R, Callable[[R], tuple[Any, ...]], Aux]: ...
 def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and the function that maps cotangents of the results to those of the primals.
@@ -148,12 +150,12 @@ def check_cotangents(linearized: derivatives.Linearized, cotangents: object, nam
         "vjp",
         ("result", "cotangent"),
         linearized.out_avals,
-        as_arrays(leaves, lambda i: f"vjp: the cotangent{tree.paths(expected)[i]}"),
+        list(map(unshared, as_arrays(leaves, lambda i: f"vjp: the cotangent{tree.paths(expected)[i]}"))),
         lambda i: f"result{tree.paths(expected)[i]} of {name}",
     )
 
 
-def linear_transpose(fun: Callable[..., Any], *primals: object) -> Callable[[Any], tuple[Any, ...]]:
+def linear_transpose(fun: Callable[P, R], *primals: object) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a linear function: from cotangents of its results to cotangents of its arguments.
 
     `primals` are arrays or types (ShapedArray); only their types matter. A LinearityError if `fun` isn't linear.
@@ -170,6 +172,9 @@ def linear_transpose(fun: Callable[..., Any], *primals: object) -> Callable[[Any
             raise InputError(f"linear_transpose takes floating-point and complex arguments; {where} is {aval}")
     traced = trace(FlatFunction(fun, "linear_transpose", treedef), avals)
 
+    def paths() -> list[str]:
+        return tree.paths(traced.treedef)
+
     def transposed(cotangents: Any) -> tuple[Any, ...]:  # the tree of the results of fun
         found, structure = tree.flatten(cotangents)
         tree.check_same_structure(
@@ -179,8 +184,8 @@ def linear_transpose(fun: Callable[..., Any], *primals: object) -> Callable[[Any
             "linear_transpose",
             ("result", "cotangent"),
             traced.jaxpr.out_avals,
-            as_arrays(found, lambda i: f"linear_transpose: the cotangent{tree.paths(traced.treedef)[i]}"),
-            lambda i: f"result{tree.paths(traced.treedef)[i]} of {function_name(fun)}",
+            list(map(unshared, as_arrays(found, lambda i: f"linear_transpose: the cotangent{paths()[i]}"))),
+            lambda i: f"result{paths()[i]} of {function_name(fun)}",
         )
         args, _ = tree.unflatten(treedef, derivatives.transpose_at(traced.jaxpr, traced.captured, checked))
         return tuple(args)
@@ -220,7 +225,7 @@ def value_and_grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]: ...
+) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
 def value_and_grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -260,7 +265,7 @@ def grad(
 ) -> Callable[Concatenate[A, P], A]: ...
 @overload
 def grad(
-    fun: Callable[P, object],
+    fun: Callable[P, R],
     argnums: NotFirst,
     has_aux: bool = False,
     holomorphic: bool = False,
@@ -273,7 +278,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[..., Any]: ...
+) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
 def grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -307,11 +312,9 @@ def _value_and_grad(
     holomorphic: bool,
     allow_int: bool,
 ) -> Callable[..., tuple[Any, Any]]:
-    numbers = as_tuple(argnums)
-
     @wraps(fun)
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:  # the user's arguments
-        chosen = [resolve_position(number, len(args), f"{what}: argnums") for number in numbers]
+        chosen = resolve_argnums(what, argnums, len(args))
         selected = ChosenArguments(fun, args, kwargs, chosen)
         values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
         check_inputs(what, selected, values, treedef, holomorphic, allow_int)

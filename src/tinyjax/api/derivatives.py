@@ -10,20 +10,22 @@ from typing import final
 
 from attrs import frozen
 
-from tinyjax.api.functions import FlatFunction, Results, float0_zeros
 from tinyjax.contexts import transposition
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
+from tinyjax.contexts.watching import alike
 from tinyjax.errors import InputError, LinearityError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, INEXACT
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
+from tinyjax.primitives import conversion
 from tinyjax.primitives.structure import instantiate
-from tinyjax.tracing.core import Array, ConcreteArray, activate, active_frame, top_frame
+from tinyjax.tracing.core import Array, activate, active_frame, top_frame
 from tinyjax.tracing.elementwise import convert
 from tinyjax.tracing.frames import OpenFrame, V
+from tinyjax.tracing.functions import FlatFunction, Results, float0_zeros
 
 
 @final
@@ -53,11 +55,13 @@ class Linearized:
     nonzero_out: tuple[bool, ...]
 
 
-def tangent_array(frame: OpenFrame[V], tangent: V | Zero) -> Array:
-    """A tangent or cotangent as an array; those of integers have no bits."""
-    if isinstance(tangent, Zero) and tangent.aval.dtype == FLOAT0:
-        return float0_zeros(tangent.aval.shape)
-    return frame.wrap(instantiate(frame.context, tangent))
+def tangent_array(frame: OpenFrame[V], tangent: V | Zero, aval: ShapedArray) -> Array:
+    """A tangent or cotangent of a value of type `aval`, as an array as weak as that; those of integers have no bits."""
+    ctx = frame.context
+    if isinstance(tangent, Zero):
+        expected = aval.tangent
+        return float0_zeros(aval.shape) if expected.dtype == FLOAT0 else frame.wrap(instantiate(ctx, Zero(expected)))
+    return frame.wrap(conversion.convert(ctx, tangent, ctx.aval(tangent).dtype, aval.weak_type))
 
 
 def check_tangents(
@@ -71,7 +75,8 @@ def check_tangents(
     checked: list[Array] = []
     for i, (aval, tangent) in enumerate(zip(avals, tangents, strict=True)):
         expected, found = aval.tangent, tangent.aval
-        if found.weak_type and found.shape == expected.shape and expected.dtype not in (found.dtype, FLOAT0):
+        lossless = expected.dtype in INEXACT and (found.dtype not in COMPLEXES or expected.dtype in COMPLEXES)
+        if found.weak_type and found.shape == expected.shape and lossless:
             checked.append(convert(tangent, expected.dtype))
             continue
         if not found.matches(expected):
@@ -97,7 +102,8 @@ def jvp(f: FlatFunction, primals: Sequence[Array], tangents: Sequence[Array]) ->
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(out.primal) for out in outs]
             lowered = results.replace(values, lambda x: frame.wrap(inner.read(x).primal))
-        return JvpResults(lowered, [tangent_array(frame, out.tangent) for out in outs])
+        avals = [value.aval for value in values]
+        return JvpResults(lowered, [tangent_array(frame, o.tangent, aval) for o, aval in zip(outs, avals, strict=True)])
 
     return active_frame().open(run)
 
@@ -112,7 +118,7 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
 
     def run(frame: OpenFrame[V]) -> Linearized:
         partial = PartialEvalContext(frame.context)
-        context = JvpContext(partial)
+        context = JvpContext(alike(frame.context, partial))
         avals = tuple(primal.aval for primal in primals)
         duals: list[Dual[Partial[V]]] = []
         for primal, aval in zip(primals, avals, strict=True):
@@ -154,7 +160,7 @@ def push_forward(linearized: Linearized, tangents: Sequence[Array]) -> list[Arra
     def run(frame: OpenFrame[V]) -> list[Array]:
         found = iter(interpret(frame.context, linearized.linear, [frame.read(array) for array in arrays]))
         outs = zip(linearized.nonzero_out, linearized.out_avals, strict=True)
-        return [tangent_array(frame, next(found) if mark else Zero(aval.tangent)) for mark, aval in outs]
+        return [tangent_array(frame, next(found) if mark else Zero(aval.tangent), aval) for mark, aval in outs]
 
     return top_frame(arrays, linearized.linear.effects).open(run)
 
@@ -172,7 +178,7 @@ def pull_back(linearized: Linearized, cotangents: Sequence[Array]) -> list[Array
         found = transposition.transpose(frame.context, linearized.linear, [*residuals, *unknown], cts)
         results = iter([ct for ct in found if ct is not None])
         ins = zip(linearized.nonzero_in, linearized.in_avals, strict=True)
-        return [tangent_array(frame, next(results) if mark else Zero(aval.tangent)) for mark, aval in ins]
+        return [tangent_array(frame, next(results) if mark else Zero(aval.tangent), aval) for mark, aval in ins]
 
     return top_frame([*linearized.residuals, *given], linearized.linear.effects).open(run)
 
@@ -182,9 +188,11 @@ def transpose_at(jaxpr: Jaxpr, constants: Sequence[Array], cotangents: Sequence[
 
     def run(frame: OpenFrame[V]) -> list[Array]:
         known: list[V | UndefPrimal] = [frame.read(array) for array in constants]
-        unknown = [UndefPrimal(var.aval) for var in jaxpr.invars[len(known) :]]
+        avals = jaxpr.in_avals[len(known) :]
+        unknown = list(map(UndefPrimal, avals))
         cts: list[V | Zero] = [frame.read(array) for array in cotangents]
         found = transposition.transpose(frame.context, jaxpr, [*known, *unknown], cts)
-        return [tangent_array(frame, ct) for ct in found if ct is not None]
+        results = [ct for ct in found if ct is not None]
+        return [tangent_array(frame, ct, aval) for ct, aval in zip(results, avals, strict=True)]
 
     return top_frame([*constants, *cotangents], jaxpr.effects).open(run)

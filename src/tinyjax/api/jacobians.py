@@ -8,9 +8,8 @@ from itertools import accumulate, pairwise
 from typing import Any, ParamSpec
 
 from tinyjax.api import derivatives
-from tinyjax.api.arguments import as_tuple, resolve_position
+from tinyjax.api.arguments import resolve_argnums
 from tinyjax.api.autodiff import ChosenArguments, check_inputs
-from tinyjax.api.functions import FlatFunction, check_callable, describe, flatten_arguments
 from tinyjax.api.vectorize import vmap
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
@@ -18,6 +17,7 @@ from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
 from tinyjax.numpy import eye, zeros
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
+from tinyjax.tracing.functions import FlatFunction, check_callable, describe, flatten_arguments
 
 P = ParamSpec("P")
 
@@ -92,7 +92,7 @@ def _jacobian(
     holomorphic: bool,
     allow_int: bool,
 ) -> Any:
-    chosen = [resolve_position(number, len(args), f"{what}: argnums") for number in as_tuple(argnums)]
+    chosen = resolve_argnums(what, argnums, len(args))
     selected = ChosenArguments(fun, args, kwargs, chosen)
     values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
     check_inputs(what, selected, values, treedef, holomorphic, allow_int)

@@ -12,8 +12,7 @@ from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
-from tinyjax.api.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, function_name
-from tinyjax.api.staging import Traced, abstractify, closed_values, trace
+from tinyjax.api.staging import abstractify, closed_values
 from tinyjax.caching import BoundedCache
 from tinyjax.control.call import Call
 from tinyjax.errors import InputError, StaticArgumentError
@@ -24,6 +23,8 @@ from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ROOT, Array, ConcreteArray, active_frame, bind, top_frame
+from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, function_name
+from tinyjax.tracing.staging import Traced, trace
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -98,6 +99,10 @@ def jit(
 class Jitted(Generic[P, R]):
     """What `jit` returns: the function, staged out and compiled when it is called."""
 
+    __name__: str
+    __qualname__: str
+    __wrapped__: Callable[P, R]
+
     def __init__(
         self,
         fun: Callable[P, R],
@@ -112,8 +117,9 @@ class Jitted(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         call, arrays, treedef = self._flatten(args, kwargs)
-        traced = self._trace(call, [array.aval for array in arrays], treedef)
-        donated = self._donation(args, kwargs, traced, arrays) if self._donated != ((), ()) else ()
+        avals = [array.aval for array in arrays]
+        traced = self._trace(call, avals, treedef)
+        donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
         inputs = (*traced.captured, *arrays)
         if len(inputs) > len(traced.jaxpr.invars):
             inputs = tuple(array for array in inputs if array.aval.dtype != FLOAT0)
@@ -184,9 +190,9 @@ class Jitted(Generic[P, R]):
         args: Sequence[object],
         kwargs: Mapping[str, object],
         traced: Traced,
-        leaves: Sequence[Array] | Sequence[ShapedArray],
+        avals: Sequence[ShapedArray],
     ) -> tuple[bool, ...]:
-        """Which inputs of the program are donated; `leaves` are those of the arguments."""
+        """Which inputs of the program are donated; `avals` are the types of the leaves of the arguments."""
         positions, names = self._donated
         chosen = {resolve_position(n, len(args), "jit: donate_argnums") for n in positions if n < len(args)}
         static = {n % len(args) for n in self._static[0] if -len(args) <= n < len(args)}
@@ -199,7 +205,7 @@ class Jitted(Generic[P, R]):
             if name not in self._static[1]
         }
         marks, _ = tree.flatten((marked, named))
-        kept = [mark for mark, leaf in zip(marks, leaves, strict=True) if leaf.dtype != FLOAT0]
+        kept = [mark for mark, aval in zip(marks, avals, strict=True) if aval.dtype != FLOAT0]
         return (False,) * len(traced.captured) + tuple(mark is True for mark in kept)
 
 
@@ -217,7 +223,8 @@ class Lowered:
 
     def as_text(self) -> str:
         """The StableHLO module. Constants are spelled out."""
-        return lower(self.closed_jaxpr, name=self._name, donated=self._donated)
+        arguments = self._donated[len(self.closed_jaxpr.consts) :]
+        return lower(self.closed_jaxpr, name=self._name, donated=arguments)
 
     def compile(self) -> Compiled:
         """The compiled program."""

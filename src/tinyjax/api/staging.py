@@ -2,71 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, final, overload
-
-from attrs import frozen
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from tinyjax.api.arguments import split_static
-from tinyjax.api.functions import FlatFunction, check_callable, float0_zeros
-from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, activate, as_array, top_frame
+from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, top_frame
 from tinyjax.tracing.frames import OpenFrame, V
-
-if TYPE_CHECKING:
-    from jax.tree_util import PyTreeDef
+from tinyjax.tracing.functions import FlatFunction, check_callable, unshared
+from tinyjax.tracing.staging import Traced, trace
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-
-@final
-@frozen(eq=False)
-class Traced:
-    """A function staged out: its program, the arrays that feed the program's first inputs, the tree of its results.
-
-    `erased` are the results of dtype float0, by their positions, where the program returns the others only.
-    """
-
-    jaxpr: Jaxpr
-    captured: tuple[Array, ...]
-    treedef: PyTreeDef
-    erased: Mapping[int, Array]
-
-    @property
-    def closed(self) -> bool:
-        """Whether the function closed over nothing that another transformation is tracing."""
-        return all(isinstance(array, ConcreteArray) for array in self.captured)
-
-    def results(self, outs: Sequence[Array]) -> Any:  # the user's own tree
-        """The tree of the function's results, for the results of the program."""
-        if self.erased:
-            found = iter(outs)
-            outs = [self.erased[i] if i in self.erased else next(found) for i in range(self.treedef.num_leaves)]
-        return tree.unflatten(self.treedef, outs)
-
-
-def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool = False) -> Traced:
-    """Stages a function on inputs of these types. `erase_float0` leaves results of dtype float0 out of the program."""
-    context = StagingContext()
-    erased: dict[int, Array] = {}
-    with activate(context, f) as frame:
-        results = f([frame.wrap(context.argument(aval)) for aval in avals])
-        if erase_float0:
-            for i, array in enumerate(results.arrays):
-                if array.aval.dtype == FLOAT0:
-                    erased[i] = float0_zeros(array.aval.shape)
-        outs = [frame.read(array) for i, array in enumerate(results.arrays) if i not in erased]
-    staged = context.finish(outs)
-    captured = [ConcreteArray(value) if isinstance(value, ConcreteValue) else value for value in staged.captured]
-    return Traced(staged.jaxpr, tuple(value for value in captured if isinstance(value, Array)), results.treedef, erased)
 
 
 def abstractify(leaf: object) -> ShapedArray:
@@ -83,7 +35,7 @@ def abstractify(leaf: object) -> ShapedArray:
 
 @overload
 def make_jaxpr(
-    fun: Callable[..., object],
+    fun: Callable[P, R],
     static_argnums: int | Sequence[int] = (),
     *,
     static_argnames: str | Sequence[str] = (),
@@ -91,14 +43,14 @@ def make_jaxpr(
 ) -> Callable[..., ClosedJaxpr]: ...
 @overload
 def make_jaxpr(
-    fun: Callable[..., object],
+    fun: Callable[P, R],
     static_argnums: int | Sequence[int] = (),
     *,
     static_argnames: str | Sequence[str] = (),
     return_shape: Literal[True],
 ) -> Callable[..., tuple[ClosedJaxpr, Any]]: ...
 def make_jaxpr(
-    fun: Callable[..., object],
+    fun: Callable[P, R],
     static_argnums: int | Sequence[int] = (),
     *,
     static_argnames: str | Sequence[str] = (),
@@ -150,7 +102,7 @@ def eval_jaxpr(
     """
     if isinstance(jaxpr, ClosedJaxpr):
         consts, jaxpr = (*jaxpr.consts, *consts), jaxpr.jaxpr
-    arrays = [as_array(x) for x in (*consts, *args)]
+    arrays = [unshared(as_array(x)) for x in (*consts, *args)]
     found = tuple(array.aval for array in arrays)
     if len(found) != len(jaxpr.invars) or not all(map(ShapedArray.matches, found, jaxpr.in_avals)):
         raise InputError(
@@ -164,7 +116,7 @@ def eval_jaxpr(
     return top_frame(arrays, jaxpr.effects).open(run)
 
 
-def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any:  # the user's trees
+def eval_shape(fun: Callable[P, R], *args: Any, **kwargs: Any) -> Any:  # the user's trees
     """The tree of types that `fun` returns for these arguments, without computing.
 
     >>> eval_shape(lambda x: {"twice": 2.0 * x}, ShapedArray((3,), "float32"))

@@ -4,29 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, get_args
 
-from tinyjax.api.functions import (
+from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.errors import BatchSizeError, InputError, TreeError
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.primitive import BatchAxis, CondPolicy
+from tinyjax.primitives.elementwise import unmapped
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, activate, active_frame
+from tinyjax.tracing.frames import OpenFrame, V
+from tinyjax.tracing.functions import (
     FlatFunction,
     argument_path,
     check_callable,
     describe,
     flatten_arguments,
+    float0_zeros,
     function_name,
 )
-from tinyjax.contexts.batching import BatchContext, Batched
-from tinyjax.errors import BatchSizeError, InputError, TreeError
-from tinyjax.ir.primitive import BatchAxis
-from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, activate, active_frame
-from tinyjax.tracing.frames import OpenFrame, V
-from tinyjax.transforms.batch import place_axis
+from tinyjax.transforms.batch import add_axis, place_axis
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 P = ParamSpec("P")
 R = TypeVar("R")
+_CONDS: Final[tuple[CondPolicy, ...]] = get_args(CondPolicy)
 
 
 def vmap(
@@ -35,6 +39,8 @@ def vmap(
     out_axes: Any = 0,  # a tree of axes
     axis_name: str | None = None,
     axis_size: int | None = None,
+    *,
+    cond: CondPolicy = "select",
 ) -> Callable[P, R]:
     """`fun` mapped over an axis of its arguments.
 
@@ -42,13 +48,19 @@ def vmap(
     short of the argument's, and its leaf then counts for everything below. None: not mapped. Arguments given by keyword
     are mapped over axis 0. `out_axes` says likewise where the mapped axis of the results goes; None: the result is the
     same for every element. Inside, `lax.psum(x, axis_name)` and its relatives reduce over the axis; `axis_size` is
-    needed if nothing is mapped. Source: Autodidax, part 1.
+    needed if nothing is mapped.
+
+    `cond` says what becomes of a `lax.cond` or `lax.switch` whose predicate differs from element to element: "select"
+    runs all branches on the whole batch and picks; "map" takes the elements one after the other, and runs one branch
+    for each; "error" raises a BatchedPredicateError. Source: Autodidax, part 1.
 
     >>> import numpy as np
     >>> vmap(lambda x, y: x * y, in_axes=(0, None))(np.arange(3.0), 2.0)
     Array([0., 2., 4.], dtype=float64)
     """
     check_callable("vmap", fun)
+    if cond not in _CONDS:
+        raise InputError(f"vmap: cond is {' or '.join(map(repr, _CONDS))}, got {cond!r}")
     wanted = tuple(in_axes) if isinstance(in_axes, list) else in_axes
 
     @wraps(fun)
@@ -57,7 +69,7 @@ def vmap(
         axes = _input_axes(fun, wanted, args, kwargs, arrays, treedef)
         size = _axis_size(fun, arrays, axes, axis_size, treedef)
         flat = FlatFunction(fun, "vmap", treedef)
-        result: R = _map(flat, arrays, axes, BatchAxis(size, axis_name), out_axes)
+        result: R = _map(flat, arrays, axes, BatchAxis(size, axis_name, cond), out_axes)
         return result
 
     return mapped
@@ -68,10 +80,15 @@ def _map(
 ) -> Any:
     def run(frame: OpenFrame[V]) -> Any:  # the tree of the results
         context = BatchContext(frame.context, axis)
-        batched = [Batched(frame.read(array), at) for array, at in zip(arrays, axes, strict=True)]
         with activate(context, flat, axis) as inner:
-            results = flat([inner.wrap(value) for value in batched])
-            outs = [inner.read(array) for array in results.arrays]
+
+            def mapped(array: Array, at: int | None) -> Array:
+                if array.aval.dtype == FLOAT0:  # tangents of integers hold nothing, so they aren't traced
+                    return float0_zeros(unmapped(array.aval.shape, at))
+                return inner.wrap(Batched(frame.read(array), at))
+
+            results = flat([mapped(array, at) for array, at in zip(arrays, axes, strict=True)])
+            outs = [None if array.aval.dtype == FLOAT0 else inner.read(array) for array in results.arrays]
 
         def where(position: int) -> str:
             return f"result{tree.paths(results.treedef)[position]} of {flat.name}"
@@ -79,12 +96,16 @@ def _map(
         template = tree.unflatten(results.treedef, range(len(outs)))
         placed: list[Array] = []
         for i, (out, want) in enumerate(zip(outs, _spread(out_axes, template, "out_axes", "result"), strict=True)):
-            if want is None and out.axis is not None:
+            if want is None and out is not None and out.axis is not None:
                 raise InputError(
                     f"vmap: out_axes is None for {where(i)}, which differs from element to element of the batch"
                 )
-            at = _resolve(want, context.aval(out).ndim + 1, where, i)
-            placed.append(frame.wrap(place_axis(frame.context, out.value, out.axis, at, axis.size)))
+            aval = results.arrays[i].aval
+            at = _resolve(want, aval.ndim + 1, where, i)
+            if out is None:
+                placed.append(float0_zeros(add_axis(aval, at, axis.size).shape))
+            else:
+                placed.append(frame.wrap(place_axis(frame.context, out.value, out.axis, at, axis.size)))
         return tree.unflatten(results.treedef, placed)
 
     return active_frame().open(run)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, final
 import numpy as np
 import numpy.typing as npt
 from attrs import frozen
-from typing_extensions import override
+from typing_extensions import CapsuleType, override
 
 from tinyjax.errors import DeletedBufferError, XlaError
 from tinyjax.ir.aval import Shape
@@ -40,7 +40,7 @@ class DeviceBuffer:
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
         """The elements on the host, once they are computed; a DeletedBufferError if there are none any more."""
-        self.check_alive()
+        self.block_until_ready()  # to read what could not be computed ends the process
         try:
             elements: HostArray = np.asarray(self.array)
         except RuntimeError as error:
@@ -76,8 +76,8 @@ class DeviceBuffer:
         max_version: tuple[int, int] | None = None,
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
-    ) -> object:
-        self.check_alive()
+    ) -> CapsuleType:
+        self.block_until_ready()
         return self.array.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from jax._src.core import ShapedArray as JaxShapedArray
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import DeviceBuffer
-from tinyjax.errors import InputError, XlaError
+from tinyjax.errors import XlaError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.dtypes import SUPPORTED, DType, HostArray
 from tinyjax.ir.value import ConcreteValue
@@ -94,10 +94,9 @@ def value_of_jax(x: object) -> ConcreteValue | None:
 
 def jax_array(value: ConcreteValue) -> _jax.ArrayImpl:
     """The same elements as a jax.Array; those of a host array are copied to the default device."""
-    aval = value.aval
-    data = to_device(value, default_device()).data if value.on_host else value.data
+    aval, data = value.aval, value.data
     if not isinstance(data, DeviceBuffer):
-        raise InputError(f"a {type(data).__name__} is no buffer of this backend")
+        data = put(np.asarray(data), aval, default_device())
     if aval.weak_type == data.array.weak_type:
         return data.array
     data.check_alive()

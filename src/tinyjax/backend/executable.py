@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NoReturn, final
+from typing import Any, final
 
 import jax
 import numpy as np
@@ -11,9 +11,11 @@ from jax._src import compiler
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import DeviceBuffer, deleted_message
+from tinyjax.backend.callbacks import callback_failure, host_function, parse
 from tinyjax.backend.devices import jax_type, put_array, sharding_of
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.errors import DeletedBufferError, InputError, XlaError
+from tinyjax.hlo.context import HostCall
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.value import ConcreteValue
 
@@ -26,8 +28,12 @@ def compile_text(
     device: _jax.Device,
     donated: Sequence[bool] = (),
     options: Options = (),
+    host_calls: Sequence[HostCall] = (),
 ) -> Executable:
-    """Compiles StableHLO text for one device; an XlaError with the compiler's first lines if that fails."""
+    """Compiles StableHLO text for one device; an XlaError with the compiler's first lines if that fails.
+
+    `host_calls` are what the calls of the host in the text call, by their numbers.
+    """
     overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
     try:
         compile_options = compiler.get_compile_options(
@@ -37,10 +43,15 @@ def compile_text(
             env_options_overrides=overrides or None,
             backend=device.client,
         )
-        loaded = device.client.compile_and_load(text, _jax.DeviceList((device,)), compile_options)
+        devices = _jax.DeviceList((device,))
+        if host_calls:
+            functions = [host_function(call) for call in host_calls]
+            loaded = device.client.compile_and_load(parse(text), devices, compile_options, functions)
+        else:
+            loaded = device.client.compile_and_load(text, devices, compile_options)
     except RuntimeError as error:
         raise XlaError(f"XLA could not compile {name!r} for {device}:\n{first_lines(error)}") from error
-    return Executable(loaded, name, device, in_avals, out_avals, donated)
+    return Executable(loaded, device, in_avals, out_avals, donated, waits=bool(host_calls))
 
 
 def first_lines(error: BaseException, count: int = 8) -> str:
@@ -52,18 +63,17 @@ def first_lines(error: BaseException, count: int = 8) -> str:
 class Executable:
     """A program that XLA has compiled for one device. Everything that doesn't depend on the arguments is done here."""
 
-    __slots__ = ("_donated", "_execute", "_handlers", "_in_avals", "_loaded", "_out_avals", "device", "name")
+    __slots__ = ("_donated", "_execute", "_handlers", "_in_avals", "_loaded", "_out_avals", "_waits", "device")
 
     def __init__(
         self,
         loaded: _jax.LoadedExecutable,
-        name: str,
         device: _jax.Device,
         in_avals: Sequence[ShapedArray],
         out_avals: Sequence[ShapedArray],
         donated: Sequence[bool],
+        waits: bool = False,
     ) -> None:
-        self.name = name
         self.device = device
         self._loaded = loaded
         self._execute = loaded.execute_sharded
@@ -76,12 +86,15 @@ class Executable:
             _jax.array_result_handler(jax_type(aval.shape, aval.dtype), sharding, committed=False, **checks)
             for aval in out_avals
         ]
+        # A program that calls the host has done so, and has failed if that failed, when its call returns.
+        self._waits = waits
         self._donated = [i for i, donate in enumerate(donated) if donate]
 
-    def __call__(self, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...]:
+    def __call__(self, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
         """The results, on the device. The arguments must have the types that the program was compiled for.
 
-        NumPy arrays are copied to the device, and so are arrays of other devices.
+        NumPy arrays are copied to the device, and so are arrays of other devices. `name` is for messages, because equal
+        programs are compiled once, whatever their names.
         """
         device = self.device
         buffers: list[_jax.ArrayImpl] = []
@@ -92,17 +105,25 @@ class Executable:
                 if not array.dtype.isnative:
                     array = array.astype(aval.dtype)
                 buffers.append(put_array(array, aval, device))
+            elif data.array.is_deleted():
+                raise DeletedBufferError(f"argument {len(buffers)} of {name!r}: {deleted_message(data)}")
             elif data.device is device:
                 buffers.append(data.array)
             else:
-                data.check_alive()
                 buffers.append(put_array(data.array, aval, device))
         if self._donated:
-            self._check_donated(buffers)
+            self._check_donated(buffers, name)
         try:
-            results = self._execute(buffers).consume_with_handlers(self._handlers)
+            if self._waits:
+                run = self._execute(buffers, with_tokens=True)
+                token = run.consume_token()
+                results = run.consume_with_handlers(self._handlers)
+                token.block_until_ready()
+            else:
+                results = self._execute(buffers).consume_with_handlers(self._handlers)
         except (RuntimeError, ValueError) as error:
-            self._fail(args, error)
+            reason = callback_failure(error) or f"\n{first_lines(error)}"
+            raise XlaError(f"{name!r} failed on {device}:{reason}") from error
         return tuple(
             [
                 ConcreteValue(DeviceBuffer(result, device), aval)
@@ -110,20 +131,13 @@ class Executable:
             ]
         )
 
-    def _check_donated(self, buffers: Sequence[_jax.ArrayImpl]) -> None:
+    def _check_donated(self, buffers: Sequence[_jax.ArrayImpl], name: str) -> None:
         for i in self._donated:
             if sum(buffers[i] is buffer for buffer in buffers) > 1:
                 raise InputError(
-                    f"argument {i} of {self.name!r} is donated, so the same array can't be another argument too. "
+                    f"argument {i} of {name!r} is donated, so the same array can't be another argument too. "
                     "Copy it first, or don't donate it."
                 )
-
-    def _fail(self, args: Sequence[ConcreteValue], error: Exception) -> NoReturn:
-        """Raises what went wrong in a run, in our words."""
-        for i, arg in enumerate(args):
-            if isinstance(arg.data, DeviceBuffer) and arg.data.is_deleted():
-                raise DeletedBufferError(f"argument {i} of {self.name!r}: {deleted_message(arg.data)}") from error
-        raise XlaError(f"{self.name!r} failed on {self.device}:\n{first_lines(error)}") from error
 
     def as_text(self) -> str:
         """The optimised HLO."""

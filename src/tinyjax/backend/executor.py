@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, final
 from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.backend.cache import CacheInfo, OnceCache
 from tinyjax.backend.stages import Compiled, Options
-from tinyjax.hlo.lowering import lower
+from tinyjax.hlo.lowering import lower_module
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 
@@ -60,14 +60,14 @@ class XlaExecutor:
         found = self._cache.get((jaxpr, device, donated, self.options))
         if found is None:
             found = self._executable(jaxpr, device, name, donated, self.options)
-        return found(args)
+        return found(args, name)
 
     def compile(
         self, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...] = (), options: Options | None = None
     ) -> Compiled:
         """The compiled program, for jax's default device. The same cache as a call's."""
         chosen = self.options if options is None else options
-        return Compiled(jaxpr, self._executable(jaxpr, _default_device()(), name, donated, chosen))
+        return Compiled(jaxpr, name, self._executable(jaxpr, _default_device()(), name, donated, chosen))
 
     def _executable(
         self, jaxpr: Jaxpr, device: Device, name: str, donated: tuple[bool, ...], options: Options
@@ -75,8 +75,10 @@ class XlaExecutor:
         def compile_now() -> Executable:
             from tinyjax.backend.executable import compile_text
 
-            text = lower(jaxpr, platform=device.platform, name=name, donated=donated)
-            return compile_text(text, name, jaxpr.in_avals, jaxpr.out_avals, device, donated, options)
+            module = lower_module(jaxpr, platform=device.platform, name=name, donated=donated)
+            return compile_text(
+                module.text, name, jaxpr.in_avals, jaxpr.out_avals, device, donated, options, module.host_calls
+            )
 
         return self._cache.get_or_make((jaxpr, device, donated, options), compile_now)
 

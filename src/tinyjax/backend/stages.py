@@ -37,6 +37,7 @@ class Compiled:
     """A compiled program."""
 
     jaxpr: Jaxpr
+    name: str
     executable: Executable
 
     def __call__(self, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...]:
@@ -48,10 +49,9 @@ class Compiled:
         expected, found = self.jaxpr.in_avals, [arg.aval for arg in args]
         if len(expected) != len(found) or not all(map(ShapedArray.matches, expected, found)):
             raise InputError(
-                f"{self.executable.name!r} was compiled for ({', '.join(map(str, expected))}), "
-                f"got ({', '.join(map(str, found))})"
+                f"{self.name!r} was compiled for ({', '.join(map(str, expected))}), got ({', '.join(map(str, found))})"
             )
-        return self.executable(args)
+        return self.executable(args, self.name)
 
     def as_text(self) -> str:
         """The optimised HLO."""

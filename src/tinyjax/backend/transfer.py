@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
+from typing_extensions import CapsuleType
 
 from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.ir.dtypes import BFLOAT16, FLOAT0
@@ -71,7 +72,7 @@ def to_dlpack(
     max_version: tuple[int, int] | None,
     dl_device: tuple[int, int] | None,
     copy: bool | None,
-) -> object:
+) -> CapsuleType:
     """A DLPack capsule of the elements, where they are. Host arrays that can't be written to are copied for consumers
     that don't know of such arrays (before version 1 of DLPack)."""
     data = value.data

@@ -9,9 +9,10 @@ from typing import Protocol, final
 import numpy as np
 from typing_extensions import override
 
+from tinyjax.caching import with_room
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context
+from tinyjax.ir.context import Context, Customised
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
@@ -47,9 +48,9 @@ class EvalContext(Context[ConcreteValue]):
         for arg in args:
             data = arg.data
             if not isinstance(data, np.ndarray):
-                if self._executor is not None:
-                    program = single_equation(primitive, tuple(arg.aval for arg in args))
-                    return self._executor(program, args, primitive.name)
+                found = None if avals is None else self._on_device(primitive, args)
+                if found is not None:
+                    return found
                 data = np.asarray(data)
             host.append(data)
         with np.errstate(all="ignore"):
@@ -60,6 +61,16 @@ class EvalContext(Context[ConcreteValue]):
             ConcreteValue(_owned(np.asarray(result, aval.dtype), host), aval)
             for result, aval in zip(results, avals, strict=True)
         )
+
+    def _on_device(self, primitive: Primitive, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...] | None:
+        """The outputs of a compiled equation; None for a primitive that can't be compiled, which the host computes."""
+        if self._executor is None:
+            return None
+        try:
+            program = single_equation(primitive, tuple(arg.aval for arg in args))
+            return self._executor(program, args, primitive.name)
+        except MissingRuleError:
+            return None
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> ConcreteValue:
@@ -75,11 +86,23 @@ class EvalContext(Context[ConcreteValue]):
     def concrete(self, value: ConcreteValue) -> ConcreteValue:
         return value
 
+    @override
+    def call_custom(self, function: Customised, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
+        return function.call(self, args)
+
+    @property
+    def compiles(self) -> bool:
+        return self._executor is not None
+
+    def interpret(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
+        """Runs a program equation by equation, however deep programs nest in it."""
+        return with_room(lambda: interpret(self, jaxpr, args))
+
     def execute(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
         """Runs a whole program: through the executor if there is one."""
         if self._executor is not None:
             return self._executor(jaxpr, args, name)
-        return tuple(interpret(self, jaxpr, args))
+        return tuple(self.interpret(jaxpr, args))
 
 
 def _owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:

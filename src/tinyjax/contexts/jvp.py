@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Generic, TypeVar, final
 
 from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign, Origin
+from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue
@@ -65,6 +66,14 @@ class JvpContext(Context[Dual[V]]):
     @override
     def concrete(self, value: Dual[V]) -> ConcreteValue | None:
         return self.parent.concrete(value.primal)
+
+    @override
+    def call_custom(self, function: Customised, args: Sequence[Dual[V]]) -> Sequence[Dual[V]] | None:
+        primals = [arg.primal for arg in args]
+        if all(isinstance(arg.tangent, Zero) for arg in args):
+            outs = self.parent.call_custom(function, primals)
+            return None if outs is None else list(map(self.pure, outs))
+        return list(map(Dual, *function.jvp(self.parent, primals, [arg.tangent for arg in args])))
 
     @override
     def origin(self, value: Dual[V]) -> Origin:

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign, Origin
+from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.primitive import Primitive, Split
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
@@ -76,17 +76,23 @@ class PartialEvalContext(Context[Partial[V]]):
             split = primitive.partial_eval(tuple(isinstance(arg, Unknown) for arg in args))
             if split is not None:
                 return self._bind_split(split, args, known)
+            expanded = primitive.expand(self, args)
+            if expanded is not None:
+                return tuple(expanded)
         return tuple(map(Unknown, self.staged.bind(primitive, *map(self.instantiate, args))))
 
     def _bind_split(self, split: Split, args: Sequence[Partial[V]], known: Sequence[V]) -> tuple[Partial[V], ...]:
+        if split.known_inputs is not None:
+            known = [arg.value for arg in map(args.__getitem__, split.known_inputs) if isinstance(arg, Known)]
         outs = self.parent.bind(split.known, *known)
         num_known = split.unknown_out.count(False)
         made = iter(outs[num_known:])
         leading = [
             self.instantiate(Known(next(made)) if position is None else args[position]) for position in split.residuals
         ]
-        unknown = [arg.atom for arg in args if isinstance(arg, Unknown)]
-        staged = iter(self.staged.bind(split.staged, *leading, *unknown))
+        inputs = [*leading, *(arg.atom for arg in args if isinstance(arg, Unknown))]
+        operands = inputs if split.order is None else [inputs[i] for i in split.order]
+        staged = iter(self.staged.bind(split.staged, *operands))
         rest = iter(outs[:num_known])
         return tuple(Unknown(next(staged)) if is_unknown else Known(next(rest)) for is_unknown in split.unknown_out)
 
@@ -122,6 +128,12 @@ class PartialEvalContext(Context[Partial[V]]):
     @override
     def concrete(self, value: Partial[V]) -> ConcreteValue | None:
         return None if isinstance(value, Unknown) else self.parent.concrete(value.value)
+
+    @override
+    def call_custom(self, function: Customised, args: Sequence[Partial[V]]) -> Sequence[Partial[V]] | None:
+        known = [arg.value for arg in args if isinstance(arg, Known)]
+        outs = self.parent.call_custom(function, known) if len(known) == len(args) else None
+        return None if outs is None else list(map(Known, outs))
 
     @override
     def origin(self, value: Partial[V]) -> Origin:

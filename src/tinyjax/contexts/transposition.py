@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
+from tinyjax.contexts.watching import WatchingContext
 from tinyjax.errors import LinearityError, MissingRuleError
 from tinyjax.ir.context import Context
-from tinyjax.ir.primitive import UndefPrimal, Zero
+from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add
 
 V = TypeVar("V")
@@ -46,7 +48,7 @@ def transpose(
             if not any(isinstance(arg, UndefPrimal) for arg in ins):
                 raise LinearityError(f"the equation is not linear: {eqn}" + (f" at {eqn.source}" if eqn.source else ""))
             try:
-                results = eqn.primitive.transpose(ctx, outs, ins)
+                results = _apply(ctx, eqn.primitive, outs, ins)
             except (LinearityError, MissingRuleError) as error:
                 if not hasattr(error, "__notes__"):
                     error.add_note(
@@ -57,10 +59,26 @@ def transpose(
                 accumulate(atom, result)
     finally:
         cursor.source = outer
-    return [
-        pending.get(var.index, Zero(var.aval.tangent)) if isinstance(arg, UndefPrimal) else None
-        for var, arg in zip(jaxpr.invars, args, strict=True)
-    ]
+
+    def total(var: Var) -> V | Zero:
+        """The cotangent of an input: as weak as the input is."""
+        found = pending.get(var.index)
+        if found is None:
+            return Zero(var.aval.tangent)
+        return convert(ctx, found, ctx.aval(found).dtype, var.aval.weak_type)
+
+    return [total(var) if isinstance(arg, UndefPrimal) else None for var, arg in zip(jaxpr.invars, args, strict=True)]
+
+
+def _apply(
+    ctx: Context[V], primitive: Primitive, cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+) -> Sequence[V | Zero | None]:
+    if not isinstance(ctx, WatchingContext):
+        return primitive.transpose(ctx, cotangents, args)
+    with ctx.watcher.step("transposition", primitive, "transpose", ctx.see(cotangents)) as outputs:
+        results = primitive.transpose(ctx, cotangents, args)
+        outputs.extend(ctx.see([result for result in results if result is not None]))
+    return results
 
 
 def _forward(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V | UndefPrimal]) -> list[V | UndefPrimal]:

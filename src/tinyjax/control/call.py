@@ -23,14 +23,12 @@ from tinyjax.transforms.transpose import transpose
 V = TypeVar("V")
 
 
-@final
 @frozen
-class Call(Primitive):
-    """Applies `jaxpr` to the operands. Each transformation of the equation is a call of the transformed program."""
+class Calling(Primitive):
+    """Applies `jaxpr` to the operands. Each transformation of the equation is one that applies the transformed program."""
 
     function_name: str
     jaxpr: Jaxpr
-    name: ClassVar[str] = "call"
 
     @property
     @override
@@ -42,7 +40,7 @@ class Call(Primitive):
         expected = self.jaxpr.in_avals
         if len(avals) != len(expected) or not all(map(ShapedArray.matches, avals, expected)):
             raise TypingError(
-                f"call of {self.function_name!r} takes ({', '.join(map(str, expected))}), "
+                f"{self.name} of {self.function_name!r} takes ({', '.join(map(str, expected))}), "
                 f"got ({', '.join(map(str, avals))})"
             )
         return self.jaxpr.out_avals
@@ -91,3 +89,11 @@ class Call(Primitive):
             (next(found) if next(marks) else Zero(arg.aval.tangent)) if isinstance(arg, UndefPrimal) else None
             for arg in args
         ]
+
+
+@final
+@frozen
+class Call(Calling):
+    """Applies `jaxpr` to the operands: what `jit` stages."""
+
+    name: ClassVar[str] = "call"

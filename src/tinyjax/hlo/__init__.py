@@ -1,7 +1,22 @@
 """StableHLO text: `lower` writes a program as a module, by rules in tables that anyone can add to."""
 
-from tinyjax.hlo import arrays, calls, contractions, elementwise, functions, indexing, reductions, sorting
+from tinyjax.hlo import (
+    arrays,
+    calls,
+    conditionals,
+    contractions,
+    custom_derivatives,
+    elementwise,
+    functions,
+    gathers,
+    host,
+    indexing,
+    loops,
+    reductions,
+    sorting,
+)
 from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules
+from tinyjax.hlo.host import on_host, on_host_of_gpu
 from tinyjax.hlo.lowering import lower
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES, rules_for
 
@@ -14,11 +29,18 @@ __all__ = [
     "LoweringRules",
     "arrays",
     "calls",
+    "conditionals",
     "contractions",
+    "custom_derivatives",
     "elementwise",
     "functions",
+    "gathers",
+    "host",
     "indexing",
+    "loops",
     "lower",
+    "on_host",
+    "on_host_of_gpu",
     "reductions",
     "rules_for",
     "sorting",

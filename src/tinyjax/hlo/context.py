@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import NoReturn, TypeAlias, final
+from typing import Final, NoReturn, TypeAlias, final
 
 import numpy as np
 from attrs import frozen
@@ -15,9 +15,12 @@ from tinyjax.hlo.text import dense_text, scalar_text, type_text
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context, Foreign
 from tinyjax.ir.dtypes import DType, Scalar
+from tinyjax.ir.effects import must_stay
+from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue
 
 
@@ -37,14 +40,30 @@ Rule: TypeAlias = Callable[[Primitive, "LoweringContext", Sequence[SSA], Sequenc
 LoweringRules: TypeAlias = RuleTable[["LoweringContext", Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
 
 
+#: The type of what runs from effect to effect, so that they keep their order.
+ORDER: Final = array_type((), np.dtype(np.uint8))
+
+
+@final
+@frozen
+class HostCall:
+    """A call of the host: of `primitive.evaluate`. An ordered one takes and returns a leading scalar of type ORDER."""
+
+    primitive: Primitive
+    results: tuple[ShapedArray, ...]
+    ordered: bool
+
+
 @final
 class Module:
     """The functions of a module while it is written: one for each distinct program that is called."""
 
-    __slots__ = ("_found", "_functions", "_numbers", "_rules", "pending")
+    __slots__ = ("_found", "_functions", "_numbers", "_rules", "host_calls", "pending")
 
     def __init__(self, rules: LoweringRules) -> None:
         self._rules = rules
+        #: What compiled programs call on the host; the text refers to them by these numbers.
+        self.host_calls: dict[HostCall, int] = {}
         self._found: dict[type[Primitive], Rule] = {}
         #: Functions that are called but not written yet. A list of work, so nesting needs no recursion.
         self.pending: deque[tuple[str, Jaxpr]] = deque()
@@ -61,6 +80,10 @@ class Module:
                 raise self._rules.missing_rule(cls)
             self._found[cls] = found
         return found
+
+    def host_call(self, call: HostCall) -> int:
+        """The number of a call of the host."""
+        return self.host_calls.setdefault(call, len(self.host_calls))
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
         """The name of the function that computes `jaxpr`: `name`, with a number if that is taken."""
@@ -91,7 +114,7 @@ def identifier(name: str) -> str:
 class LoweringContext(Context[SSA]):
     """Writes the body of one function, line by line. Rules call `emit` and the shorthands after it."""
 
-    __slots__ = ("_broadcasts", "_constants", "_count", "callees", "lines", "module")
+    __slots__ = ("_broadcasts", "_constants", "_count", "_order", "callees", "lines", "module")
 
     def __init__(self, module: Module, first_number: int = 0) -> None:
         self.module = module
@@ -99,6 +122,7 @@ class LoweringContext(Context[SSA]):
         #: The functions that this one calls, in order.
         self.callees: dict[str, None] = {}
         self._count = first_number
+        self._order: SSA | None = None
         self._constants: dict[Literal, SSA] = {}
         self._broadcasts: dict[tuple[str, Shape], str] = {}
 
@@ -107,6 +131,9 @@ class LoweringContext(Context[SSA]):
         try:
             rule = self.module.rule(type(primitive))
         except MissingRuleError as error:
+            expanded = primitive.expand(self, args)
+            if expanded is not None:
+                return tuple(expanded)
             if self.cursor.source is not None:
                 error.add_note(f"The equation comes from {self.cursor.source}.")
             raise
@@ -182,16 +209,26 @@ class LoweringContext(Context[SSA]):
     def region(self, avals: Sequence[ShapedArray], body: Body) -> str:
         """The text of a region: a block with parameters of these types, which returns what `body` makes of them.
 
-        The body may bind primitives; it can't use values from outside the region.
+        The body may bind primitives. It can use values from outside only in a region of an operation that allows it,
+        such as `stablehlo.case` and `stablehlo.while`.
         """
         inner = LoweringContext(self.module, self._count)
+        inner._order = self._order
         args = [SSA(inner.fresh(), aval) for aval in avals]
         outs = body(inner, args)
         self._count = inner._count  # names must be new within the whole function
         self.callees |= inner.callees
-        header = ", ".join([f"{arg.name}: {type_text(arg.aval)}" for arg in args])
-        lines = [f"    ^bb0({header}):", *inner.lines, inner.results("stablehlo.return", outs)]
-        return "({\n" + "\n".join(lines).replace("\n", "\n  ") + "\n    })"
+        parameters = ", ".join([f"{arg.name}: {type_text(arg.aval)}" for arg in args])
+        header = f"    ^bb0({parameters}):\n" if args else ""
+        lines = "\n".join([*inner.lines, inner.results("stablehlo.return", outs)]).replace("\n", "\n  ")
+        return f"({{\n{header}  {lines}\n    }})"
+
+    def run(self, jaxpr: Jaxpr, args: Sequence[SSA], name: str) -> Sequence[SSA]:
+        """Writes the equations of a program here, or, if it holds programs itself, a call of the function that computes
+        it: however deep programs nest, regions don't."""
+        if any(map(subjaxprs, [eqn.primitive for eqn in jaxpr.eqns])):
+            return self.call(jaxpr, name, args)
+        return interpret(self, jaxpr, args)
 
     def results(self, keyword: str, outs: Sequence[SSA]) -> str:
         """The line that ends a block and says what it returns."""
@@ -200,14 +237,32 @@ class LoweringContext(Context[SSA]):
         names, types = ", ".join([out.name for out in outs]), ", ".join([type_text(out.aval) for out in outs])
         return f"    {keyword} {names} : {types}"
 
-    def call(self, jaxpr: Jaxpr, name: str, args: Sequence[SSA]) -> tuple[SSA, ...]:
+    def call(self, jaxpr: Jaxpr, name: str, args: Sequence[SSA]) -> Sequence[SSA]:
         """Writes a call of the function that computes `jaxpr`, which the module will contain once."""
         function = self.module.function(jaxpr, name)
         self.callees[function] = None
         avals = jaxpr.out_avals
+        ordered = must_stay(jaxpr.effects)
+        if ordered:
+            args, avals = [self.order(), *args], (ORDER, *avals)
         operands = ", ".join([arg.name for arg in args])
         signature = f"{types_text([arg.aval for arg in args])} -> {types_text(avals)}"
-        return self.emit_many(f"func.call @{function}({operands}) : {signature}", avals)
+        outs = self.emit_many(f"func.call @{function}({operands}) : {signature}", avals)
+        return self.after_effects(outs) if ordered else outs
+
+    def order(self) -> SSA:
+        """What the next effect takes, so that it comes after those before it."""
+        return self.scalar(0, ORDER.dtype) if self._order is None else self._order
+
+    def after_effects(self, outs: Sequence[SSA]) -> Sequence[SSA]:
+        """The values but the first. That makes the effects that follow wait for what returned it."""
+        self._order = outs[0]
+        return outs[1:]
+
+
+def regions_text(*regions: str) -> str:
+    """Several regions of one operation, each from `LoweringContext.region`."""
+    return f"({', '.join([region[1:-1] for region in regions])})"
 
 
 def types_text(avals: Sequence[ShapedArray]) -> str:

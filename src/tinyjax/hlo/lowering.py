@@ -9,12 +9,12 @@ from typing import final
 from attrs import frozen
 
 from tinyjax.errors import InputError, LoweringError
-from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules, Module, identifier, types_text
+from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, LoweringRules, Module, identifier, types_text
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import Shape, ShapedArray
 from tinyjax.ir.dtypes import DType
-from tinyjax.ir.effects import axis_names
+from tinyjax.ir.effects import axis_names, must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.value import ConcreteValue
@@ -55,6 +55,27 @@ def lower(
       }
     }
     """
+    return lower_module(program, platform=platform, name=name, donated=donated, rules=rules).text
+
+
+@final
+@frozen
+class LoweredModule:
+    """The text of a module, and what its calls of the host call, by the numbers that the text has for them."""
+
+    text: str
+    host_calls: tuple[HostCall, ...]
+
+
+def lower_module(
+    program: Jaxpr | ClosedJaxpr,
+    *,
+    platform: str = "cpu",
+    name: str = "main",
+    donated: Sequence[bool] = (),
+    rules: LoweringRules | None = None,
+) -> LoweredModule:
+    """The same as `lower`, with what the text can't say: the Python functions that the program calls."""
     jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
     unbound = axis_names(jaxpr.effects)
     if unbound:
@@ -73,14 +94,15 @@ def lower(
     functions = {"main": _function(module, jaxpr, header, args, consts)}
     while module.pending:
         function, called = module.pending.popleft()
-        args = [SSA(f"%arg{i}", var.aval) for i, var in enumerate(called.invars)]
-        header = _header(f"private @{function}", args, called.out_avals, [""] * len(args))
-        functions[function] = _function(module, called, header, args, ())
+        ordered = [ORDER] if must_stay(called.effects) else []
+        args = [SSA(f"%arg{i}", aval) for i, aval in enumerate((*ordered, *called.in_avals))]
+        header = _header(f"private @{function}", args, (*ordered, *called.out_avals), [""] * len(args))
+        functions[function] = _function(module, called, header, args, (), bool(ordered))
     lines = [f"module @{identifier(name)} {{"]
     for function in _callees_first(functions):
         lines += functions[function].lines
     lines.append("}\n")
-    return "\n".join(lines)
+    return LoweredModule("\n".join(lines), tuple(module.host_calls))
 
 
 @final
@@ -93,11 +115,21 @@ class _Function:
 
 
 def _function(
-    module: Module, jaxpr: Jaxpr, header: str, args: Sequence[SSA], consts: Sequence[ConcreteValue]
+    module: Module,
+    jaxpr: Jaxpr,
+    header: str,
+    args: Sequence[SSA],
+    consts: Sequence[ConcreteValue],
+    ordered: bool = False,
 ) -> _Function:
-    """The function that computes `jaxpr` of constants, which are spelled out, and arguments."""
+    """The function that computes `jaxpr` of constants, which are spelled out, and arguments. Where it has effects, what
+    keeps them in order is the first argument and the first result."""
     ctx = LoweringContext(module)
+    if ordered:
+        args = ctx.after_effects(args)
     outs = interpret(ctx, jaxpr, [*map(ctx.constant, consts), *args])
+    if ordered:
+        outs = [ctx.order(), *outs]
     return _Function([header, *ctx.lines, ctx.results("return", outs), "  }"], list(ctx.callees))
 
 

@@ -14,7 +14,7 @@ from tinyjax.ir.context import Context, Evaluator, Foreign
 from tinyjax.ir.dtypes import DType, HostArray, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effect, Effects, NamedAxisEffect
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.printer import format_eqn, variable_names
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
 from tinyjax.ir.rules import RuleTable
@@ -42,6 +42,7 @@ __all__ = [
     "JaxprType",
     "Literal",
     "NamedAxisEffect",
+    "Opaque",
     "Outputs",
     "Primitive",
     "RuleTable",

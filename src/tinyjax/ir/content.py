@@ -18,6 +18,7 @@ import numpy as np
 from tinyjax.errors import ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import SHORT_NAMES, DType
+from tinyjax.ir.primitive import Opaque
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.value import ConcreteValue
@@ -133,6 +134,11 @@ def _encode(value: object, digests: Mapping[Jaxpr, bytes]) -> bytes:
         return _dtype(value)
     if isinstance(value, type):
         return _qualified(b"type", value)
+    if isinstance(value, Opaque):
+        raise ParameterError(
+            f"a program that refers to {value} can't be hashed by content: what a Python function does is known to "
+            "this process only. Hash the program without it, or replace the callback by primitives."
+        )
     cls = type(value)
     if attrs.has(cls):
         parts = []

@@ -15,7 +15,7 @@ from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
-    from tinyjax.ir.primitive import Primitive
+    from tinyjax.ir.primitive import Outputs, Primitive, Zero
     from tinyjax.ir.program import Jaxpr
 
 V = TypeVar("V")
@@ -29,6 +29,18 @@ class Foreign(Protocol):
 
     def into(self, context: Context[V]) -> V:
         """This value, as a value of `context`; LeakedTracerError if that isn't inside the value's own context."""
+        ...
+
+
+class Customised(Protocol):
+    """A function with a derivative of its own, at a call of it, while both are still functions and not programs."""
+
+    def call(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
+        """The results, computed in a context."""
+        ...
+
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        """The results and their tangents, by the function's own rule, computed in a context."""
         ...
 
 
@@ -81,6 +93,11 @@ class Context(ABC, Generic[V]):
         """The elements behind a value, where they are known already."""
         return None
 
+    def call_custom(self, function: Customised, args: Sequence[V]) -> Sequence[V] | None:
+        """The results of a function with a derivative of its own, for contexts that know by now which of the two they
+        need: so that Python runs it. None: it is staged, and the primitive that holds its programs is bound."""
+        return None
+
     def origin(self, value: V) -> Origin:
         """Where a value comes from whose elements aren't known."""
         return Origin(self)
@@ -90,6 +107,17 @@ class Evaluator(Protocol):
     """What a primitive with programs as parameters is evaluated with: a context of concrete values that can also run a
     whole program at once."""
 
+    @property
+    def compiles(self) -> bool:
+        """Whether `execute` compiles the program, rather than evaluating one equation after the other."""
+        ...
+
     def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]: ...
 
-    def execute(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]: ...
+    def interpret(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
+        """The results of a program, computed equation by equation."""
+        ...
+
+    def execute(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
+        """The results of a program, run as a whole where there is a compiler for it."""
+        ...

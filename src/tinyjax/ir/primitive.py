@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import enum
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar, final
 
 import attrs
 import numpy as np
 from attrs import frozen
+from typing_extensions import override
 
 from tinyjax.errors import MissingRuleError, ParameterError
 from tinyjax.ir.aval import ShapedArray
@@ -41,13 +42,19 @@ class UndefPrimal:
     aval: ShapedArray
 
 
+#: What becomes of a `cond` whose predicate differs from element to element of a batch; see `vmap`.
+CondPolicy: TypeAlias = Literal["select", "map", "error"]
+
+
 @final
 @frozen
 class BatchAxis:
-    """The axis that a batching context maps over: how long it is, and its name if it has one."""
+    """The axis that a batching context maps over: how long it is, its name if it has one, and what becomes of a `cond`
+    whose predicate is mapped."""
 
     size: int
     name: str | None = None
+    cond: CondPolicy = "select"
 
 
 @final
@@ -58,16 +65,36 @@ class Split:
     `known` takes the known arguments. It returns the known outputs, then some residuals. `staged` takes the inputs that
     `residuals` lists, then the unknown arguments, and returns the unknown outputs. An entry of `residuals` is the
     position (among all arguments) of a known argument that is passed on, or None for the next residual that `known`
-    returned. `unknown_out` says which outputs are unknown.
+    returned. `unknown_out` says which outputs are unknown. `order` is for a `staged` that takes these inputs otherwise:
+    for each of its operands, which of them it is, counted residuals first, then unknown arguments. `known_inputs` is
+    for a `known` that takes only some of the known arguments: their positions among all.
     """
 
     known: Primitive
     staged: Primitive
     unknown_out: tuple[bool, ...]
     residuals: tuple[int | None, ...]
+    order: tuple[int, ...] | None = None
+    known_inputs: tuple[int, ...] | None = None
 
 
 Outputs: TypeAlias = tuple[Sequence[V], Sequence["V | Zero"]]
+
+
+@frozen
+class Opaque(ABC):
+    """A parameter whose content can't be written down, such as a Python function that a program calls.
+
+    A subclass is a frozen attrs class that says with `==` and `hash` which of its instances are interchangeable within
+    this process. Programs with such parameters can be compared and compiled like others, but have no `content_hash`.
+    """
+
+    @abstractmethod
+    @override
+    def __str__(self) -> str:
+        """What printed programs show: the same in every process."""
+
+
 #: The types of parameters that hold nothing else.
 PLAIN_TYPES: frozenset[type] = frozenset({int, float, complex, bool, str, bytes, type(None)})
 
@@ -81,7 +108,7 @@ def is_value(parameter: object) -> bool:
         return cls in (tuple, frozenset) and all(map(is_value, parameter))
     if isinstance(parameter, Jaxpr):
         return _is_settled(parameter)
-    if isinstance(parameter, ShapedArray | ConcreteValue | np.dtype | enum.Enum | type):
+    if isinstance(parameter, ShapedArray | ConcreteValue | np.dtype | enum.Enum | type | Opaque):
         return True
     if not attrs.has(cls) or cls.__eq__ is object.__eq__ or cls.__hash__ is None:
         return False
@@ -94,6 +121,7 @@ def _is_settled(jaxpr: Jaxpr) -> bool:
     try:
         hash(jaxpr)
         hash(jaxpr.effects)
+        hash(jaxpr.lines)
     except TypeError:
         return False
     return True
@@ -137,7 +165,7 @@ class Primitive(ABC):
 
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         """The outputs for NumPy arrays whose types `type_of` has accepted."""
-        raise self._missing("Evaluation", "evaluate")
+        raise self._missing("Evaluation rule", "evaluate")
 
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue] | None:
         """For primitives with programs as parameters: the outputs, computed by the evaluator. None: use `evaluate`."""
@@ -145,27 +173,34 @@ class Primitive(ABC):
 
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         """The outputs and their tangents. At least one tangent isn't Zero."""
-        raise self._missing("Differentiation", "jvp")
+        raise self._missing("Differentiation rule", "jvp")
 
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         """The outputs, and the position of the mapped axis in each (None: not mapped), for arguments some of which have
         the mapped axis at `axes[i]`. At least one is mapped, or the primitive refers to `axis.name`."""
-        raise self._missing("Batching", "batch")
+        raise self._missing("Batching rule", "batch")
 
     def transpose(
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
         """The cotangents of the arguments that are UndefPrimal; None elsewhere. Not all cotangents are Zero."""
-        raise self._missing("Transpose", "transpose")
+        raise self._missing("Transpose rule (for reverse-mode differentiation)", "transpose")
 
     def partial_eval(self, unknown: tuple[bool, ...]) -> Split | None:
-        """How to divide the primitive when some arguments are known. None: it is staged whole."""
+        """How to divide the primitive when some arguments are known. None: it is staged whole, or expanded."""
+        return None
+
+    def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V] | None:
+        """The outputs by way of other primitives. None: the primitive isn't defined by others.
+
+        What partial evaluation, lowering, and any interpreter use where they have no rule for the primitive itself.
+        """
         return None
 
     def _missing(self, rule: str, method: str) -> MissingRuleError:
         return MissingRuleError(
-            f"{rule} rule for '{self.name}' not implemented. To add it, define the method "
+            f"{rule} for '{self.name}' not implemented. To add it, define the method "
             f"`{method}` of {type(self).__name__}."
         )

@@ -143,6 +143,14 @@ class Jaxpr:  # noqa: PLW1641 (attrs makes the hash)
             return NO_EFFECTS
         return frozenset().union(*(eqn.primitive.effects for eqn in self.eqns))
 
+    @cached_property
+    def lines(self) -> int:
+        """A number that tells equal programs from different lines of user code apart, for what remembers results."""
+        from tinyjax.ir.traverse import subjaxprs
+
+        nested = [inner.lines for eqn in self.eqns for inner in subjaxprs(eqn.primitive)]
+        return hash((*(eqn.source for eqn in self.eqns), *nested))
+
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
         return tuple(var.aval for var in self.invars)

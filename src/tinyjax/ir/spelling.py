@@ -27,6 +27,7 @@ from tinyjax.ir.dtypes import (
     Scalar,
     real_dtype,
 )
+from tinyjax.ir.primitive import Opaque
 from tinyjax.ir.program import Jaxpr, Literal, python_scalar
 from tinyjax.ir.traverse import record_values
 from tinyjax.ir.value import ConcreteValue
@@ -146,6 +147,8 @@ def format_parameter(value: object, programs: Mapping[Jaxpr, str], short: bool =
         return format_array(value, short)
     if isinstance(value, type):
         return f"type({value.__module__}.{value.__qualname__})"
+    if isinstance(value, Opaque):
+        return str(value)
     if attrs.has(type(value)):
         fields = (f"{name}={format_parameter(item, programs, short)}" for name, item in record_values(value))
         return f"{type(value).__name__}({', '.join(fields)})"

@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import attrs
 
-from tinyjax.ir.primitive import PLAIN_TYPES, Primitive
+from tinyjax.ir.primitive import PLAIN_TYPES, Opaque, Primitive
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 
@@ -63,7 +63,7 @@ def programs_of(parameter: object) -> Iterator[Jaxpr]:
         for item in parameter:
             if type(item) not in PLAIN_TYPES:
                 yield from programs_of(item)
-    elif not isinstance(parameter, ConcreteValue):
+    elif not isinstance(parameter, ConcreteValue | Opaque):
         for _, value in record_values(parameter):
             yield from programs_of(value)
 

@@ -1,5 +1,6 @@
 """The primitives as functions, under JAX's names. Strict: no promotion, no broadcasting but that of scalars."""
 
+from tinyjax.lax.associative import associative_scan
 from tinyjax.lax.binary import (
     add,
     atan2,
@@ -18,6 +19,7 @@ from tinyjax.lax.binary import (
     mul,
     ne,
     nextafter,
+    polygamma,
     rem,
     shift_left,
     shift_right_arithmetic,
@@ -32,6 +34,22 @@ from tinyjax.lax.collectives import (
     pmin,
     psum,
 )
+from tinyjax.lax.conditionals import cond, switch
+from tinyjax.lax.indexing import (
+    dynamic_index_in_dim,
+    dynamic_slice,
+    dynamic_slice_in_dim,
+    dynamic_update_index_in_dim,
+    dynamic_update_slice,
+    dynamic_update_slice_in_dim,
+    gather,
+    scatter,
+    scatter_add,
+    scatter_max,
+    scatter_min,
+    scatter_mul,
+)
+from tinyjax.lax.loops import fori_loop, map, scan, while_loop
 from tinyjax.lax.reductions import (
     argmax,
     argmin,
@@ -82,6 +100,7 @@ from tinyjax.lax.shaping import (
     select_n,
     slice,
     slice_in_dim,
+    split,
     squeeze,
     stop_gradient,
     transpose,
@@ -129,10 +148,14 @@ from tinyjax.lax.unary import (
 )
 from tinyjax.primitives.contractions import Precision
 from tinyjax.primitives.rounding import RoundingMethod
+from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
 
 __all__ = [
+    "GatherDimensionNumbers",
+    "GatherScatterMode",
     "Precision",
     "RoundingMethod",
+    "ScatterDimensionNumbers",
     "abs",
     "acos",
     "acosh",
@@ -141,6 +164,7 @@ __all__ = [
     "argmin",
     "asin",
     "asinh",
+    "associative_scan",
     "atan",
     "atan2",
     "atanh",
@@ -163,6 +187,7 @@ __all__ = [
     "collapse",
     "complex",
     "concatenate",
+    "cond",
     "conj",
     "convert_element_type",
     "copy",
@@ -177,6 +202,12 @@ __all__ = [
     "div",
     "dot",
     "dot_general",
+    "dynamic_index_in_dim",
+    "dynamic_slice",
+    "dynamic_slice_in_dim",
+    "dynamic_update_index_in_dim",
+    "dynamic_update_slice",
+    "dynamic_update_slice_in_dim",
     "eq",
     "erf",
     "erf_inv",
@@ -186,8 +217,10 @@ __all__ = [
     "expand_dims",
     "expm1",
     "floor",
+    "fori_loop",
     "full",
     "full_like",
+    "gather",
     "ge",
     "gt",
     "imag",
@@ -201,6 +234,7 @@ __all__ = [
     "log1p",
     "logistic",
     "lt",
+    "map",
     "max",
     "min",
     "mul",
@@ -211,6 +245,7 @@ __all__ = [
     "pmax",
     "pmean",
     "pmin",
+    "polygamma",
     "population_count",
     "pow",
     "psum",
@@ -229,6 +264,12 @@ __all__ = [
     "rev",
     "round",
     "rsqrt",
+    "scan",
+    "scatter",
+    "scatter_add",
+    "scatter_max",
+    "scatter_min",
+    "scatter_mul",
     "select",
     "select_n",
     "shift_left",
@@ -241,13 +282,16 @@ __all__ = [
     "slice_in_dim",
     "sort",
     "sort_key_val",
+    "split",
     "sqrt",
     "square",
     "squeeze",
     "stop_gradient",
     "sub",
+    "switch",
     "tan",
     "tanh",
     "top_k",
     "transpose",
+    "while_loop",
 ]

@@ -8,6 +8,7 @@ from tinyjax.primitives.bitwise import AND, OR, SHIFT_LEFT, SHIFT_RIGHT_ARITHMET
 from tinyjax.primitives.comparison import EQ, GE, GT, LE, LT, NE
 from tinyjax.primitives.complex import COMPLEX
 from tinyjax.primitives.elementwise import ADD, MUL, SUB
+from tinyjax.primitives.special import POLYGAMMA
 from tinyjax.primitives.trigonometric import ATAN2
 from tinyjax.tracing.core import Array, ArrayLike
 
@@ -47,9 +48,9 @@ def min(x: ArrayLike, y: ArrayLike) -> Array:
     return strict(MIN, x, y)
 
 
-def nextafter(x: ArrayLike, y: ArrayLike) -> Array:
-    """The next float after x in the direction of y."""
-    return strict(NEXTAFTER, x, y)
+def nextafter(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The next float after x1 in the direction of x2."""
+    return strict(NEXTAFTER, x1, x2)
 
 
 def atan2(x: ArrayLike, y: ArrayLike) -> Array:
@@ -120,3 +121,8 @@ def gt(x: ArrayLike, y: ArrayLike) -> Array:
 def ge(x: ArrayLike, y: ArrayLike) -> Array:
     """Whether x >= y; a bool."""
     return strict(GE, x, y)
+
+
+def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
+    """The m-th derivative of digamma at x, for a whole number m in the dtype of x."""
+    return strict(POLYGAMMA, m, x)

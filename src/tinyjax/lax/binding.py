@@ -8,6 +8,7 @@ from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import convert
+from tinyjax.tracing.promotion import result_type
 
 
 def operands(*values: ArrayLike) -> list[Array]:
@@ -17,10 +18,11 @@ def operands(*values: ArrayLike) -> list[Array]:
     if len(dtypes) == 1:
         return arrays
     strong = {array.aval.dtype for array in arrays if not array.aval.weak_type}
-    if len(strong) != 1:
+    if len(strong) > 1:
         return arrays
-    (dtype,) = strong
-    return [convert(array, dtype) if _adapts(array, dtype) else array for array in arrays]
+    weak_type = not strong
+    dtype = result_type(array.aval for array in arrays)[0] if weak_type else strong.pop()
+    return [convert(array, dtype, weak_type) if _adapts(array, dtype) else array for array in arrays]
 
 
 def _adapts(x: Array, dtype: DType) -> bool:

@@ -15,7 +15,7 @@ from tinyjax.lax.binding import axes_tuple, operands, strict
 from tinyjax.primitives.conversion import COPY, STOP_GRADIENT, BitcastConvertType, ReducePrecision
 from tinyjax.primitives.selection import CLAMP, SELECT_N
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
-from tinyjax.primitives.slicing import Concatenate, Pad, Slice
+from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
@@ -110,6 +110,13 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     if not operands:
         raise ShapeError("concatenate needs at least one operand")
     return strict(Concatenate(dimension), *operands)
+
+
+def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
+    """The parts of these sizes that an axis is made of, one after the other."""
+    x = as_array(operand)
+    (axis,) = axes_tuple(axis, x.aval.ndim)
+    return list(bind(Split(tuple(sizes), axis), x))
 
 
 def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]) -> Array:

@@ -134,7 +134,7 @@ def ceil(x: ArrayLike, /) -> Array:
     return found if _is_whole(found) else apply(CEIL, found)
 
 
-def trunc(x: ArrayLike, /) -> Array:
+def trunc(x: ArrayLike) -> Array:
     """The nearest integer towards zero."""
     found = as_array(x)
     return found if _is_whole(found) else where(found < 0, apply(CEIL, found), apply(FLOOR, found))

@@ -35,7 +35,16 @@ from tinyjax.tracing.elementwise import (
     where,
 )
 from tinyjax.tracing.promotion import result_type
-from tinyjax.tracing.shaping import canonical_axis, concatenate, diagonal, expand_dims, moveaxis, reshape
+from tinyjax.tracing.shaping import (
+    canonical_axis,
+    concatenate,
+    diagonal,
+    expand_dims,
+    integer,
+    integers,
+    moveaxis,
+    reshape,
+)
 
 ShapeLike: TypeAlias = SupportsIndex | Iterable[SupportsIndex]
 
@@ -52,7 +61,7 @@ Nested: TypeAlias = "ArrayLike | SupportsArray | Sequence[Nested]"
 
 def shape_of(shape: ShapeLike) -> Shape:
     """A shape argument: one size or several."""
-    return as_shape(map(operator.index, shape) if isinstance(shape, Iterable) else (operator.index(shape),))
+    return as_shape(integers(shape, "a size"))
 
 
 def scalar(value: Scalar | np.generic, dtype: DType) -> ConcreteArray:
@@ -101,13 +110,16 @@ def _array(x: object, dtype: DType | None, copy: bool) -> Array:
     if isinstance(x, Array):
         known = x if dtype is None else astype(x, dtype)
         return apply(COPY, x) if copy and known is x else known
-    found = as_array(np.array(x) if isinstance(x, np.ndarray) else x)
+    # A view that can't be written to may be one of an array that can.
+    found = as_array(np.array(x) if isinstance(x, np.ndarray) and x.base is not None else x)
+    if isinstance(found, ConcreteArray):
+        found = found.unshared()
     if dtype is None:
         return found
     value = found.concrete()
     if value is None or not isinstance(value.data, np.ndarray):
         return astype(found, dtype)
-    return ConcreteArray(ConcreteValue(convert(value.data, dtype), array_type(value.shape, dtype)))
+    return ConcreteArray(ConcreteValue(convert(value.data, dtype), array_type(value.shape, dtype))).unshared()
 
 
 def _from_sequence(items: list[object] | tuple[object, ...], dtype: DType | None) -> Array:
@@ -123,6 +135,8 @@ def _from_sequence(items: list[object] | tuple[object, ...], dtype: DType | None
         elements = np.asarray(items, None if dtype in INTEGERS or dtype == BOOL else dtype)
     except ValueError as error:
         raise ShapeError(f"array: {error}") from None
+    if elements.dtype == object:
+        raise InputError(f"array: an integer doesn't fit in 64 bits, in {items!r}")
     return _array(elements, dtype, False)
 
 
@@ -260,7 +274,7 @@ def linspace(
     axis: SupportsIndex = 0,
 ) -> Array | tuple[Array, Array]:
     """`num` numbers, evenly spaced from `start` to `stop`, along a new axis. With `retstep`, also how far apart."""
-    count, low, high = operator.index(num), as_array(start), as_array(stop)
+    count, low, high = integer(num, "linspace: num"), as_array(start), as_array(stop)
     if count < 0:
         raise ShapeError(f"linspace: num is at least 0, got {count}")
     result = user_dtype(dtype) or inexact_dtype(result_type((low.aval, high.aval))[0])
@@ -268,7 +282,6 @@ def linspace(
     sizes = broadcast_shapes(low.aval.shape, high.aval.shape)
     low, high = (broadcast_to(astype(x, within), sizes) for x in (low, high))
     spaces = count - 1 if endpoint else count
-    apart = (high - low) / spaces if spaces > 0 else scalar(math.nan, within) + (high - low)
     at = canonical_axis(axis, len(sizes) + 1, "linspace")
     if spaces > 0:
         counted = iota(real_dtype(within), (spaces, *[1] * len(sizes)), 0) / spaces
@@ -279,7 +292,10 @@ def linspace(
     out = moveaxis(out, 0, at)
     if result in INTEGERS:
         out = apply(FLOOR, out)
-    return (astype(out, result), apart) if retstep else astype(out, result)
+    out = astype(out, result)
+    if not retstep:
+        return out
+    return out, (high - low) / spaces if spaces > 0 else scalar(math.nan, within) + (high - low)
 
 
 def logspace(

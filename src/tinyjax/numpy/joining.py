@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Sequence
 from typing import SupportsIndex, TypeAlias
@@ -119,7 +120,7 @@ def _split(name: str, x: Array, sections: Sections, axis: SupportsIndex) -> list
     size = x.aval.shape[at]
     if isinstance(sections, Sequence):
         edges = [0, *(slice(operator.index(i)).indices(size)[1] for i in sections), size]
-        sizes = [max(0, end - start) for start, end in zip(edges, edges[1:], strict=False)]
+        sizes = [max(0, end - start) for start, end in itertools.pairwise(edges)]
         if sum(sizes) != size:
             raise ShapeError(f"{name}: the indices must be in order, got {tuple(sections)}")
     else:

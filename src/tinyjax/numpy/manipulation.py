@@ -9,13 +9,13 @@ from typing import Literal, SupportsIndex, TypeAlias
 import numpy as np
 
 from tinyjax.errors import ShapeError, UnsupportedError
-from tinyjax.numpy.creation import ShapeLike, shape_of
+from tinyjax.numpy.creation import Nested, ShapeLike, asarray, shape_of
 from tinyjax.primitives.shaping import Rev
 from tinyjax.primitives.slicing import Pad
 from tinyjax.tracing import elementwise, shaping
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import astype
-from tinyjax.tracing.shaping import canonical_axes, canonical_axis
+from tinyjax.tracing.shaping import canonical_axes, canonical_axis, integers
 
 Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 
@@ -192,7 +192,7 @@ def repeat(a: ArrayLike, repeats: SupportsIndex, axis: SupportsIndex | None = No
 def tile(A: ArrayLike, reps: Axes) -> Array:
     """The whole array this many times along each axis."""
     x = as_array(A)
-    counts = [operator.index(n) for n in reps] if isinstance(reps, Sequence) else [operator.index(reps)]
+    counts = list(integers(reps, "tile: a number of repetitions"))
     counts = [1] * (x.aval.ndim - len(counts)) + counts
     x = shaping.expand_dims(x, range(len(counts) - x.aval.ndim))
     sizes = x.aval.shape
@@ -209,7 +209,7 @@ PadMode: TypeAlias = Literal["constant", "edge", "empty", "reflect", "symmetric"
 PadWidth: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
 
 
-def pad(array: ArrayLike, pad_width: PadWidth, mode: PadMode = "constant", *, constant_values: ArrayLike = 0) -> Array:
+def pad(array: ArrayLike, pad_width: PadWidth, mode: PadMode = "constant", *, constant_values: Nested = 0) -> Array:
     """Elements added before and after each axis: a constant, the edge, or what is there, reflected or again.
 
     `pad_width` is a number, a pair for all axes, or a pair for each. So are `constant_values`.
@@ -220,7 +220,7 @@ def pad(array: ArrayLike, pad_width: PadWidth, mode: PadMode = "constant", *, co
         raise ShapeError(f"pad: widths are integers and at least 0, got {pad_width}")
     pairs: list[tuple[int, int]] = [(before, after) for before, after in widths.tolist()]
     if mode in ("constant", "empty"):
-        return _pad_constant(x, pairs, as_array(constant_values if mode == "constant" else 0))
+        return _pad_constant(x, pairs, asarray(constant_values if mode == "constant" else 0))
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise UnsupportedError(f"pad: mode {mode!r} is not supported")
     for axis, (before, after) in enumerate(pairs):

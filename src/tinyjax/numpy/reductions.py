@@ -155,7 +155,7 @@ def average(
     returned: bool = False,
     keepdims: bool = False,
 ) -> Array | tuple[Array, Array]:
-    """The weighted mean over axes. Weights have the shape of a, or that of the axes. With `returned`, also their sum."""
+    """The weighted mean over axes. Weights have the shape of a, or of the axes. With `returned`, also their sum."""
     x = as_array(a)
     axes = canonical_axes(axis, x.aval.ndim, "average")
     if weights is None:

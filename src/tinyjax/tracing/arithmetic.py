@@ -179,7 +179,8 @@ def integer_power(x: Array, exponent: int) -> Array:
 
 def _power_of_integers(x: Array, y: Array) -> Array:
     """Repeated squaring, for exponents of up to 6 bits: others overflow, but for -1, 0 and 1."""
-    result = where((x == 0) & (y != 0), full_like(x, 0), full_like(x, 1))
+    dtype = x.aval.dtype
+    result = where((x == 0) & (y != 0), astype(constant_like(x, 0), dtype), astype(constant_like(x, 1), dtype))
     for _ in range(6):
         result = where(y & 1, result * x, result)
         x = x * x

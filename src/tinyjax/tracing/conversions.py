@@ -6,7 +6,9 @@ from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy.typing as npt
+from typing_extensions import override
 
+from tinyjax import backend
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import Scalar
 from tinyjax.ir.value import ConcreteValue
@@ -55,3 +57,39 @@ class Conversions(ABC):
     def tolist(self) -> object:
         """The elements as nested lists of Python scalars."""
         return host_array(self._elements("be converted to a list")).tolist()
+
+    @override
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec and self.aval.shape == () else format(str(self), spec)
+
+    # The outside world.
+
+    def delete(self) -> None:
+        """Frees the memory on the device at once; the array can't be used afterwards."""
+        backend.delete(self._elements("be deleted"))
+
+    def is_deleted(self) -> bool:
+        return backend.is_deleted(self._elements("be deleted"))
+
+    @property
+    def platform(self) -> str:
+        """Where the elements are: "host" for NumPy arrays, else the platform of the device, such as "cpu" or "cuda"."""
+        return backend.platform(self._elements("be on a device"))
+
+    def __jax_array__(self) -> object:
+        """The same array as a jax.Array."""
+        return backend.to_jax(self._elements("be converted to a jax.Array"))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        value = self._elements("be shared through DLPack")
+        return backend.to_dlpack(value, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return backend.dlpack_device(self._elements("be shared through DLPack"))

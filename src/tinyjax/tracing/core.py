@@ -20,8 +20,9 @@ from typing_extensions import override
 from tinyjax import backend
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
+from tinyjax.contexts.watching import Watcher, WatchingContext, unwatched
 from tinyjax.errors import AxisNameError, ConcretizationError, LeakedTracerError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, HostArray, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
@@ -29,8 +30,8 @@ from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.source import user_source
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.conversions import Conversions
-from tinyjax.tracing.frames import Frame, OpenFrame, Transformed
-from tinyjax.tracing.host import concrete_value, host_array
+from tinyjax.tracing.frames import Frame, OpenFrame, Transformed, WatchFrame
+from tinyjax.tracing.host import concrete_value, convert_scalar, host_array
 from tinyjax.tracing.methods import Methods
 
 V = TypeVar("V")
@@ -119,11 +120,9 @@ class ConcreteArray(Array):
 
     @override
     def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
-        data = self.value.data
-        if not isinstance(data, np.ndarray):
+        if not isinstance(self.value.data, np.ndarray):
             return None
-        with np.errstate(all="ignore"):
-            return ConcreteArray(ConcreteValue(data.astype(dtype), array_type((), dtype, weak_type)))
+        return ConcreteArray(convert_scalar(self.value, dtype, weak_type))
 
     @override
     def block_until_ready(self) -> ConcreteArray:
@@ -134,39 +133,6 @@ class ConcreteArray(Array):
         """This array, or a copy if its elements may be written to from outside."""
         value = self.value.frozen_copy()
         return self if value is self.value else ConcreteArray(value)
-
-    def delete(self) -> None:
-        """Frees the memory on the device at once; the array can't be used afterwards."""
-        backend.delete(self.value)
-
-    def is_deleted(self) -> bool:
-        return backend.is_deleted(self.value)
-
-    @property
-    def platform(self) -> str:
-        """Where the elements are: "host" for NumPy arrays, else the platform of the device, such as "cpu" or "cuda"."""
-        return backend.platform(self.value)
-
-    def __jax_array__(self) -> object:
-        """The same array as a jax.Array."""
-        return backend.to_jax(self.value)
-
-    def __dlpack__(
-        self,
-        *,
-        stream: int | None = None,
-        max_version: tuple[int, int] | None = None,
-        dl_device: tuple[int, int] | None = None,
-        copy: bool | None = None,
-    ) -> object:
-        return backend.to_dlpack(self.value, stream, max_version, dl_device, copy)
-
-    def __dlpack_device__(self) -> tuple[int, int]:
-        return backend.dlpack_device(self.value)
-
-    @override
-    def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.aval.shape == () else format(str(self), spec)
 
     @override
     def __str__(self) -> str:
@@ -264,6 +230,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.level = 0
         self.base = self
         self.axes = ()
+        self.watcher = None
 
     @override
     def wrap(self, value: ConcreteValue) -> Array:
@@ -279,7 +246,8 @@ class TraceFrame(OpenFrame[V]):
     def __init__(
         self, context: Context[V], parent: Frame, function: Transformed, axis: BatchAxis | None = None
     ) -> None:
-        self.context = context
+        watcher = self.watcher = parent.watcher
+        self.context = context if watcher is None else WatchingContext(context, watcher)
         self.parent = parent
         self.level = parent.level + 1
         self.base = self if isinstance(context, StagingContext) else parent.base
@@ -289,26 +257,28 @@ class TraceFrame(OpenFrame[V]):
 
     @override
     def wrap(self, value: V) -> Array:
-        return Tracer(self, value)
+        # Values of evaluation need nothing to stand for them: a rule in Python that runs there gets arrays.
+        return ConcreteArray(value) if isinstance(value, ConcreteValue) else Tracer(self, value)
 
     def unknown(self, value: V, wanted: str) -> str:
         """What a value is whose elements aren't known, why they aren't, and what to do, for messages."""
         origin = self.context.origin(value)
         frame: Frame = self
-        while isinstance(frame, TraceFrame) and frame.context is not origin.context:
+        while isinstance(frame, TraceFrame) and unwatched(frame.context) is not origin.context:
             frame = frame.parent
         function = frame.function if isinstance(frame, TraceFrame) else self.function
         if not isinstance(origin.context, StagingContext):
             return (
                 f", used at {user_source()}, can't {wanted}: it differs from element to element of the batch of "
-                f"{function.label}. Use tinyjax.numpy.where or tinyjax.lax.select, or leave this part of the function outside."
+                f"{function.label}. Use tinyjax.lax.cond or tinyjax.numpy.where, or leave this part of the function "
+                "outside."
             )
         what = origin.what if origin.input is None else function.name_input(origin.input)
         made = what if origin.source is None else f"{what} at {origin.source}"
         return (
-            f", {made}, traced by {function.label}, can't {wanted}: it has no elements yet. Use numpy.where or "
-            "lax.select, compute it from shapes or from arguments marked static (static_argnums), or leave this part "
-            "of the function outside."
+            f", {made}, traced by {function.label}, can't {wanted}: it has no elements yet. Use "
+            "tinyjax.lax.cond or tinyjax.numpy.where, compute it from shapes or from arguments marked static "
+            "(static_argnums), or leave this part of the function outside."
         )
 
 
@@ -358,6 +328,21 @@ def activate(context: Context[V], function: Transformed, axis: BatchAxis | None 
         yield frame
     finally:
         frame.alive = False
+        _active.reset(token)
+
+
+@contextmanager
+def watching() -> Iterator[Watcher]:
+    """Notes what is applied within the block, and in the transformations that are started there."""
+    watcher = Watcher()
+
+    def observed(frame: OpenFrame[V]) -> Frame:
+        return WatchFrame(frame, watcher)
+
+    token = _active.set(_active.get().open(observed))
+    try:
+        yield watcher
+    finally:
         _active.reset(token)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import numpy.typing as npt
 
-from tinyjax.errors import InputError, ShapeError
+from tinyjax.errors import ShapeError
 from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -20,7 +20,7 @@ from tinyjax.ir.dtypes import (
     INEXACT,
     INT32,
     INT64,
-    INTEGERS,
+    SUPPORTED,
     UINT64,
     DType,
     Scalar,
@@ -55,25 +55,32 @@ def inexact_dtype(dtype: DType) -> DType:
 
 def user_dtype(dtype: npt.DTypeLike | None) -> DType | None:
     """A dtype argument; a TypingError if arrays can't have it."""
-    return None if dtype is None else array_dtype(dtype)
+    if dtype is None or (isinstance(dtype, np.dtype) and dtype in SUPPORTED):
+        return dtype
+    return array_dtype(dtype)
 
 
 def promote(*arrays: Array) -> Sequence[Array]:
     """The arrays, converted to the dtype that they are promoted to."""
-    dtype = arrays[0].aval.dtype
-    if all(array.aval.dtype == dtype for array in arrays):
-        return arrays
-    return _convert_all(arrays, *result_type(array.aval for array in arrays))
+    first = arrays[0].aval
+    for array in arrays:
+        aval = array.aval
+        if aval is not first and aval.dtype != first.dtype:
+            return _convert_all(arrays, *result_type(array.aval for array in arrays))
+    return arrays
 
 
 def promote_numeric(*arrays: Array) -> Sequence[Array]:
     """The same, and bools become int32."""
-    dtype, weak_type = result_type(array.aval for array in arrays)
-    return _convert_all(arrays, INT32 if dtype == BOOL else dtype, weak_type)
+    promoted = promote(*arrays)
+    return _convert_all(promoted, INT32, False) if promoted[0].aval.dtype == BOOL else promoted
 
 
 def promote_inexact(*arrays: Array) -> Sequence[Array]:
     """The same, and bools and integers become floats."""
+    promoted = promote(*arrays)
+    if promoted[0].aval.dtype in INEXACT:
+        return promoted
     dtype, weak_type = result_type(array.aval for array in arrays)
     return _convert_all(arrays, inexact_dtype(dtype), weak_type)
 
@@ -90,25 +97,8 @@ def convert(x: Array, dtype: DType, weak_type: bool = False) -> Array:
     aval = x.aval
     if aval.dtype == dtype:
         return x
-    if aval.shape == ():
-        if aval.weak_type and dtype in INTEGERS:
-            _check_fits(x, dtype)
-        converted = x._convert_scalar(dtype, weak_type)
-        if converted is not None:
-            return converted
-    return x._bind(conversion(dtype, weak_type), x)[0]
-
-
-def _check_fits(x: Array, dtype: DType) -> None:
-    known = x.concrete()
-    if known is None or known.dtype not in INTEGERS:
-        return
-    value = int(np.asarray(known))
-    if int(np.asarray(value, known.dtype).astype(dtype)) != value:
-        raise InputError(
-            f"the Python integer {value} doesn't fit in {dtype.name}, the dtype of the other operand. "
-            "Convert one of the two explicitly."
-        )
+    converted = x._convert_scalar(dtype, weak_type) if aval.shape == () else None
+    return x._bind(conversion(dtype, weak_type), x)[0] if converted is None else converted
 
 
 def astype(x: Array, dtype: DType) -> Array:
@@ -139,9 +129,10 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
 
 @lru_cache(maxsize=4096)
 def _broadcast(source: Shape, shape: Shape) -> BroadcastInDim:
-    if broadcast_shapes(source, shape) != shape:
+    offset = len(shape) - len(source)
+    if offset < 0 or any(size not in (1, shape[offset + i]) for i, size in enumerate(source)):
         raise ShapeError(f"an array of shape {source} can't be broadcast to shape {shape}")
-    return BroadcastInDim(shape, tuple(range(len(shape) - len(source), len(shape))))
+    return BroadcastInDim(shape, tuple(range(offset, len(shape))))
 
 
 def broadcast_to(x: Array, shape: Shape) -> Array:
@@ -155,7 +146,7 @@ def broadcast(*arrays: Array) -> Sequence[Array]:
     shape: Shape = ()
     for array in arrays:
         own = array.aval.shape
-        if own and own != shape:
+        if own and own is not shape and own != shape:
             if shape:
                 break
             shape = own
@@ -170,7 +161,7 @@ def broadcast(*arrays: Array) -> Sequence[Array]:
 
 def apply(primitive: Primitive, *operands: Array) -> Array:
     """Applies an elementwise primitive after broadcasting."""
-    arrays = broadcast(*operands)
+    arrays = operands if len(operands) == 1 else broadcast(*operands)
     return arrays[0]._bind(primitive, *arrays)[0]
 
 

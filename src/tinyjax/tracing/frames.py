@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 
 from typing_extensions import override
 
+from tinyjax.contexts.watching import Watcher, WatchingContext
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import BatchAxis, Primitive
 
@@ -32,13 +33,15 @@ class Transformed(Protocol):
 class Frame(ABC):
     """A context in use, and its place among those that enclose it. `level` counts them."""
 
-    __slots__ = ("axes", "base", "level")
+    __slots__ = ("axes", "base", "level", "watcher")
 
     level: int
     #: The nearest enclosing frame that interprets operations on constants too: evaluation or staging.
     base: Frame
     #: The named axes in scope, innermost last, each with the frame that maps it.
     axes: tuple[tuple[BatchAxis, Frame], ...]
+    #: Who watches what is applied here and in the frames within.
+    watcher: Watcher | None
 
     @abstractmethod
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
@@ -73,6 +76,25 @@ class OpenFrame(Frame, Generic[V]):
     @override
     def open(self, run: Opened[R_co]) -> R_co:
         return run(self)
+
+
+@final
+class WatchFrame(OpenFrame[V]):
+    """A frame under observation: what is applied is noted, and otherwise it is the frame within, with its arrays."""
+
+    __slots__ = ("_inner", "context")
+
+    def __init__(self, inner: OpenFrame[V], watcher: Watcher) -> None:
+        self._inner = inner
+        self.context = WatchingContext(inner.context, watcher)
+        self.level = inner.level
+        self.axes = inner.axes
+        self.base = self
+        self.watcher = watcher
+
+    @override
+    def wrap(self, value: V) -> Array:
+        return self._inner.wrap(value)
 
 
 class Opened(Protocol[R_co]):

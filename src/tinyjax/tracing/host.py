@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 import numpy.typing as npt
 
 from tinyjax import backend
 from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import FLOAT0, SUPPORTED, HostArray, Scalar
-from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.aval import array_type
+from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar
+from tinyjax.ir.value import ConcreteValue, Data
+from tinyjax.primitives.host import convert
 
 
 def host_array(value: ConcreteValue, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
@@ -57,10 +61,42 @@ def concrete_value(x: object) -> ConcreteValue:
 
 
 def _of_scalar(x: Scalar) -> ConcreteValue:
+    return _cached_scalar(x) if x else _scalar(x)
+
+
+def _scalar(x: Scalar) -> ConcreteValue:
     try:
         return ConcreteValue.of(x)
     except OverflowError:
         raise InputError(f"the integer {x} doesn't fit in 64 bits") from None
+
+
+def convert_scalar(value: ConcreteValue, dtype: DType, weak_type: bool) -> ConcreteValue:
+    """A scalar on the host with another dtype. An InputError if a weak integer, as Python's are, doesn't fit."""
+    if not value.aval.weak_type:
+        return _converted(value.data, dtype, weak_type)
+    number: Scalar = np.asarray(value.data).item()
+    return (_cached_conversion if number else _conversion)(number, value.aval.dtype, dtype, weak_type)
+
+
+def _conversion(number: Scalar, own: DType, dtype: DType, weak_type: bool) -> ConcreteValue:
+    value = _converted(np.asarray(number, own), dtype, weak_type)
+    if own in INTEGERS and dtype in INTEGERS and int(np.asarray(value.data)) != number:
+        raise InputError(
+            f"the Python integer {number} doesn't fit in {dtype.name}, the dtype of the other operand. "
+            "Convert one of the two explicitly."
+        )
+    return value
+
+
+def _converted(data: Data, dtype: DType, weak_type: bool) -> ConcreteValue:
+    with np.errstate(all="ignore"):
+        return ConcreteValue(convert(np.asarray(data), dtype), array_type((), dtype, weak_type))
+
+
+# Small numbers are met again and again. Zeros are not cached: 0.0 and -0.0 would be the same key.
+_cached_scalar = lru_cache(maxsize=4096, typed=True)(_scalar)
+_cached_conversion = lru_cache(maxsize=4096, typed=True)(_conversion)
 
 
 def _shown(x: object) -> str:

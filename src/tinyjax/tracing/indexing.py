@@ -1,16 +1,18 @@
-"""Basic indexing: integers, slices, None and an ellipsis. It is made of slices, reversals and changes of shape."""
+"""Basic indexing: integers, slices, None and an ellipsis. It is made of slices, reversals and changes of shape.
+
+Arrays of positions, masks and traced positions are in `advanced`.
+"""
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import EllipsisType
 from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, final
 
-import numpy as np
 from attrs import frozen
 
-from tinyjax.errors import ConcretizationError, IndexingError, UnsupportedError
+from tinyjax.errors import ConcretizationError, IndexingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.primitives.shaping import Rev, Squeeze
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
 
 _Entry: TypeAlias = SupportsIndex | slice | EllipsisType | None
-Index: TypeAlias = _Entry | tuple[_Entry, ...]
+#: What may stand in brackets. NumPy's arrays and ours count as SupportsIndex for a type checker, whatever their shape.
+Index: TypeAlias = _Entry | list[int] | list[bool] | tuple[_Entry | list[int] | list[bool], ...]
 
 
 @final
@@ -37,7 +40,8 @@ class _Range:
 
 
 def index(x: Array, key: Index) -> Array:
-    """`x[key]`. An IndexingError if it is out of range; an UnsupportedError for masks and arrays of positions."""
+    """`x[key]` for a key of integers that are known, slices, None and an ellipsis; an IndexingError if it is out of
+    range."""
     aval = x.aval
     ranges: list[_Range] = []
     added: list[int] = []  # where new axes are in the result
@@ -50,67 +54,74 @@ def index(x: Array, key: Index) -> Array:
             taken = _range(aval, len(ranges), entry)
             ranges.append(taken)
             ndim += not taken.dropped
-    return _with_axes(_taken(x, ranges), added)
+    return with_axes(_taken(x, ranges), added)
 
 
-def _expanded(aval: ShapedArray, key: tuple[_Entry, ...]) -> Iterator[_Entry]:
+def is_basic(entry: object) -> bool:
+    """Whether this is a slice, None, an ellipsis, or an integer that is known."""
+    if entry is None or entry is Ellipsis or type(entry) is int or isinstance(entry, slice):
+        return True
+    if isinstance(entry, bool) or not hasattr(entry, "__index__"):
+        return False
+    dtype, shape = getattr(entry, "dtype", None), getattr(entry, "shape", None)
+    if dtype is None:
+        return True
+    concrete = getattr(entry, "concrete", None)
+    return shape == () and dtype in INTEGERS and (concrete is None or concrete() is not None)
+
+
+def unknown_entry(entry: object) -> IndexingError:
+    """The error for what is no index."""
+    return IndexingError(
+        "an index is an integer, a slice, None, an ellipsis (...), an array of integers or bools, or a tuple of these, "
+        f"got {entry!r}" + ("" if hasattr(entry, "dtype") else f" of type {type(entry).__name__}")
+    )
+
+
+def _expanded(aval: ShapedArray, key: Iterable[object]) -> Iterator[SupportsIndex | slice | None]:
     """The key with one entry for each axis of the array, and None for each new axis."""
+    entries: list[SupportsIndex | slice | EllipsisType | None] = []
     for entry in key:
-        _check_entry(entry)
-    ellipses = sum(entry is Ellipsis for entry in key)
+        if not (entry is None or isinstance(entry, SupportsIndex | slice | EllipsisType)):
+            raise unknown_entry(entry)
+        entries.append(entry)
+    ellipses = sum(entry is Ellipsis for entry in entries)
     if ellipses > 1:
         raise IndexingError("an index can have only one ellipsis (...)")
-    missing = aval.ndim - sum(entry is not None and entry is not Ellipsis for entry in key)
+    missing = aval.ndim - sum(entry is not None and entry is not Ellipsis for entry in entries)
     if missing < 0:
         raise IndexingError(f"too many indices: {aval} has {aval.ndim} axes, and {aval.ndim - missing} were indexed")
-    for entry in key if ellipses else (*key, Ellipsis):
-        if entry is Ellipsis:
+    for entry in entries if ellipses else (*entries, Ellipsis):
+        if isinstance(entry, EllipsisType):
             yield from [slice(None)] * missing
         else:
             yield entry
 
 
-def _check_entry(entry: object) -> None:
-    if entry is None or entry is Ellipsis or isinstance(entry, slice) or type(entry) is int:
-        return
-    dtype, shape = getattr(entry, "dtype", None), getattr(entry, "shape", None)
-    if isinstance(entry, bool | list) or dtype == np.bool_ or (shape is not None and shape != ()):
-        what = "boolean masks" if isinstance(entry, bool) or dtype == np.bool_ else "arrays of positions"
-        raise UnsupportedError(
-            f"indexing with {what} is not supported yet: it comes with gather and scatter in the next release. "
-            "To choose elements by a condition, use numpy.where(condition, x, y)."
-        )
-    if not hasattr(entry, "__index__") or (dtype is not None and dtype not in INTEGERS):
+def known_range(entry: slice, size: int) -> range:
+    """What a slice takes of an axis of this size; an IndexingError if its bounds are traced."""
+    try:
+        return range(*entry.indices(size))
+    except ConcretizationError as error:
         raise IndexingError(
-            f"an index is an integer, a slice, None, an ellipsis (...) or a tuple of these, got {entry!r}"
-            + (f" of type {type(entry).__name__}" if dtype is None else "")
-        )
+            "the bounds of a slice must be known, because they decide the shape of the result. Use "
+            f"lax.dynamic_slice(x, start_indices, slice_sizes), whose starts may be traced. {error}"
+        ) from None
 
 
-def _range(aval: ShapedArray, axis: int, entry: SupportsIndex | slice | EllipsisType) -> _Range:
+def _range(aval: ShapedArray, axis: int, entry: SupportsIndex | slice) -> _Range:
     size = aval.shape[axis]
     if isinstance(entry, slice):
-        taken = range(*entry.indices(size))
+        taken = known_range(entry, size)
         if not taken:
             return _Range(0, 0)
         if taken.step > 0:
             return _Range(taken[0], taken[-1] + 1, taken.step)
         return _Range(taken[-1], taken[0] + 1, -taken.step, reverse=True)
-    if isinstance(entry, EllipsisType):  # already expanded
-        return _Range(0, size)
-    position = _position(entry)
+    position = operator.index(entry)
     if not -size <= position < size:
         raise IndexingError(f"index {position} is out of range for axis {axis} of {aval}, whose size is {size}")
     return _Range(position % size, position % size + 1, dropped=True)
-
-
-def _position(entry: SupportsIndex) -> int:
-    try:
-        return operator.index(entry)
-    except ConcretizationError as error:
-        raise UnsupportedError(
-            f"indexing with a traced value is not supported yet: it comes with gather in the next release. {error}"
-        ) from None
 
 
 def _taken(x: Array, ranges: list[_Range]) -> Array:
@@ -130,7 +141,7 @@ def _taken(x: Array, ranges: list[_Range]) -> Array:
     return x
 
 
-def _with_axes(x: Array, added: list[int]) -> Array:
+def with_axes(x: Array, added: list[int]) -> Array:
     """x with new axes of size 1, at these positions of the result."""
     if not added:
         return x

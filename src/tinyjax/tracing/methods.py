@@ -9,9 +9,10 @@ import numpy.typing as npt
 
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape
-from tinyjax.ir.dtypes import DType
+from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.primitives.conversion import COPY
-from tinyjax.tracing import arithmetic, contraction, elementwise, reducing, shaping
+from tinyjax.tracing import arithmetic, contraction, elementwise, reducing, shaping, taking
+from tinyjax.tracing.at import IndexUpdates
 from tinyjax.tracing.contraction import PrecisionLike
 from tinyjax.tracing.operators import Operators
 from tinyjax.tracing.reducing import Axis
@@ -349,6 +350,29 @@ class Methods(Operators):
         """The indices that sort along an axis."""
         refuse_kind("argsort", kind, order)
         return reducing.argsort(self._array, axis, stable, descending)
+
+    # Some of the elements.
+
+    @property
+    def at(self) -> IndexUpdates:
+        """`x.at[index].set(values)` is what x would be after `x[index] = values`, as a new array; likewise `add`,
+        `subtract`, `multiply`, `divide`, `power`, `min`, `max`, `apply` and `get`."""
+        return IndexUpdates(self._array)
+
+    def take(
+        self,
+        indices: ArrayLike,
+        axis: SupportsIndex | None = None,
+        out: None = None,
+        mode: str | None = None,
+        unique_indices: bool = False,
+        indices_are_sorted: bool = False,
+        fill_value: Scalar | None = None,
+    ) -> Array:
+        """The elements at these positions along an axis, or in row-major order."""
+        refuse_out("take", out)
+        x, positions = self._operands(indices)
+        return taking.take(x, positions, axis, mode, unique_indices, indices_are_sorted, fill_value)
 
     def _options(self, *values: ArrayLike | None) -> list[Array | None]:
         """Optional arguments as arrays."""

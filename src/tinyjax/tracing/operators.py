@@ -10,11 +10,13 @@ from typing_extensions import override
 
 from tinyjax.errors import ImmutableArrayError, InputError, ShapeError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import DType
+from tinyjax.ir.dtypes import INT64, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.tracing import arithmetic
+from tinyjax.tracing.advanced import getitem
 from tinyjax.tracing.contraction import matmul
-from tinyjax.tracing.indexing import Index, index
+from tinyjax.tracing.elementwise import astype
+from tinyjax.tracing.indexing import Index
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array, ArrayLike
@@ -70,7 +72,9 @@ class Operators(ABC):
         return arithmetic.invert(self._array)
 
     def __round__(self, ndigits: int | None = None) -> Array:
-        return arithmetic.round_(self._array, ndigits or 0)
+        """Rounded to this many decimals; to an integer, int64, if it isn't given."""
+        rounded = arithmetic.round_(self._array, ndigits or 0)
+        return astype(rounded, INT64) if ndigits is None else rounded
 
     # Two operands.
 
@@ -187,7 +191,7 @@ class Operators(ABC):
     # As a sequence.
 
     def __getitem__(self, key: Index) -> Array:
-        return index(self._array, key)
+        return getitem(self._array, key)
 
     def __len__(self) -> int:
         shape = self.aval.shape
@@ -204,6 +208,6 @@ class Operators(ABC):
 
         def __setitem__(self, key, value):
             raise ImmutableArrayError(
-                "arrays are immutable, so x[...] = y can't work. Make a new array, for example with "
-                "numpy.where(condition, y, x) or numpy.concatenate."
+                "arrays are immutable, so x[...] = y can't work. Make a new array: x = x.at[...].set(y), or with "
+                "numpy.where(condition, y, x)."
             )

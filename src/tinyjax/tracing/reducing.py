@@ -230,7 +230,8 @@ def var(
     within = _wide(chosen if chosen is not None else inexact_dtype(own))
     result = chosen if chosen is not None else real_dtype(inexact_dtype(own))
     x = astype(x, within)
-    middle = mean(x, axis, within, True, mask) if center is None else astype(center, within)
+    spread = len(canonical_axes(axis, x.aval.ndim, "var")) < x.aval.ndim  # a scalar needs no axes
+    middle = mean(x, axis, within, spread, mask) if center is None else astype(center, within)
     away = apply(SUB, x, middle)
     squares = real(multiply(away, conjugate(away))) if within in COMPLEXES else apply(SQUARE, away)
     total = sum_(squares, axis, squares.aval.dtype, keepdims, mask=mask)

@@ -7,7 +7,7 @@ import operator
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, SupportsIndex
 
-from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.errors import ConcretizationError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape, as_shape
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
@@ -20,12 +20,28 @@ if TYPE_CHECKING:
 # Axes.
 
 
+def integer(x: SupportsIndex, what: str) -> int:
+    """A Python integer; a ShapeError that says what must be one."""
+    try:
+        return operator.index(x)
+    except ConcretizationError:
+        raise
+    except TypeError:
+        raise ShapeError(f"{what} is an integer, got {x!r}") from None
+
+
+def integers(x: SupportsIndex | Iterable[SupportsIndex], what: str) -> tuple[int, ...]:
+    """One integer or several; a ShapeError that says what each of them must be."""
+    if isinstance(x, Iterable) and getattr(x, "shape", None) != ():
+        return tuple(integer(size, what) for size in x)
+    if isinstance(x, SupportsIndex):
+        return (integer(x, what),)
+    raise ShapeError(f"{what} is an integer, got {x!r}")
+
+
 def canonical_axis(axis: SupportsIndex, ndim: int, name: str) -> int:
     """An axis, counted from the end if negative, as one from 0 to ndim - 1; a ShapeError if there is none."""
-    try:
-        found = operator.index(axis)
-    except TypeError:
-        raise ShapeError(f"{name}: an axis is an integer, got {axis!r}") from None
+    found = integer(axis, f"{name}: an axis")
     if not -ndim <= found < ndim:
         raise ShapeError(f"{name}: axis {found} is out of range for an array with {ndim} axes")
     return found % ndim
@@ -35,11 +51,10 @@ def canonical_axes(axes: SupportsIndex | Iterable[SupportsIndex] | None, ndim: i
     """Axes in ascending order: all of them for None. A ShapeError if one doesn't exist, or is listed twice."""
     if axes is None:
         return tuple(range(ndim))
-    if isinstance(axes, int) or not isinstance(axes, Iterable):
-        return (canonical_axis(axes, ndim, name),)
-    found = sorted(canonical_axis(axis, ndim, name) for axis in axes)
+    given = integers(axes, f"{name}: an axis")
+    found = sorted(canonical_axis(axis, ndim, name) for axis in given)
     if len(set(found)) < len(found):
-        raise ShapeError(f"{name}: an axis is listed twice in {tuple(axes)}")
+        raise ShapeError(f"{name}: an axis is listed twice in {given}")
     return tuple(found)
 
 
@@ -57,7 +72,7 @@ def reshape(x: Array, shape: SupportsIndex | Iterable[SupportsIndex], order: str
 
 
 def _full_shape(size: int, shape: SupportsIndex | Iterable[SupportsIndex], x: Array) -> Shape:
-    sizes = [*map(operator.index, shape)] if isinstance(shape, Iterable) else [operator.index(shape)]
+    sizes = list(integers(shape, "reshape: a size"))
     if sizes.count(-1) == 1:
         rest = math.prod(n for n in sizes if n != -1)
         if rest == 0 or size % rest:
@@ -154,7 +169,7 @@ def repeat(x: Array, repeats: SupportsIndex, axis: SupportsIndex | None = None) 
     """Each element this many times."""
     if axis is None:
         return repeat(ravel(x), repeats, 0)
-    shape, count = x.aval.shape, operator.index(repeats)
+    shape, count = x.aval.shape, integer(repeats, "repeat: repeats")
     if count < 0:
         raise ShapeError(f"repeat: repeats is at least 0, got {count}")
     at = canonical_axis(axis, len(shape), "repeat")

@@ -57,7 +57,7 @@ def jvp(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None, *, force: Sequence[
         { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = cos a; e:f64[] = mul b d in (c, e) }
 
     `nonzero` marks the inputs that have a tangent (default: all that can have one). `force` marks outputs whose
-    tangent is returned even if it is known to be zero.
+    tangent is returned even if it is known to be zero; those of integers have none to return.
     """
     marks = tangent_marks("jvp", jaxpr, nonzero)
     n = len(jaxpr.outvars)
@@ -75,7 +75,9 @@ def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> Jv
             for primal, mark in zip(ins[: len(nonzero)], nonzero, strict=True)
         ]
         outs = interpret(JvpContext(ctx), jaxpr, duals)
-        marked.extend(keep or not isinstance(out.tangent, Zero) for out, keep in zip(outs, force, strict=True))
+        for out, keep in zip(outs, force, strict=True):
+            tangent = out.tangent
+            marked.append(keep and tangent.aval.dtype != FLOAT0 if isinstance(tangent, Zero) else True)
         results = [instantiate(ctx, out.tangent) for out, mark in zip(outs, marked, strict=True) if mark]
         return [*(out.primal for out in outs), *results]
 

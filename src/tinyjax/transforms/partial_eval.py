@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import final
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
 from tinyjax.caching import remembered
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.ir.source import SourceInfo
+from tinyjax.ir.traverse import subjaxprs
+from tinyjax.primitives.annotations import Name
 from tinyjax.transforms.arguments import one_each
 
 
@@ -21,15 +25,29 @@ from tinyjax.transforms.arguments import one_each
 class Residual:
     """A value that the known program hands to the staged one.
 
-    `input` is the position of the input that it is, or None if the known program computes it.
+    `input` is the position of the input that it is, or None if the known program computes it. `name` is what the user
+    calls it, by `checkpoint_name` or as an argument; `primitive` computes it, at the line `source`.
     """
 
     aval: ShapedArray
     input: int | None
+    name: str | None = None
+    primitive: Primitive | None = None
+    source: SourceInfo | None = field(default=None, eq=False)
 
     @property
     def nbytes(self) -> int:
         return self.aval.nbytes
+
+    def describe(self) -> str:
+        """Its type and size, and where it comes from."""
+        if self.input is not None:
+            origin = f"input {self.input}" if self.name is None else self.name
+        else:
+            origin = "" if self.name is None else f"{self.name!r}, "
+            origin += "computed" if self.primitive is None else f"the result of {self.primitive.name}"
+            origin += "" if self.source is None else f" at {self.source}"
+        return f"{self.aval}, {self.nbytes} bytes: {origin}"
 
 
 @final
@@ -92,7 +110,42 @@ def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], force: tuple[bool, ..
 
     known = stage([avals[i] for i in positions], run)
     ((staged, unknown_out, residuals),) = parts
-    return PartialEvaluation(known, staged, unknown, unknown_out, residuals)
+    return PartialEvaluation(known, staged, unknown, unknown_out, _with_origins(known, residuals))
+
+
+def _with_origins(known: Jaxpr, residuals: Sequence[Residual]) -> tuple[Residual, ...]:
+    """The residuals, and what computed them: the last results of the known program."""
+    count = sum(residual.input is None for residual in residuals)
+    made = iter(known.outvars[len(known.outvars) - count :])
+    producers = {var: eqn for eqn in known.eqns for var in eqn.outvars}
+    return tuple(
+        residual if residual.input is not None else _with_origin(residual, producers, next(made))
+        for residual in residuals
+    )
+
+
+def _with_origin(residual: Residual, producers: Mapping[Var, Eqn], atom: Atom) -> Residual:
+    name: str | None = None
+    eqn = producers.get(atom) if isinstance(atom, Var) else None
+    while eqn is not None:
+        primitive = eqn.primitive
+        if isinstance(primitive, Name) and name is None:
+            name, (atom,) = primitive.label, eqn.invars
+            found = producers.get(atom) if isinstance(atom, Var) else None
+        else:
+            programs = subjaxprs(primitive)
+            if len(programs) != 1 or len(programs[0].outvars) != len(eqn.outvars) or not isinstance(atom, Var):
+                break
+            (inner,), position = programs, eqn.outvars.index(atom)
+            atom = inner.outvars[position]
+            producers = {var: eqn for eqn in inner.eqns for var in eqn.outvars}
+            found = producers.get(atom) if isinstance(atom, Var) else None
+        if found is None:
+            break
+        eqn = found
+    if eqn is None:
+        return residual
+    return evolve(residual, name=name, primitive=eqn.primitive, source=eqn.source)
 
 
 def _input_position(atom: Atom, positions: Sequence[int]) -> int | None:

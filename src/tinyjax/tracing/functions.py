@@ -131,6 +131,11 @@ class FlatFunction:
         return f"argument {argument_path(self._f, self._treedef, inputs[position])}"
 
 
+def unshared(x: Array) -> Array:
+    """The array, or a copy if its elements may be written to from outside."""
+    return x.unshared() if isinstance(x, ConcreteArray) else x
+
+
 def as_arrays(leaves: Sequence[object], where: Callable[[int], str]) -> list[Array]:
     """Leaves as arrays; the error for anything else says where it stood."""
     arrays: list[Array] = []
@@ -149,7 +154,7 @@ def flatten_arguments(
     leaves, treedef = tree.flatten((tuple(args), dict(kwargs)))
     arrays = as_arrays(leaves, lambda i: f"argument {argument_path(f, treedef, i)} of {function_name(f)}")
     if copy:
-        arrays = [array.unshared() if isinstance(array, ConcreteArray) else array for array in arrays]
+        arrays = list(map(unshared, arrays))
     return arrays, treedef
 
 

@@ -1,0 +1,139 @@
+"""`checkpoint`, `checkpoint_name`, `saved_residuals`: what reverse mode keeps in memory, and how to keep less."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import Any, Final, ParamSpec, TypeVar, overload
+
+from attrs import evolve
+
+from tinyjax.api.arguments import split_static
+from tinyjax.control.checkpoint import Checkpoint, Policy
+from tinyjax.errors import InputError
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.primitives.annotations import Name
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.functions import (
+    FlatFunction,
+    argument_path,
+    check_callable,
+    describe,
+    flatten_arguments,
+    float0_zeros,
+    function_name,
+)
+from tinyjax.tracing.staging import trace
+from tinyjax.transforms.linearize import linearize
+from tinyjax.transforms.partial_eval import Residual
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+@overload
+def checkpoint(
+    fun: Callable[P, R],
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: int | Sequence[int] = (),
+) -> Callable[P, R]: ...
+@overload
+def checkpoint(
+    *, prevent_cse: bool = True, policy: Policy | None = None, static_argnums: int | Sequence[int] = ()
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def checkpoint(
+    fun: Callable[..., Any] | None = None,
+    *,
+    prevent_cse: bool = True,
+    policy: Policy | None = None,
+    static_argnums: int | Sequence[int] = (),
+) -> Any:
+    """`fun`, whose derivative computes values again instead of keeping them in memory.
+
+    Reverse mode normally keeps every intermediate value that the derivative needs. Of a checkpointed function it keeps
+    the arguments, and what the `policy` allows (see `tinyjax.checkpoint_policies`); everything else is computed a
+    second time. The function is staged, so static arguments (`static_argnums`) are the only ones to branch on.
+    `prevent_cse` keeps the compiler from merging both computations, which would undo the saving; it isn't needed inside
+    a `scan`.
+
+    >>> from tinyjax import numpy as tnp, saved_residuals
+    >>> f = lambda x: tnp.sin(tnp.sin(x))
+    >>> len(saved_residuals(f, 2.0)), len(saved_residuals(checkpoint(f), 2.0))
+    (2, 1)
+    """
+    if fun is None:
+        return partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
+    check_callable("checkpoint", fun)
+    if policy is not None and not isinstance(policy, Policy):
+        raise InputError(
+            f"checkpoint: policy must be one of tinyjax.checkpoint_policies, or a frozen attrs subclass of "
+            f"tinyjax.checkpoint_policies.Policy; got {policy!r}. It becomes part of programs, so it is a value."
+        )
+    return _checkpoint(fun, prevent_cse, policy, static_argnums)
+
+
+remat: Final = checkpoint
+
+
+def _checkpoint(
+    fun: Callable[P, R], prevent_cse: bool, policy: Policy | None, static_argnums: int | Sequence[int]
+) -> Callable[P, R]:
+    @wraps(fun)
+    def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
+        call = split_static(fun, args, kwargs, static_argnums, ())
+        arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
+        fixed = {i: float0_zeros(x.aval.shape) for i, x in enumerate(arrays) if x.aval.dtype == FLOAT0}
+        inputs = [x for i, x in enumerate(arrays) if i not in fixed]
+        flat = FlatFunction(call.function, "checkpoint", treedef, fixed=fixed)
+        traced = trace(flat, [x.aval for x in inputs], erase_float0=True)
+        primitive = Checkpoint(function_name(fun), traced.jaxpr, policy, prevent_cse)
+        result: R = traced.results(bind(primitive, *traced.captured, *inputs))
+        return result
+
+    return checkpointed
+
+
+def checkpoint_name(x: T, name: str) -> T:
+    """A tree of arrays as it is, under a name: policies of `checkpoint` and lists of residuals refer to it.
+
+    >>> from tinyjax import numpy as tnp, saved_residuals
+    >>> print(*(r.name for r in saved_residuals(lambda x: checkpoint_name(tnp.exp(x), "growth"), 2.0)))
+    growth
+    """
+    return tree.map_leaves(lambda leaf: bind(Name(name), as_array(leaf))[0], x)
+
+
+def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Residual, ...]:
+    """What `grad` or `vjp` of `fun` would keep in memory for arguments like these.
+
+    Each residual has its type and size, its name, and the primitive and the line that computed it; `describe()` says all
+    of that in a line.
+
+    >>> from tinyjax import numpy as tnp
+    >>> for residual in saved_residuals(lambda w, x: w * tnp.sin(x), 2.0, 3.0):
+    ...     print(residual.describe().partition(" at ")[0])
+    ~f64[], 8 bytes: the result of sin
+    ~f64[], 8 bytes: the result of cos
+    ~f64[], 8 bytes: argument w
+    """
+    check_callable("saved_residuals", fun)
+    arrays, treedef = flatten_arguments(fun, args, kwargs)
+    for array in arrays:
+        if array.aval.dtype == FLOAT0:
+            raise InputError(f"{describe('saved_residuals', fun)} takes no arguments of dtype float0")
+    traced = trace(FlatFunction(fun, "saved_residuals", treedef), [array.aval for array in arrays], erase_float0=True)
+    n = len(traced.captured)
+    found = linearize(traced.jaxpr, [False] * n + [array.aval.tangent.dtype != FLOAT0 for array in arrays])
+
+    def named(residual: Residual) -> Residual:
+        if residual.input is None:
+            return residual
+        if residual.input < n:
+            return evolve(residual, name="a value that the function closes over")
+        return evolve(residual, name=f"argument {argument_path(fun, treedef, residual.input - n)}")
+
+    return tuple(map(named, found.residuals))

@@ -1,0 +1,267 @@
+"""`custom_vjp`: functions whose derivative the user gives, for reverse mode."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, update_wrapper
+from types import MethodType
+from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, final, overload
+
+from typing_extensions import override
+
+from tinyjax.api.arguments import WithStatic, as_tuple
+from tinyjax.api.rules import (
+    Application,
+    Call,
+    apply,
+    check_pair,
+    check_types,
+    make_call,
+    stage_rule,
+    with_common_captures,
+    zeros_like,
+)
+from tinyjax.contexts.hinted import HintedContext
+from tinyjax.control.branches import with_types
+from tinyjax.control.custom_derivatives import CustomVjp, has_tangent, linear_part, tangent_avals
+from tinyjax.errors import InputError, MissingRuleError, TreeError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context
+from tinyjax.ir.primitive import Outputs, Primitive, Zero
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, activate
+from tinyjax.tracing.frames import V
+from tinyjax.tracing.functions import as_arrays, check_callable, function_name
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def custom_vjp(fun: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomVjpFunction[P, R]: ...
+@overload
+def custom_vjp(*, nondiff_argnums: int | Sequence[int] = ()) -> Callable[[Callable[P, R]], CustomVjpFunction[P, R]]: ...
+def custom_vjp(fun: Callable[..., Any] | None = None, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+    """`fun` with a derivative of its own for reverse mode, which `defvjp` of the result gives.
+
+    Arguments at `nondiff_argnums` may be anything, such as functions; `fwd` gets them where `fun` does, `bwd` gets them
+    first. While values are known, Python runs the function, `fwd`, and `bwd` on residuals whose elements are known;
+    cotangents have none there yet, as `bwd` is staged when the function is linearized.
+
+    >>> from tinyjax import numpy as tnp, grad
+    >>> @custom_vjp
+    ... def clip_gradient(lo, hi, x):
+    ...     return x
+    >>> def fwd(lo, hi, x):
+    ...     return x, (lo, hi)
+    >>> def bwd(residuals, ct):
+    ...     return None, None, tnp.clip(ct, *residuals)
+    >>> clip_gradient.defvjp(fwd, bwd)
+    >>> grad(lambda x: 10.0 * clip_gradient(-1.0, 1.0, x))(3.0)
+    Array(1., dtype=float64, weak_type=True)
+    """
+    if fun is None:
+        return partial(custom_vjp, nondiff_argnums=nondiff_argnums)
+    check_callable("custom_vjp", fun)
+    return CustomVjpFunction(fun, as_tuple(nondiff_argnums))
+
+
+@final
+class CustomVjpFunction(Generic[P, R]):
+    """What `custom_vjp` returns: the function, once it has a rule."""
+
+    def __init__(self, fun: Callable[P, R], nondiff_argnums: tuple[int, ...]) -> None:
+        update_wrapper(self, fun)
+        self._fun: Final = fun
+        self._nondiff_argnums: Final = nondiff_argnums
+        self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Sets the rule.
+
+        `fwd` takes what the function takes and returns a pair: the results, and residuals, a tree of arrays.
+        `bwd(*nondiff_args, residuals, cotangents)` returns a tuple with the cotangent of each argument: of the same
+        tree, shapes and dtypes as the argument, or None for zero.
+        """
+        check_callable("defvjp", fwd)
+        check_callable("defvjp", bwd)
+        self._rules = fwd, bwd
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        if self._rules is None:
+            raise MissingRuleError(
+                f"No VJP defined for custom_vjp function {function_name(self._fun)} using defvjp. Call "
+                f"{function_name(self._fun)}.defvjp(fwd, bwd)."
+            )
+        call = make_call("custom_vjp", self._fun, self._nondiff_argnums, args, kwargs)
+        result: R = apply(_VjpApplication(call, *self._rules))
+        return result
+
+    def __get__(self, instance: object, owner: type | None = None) -> Any:
+        """As a method: the instance becomes the first argument."""
+        return self if instance is None else MethodType(self, instance)
+
+
+@final
+class _VjpApplication(Application):
+    """A call of a custom_vjp function. `_residuals` is the tree of what `fwd` hands to `bwd`."""
+
+    def __init__(self, call: Call, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        super().__init__(call)
+        self._fwd = fwd
+        self._bwd = bwd
+        self._residuals: PyTreeDef | None = None
+
+    @override
+    def call(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
+        with activate(ctx, self.at) as frame:
+            results = self.at.flat([frame.wrap(arg) for arg in args])
+            self.treedef = results.treedef
+            return [frame.read(array) for array in results.arrays]
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        with activate(ctx, self.at) as frame:
+            found = self._run_fwd([frame.wrap(primal) for primal in primals])
+            outs, residuals = ([frame.read(array) for array in arrays] for arrays in found)
+        out_avals = [ctx.aval(out) for out in outs]
+        # Python runs `bwd` now, on residuals with their elements, if they are known, and on cotangents without.
+        context = HintedContext()
+        leading = [context.argument(ctx.aval(value), ctx.concrete(value)) for value in residuals]
+        cts = [context.argument(aval) for aval in tangent_avals(out_avals)]
+        with activate(context, self.at) as inner:
+            returned = self._run_bwd([*map(inner.wrap, leading)], [*map(inner.wrap, cts)], out_avals)
+            pairs = [
+                (inner.read(ct), tangent)
+                for ct, tangent in zip(returned, tangents, strict=True)
+                if not isinstance(ct, Zero) and not isinstance(tangent, Zero)
+            ]
+        staged = context.finish([ct for ct, _ in pairs])
+        captured = [
+            ctx.constant(value) if isinstance(value, ConcreteValue) else value.into(ctx) for value in staged.captured
+        ]
+        given = [tangent for _, tangent in pairs]
+        return outs, linear_part(ctx, self.at.name, staged.jaxpr, [*captured, *residuals], given, out_avals)
+
+    def _run_fwd(self, primals: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+        """The leaves of the results and of the residuals."""
+        call = self.at
+        what = f"{function_name(self._fwd)}, the fwd rule of custom_vjp function {call.name},"
+        fwd = WithStatic(self._fwd, call.nondiff, {}) if call.nondiff else self._fwd
+        pair = fwd(*call.arguments(primals))
+        out, residuals = check_pair(what, pair, "the results", "residuals")
+        leaves, treedef = tree.flatten(out)
+        if self.treedef is not None:
+            tree.check_same_structure(what, self.treedef, treedef, f"the result of {call.name}", "that of fwd")
+        self.treedef = treedef
+        kept, self._residuals = structure = tree.flatten(residuals)
+        return (
+            as_arrays(leaves, lambda i: f"{what} result{tree.paths(treedef)[i]}"),
+            as_arrays(kept, lambda i: f"{what} residual{tree.paths(structure[1])[i]}"),
+        )
+
+    def _run_bwd(
+        self, residuals: Sequence[Array], cotangents: Sequence[Array], out_avals: Sequence[ShapedArray]
+    ) -> list[Array | Zero]:
+        """The cotangent of each traced leaf of the arguments, for cotangents of the results that can have one."""
+        call = self.at
+        what = f"{function_name(self._bwd)}, the bwd rule of custom_vjp function {call.name},"
+        if self.treedef is None or self._residuals is None:
+            raise InputError(f"{what} was called before fwd")
+        given = iter(cotangents)
+        cts = [next(given) if has_tangent(aval) else zeros_like(Zero(aval.tangent)) for aval in out_avals]
+        found = self._bwd(
+            *call.nondiff.values(), tree.unflatten(self._residuals, residuals), tree.unflatten(self.treedef, cts)
+        )
+        count = len(call.arguments(call.arrays))
+        if not isinstance(found, tuple | list) or len(found) != count:
+            got = f"one of length {len(found)}" if isinstance(found, tuple | list) else repr(found)
+            raise InputError(
+                f"{what} must return a tuple of length {count}, with the cotangent of each argument (None for zero); "
+                f"got {got}"
+            )
+        leaves = [ct for i, ct in enumerate(self._spread(what, tuple(found))) if i not in call.fixed]
+        avals = [array.aval.tangent for array in call.arrays]
+        traced = [i for i in range(call.treedef.num_leaves) if i not in call.fixed]
+        results: list[Array | Zero] = [Zero(aval) for aval in avals]
+        for i, (ct, aval) in enumerate(zip(leaves, avals, strict=True)):
+            if ct is None or isinstance(ct, Zero):
+                continue
+            array = _checked(what, ct, aval, f"the cotangent of argument {call.path(traced[i])}")
+            if has_tangent(aval):
+                results[i] = array
+        return results
+
+    def _spread(self, what: str, cotangents: tuple[Any, ...]) -> list[Any]:
+        """A cotangent for each leaf of the arguments, where None stands for a whole subtree."""
+        args = self.at.arguments(self.at.arrays)
+        leaves, treedef = tree.flatten(cotangents, is_leaf=_is_none)
+        try:
+            subtrees = treedef.flatten_up_to(args)
+        except (ValueError, TypeError):
+            subtrees = None
+        spread: list[Any] = []
+        for leaf, subtree in zip(leaves, subtrees or (), strict=False):
+            inner, structure = tree.flatten(subtree)
+            if leaf is not None and structure != tree.flatten(0)[1]:
+                subtrees = None
+                break
+            spread += [leaf] * len(inner)
+        if subtrees is None:
+            at = tree.prefix_difference(cotangents, args)
+            raise TreeError(
+                f"{what} must return cotangents with the structure of the arguments (or None for zero), but they differ"
+                f"{f' at {at}' if at else ''}:\n"
+                f"  the arguments: {tree.shown(tree.flatten(args)[1])}\n"
+                f"  the cotangents: {tree.shown(tree.flatten(cotangents)[1])}"
+            )
+        return spread
+
+    @override
+    def stage(self) -> tuple[Primitive, Sequence[Array]]:
+        call = self.at
+        avals = [array.aval for array in call.arrays]
+        self.treedef = None
+
+        def run(arrays: list[Array]) -> Sequence[Array]:
+            results = call.flat(arrays)
+            self.treedef = results.treedef
+            return results.arrays
+
+        program = stage_rule(call, avals, run)
+        out_avals = program[0].out_avals
+
+        def run_fwd(arrays: list[Array]) -> Sequence[Array]:
+            outs, residuals = self._run_fwd(arrays)
+            what = f"{function_name(self._fwd)}, the fwd rule of custom_vjp function {call.name},"
+            checked = check_types(what, outs, out_avals, lambda i: f"result {i}", f"that of the result of {call.name}")
+            return [*checked, *residuals]
+
+        fwd = stage_rule(call, avals, run_fwd)
+        residual_avals = fwd[0].out_avals[len(out_avals) :]
+        returned: list[bool] = []
+
+        def run_bwd(arrays: list[Array]) -> Sequence[Array]:
+            n = len(residual_avals)
+            cts = self._run_bwd(arrays[:n], arrays[n:], out_avals)
+            returned.extend(not isinstance(ct, Zero) for ct in cts)
+            return [ct for ct in cts if not isinstance(ct, Zero)]
+
+        bwd = stage_rule(call, [*residual_avals, *tangent_avals(out_avals)], run_bwd)
+        (jaxpr, forwards, backwards), captured = with_common_captures([program, fwd, bwd])
+        forwards = with_types(forwards, [*out_avals, *residual_avals])
+        return CustomVjp(call.name, jaxpr, forwards, backwards, tuple(returned), len(captured)), captured
+
+
+def _checked(what: str, cotangent: object, aval: ShapedArray, where: str) -> Array:
+    """A cotangent that bwd returned, which must have this type."""
+    arrays = as_arrays([cotangent], lambda _: f"{what} {where}")
+    return check_types(what, arrays, [aval], lambda _: where, "that of the argument's tangents")[0]
+
+
+def _is_none(x: object) -> bool:
+    return x is None

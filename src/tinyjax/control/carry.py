@@ -1,0 +1,94 @@
+"""What loops have in common: carries that a body takes and returns, and programs with their inputs in another order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import accumulate, pairwise
+from typing import TypeVar
+
+from tinyjax.caching import remembered
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.errors import TypingError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.program import Atom, Jaxpr
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+def fixpoint(
+    marks: Sequence[bool], step: Callable[[tuple[bool, ...]], tuple[R, Sequence[bool]]]
+) -> tuple[tuple[bool, ...], R]:
+    """Which carries have a property (a tangent, a mapped axis, being unknown) at the start or after some iteration.
+
+    `marks` says which have it at the start. `step` transforms the body for given marks, and says which carries have it
+    after the body. Returns the marks that the body keeps, and the body transformed for them. Each step marks at least
+    one carry more, so there are at most as many steps as carries, and one.
+    """
+    current = tuple(marks)
+    while True:
+        result, found = step(current)
+        joined = tuple(mark or new for mark, new in zip(current, found, strict=True))
+        if joined == current:
+            return current, result
+        current = joined
+
+
+def groups(items: Sequence[T], sizes: Sequence[int]) -> list[Sequence[T]]:
+    """The items in consecutive groups of these sizes, and the rest as the last one."""
+    bounds = [*accumulate(sizes, initial=0), len(items)]
+    return [items[start:stop] for start, stop in pairwise(bounds)]
+
+
+def interleaved(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
+    """The order that takes groups A1 A2 … B1 B2 …, whose sizes are given, to A1 B1 A2 B2 …."""
+    total = range(sum(first) + sum(second))
+    parts = groups(total, [*first, *second])
+    n = len(first)
+    return tuple(i for a, b in zip(parts[:n], parts[n : 2 * n], strict=True) for i in (*a, *b))
+
+
+@remembered
+def rearranged(jaxpr: Jaxpr, inputs: tuple[int, ...] | None, outputs: tuple[int, ...] | None = None) -> Jaxpr:
+    """The program with its inputs and outputs in another order: for each new one, which of the old it is.
+
+    Outputs may be left out or repeated. None: as they are.
+    """
+    order = tuple(range(len(jaxpr.invars))) if inputs is None else inputs
+    old_avals = jaxpr.in_avals
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        found = dict(zip(order, ins, strict=True))
+        outs = interpret(ctx, jaxpr, [found[i] for i in range(len(found))])
+        return outs if outputs is None else [outs[i] for i in outputs]
+
+    return stage([old_avals[i] for i in order], run)
+
+
+@remembered
+def with_unused(jaxpr: Jaxpr, avals: tuple[ShapedArray, ...]) -> Jaxpr:
+    """The program with more inputs, last, which it doesn't use."""
+    n = len(jaxpr.invars)
+    return stage([*jaxpr.in_avals, *avals], lambda ctx, ins: interpret(ctx, jaxpr, ins[:n]))
+
+
+def check_operands(what: str, found: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> None:
+    """A TypingError unless these are operands of the types that are expected, weak or not."""
+    if len(found) != len(expected) or not all(map(ShapedArray.matches, found, expected)):
+        raise TypingError(f"{what} takes ({_list(expected)}), got ({_list(found)})")
+
+
+def check_carry(what: str, before: Sequence[ShapedArray], after: Sequence[ShapedArray]) -> None:
+    """A TypingError unless a body returns carries of the types that it takes."""
+    if len(before) != len(after) or not all(map(ShapedArray.matches, before, after)):
+        raise TypingError(f"the body of {what} takes the carry ({_list(before)}), but returns ({_list(after)})")
+
+
+def _list(avals: Iterable[ShapedArray]) -> str:
+    return ", ".join(map(str, avals))
+
+
+def positions(marks: Iterable[bool]) -> list[int]:
+    """Where the marks are set."""
+    return [i for i, mark in enumerate(marks) if mark]

@@ -1,0 +1,222 @@
+"""`checkpoint`: a program whose derivative computes values a second time instead of keeping them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, final
+
+from attrs import evolve, frozen
+from typing_extensions import override
+
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.call import Call, Calling
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context, Evaluator, Foreign
+from tinyjax.ir.effects import must_stay
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import Primitive, Split
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.annotations import Name
+from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.transforms.dce import dce
+from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
+
+
+@frozen
+class Policy(ABC):
+    """Says which values the derivative of a checkpointed function may keep. Subclass it as a frozen attrs class: it
+    becomes a parameter of programs."""
+
+    @abstractmethod
+    def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
+        """Whether to keep what `primitive` computes from operands of these types, if the derivative needs it."""
+
+
+@final
+@frozen
+class NothingSaveable(Policy):
+    """Keeps nothing: everything that the derivative needs is computed again from the arguments."""
+
+    @override
+    def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
+        return False
+
+
+@final
+@frozen
+class EverythingSaveable(Policy):
+    """Keeps all that the derivative needs, as without a checkpoint."""
+
+    @override
+    def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
+        return True
+
+
+@final
+@frozen
+class DotsSaveable(Policy):
+    """Keeps the results of contractions; without `batch`, only of those that have no batch axes."""
+
+    batch: bool = True
+
+    @override
+    def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
+        if not isinstance(primitive, DotGeneral):
+            return False
+        return self.batch or primitive.dimension_numbers[1] == ((), ())
+
+
+@final
+@frozen
+class SaveNames(Policy):
+    """Keeps the values that `checkpoint_name` gave one of these names."""
+
+    names: frozenset[str]
+
+    @override
+    def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
+        return isinstance(primitive, Name) and primitive.label in self.names
+
+
+@final
+@frozen
+class SaveNamesExcept(Policy):
+    """Keeps the values that `checkpoint_name` gave a name, unless it is one of these."""
+
+    names: frozenset[str]
+
+    @override
+    def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
+        return isinstance(primitive, Name) and primitive.label not in self.names
+
+
+@final
+@frozen
+class SaveAnythingExceptNames(Policy):
+    """Keeps everything but the values that `checkpoint_name` gave one of these names."""
+
+    names: frozenset[str]
+
+    @override
+    def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
+        return not (isinstance(primitive, Name) and primitive.label in self.names)
+
+
+@final
+@frozen
+class SaveFromBoth(Policy):
+    """Keeps what at least one of two policies keeps."""
+
+    first: Policy
+    second: Policy
+
+    @override
+    def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
+        return self.first(primitive, *avals) or self.second(primitive, *avals)
+
+
+@final
+@frozen
+class Checkpoint(Calling):
+    """Applies `jaxpr`. Partial evaluation keeps of it only what the policy allows (none: nothing), and stages the
+    computation of everything else once more. `differentiated` marks the equations that do so; unless `prevent_cse` is
+    off, the compiler is kept from merging them with the first computation."""
+
+    policy: Policy | None = None
+    prevent_cse: bool = True
+    differentiated: bool = False
+    name: ClassVar[str] = "checkpoint"
+
+    @override
+    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
+        if all(arg.on_host for arg in args):
+            return evaluator.interpret(self.jaxpr, args)
+        return evaluator.execute(self.jaxpr, args, self.function_name)
+
+    @override
+    def partial_eval(self, unknown: tuple[bool, ...]) -> Split:
+        parts = partial_eval(_without_calls(self.jaxpr), unknown)
+        return _split(self, parts, NothingSaveable() if self.policy is None else self.policy)
+
+
+def _split(primitive: Checkpoint, parts: PartialEvaluation, policy: Policy) -> Split:
+    known, num_outs = parts.known, parts.unknown_out.count(False)
+    positions = [i for i, mark in enumerate(parts.unknown_in) if not mark]
+    computed = known.outvars[num_outs:]
+    needed = {atom for atom in computed if isinstance(atom, Var)}
+    passed = {positions.index(residual.input) for residual in parts.residuals if residual.input is not None}
+    saved: list[Var] = []
+    again: list[Eqn] = []
+    for eqn in reversed(known.eqns):
+        outs = [var for var in eqn.outvars if var in needed]
+        if not outs:
+            continue
+        if must_stay(eqn.effects) or policy(eqn.primitive, *(atom.aval for atom in eqn.invars)):
+            saved += outs
+        else:
+            again.append(eqn)
+            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
+    again.reverse()
+    inputs = sorted(passed | {var.index for var in needed if var.index < len(positions)})
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        env: dict[int, Atom] = dict(zip([*inputs, *(var.index for var in saved)], ins, strict=False))
+        for eqn in again:
+            ctx.cursor.source = eqn.source
+            args = [env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars]
+            env.update(zip((var.index for var in eqn.outvars), ctx.bind(eqn.primitive, *args), strict=True))
+        ctx.cursor.source = None
+        made = iter([env[atom.index] if isinstance(atom, Var) else atom for atom in computed])
+        residuals = [
+            next(made) if residual.input is None else env[positions.index(residual.input)]
+            for residual in parts.residuals
+        ]
+        return interpret(ctx, parts.staged, [*residuals, *ins[len(inputs) + len(saved) :]])
+
+    unknown_avals = parts.staged.in_avals[len(parts.residuals) :]
+    avals = [*(known.in_avals[i] for i in inputs), *(var.aval for var in saved), *unknown_avals]
+    now = dce(Jaxpr(known.invars, known.eqns, (*known.outvars[:num_outs], *saved)))
+    return Split(
+        evolve(primitive, jaxpr=now),
+        evolve(primitive, jaxpr=stage(avals, run), differentiated=True),
+        parts.unknown_out,
+        (*(positions[i] for i in inputs), *(None for _ in saved)),
+    )
+
+
+def _without_calls(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with its calls spelled out, so that the policy sees what they compute."""
+    if not any(isinstance(eqn.primitive, Call) for eqn in jaxpr.eqns):
+        return jaxpr
+    return stage(jaxpr.in_avals, lambda ctx, ins: interpret(_SpellingOut(ctx), jaxpr, ins))
+
+
+@final
+class _SpellingOut(Context[Atom]):
+    """Staging, but the equations of what is called instead of the call."""
+
+    __slots__ = ("cursor", "parent")
+
+    def __init__(self, parent: StagingContext) -> None:
+        self.parent = parent
+        self.cursor = parent.cursor
+
+    @override
+    def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
+        if isinstance(primitive, Call):
+            return tuple(interpret(self, primitive.jaxpr, args))
+        return self.parent.bind(primitive, *args)
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> Atom:
+        return self.parent.constant(value)
+
+    @override
+    def aval(self, value: Atom) -> ShapedArray:
+        return value.aval
+
+    @override
+    def lift(self, value: Foreign) -> Atom:
+        return self.parent.lift(value)

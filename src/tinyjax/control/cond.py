@@ -1,0 +1,209 @@
+"""`cond`: one of several programs, chosen by an index. What `lax.cond` and `lax.switch` stage."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import ClassVar, TypeVar, final
+
+import numpy as np
+from attrs import field, frozen
+from typing_extensions import override
+
+from tinyjax.caching import with_room
+from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.branches import any_of, divide, of_one_type, pick_outputs
+from tinyjax.control.scan import Scan
+from tinyjax.errors import BatchedPredicateError, LinearityError, ParameterError, TypingError
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.dtypes import INT32
+from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names, must_stay
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.selection import select_n
+from tinyjax.primitives.structure import broadcast_in_dim, move_axis
+from tinyjax.transforms.batch import batch, place_axis
+from tinyjax.transforms.jvp import jvp
+from tinyjax.transforms.transpose import transpose
+
+V = TypeVar("V")
+
+
+@final
+@frozen
+class Cond(Primitive):
+    """Applies `branches[index]` to the operands. The index, an int32 scalar, comes before them, and must be in range:
+    `lax.switch` clamps it. All branches have the same type.
+    """
+
+    branches: tuple[Jaxpr, ...] = field()
+    name: ClassVar[str] = "cond"
+
+    @override
+    def __attrs_post_init__(self) -> None:
+        Primitive.__attrs_post_init__(self)
+        if not self.branches:
+            raise ParameterError("cond needs at least one branch")
+
+    @property
+    @override
+    def effects(self) -> Effects:
+        return NO_EFFECTS.union(*[branch.effects for branch in self.branches])
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        expected, results = self.branches[0].in_avals, self.branches[0].out_avals
+        for i, branch in enumerate(self.branches[1:], 1):
+            if not _match(branch.in_avals, expected) or branch.out_avals != results:
+                raise TypingError(
+                    f"cond needs branches of one type, but branch 0 is {self.branches[0].type} and branch {i} is "
+                    f"{branch.type}"
+                )
+        if not avals or avals[0].shape != () or avals[0].dtype != INT32:
+            raise TypingError(f"cond needs an int32 scalar as index, got {avals[0] if avals else 'no operands'}")
+        if not _match(avals[1:], expected):
+            raise TypingError(f"the branches of cond take {_listed(expected)}, got {_listed(avals[1:])}")
+        return results
+
+    @override
+    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
+        index, *operands = args
+        last = len(self.branches) - 1
+        branch = self.branches[min(max(int(np.asarray(index.data)), 0), last)]
+        if all(isinstance(operand.data, np.ndarray) for operand in operands):
+            return evaluator.interpret(branch, operands)
+        return evaluator.execute(branch, operands, "branch")
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        marks = [not isinstance(t, Zero) for t in tangents[1:]]
+        nonzero_out = any_of([jvp(branch, marks).nonzero_out for branch in self.branches])
+        derived = of_one_type([jvp(branch, marks, force=nonzero_out).jaxpr for branch in self.branches])
+        outs = ctx.bind(Cond(derived), *primals, *(t for t in tangents if not isinstance(t, Zero)))
+        avals = self.branches[0].out_avals
+        found = iter(outs[len(avals) :])
+        return outs[: len(avals)], [
+            next(found) if mark else Zero(aval.tangent) for mark, aval in zip(nonzero_out, avals, strict=True)
+        ]
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        if axes[0] is None:
+            found = [batch(branch, axis, axes[1:]).out_axes for branch in self.branches]
+            wanted = [next((at for at in column if at is not None), None) for column in zip(*found, strict=True)]
+            batched = [batch(branch, axis, axes[1:], wanted).jaxpr for branch in self.branches]
+            return ctx.bind(Cond(of_one_type(batched)), *args), wanted
+        if axis.cond == "error":
+            raise BatchedPredicateError(
+                f"{_where(ctx)} differs from element to element of a batch, which vmap(..., cond='error') forbids. "
+                "With cond='select' all branches run on the whole batch, with cond='map' the elements take turns."
+            )
+        if axis.cond == "map":
+            return self._map(ctx, axis, args, axes)
+        return self._select(ctx, axis, args, axes)
+
+    def _select(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        """All branches on the whole batch, and the results chosen element by element."""
+        effects = sorted({str(effect) for effect in self.effects if must_stay(frozenset({effect}))})
+        if effects:
+            raise BatchedPredicateError(
+                f"{_where(ctx)} differs from element to element of a batch, and a branch has effects "
+                f"({', '.join(effects)}). By default vmap runs all branches, so effects would happen that shouldn't. "
+                "With vmap(..., cond='map') the elements take turns, and each runs its own branch only."
+            )
+        inner = BatchContext(ctx, axis)
+        operands = list(map(Batched, args[1:], axes[1:]))
+        results = [with_room(partial(interpret, inner, branch, operands)) for branch in self.branches]
+        index = move_axis(ctx, args[0], axes[0] or 0, 0)
+        outs: list[V] = []
+        out_axes: list[int | None] = []
+        for cases in zip(*results, strict=True):
+            if all(case is cases[0] for case in cases):
+                outs.append(cases[0].value)
+                out_axes.append(cases[0].axis)
+                continue
+            placed = [place_axis(ctx, case.value, case.axis, 0, axis.size) for case in cases]
+            which = broadcast_in_dim(ctx, index, ctx.aval(placed[0]).shape, (0,))
+            outs.append(select_n(ctx, which, *placed))
+            out_axes.append(0)
+        return outs, out_axes
+
+    def _map(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        """The elements one after the other, each with its own branch only."""
+        if axis.name in axis_names(self.effects):
+            raise BatchedPredicateError(
+                f"{_where(ctx)} differs from element to element of a batch, and a branch reduces over that batch, the "
+                f"axis {axis.name!r}. With vmap(..., cond='map') the elements take turns, so none sees the others."
+            )
+        consts = [i for i, at in enumerate(axes) if at is None]
+        mapped = [(i, at) for i, at in enumerate(axes) if at is not None]
+        arrays = [move_axis(ctx, args[i], at, 0) for i, at in mapped]
+        order = [*consts, *(i for i, _ in mapped)]
+        stacks = map(ctx.aval, arrays)
+        slices = [array_type(aval.shape[1:], aval.dtype, aval.weak_type) for aval in stacks]
+
+        def run(inner: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+            given = dict(zip(order, ins, strict=True))
+            return inner.bind(self, *[given[i] for i in range(len(order))])
+
+        program = stage([*(ctx.aval(args[i]) for i in consts), *slices], run)
+        loop = Scan(program, axis.size, reverse=False, num_consts=len(consts), num_carry=0)
+        outs = ctx.bind(loop, *[args[i] for i in consts], *arrays)
+        return outs, [0] * len(outs)
+
+    @override
+    def partial_eval(self, unknown: tuple[bool, ...]) -> Split | None:
+        if unknown[0]:
+            return None
+        parts = divide(self.branches, unknown[1:])
+        if not parts.known[0].outvars:
+            return None
+        residuals = (0, *(1 + i for i in parts.forwarded), *(None for _ in parts.slots))
+        return Split(Cond(parts.known), Cond(parts.staged), parts.unknown_out, residuals)
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        index, *operands = args
+        if isinstance(index, UndefPrimal):
+            raise LinearityError("cond is linear in its operands, but not in its index")
+        linear = [isinstance(arg, UndefPrimal) for arg in operands]
+        nonzero = [not isinstance(ct, Zero) for ct in cotangents]
+        marks = any_of([transpose(branch, linear, nonzero, force=False).nonzero_out for branch in self.branches])
+        transposed = [pick_outputs(transpose(branch, linear, nonzero).jaxpr, marks) for branch in self.branches]
+        known = [arg for arg in operands if not isinstance(arg, UndefPrimal)]
+        cts = [ct for ct in cotangents if not isinstance(ct, Zero)]
+        found = iter(ctx.bind(Cond(of_one_type(transposed)), index, *known, *cts))
+        nonzero_out = iter(marks)
+        results: list[V | Zero | None] = [None]
+        for arg in operands:
+            if isinstance(arg, UndefPrimal):
+                results.append(next(found) if next(nonzero_out) else Zero(arg.aval.tangent))
+            else:
+                results.append(None)
+        return results
+
+
+def _match(avals: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> bool:
+    return len(avals) == len(expected) and all(map(ShapedArray.matches, avals, expected))
+
+
+def _listed(avals: Sequence[ShapedArray]) -> str:
+    return f"({', '.join(map(str, avals))})"
+
+
+def _where(ctx: Context[V]) -> str:
+    """The predicate, and the line of it."""
+    source = ctx.cursor.current()
+    return "the predicate of a cond" + (f" at {source}" if source else "")

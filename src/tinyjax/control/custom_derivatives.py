@@ -1,0 +1,359 @@
+"""Functions with derivatives of their own, as equations: their rules are programs too."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, NoReturn, TypeVar, final
+
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.caching import remembered
+from tinyjax.contexts import transposition
+from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.branches import pick_outputs
+from tinyjax.errors import ForwardModeError, InputError, MissingRuleError, ParameterError, TypingError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.effects import Effects, NamedAxisEffect
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.structure import instantiate, reduce_sum
+from tinyjax.transforms.batch import BatchedProgram, batch, place_axis
+
+V = TypeVar("V")
+
+
+def has_tangent(aval: ShapedArray) -> bool:
+    return aval.tangent.dtype != FLOAT0
+
+
+def tangent_avals(avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
+    """The types of the tangents of those that have one."""
+    return tuple(aval.tangent for aval in avals if has_tangent(aval))
+
+
+@frozen
+class CustomCall(Primitive):
+    """Applies `jaxpr`, which has a derivative of its own."""
+
+    function_name: str
+    jaxpr: Jaxpr
+
+    @property
+    @abstractmethod
+    def rules(self) -> Mapping[str, Jaxpr]:
+        """The programs of the derivative, by the names of their fields. In them, and in no other program that the
+        primitive holds, `Enclosing` with level 0 stands for the primitive itself."""
+
+    @property
+    def captured(self) -> int:
+        """How many of the first operands are values that the function or its rules close over."""
+        return 0
+
+    @property
+    @override
+    def effects(self) -> Effects:
+        found = self.jaxpr.effects
+        for rule in self.rules.values():
+            found |= outside_of_rule(rule.effects)
+        return found
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_operands(f"{self.name} of {self.function_name!r}", avals, self.jaxpr.in_avals)
+        return self.jaxpr.out_avals
+
+    @override
+    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
+        if all(arg.on_host for arg in args):
+            return evaluator.interpret(self.jaxpr, args)
+        return evaluator.execute(self.jaxpr, args, self.function_name)
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        out_axes = [0] * len(self.jaxpr.outvars)
+        jaxpr = batch(self.jaxpr, axis, axes, out_axes).jaxpr
+        return ctx.bind(MappedCustom(self.function_name, jaxpr, self, axis, tuple(axes)), *args), out_axes
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        return transposition.transpose(ctx, self.jaxpr, args, cotangents)
+
+    def rule(self, name: str) -> Jaxpr:
+        """The program of a rule, closed; a MissingRuleError if it was left out."""
+        found = self.rules.get(name)
+        if found is None:
+            raise MissingRuleError(
+                f"the program holds no derivative of {self.function_name!r} of this order: the rule applies "
+                f"{self.function_name!r} to ever new arguments outside of differentiation (nondiff_argnums), so it has "
+                "no finite program. Differentiate the Python function instead of the staged one."
+            )
+        return closed_rule(self, found)
+
+    def check_captured(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> None:
+        """An InputError if a captured value is differentiated with respect to."""
+        for primal, tangent in zip(primals[: self.captured], tangents, strict=False):
+            if not isinstance(tangent, Zero):
+                raise InputError(
+                    f"the {self.name} function {self.function_name!r} closes over a value of type {ctx.aval(primal)} "
+                    "that is being differentiated with respect to, but its rule only says how to differentiate with "
+                    f"respect to its arguments. Pass the value to {self.function_name!r} as an argument and adapt the "
+                    "rule, or apply lax.stop_gradient to it."
+                )
+
+
+def check_operands(what: str, avals: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> None:
+    """A TypingError unless these are the types expected."""
+    if not match(avals, expected):
+        raise TypingError(f"{what} takes ({', '.join(map(str, expected))}), got ({', '.join(map(str, avals))})")
+
+
+def match(avals: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> bool:
+    return len(avals) == len(expected) and all(map(ShapedArray.matches, avals, expected))
+
+
+def check_program(
+    primitive: Primitive, field: str, jaxpr: Jaxpr, ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]
+) -> None:
+    """A ParameterError unless a program that is a parameter has this type."""
+    if not match(jaxpr.in_avals, ins) or not match(jaxpr.out_avals, outs):
+        shown = f"({', '.join(map(str, ins))}) -> ({', '.join(map(str, outs))})"
+        raise ParameterError(f"{field} of {primitive.name} must have type {shown}, got {jaxpr.type}")
+
+
+@final
+@frozen
+class CustomJvp(CustomCall):
+    """Applies `jaxpr`. The derivative is `jvp_jaxpr`: it takes the same operands, then a tangent for each of those that
+    is no captured value and can have one; it returns the results, then a tangent for each that can have one. The first
+    `num_captured` operands are values that the function or its rule closes over."""
+
+    jvp_jaxpr: Jaxpr | None = None
+    num_captured: int = 0
+    name: ClassVar[str] = "custom_jvp"
+
+    @override
+    def __attrs_post_init__(self) -> None:
+        Primitive.__attrs_post_init__(self)
+        if self.jvp_jaxpr is not None:
+            ins, outs = self.jaxpr.in_avals, self.jaxpr.out_avals
+            derived_ins = (*ins, *tangent_avals(ins[self.num_captured :]))
+            check_program(self, "jvp_jaxpr", self.jvp_jaxpr, derived_ins, (*outs, *tangent_avals(outs)))
+
+    @property
+    @override
+    def rules(self) -> Mapping[str, Jaxpr]:
+        return {} if self.jvp_jaxpr is None else {"jvp_jaxpr": self.jvp_jaxpr}
+
+    @property
+    @override
+    def captured(self) -> int:
+        return self.num_captured
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        self.check_captured(ctx, primals, tangents)
+        own = [t for t in tangents[self.num_captured :] if not isinstance(t, Zero) or has_tangent(t.aval)]
+        outs = interpret(ctx, self.rule("jvp_jaxpr"), [*primals, *(instantiate(ctx, t) for t in own)])
+        avals = self.jaxpr.out_avals
+        found = iter(outs[len(avals) :])
+        return outs[: len(avals)], [next(found) if has_tangent(aval) else Zero(aval.tangent) for aval in avals]
+
+
+@final
+@frozen
+class CustomVjp(CustomCall):
+    """Applies `jaxpr`. For the derivative, `fwd_jaxpr` takes the same operands and returns the results, then residuals;
+    `bwd_jaxpr` takes the captured values, the residuals, and a cotangent for each result that can have one. It returns
+    a cotangent for each argument marked in `returned` (captured values are none); those of the others are zero."""
+
+    fwd_jaxpr: Jaxpr | None = None
+    bwd_jaxpr: Jaxpr | None = None
+    returned: tuple[bool, ...] = ()
+    num_captured: int = 0
+    name: ClassVar[str] = "custom_vjp"
+
+    @override
+    def __attrs_post_init__(self) -> None:
+        Primitive.__attrs_post_init__(self)
+        if self.fwd_jaxpr is None or self.bwd_jaxpr is None:
+            return
+        ins, outs = self.jaxpr.in_avals, self.jaxpr.out_avals
+        captured, args = ins[: self.num_captured], ins[self.num_captured :]
+        if len(self.returned) != len(args):
+            raise ParameterError(f"returned of {self.name} has {len(self.returned)} entries for {len(args)} arguments")
+        residuals = self.fwd_jaxpr.out_avals[len(outs) :]
+        check_program(self, "fwd_jaxpr", self.fwd_jaxpr, ins, (*outs, *residuals))
+        cts = [aval.tangent for aval, mark in zip(args, self.returned, strict=True) if mark]
+        check_program(self, "bwd_jaxpr", self.bwd_jaxpr, (*captured, *residuals, *tangent_avals(outs)), cts)
+
+    @property
+    @override
+    def rules(self) -> Mapping[str, Jaxpr]:
+        both = {"fwd_jaxpr": self.fwd_jaxpr, "bwd_jaxpr": self.bwd_jaxpr}
+        return {name: rule for name, rule in both.items() if rule is not None}
+
+    @property
+    @override
+    def captured(self) -> int:
+        return self.num_captured
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        self.check_captured(ctx, primals, tangents)
+        n, avals = self.num_captured, self.jaxpr.out_avals
+        outs = interpret(ctx, self.rule("fwd_jaxpr"), primals)
+        returned = [t for t, mark in zip(tangents[n:], self.returned, strict=True) if mark]
+        bwd = pick_outputs(self.rule("bwd_jaxpr"), [not isinstance(t, Zero) for t in returned])
+        given = [t for t in returned if not isinstance(t, Zero)]
+        residuals = [*primals[:n], *outs[len(avals) :]]
+        return outs[: len(avals)], linear_part(ctx, self.function_name, bwd, residuals, given, avals)
+
+
+@final
+@frozen
+class MappedCustom(CustomCall):
+    """Applies `jaxpr`, which is `original` over a batch: operands are mapped at `in_axes`, results along their first
+    axis. The derivative is the original's rule, mapped."""
+
+    original: CustomCall
+    axis: BatchAxis
+    in_axes: tuple[int | None, ...]
+    name: ClassVar[str] = "mapped_custom"
+
+    @property
+    @override
+    def rules(self) -> Mapping[str, Jaxpr]:
+        return {}
+
+    @property
+    @override
+    def effects(self) -> Effects:
+        return self.jaxpr.effects | {
+            effect
+            for effect in self.original.effects
+            if not isinstance(effect, NamedAxisEffect) or effect.name != self.axis.name
+        }
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        inner = BatchContext(ctx, self.axis)
+        mapped = list(map(Batched, primals, self.in_axes))
+        zeros = [Zero(inner.aval(x).tangent) for x in mapped]
+        given: list[Batched[V] | Zero] = [
+            zero if isinstance(t, Zero) else Batched(t, at)
+            for t, zero, at in zip(tangents, zeros, self.in_axes, strict=True)
+        ]
+        outs, derived = self.original.jvp(inner, mapped, given)
+        size, avals = self.axis.size, self.jaxpr.out_avals
+        return [place_axis(ctx, out.value, out.axis, 0, size) for out in outs], [
+            Zero(aval.tangent) if isinstance(t, Zero) else place_axis(ctx, t.value, t.axis, 0, size)
+            for t, aval in zip(derived, avals, strict=True)
+        ]
+
+
+def linear_part(
+    ctx: Context[V],
+    function_name: str,
+    bwd: Jaxpr,
+    residuals: Sequence[V],
+    tangents: Sequence[V],
+    out_avals: Sequence[ShapedArray],
+) -> list[V | Zero]:
+    """The tangents of the results of a custom_vjp function, for those tangents of arguments whose cotangents `bwd`
+    returns."""
+    if not tangents:
+        return [Zero(aval.tangent) for aval in out_avals]
+    found = iter(ctx.bind(CustomLin(function_name, bwd, len(residuals)), *residuals, *tangents))
+    return [next(found) if has_tangent(aval) else Zero(aval.tangent) for aval in out_avals]
+
+
+@remembered
+def batch_backwards(
+    bwd: Jaxpr, axis: BatchAxis, residual_axes: tuple[int | None, ...], arg_axes: tuple[int | None, ...]
+) -> Jaxpr:
+    """A program from residuals and cotangents to cotangents, over a batch, with the mapped axis of the given cotangents
+    first. The cotangent of an argument that isn't mapped is the sum over the batch."""
+    cts = (0,) * (len(bwd.invars) - len(residual_axes))
+    batched: BatchedProgram = batch(bwd, axis, (*residual_axes, *cts), [at or 0 for at in arg_axes])
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        outs = interpret(ctx, batched.jaxpr, ins)
+        return [reduce_sum(ctx, out, (0,)) if at is None else out for out, at in zip(outs, arg_axes, strict=True)]
+
+    return batched.jaxpr if None not in arg_axes else stage(batched.jaxpr.in_avals, run)
+
+
+@final
+@frozen
+class CustomLin(Primitive):
+    """The derivative of a custom_vjp function at a point: it takes residuals, then tangents, and returns tangents.
+
+    All that is known of it is its transpose, `bwd`, which takes the residuals, then cotangents, and returns cotangents.
+    """
+
+    function_name: str
+    bwd: Jaxpr
+    num_residuals: int
+    name: ClassVar[str] = "custom_lin"
+
+    @property
+    @override
+    def effects(self) -> Effects:
+        return self.bwd.effects
+
+    def refuse(self) -> NoReturn:
+        """Raises what there is to say about forward mode."""
+        raise ForwardModeError(
+            "can't apply forward-mode differentiation (jvp) to a custom_vjp function: the rule of "
+            f"{self.function_name!r} is for reverse mode. Use grad or vjp, or define it with custom_jvp, which serves "
+            "both modes."
+        )
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        n = self.num_residuals
+        what = f"{self.name} of {self.function_name!r}"
+        check_operands(what, avals, (*self.bwd.in_avals[:n], *self.bwd.out_avals))
+        return self.bwd.in_avals[n:]
+
+    @override
+    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> NoReturn:
+        self.refuse()
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> NoReturn:
+        self.refuse()
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        n = self.num_residuals
+        bwd = batch_backwards(self.bwd, axis, tuple(axes[:n]), tuple(axes[n:]))
+        outs = ctx.bind(CustomLin(self.function_name, bwd, n), *args)
+        return outs, [0] * len(outs)
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        n = self.num_residuals
+        residuals = [arg for arg in args[:n] if not isinstance(arg, UndefPrimal)]
+        if len(residuals) < n:
+            self.refuse()
+        outs = interpret(ctx, self.bwd, [*residuals, *(instantiate(ctx, ct) for ct in cotangents)])
+        return [
+            *([None] * n),
+            *(out if isinstance(arg, UndefPrimal) else None for out, arg in zip(outs, args[n:], strict=True)),
+        ]

@@ -1,0 +1,6 @@
+"""Looking into programs while they run: `tinyjax.debug.print` and `tinyjax.debug.callback`."""
+
+from tinyjax.api.callbacks import debug_callback as callback
+from tinyjax.api.callbacks import debug_print as print  # noqa: A004 (the name that JAX has)
+
+__all__ = ["callback", "print"]

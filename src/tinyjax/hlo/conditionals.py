@@ -1,0 +1,32 @@
+"""The lowering rule of `cond`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyjax.control.cond import Cond
+from tinyjax.hlo.context import ORDER, SSA, LoweringContext, regions_text, types_text
+from tinyjax.hlo.tables import RULES
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.effects import must_stay
+from tinyjax.ir.program import Jaxpr
+
+
+@RULES.register(Cond)
+def _cond(primitive: Cond, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    index, *operands = args
+
+    ordered = must_stay(primitive.effects)
+
+    def region(branch: Jaxpr) -> str:
+        def body(inner: LoweringContext, _: Sequence[SSA]) -> Sequence[SSA]:
+            outs = inner.run(branch, operands, "branch")
+            return [inner.order(), *outs] if ordered else outs
+
+        return ctx.region((), body)
+
+    regions = regions_text(*map(region, primitive.branches))
+    if ordered:
+        types = [ORDER, *types]
+    outs = ctx.emit_many(f'"stablehlo.case"({index.name}) {regions} : (tensor<i32>) -> {types_text(types)}', types)
+    return ctx.after_effects(outs) if ordered else outs

@@ -1,0 +1,76 @@
+"""Calls of the host from compiled programs.
+
+Effects keep their order, because each takes what the one before it returned: a scalar that holds nothing else. It runs
+through calls like any other value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyjax.control.callbacks import Callback
+from tinyjax.errors import LoweringError
+from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, types_text
+from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.effects import must_stay
+from tinyjax.ir.primitive import Primitive
+
+
+def on_host(
+    primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """A lowering rule for any primitive that can be evaluated: the compiled program calls its `evaluate`, with NumPy.
+
+    For `CPU_RULES`; `on_host_of_gpu` is for `GPU_RULES`.
+    """
+    return _host_call("xla_ffi_python_cpu_callback", primitive, ctx, args, types)
+
+
+def on_host_of_gpu(
+    primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """The same rule for programs that run on a GPU."""
+    return _host_call("xla_ffi_python_gpu_callback", primitive, ctx, args, types)
+
+
+def _host_call(
+    target: str, primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    ordered = must_stay(primitive.effects)
+    index = ctx.module.host_call(HostCall(primitive, tuple(types), ordered))
+    if ordered:
+        args, types = [ctx.order(), *args], [ORDER, *types]
+    operands, avals = ", ".join([arg.name for arg in args]), [arg.aval for arg in args]
+    attributes = [
+        "api_version = 4 : i32",
+        f"backend_config = {{index = {index} : ui64}}",
+        *(["has_side_effect = true"] if ordered else []),
+        f"operand_layouts = {_layouts(avals)}",
+        f"result_layouts = {_layouts(types)}",
+    ]
+    signature = f"{types_text(avals)} -> {types_text(types)}"
+    text = f"stablehlo.custom_call @{target}({operands}) {{{', '.join(attributes)}}} : {signature}"
+    outs = ctx.emit_many(text, types)
+    return ctx.after_effects(outs) if ordered else outs
+
+
+def _layouts(avals: Sequence[ShapedArray]) -> str:
+    """Row by row, as NumPy has it."""
+    orders = [f"{list(range(aval.ndim))[::-1]}" if aval.ndim != 1 else "0" for aval in avals]
+    texts = [
+        f"dense<{order if aval.ndim else ''}> : tensor<{aval.ndim}xindex>"
+        for order, aval in zip(orders, avals, strict=True)
+    ]
+    return f"[{', '.join(texts)}]"
+
+
+CPU_RULES[Callback] = on_host
+GPU_RULES[Callback] = on_host_of_gpu
+
+
+@RULES.register(Callback)
+def _elsewhere(
+    primitive: Callback, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    raise LoweringError(f"compiled programs can call the host on CPUs and GPUs only; this one has a {primitive.name}")

@@ -1,0 +1,260 @@
+"""How equations are solved for their operands."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+from attrs import evolve
+
+from tinyjax.control.call import Call, Calling
+from tinyjax.control.carry import rearranged
+from tinyjax.control.cond import Cond
+from tinyjax.control.custom_derivatives import CustomCall
+from tinyjax.control.scan import Scan
+from tinyjax.interpreters.hidden import Hidden
+from tinyjax.interpreters.inverse import RULES, Partly, Unknown, inverted
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import INEXACT
+from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
+from tinyjax.primitives.annotations import Name, OptimizationBarrier
+from tinyjax.primitives.arithmetic import Div, IntegerPow, Square, abs_, div, integer_pow, reciprocal, square
+from tinyjax.primitives.conversion import ConvertElementType, Copy, convert
+from tinyjax.primitives.cumulative import CumSum
+from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub, add, mul, neg, scale, sub
+from tinyjax.primitives.exponential import (
+    Cbrt,
+    Exp,
+    Exp2,
+    Expm1,
+    Log,
+    Log1p,
+    Logistic,
+    Pow,
+    Rsqrt,
+    Sqrt,
+    exp,
+    expm1,
+    log,
+    log1p,
+    pow_,
+    sqrt,
+)
+from tinyjax.primitives.rounding import sign
+from tinyjax.primitives.shaping import Reshape, Rev, Squeeze, reshape
+from tinyjax.primitives.slicing import Concatenate, Split, pad, slice_
+from tinyjax.primitives.special import ERF, ERF_INV, Erf, Erfc, ErfInv
+from tinyjax.primitives.structure import BroadcastInDim, Transpose, constant_like
+from tinyjax.primitives.trigonometric import (
+    ACOS,
+    ACOSH,
+    ASIN,
+    ASINH,
+    ATAN,
+    ATANH,
+    COS,
+    COSH,
+    SIN,
+    SINH,
+    TAN,
+    TANH,
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atan,
+    Atanh,
+    Cos,
+    Cosh,
+    Sin,
+    Sinh,
+    Tan,
+    Tanh,
+)  # fmt: skip
+
+Ctx: TypeAlias = Context[Hidden]
+Found: TypeAlias = Sequence[Hidden | None]
+
+# Functions of one operand.
+
+_UNARY: Final[dict[type[Primitive], Callable[[Ctx, Hidden], Hidden]]] = {
+    Neg: neg,
+    Exp: log,
+    Log: exp,
+    Expm1: log1p,
+    Log1p: expm1,
+    Exp2: lambda ctx, y: scale(ctx, log(ctx, y), 1 / math.log(2)),
+    Logistic: lambda ctx, y: sub(ctx, log(ctx, y), log1p(ctx, neg(ctx, y))),
+    Sqrt: square,
+    Square: sqrt,
+    Rsqrt: lambda ctx, y: integer_pow(ctx, y, -2),
+    Cbrt: lambda ctx, y: integer_pow(ctx, y, 3),
+    Erfc: lambda ctx, y: ctx.bind(ERF_INV, sub(ctx, constant_like(ctx, y, 1), y))[0],
+}
+_PAIRS: Final[dict[type[Primitive], Primitive]] = {
+    Sin: ASIN, Cos: ACOS, Tan: ATAN, Sinh: ASINH, Cosh: ACOSH, Tanh: ATANH,
+    Asin: SIN, Acos: COS, Atan: TAN, Asinh: SINH, Acosh: COSH, Atanh: TANH,
+    Erf: ERF_INV, ErfInv: ERF,
+}  # fmt: skip
+
+
+def _unary(primitive: Primitive, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    return [_UNARY[type(primitive)](ctx, outs[0])]
+
+
+def _paired(primitive: Primitive, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    return ctx.bind(_PAIRS[type(primitive)], outs[0])
+
+
+def _rearranged(primitive: Primitive, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    """Only moves elements about, so that the transpose is the inverse."""
+    linear: list[Hidden | UndefPrimal] = [
+        UndefPrimal(arg.aval if isinstance(arg, Unknown) else ctx.aval(arg)) for arg in args
+    ]
+    return [None if x is None or isinstance(x, Zero) else x for x in primitive.transpose(ctx, list(outs), linear)]
+
+
+for _cls in _UNARY:
+    RULES[_cls] = _unary
+for _cls in _PAIRS:
+    RULES[_cls] = _paired
+for _cls in (Transpose, Reshape, Squeeze, Rev, Concatenate, Split, Copy, Name, OptimizationBarrier):
+    RULES[_cls] = _rearranged
+
+
+@RULES.register(IntegerPow)
+def _integer_pow(primitive: IntegerPow, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    (y,) = outs
+    if primitive.y == 0 or ctx.aval(y).dtype not in INEXACT:
+        return [None]
+    root = pow_(ctx, abs_(ctx, y), constant_like(ctx, y, 1 / primitive.y))
+    return [mul(ctx, sign(ctx, y), root) if primitive.y % 2 else root]
+
+
+@RULES.register(ConvertElementType)
+def _convert(primitive: ConvertElementType, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    (x,) = args
+    if not isinstance(x, Unknown) or x.aval.dtype not in INEXACT or primitive.new_dtype not in INEXACT:
+        return [None]
+    return [convert(ctx, outs[0], x.aval.dtype, x.aval.weak_type)]
+
+
+@RULES.register(BroadcastInDim)
+def _broadcast(primitive: BroadcastInDim, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    (x,) = args
+    return [_one_of(ctx, outs[0], x.aval, primitive.broadcast_dimensions) if isinstance(x, Unknown) else None]
+
+
+def _one_of(ctx: Ctx, y: Hidden, wanted: ShapedArray, dims: tuple[int, ...]) -> Hidden | None:
+    """The first of the copies in y, whose axes are at `dims`. None if there are none."""
+    sizes = dict(zip(dims, wanted.shape, strict=True))
+    shape = ctx.aval(y).shape
+    limits = tuple(min(sizes.get(i, 1), size) for i, size in enumerate(shape))
+    if 0 in shape:
+        return None
+    return reshape(ctx, slice_(ctx, y, limits=limits), wanted.shape) if shape != wanted.shape else y
+
+
+@RULES.register(CumSum)
+def _cumsum(primitive: CumSum, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    (y,) = outs
+    shift = (-1, 1, 0) if primitive.reverse else (1, -1, 0)
+    config = tuple(shift if i == primitive.axis else (0, 0, 0) for i in range(ctx.aval(y).ndim))
+    return [sub(ctx, y, pad(ctx, y, config))]
+
+
+# Two operands, one of which is known.
+
+_FROM_RIGHT: Final[dict[type[Primitive], Callable[[Ctx, Hidden, Hidden], Hidden]]] = {
+    Add: sub,
+    Sub: add,
+    Mul: div,
+    Div: mul,
+    Pow: lambda ctx, out, y: pow_(ctx, out, reciprocal(ctx, y)),
+}
+_FROM_LEFT: Final[dict[type[Primitive], Callable[[Ctx, Hidden, Hidden], Hidden]]] = {
+    Add: sub,
+    Sub: lambda ctx, out, x: sub(ctx, x, out),
+    Mul: div,
+    Div: lambda ctx, out, x: div(ctx, x, out),
+    Pow: lambda ctx, out, x: div(ctx, log(ctx, out), log(ctx, x)),
+}
+
+
+def _binary(primitive: Primitive, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    (out,), (x, y) = outs, args
+    if ctx.aval(out).dtype not in INEXACT and not isinstance(primitive, Add | Sub):
+        return [None, None]  # integers that were multiplied or divided
+    if isinstance(x, Unknown):
+        if isinstance(y, Unknown):
+            return [None, None]
+        if isinstance(primitive, Pow):
+            y = convert(ctx, y, ctx.aval(out).dtype, ctx.aval(y).weak_type)
+        return [_scalar(ctx, _FROM_RIGHT[type(primitive)](ctx, out, y), x.aval), None]
+    if isinstance(y, Unknown) and y.aval.dtype == ctx.aval(out).dtype:
+        return [None, _scalar(ctx, _FROM_LEFT[type(primitive)](ctx, out, x), y.aval)]
+    return [None, None]
+
+
+def _scalar(ctx: Ctx, value: Hidden, wanted: ShapedArray) -> Hidden | None:
+    """A solution, of which there are many copies if the operand was a scalar that went with an array."""
+    return value if ctx.aval(value).shape == wanted.shape else _one_of(ctx, value, wanted, ())
+
+
+for _cls in _FROM_RIGHT:
+    RULES[_cls] = _binary
+
+# Programs within programs.
+
+
+def _split(args: Sequence[Partly]) -> tuple[list[Hidden], list[bool]]:
+    return [arg for arg in args if not isinstance(arg, Unknown)], [not isinstance(arg, Unknown) for arg in args]
+
+
+def _spread(found: Sequence[Hidden], known: Sequence[bool]) -> Found:
+    rest = iter(found)
+    return [None if mark else next(rest) for mark in known]
+
+
+@RULES.register(Calling)
+def _calling(primitive: Calling, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    given, known = _split(args)
+    program = inverted(primitive.jaxpr, known, [True] * len(outs))
+    return _spread(ctx.bind(evolve(primitive, jaxpr=program), *given, *outs), known)
+
+
+@RULES.register(CustomCall)
+def _custom(primitive: CustomCall, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    return _calling(Call(primitive.function_name, primitive.jaxpr), ctx, outs, args)
+
+
+@RULES.register(Cond)
+def _cond(primitive: Cond, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    index, *operands = args
+    if isinstance(index, Unknown):
+        return [None] * len(args)
+    given, known = _split(operands)
+    branches = tuple(inverted(branch, known, [True] * len(outs)) for branch in primitive.branches)
+    return [None, *_spread(ctx.bind(evolve(primitive, branches=branches), index, *given, *outs), known)]
+
+
+@RULES.register(Scan)
+def _scan(primitive: Scan, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    """From the last carry back to the first one; or, if that is known, forwards, for the arrays that were scanned."""
+    consts, init, xs = (_split(group) for group in primitive.operands(args))
+    if not all(consts[1]):
+        return [None] * len(args)
+    last, ys = primitive.results(outs)
+    n, m, k, total = len(consts[0]), len(xs[0]), primitive.num_carry, len(xs[1]) - len(xs[0])
+    if all(init[1]):
+        body = inverted(primitive.jaxpr, [*consts[1], *init[1], *xs[1]], [False] * k + [True] * len(ys))
+        body = rearranged(body, None, (*range(total, total + k), *range(total)))
+        found = ctx.bind(evolve(primitive, jaxpr=body), *consts[0], *init[0], *xs[0], *ys)
+        return [*[None] * (n + k), *_spread(found[k:], xs[1])]
+    body = inverted(primitive.jaxpr, [*consts[1], *[False] * k, *xs[1]], [True] * len(outs))
+    order = (*range(n), *range(n + m, n + m + k), *range(n, n + m), *range(n + m + k, len(body.invars)))
+    loop = evolve(primitive, jaxpr=rearranged(body, order), reverse=not primitive.reverse)
+    found = ctx.bind(loop, *consts[0], *last, *xs[0], *ys)
+    return [*[None] * n, *found[:k], *_spread(found[k:], xs[1])]

@@ -1,0 +1,130 @@
+"""From the functions that users give to a loop to programs whose carry keeps its type."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, final
+
+from attrs import frozen
+
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.program import Jaxpr
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array
+from tinyjax.tracing.elementwise import astype
+from tinyjax.tracing.functions import FlatFunction, argument_path, float0_zeros, function_name
+from tinyjax.tracing.promotion import result_type
+from tinyjax.tracing.staging import Traced, trace
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+
+def stage(what: str, f: Callable[..., object], treedef: PyTreeDef, avals: Sequence[ShapedArray]) -> Traced:
+    """Stages f on leaves of these types. Leaves of dtype float0 are no inputs of the program, nor outputs."""
+    fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
+    function = FlatFunction(f, what, treedef, fixed=fixed)
+    return trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
+
+
+def out_avals(traced: Traced) -> list[ShapedArray]:
+    """The types of all leaves of the results."""
+    found = iter(traced.jaxpr.out_avals)
+    return [traced.erased[i].aval if i in traced.erased else next(found) for i in range(traced.treedef.num_leaves)]
+
+
+@final
+@frozen(eq=False)
+class Body:
+    """A staged body, and the first carry, converted to the types that the body asks for."""
+
+    traced: Traced
+    carry: list[Array]
+
+    @property
+    def jaxpr(self) -> Jaxpr:
+        return self.traced.jaxpr
+
+    @property
+    def captured(self) -> tuple[Array, ...]:
+        return self.traced.captured
+
+
+def stage_body(
+    what: str,
+    f: Callable[..., object],
+    treedef: PyTreeDef,
+    carry_tree: PyTreeDef,
+    carry: Sequence[Array],
+    slices: Sequence[ShapedArray] = (),
+    *,
+    returns_pair: bool = False,
+) -> Body:
+    """Stages the body of a loop, which takes a carry and slices, and returns a carry, or a pair of a carry and more.
+
+    `treedef` is the structure of all its arguments, whose first leaves are the carry's, `carry_tree` that of the carry.
+    A weakly typed carry that the body returns with another dtype is converted to what both promote to, and the body is
+    staged again. A TreeError or an InputError if the carry doesn't keep its structure, shapes and dtypes.
+    """
+    traced = stage(what, f, treedef, [*(x.aval for x in carry), *slices])
+    returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
+    promoted = [_promoted(x, aval) for x, aval in zip(carry, returned, strict=True)]
+    if any(new is not old for new, old in zip(promoted, carry, strict=True)):
+        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices])
+        returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
+    _check_types(what, f, treedef, [x.aval for x in promoted], returned)
+    return Body(traced, promoted)
+
+
+def _carry_avals(
+    what: str, f: Callable[..., object], traced: Traced, carry_tree: PyTreeDef, returns_pair: bool
+) -> list[ShapedArray]:
+    """The types of the carry that a body returns."""
+    returned = tree.unflatten(traced.treedef, range(traced.treedef.num_leaves))
+    if returns_pair:
+        if not isinstance(returned, tuple | list) or len(returned) != 2:
+            raise InputError(
+                f"{what}: {function_name(f)} must return a pair (carry, y), got {tree.shown(traced.treedef)}. Return "
+                "(carry, None) if there is nothing to stack."
+            )
+        returned = returned[0]
+    found = tree.flatten(returned)[1]
+    takes, returns = f"the carry that {function_name(f)} takes", "the carry that it returns"
+    tree.check_same_structure(what, carry_tree, found, takes, returns)
+    return out_avals(traced)[: carry_tree.num_leaves]
+
+
+def _promoted(x: Array, returned: ShapedArray) -> Array:
+    aval = x.aval
+    if not aval.weak_type or aval.matches(returned):
+        return x
+    return astype(x, result_type([aval, returned])[0])
+
+
+def _check_types(
+    what: str,
+    f: Callable[..., object],
+    treedef: PyTreeDef,
+    taken: Sequence[ShapedArray],
+    returned: Sequence[ShapedArray],
+) -> None:
+    wrong = [
+        f"  {argument_path(f, treedef, i)} is {before}, but {after} is returned for it: "
+        f"the {_difference(before, after)} differ"
+        for i, (before, after) in enumerate(zip(taken, returned, strict=True))
+        if not before.matches(after)
+    ]
+    if wrong:
+        lines = "\n".join(wrong)
+        raise InputError(
+            f"{what}: {function_name(f)} must return a carry of the types that it takes, but they differ:\n{lines}\n"
+            "Change the function, or the carry that the loop starts with, for example with astype or reshape."
+        )
+
+
+def _difference(before: ShapedArray, after: ShapedArray) -> str:
+    if before.shape == after.shape:
+        return "dtypes"
+    return "shapes" if before.dtype == after.dtype else "shapes and dtypes"

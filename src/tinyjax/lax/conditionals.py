@@ -1,0 +1,202 @@
+"""`cond` and `switch`: functions of which a value chooses one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, final
+
+import numpy as np
+from attrs import frozen
+
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.branches import with_types
+from tinyjax.control.cond import Cond
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INT32, INTEGERS
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.lax.binary import ne
+from tinyjax.primitives.selection import CLAMP
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
+from tinyjax.tracing.elementwise import constant_like, convert
+from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros
+from tinyjax.tracing.promotion import result_type
+from tinyjax.tracing.staging import Traced, trace
+
+R = TypeVar("R")
+S = TypeVar("S")
+
+
+def cond(pred: ArrayLike, true_fun: Callable[..., R], false_fun: Callable[..., S], *operands: object) -> R | S:
+    """`true_fun(*operands) if pred else false_fun(*operands)`, also where `pred` is traced.
+
+    Both functions are traced, and only the chosen one runs. They take trees of arrays and return trees of the same
+    structure, shapes and dtypes; a weakly typed result takes the type of the other one. They may close over traced
+    values.
+
+    Args:
+      pred: a scalar: bool, or a number, which counts as true unless it is 0.
+      true_fun: what is applied if `pred` holds.
+      false_fun: what is applied otherwise.
+      operands: the arguments, trees of arrays.
+
+    Raises:
+      InputError: `pred` is no scalar, or complex; the types of the results differ.
+      TreeError: the structures of the results differ.
+
+    >>> cond(True, lambda x: x + 1.0, lambda x: x * 10.0, 3.0)
+    Array(4., dtype=float64, weak_type=True)
+    """
+    check_callable("cond", true_fun)
+    check_callable("cond", false_fun)
+    index = _scalar("cond", "the predicate", pred)
+    if index.aval.dtype in COMPLEXES:
+        raise InputError(f"cond: the predicate must be a bool, an integer or a float, got {index.aval}")
+    if index.aval.dtype != BOOL:
+        index = ne(index, 0)
+    staged = _stage("cond", (true_fun, false_fun), ("true_fun", "false_fun"), operands)
+    outs = bind(Cond(staged.branches[::-1]), convert(index, INT32), *staged.operands)
+    result: R | S = staged.results.results(outs)
+    return result
+
+
+def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: object) -> R:
+    """`branches[index](*operands)`, also where `index` is traced. An index out of range names the nearest branch.
+
+    All functions are traced, and only the chosen one runs. What they return must agree as for `cond`.
+
+    Args:
+      index: an integer scalar.
+      branches: at least one function.
+      operands: the arguments, trees of arrays.
+
+    Raises:
+      InputError: `index` is no integer scalar; there are no branches; the types of the results differ.
+      TreeError: the structures of the results differ.
+
+    >>> switch(7, [lambda x: x, lambda x: -x], 3.0)
+    Array(-3., dtype=float64, weak_type=True)
+    """
+    if not branches:
+        raise InputError("switch needs at least one branch, got none")
+    for branch in branches:
+        check_callable("switch", branch)
+    which = _scalar("switch", "the index", index)
+    dtype = which.aval.dtype
+    if dtype not in INTEGERS:
+        raise InputError(f"switch: the index must be an integer, got {which.aval}")
+    if len(branches) == 1:
+        arrays, treedef = flatten_arguments(branches[0], operands, {})
+        only: R = FlatFunction(branches[0], "switch", treedef)(arrays).tree()
+        return only
+    last = min(len(branches) - 1, np.iinfo(dtype.name).max)
+    (which,) = bind(CLAMP, constant_like(which, 0), which, constant_like(which, last))
+    staged = _stage("switch", branches, [f"branch {i}" for i in range(len(branches))], operands)
+    result: R = staged.results.results(bind(Cond(staged.branches), convert(which, INT32), *staged.operands))
+    return result
+
+
+def _scalar(what: str, role: str, x: object) -> Array:
+    try:
+        array = as_array(x)
+    except InputError as error:
+        raise InputError(f"{what}: {role} must be a scalar: {error}") from None
+    if array.aval.shape != ():
+        raise InputError(
+            f"{what}: {role} must be a scalar, got {array.aval}. To choose element by element, use select."
+        )
+    return array
+
+
+@final
+@frozen(eq=False)
+class _Staged:
+    """Functions as programs of one type, the arrays that they are applied to, and how their results look."""
+
+    branches: tuple[Jaxpr, ...]
+    operands: tuple[Array, ...]
+    results: Traced
+
+
+def _stage(
+    what: str, functions: Sequence[Callable[..., object]], names: Sequence[str], operands: Sequence[object]
+) -> _Staged:
+    """Stages functions of the same arguments. What they close over becomes operands: of each the same."""
+    arrays, treedef = flatten_arguments(functions[0], operands, {})
+    fixed = {i: float0_zeros(array.aval.shape) for i, array in enumerate(arrays) if array.aval.dtype == FLOAT0}
+    arrays = [array for i, array in enumerate(arrays) if i not in fixed]
+    avals = [array.aval for array in arrays]
+    traced = [trace(FlatFunction(f, what, treedef, fixed=fixed), avals, erase_float0=True) for f in functions]
+    for other, name in zip(traced[1:], names[1:], strict=True):
+        found = f"the result of {name}"
+        tree.check_same_structure(what, traced[0].treedef, other.treedef, f"the result of {names[0]}", found)
+    captured: dict[int, Array] = {}
+    for branch in traced:
+        for array in branch.captured:
+            captured.setdefault(_identity(array), array)
+    positions = {key: i for i, key in enumerate(captured)}
+    result_avals = _joined_types(what, traced, names)
+    in_avals = [*(array.aval for array in captured.values()), *avals]
+    branches = [
+        with_types(
+            _with_inputs(branch.jaxpr, in_avals, [positions[_identity(array)] for array in branch.captured]),
+            result_avals,
+        )
+        for branch in traced
+    ]
+    return _Staged(tuple(branches), (*captured.values(), *arrays), traced[0])
+
+
+def _identity(array: Array) -> int:
+    """A key for what a function closes over: the same for each use of the same array."""
+    return id(array.value.data if isinstance(array, ConcreteArray) else array)
+
+
+def _with_inputs(jaxpr: Jaxpr, avals: Sequence[ShapedArray], leading: Sequence[int]) -> Jaxpr:
+    """The program with inputs of these types: its own first ones are at `leading` among them, the others come last."""
+    if len(avals) == len(jaxpr.invars) and list(leading) == list(range(len(leading))):
+        return jaxpr
+    rest = len(avals) - (len(jaxpr.invars) - len(leading))
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        return interpret(ctx, jaxpr, [*(ins[i] for i in leading), *ins[rest:]])
+
+    return stage(avals, run)
+
+
+def _joined_types(what: str, traced: Sequence[Traced], names: Sequence[str]) -> list[ShapedArray]:
+    """The types of the results, the same for all functions; an InputError that lists the results that can't agree."""
+    wrong: list[str] = []
+    joined: list[ShapedArray] = []
+    paths = tree.paths(traced[0].treedef)
+    if any(branch.erased.keys() != traced[0].erased.keys() for branch in traced):
+        raise InputError(f"{what}: some results have dtype float0 in one function and another dtype in another one")
+    kept = [path for i, path in enumerate(paths) if i not in traced[0].erased]
+    for path, avals in zip(kept, zip(*[branch.jaxpr.out_avals for branch in traced], strict=True), strict=True):
+        aval = _join(avals)
+        if aval is None:
+            first = {found: names[avals.index(found)] for found in avals}
+            shown = ", ".join(f"{found} from {name}" for found, name in first.items())
+            wrong.append(f"  {path or 'the result'}: {shown}")
+        else:
+            joined.append(aval)
+    if wrong:
+        lines = "\n".join(wrong)
+        raise InputError(
+            f"{what}: {', '.join(names[:-1])} and {names[-1]} must return the same types, but differ:\n{lines}\n"
+            "Convert the results of one of them, for example with astype or reshape."
+        )
+    return joined
+
+
+def _join(avals: Sequence[ShapedArray]) -> ShapedArray | None:
+    """The one type of results of these types. Weakly typed ones take the dtype of the others."""
+    strong = [aval for aval in avals if not aval.weak_type]
+    first = strong[0] if strong else avals[0]
+    for aval in avals:
+        adapts = aval.weak_type and result_type([first, aval]) == (first.dtype, False)
+        if aval.shape != first.shape or (aval.dtype != first.dtype and not adapts):
+            return None
+    return first

@@ -1,0 +1,336 @@
+"""`while_loop`, `fori_loop`, `scan` and `map`: loops that are traced once, whatever the number of iterations."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from tinyjax.control.call import Call
+from tinyjax.control.carry import rearranged
+from tinyjax.control.loops import While
+from tinyjax.control.scan import Scan
+from tinyjax.errors import ConcretizationError, InputError
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.dtypes import BOOL, FLOAT0, INTEGERS, SIGNED
+from tinyjax.ir.primitive import BatchAxis
+from tinyjax.ir.program import Jaxpr
+from tinyjax.lax.bodies import Body, out_avals, stage, stage_body
+from tinyjax.lax.shaping import concatenate, reshape, slice_in_dim
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.elementwise import convert
+from tinyjax.tracing.functions import argument_path, check_callable, flatten_arguments, float0_zeros, function_name
+from tinyjax.tracing.staging import Traced
+from tinyjax.transforms.batch import batch
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+C = TypeVar("C")
+Y = TypeVar("Y")
+
+
+def scan(
+    f: Callable[[Any, Any], tuple[C, Y]],  # the user's trees
+    init: object,
+    xs: object = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int | bool = 1,
+) -> tuple[C, Y]:
+    """Applies f along the leading axis of arrays, handing a carry on, as this does:
+
+        carry, ys = init, []
+        for x in xs:
+            carry, y = f(carry, x)
+            ys.append(y)
+        return carry, stack(ys)
+
+    `f` is traced once. It takes and returns trees, and may close over traced values; the carry must keep its structure,
+    shapes and dtypes, but a weakly typed `init` takes the dtype of what f returns.
+
+    Args:
+      f: takes a carry and a slice of `xs`; returns a carry and what is stacked.
+      init: the first carry.
+      xs: a tree of arrays with leading axes of one size. None: f gets None.
+      length: the number of iterations; needed only if `xs` has no leaves.
+      reverse: go through `xs` from the end; results are stacked where the slices were.
+      unroll: how many applications of f one iteration of the compiled loop contains; True or 0: all.
+
+    Raises:
+      InputError: the types of the carry change; the leading axes differ.
+      TreeError: the structure of the carry changes.
+
+    >>> import numpy as np
+    >>> scan(lambda total, x: (total + x, total), 0.0, np.arange(1.0, 5.0))
+    (Array(10., dtype=float64), Array([0., 1., 3., 6.], dtype=float64))
+    """
+    check_callable("scan", f)
+    arrays, treedef = flatten_arguments(f, (init, xs), {})
+    carry_tree = tree.flatten(init)[1]
+    n = carry_tree.num_leaves
+    count = _scan_length("scan", f, treedef, arrays, n, length)
+    slices = [_slice_type(x.aval) for x in arrays[n:]]
+    body = stage_body("scan", f, treedef, carry_tree, arrays[:n], slices, returns_pair=True)
+    outs = _bind_scan(body, arrays[n:], count, bool(reverse), _unrolling(unroll, count))
+    carry, ys = tree.unflatten(body.traced.treedef, outs)
+    return carry, ys
+
+
+def _slice_type(aval: ShapedArray) -> ShapedArray:
+    return array_type(aval.shape[1:], aval.dtype, aval.weak_type)
+
+
+def _scan_length(
+    what: str, f: Callable[..., object], treedef: PyTreeDef, arrays: Sequence[Array], first: int, length: int | None
+) -> int:
+    """The number of iterations. The arrays from the `first` one on are scanned over."""
+    sizes: dict[str, int] = {}
+    for i in range(first, len(arrays)):
+        aval = arrays[i].aval
+        name = f"{argument_path(f, treedef, i)}, {aval}"
+        if aval.ndim == 0:
+            raise InputError(f"{what} goes along the leading axis of each array, but argument {name}, has none")
+        sizes[name] = aval.shape[0]
+    if length is not None:
+        try:
+            length = operator.index(length)
+        except ConcretizationError as error:
+            raise ConcretizationError(
+                f"{what}: the length must be known when the program is traced; for a number of iterations that isn't, "
+                f"use while_loop or fori_loop. {error}"
+            ) from None
+        if length < 0:
+            raise InputError(f"{what}: the length must be at least 0, got {length}")
+        sizes = {"length": length, **sizes}
+    if not sizes:
+        raise InputError(f"{what} needs arrays to go along, or a length")
+    if len(set(sizes.values())) > 1:
+        lines = "\n".join(f"  {size}: {name}" for name, size in sizes.items())
+        raise InputError(f"{what}: the leading axes must have one size, but have\n{lines}")
+    return next(iter(sizes.values()))
+
+
+def _unrolling(unroll: int | bool, length: int) -> int:
+    if isinstance(unroll, bool):
+        return max(length, 1) if unroll else 1
+    number = operator.index(unroll)
+    if number < 0:
+        raise InputError(f"unroll must be a bool or an integer of at least 0, got {unroll}")
+    return number or max(length, 1)
+
+
+def _bind_scan(body: Body, xs: Sequence[Array], length: int, reverse: bool, unroll: int) -> list[Array]:
+    """The leaves of the carry at the end, and of the stacks."""
+    jaxpr, consts = body.traced.jaxpr, [*body.traced.captured]
+    carry = [x for x in body.carry if x.aval.dtype != FLOAT0]
+    moved, kept = _unchanged(body, len(carry))
+    if moved:
+        n, inputs, outputs = len(consts), range(len(jaxpr.invars)), range(len(jaxpr.outvars))
+        order = (*inputs[:n], *(n + i for i in (*moved, *kept)), *inputs[n + len(carry) :])
+        jaxpr = rearranged(jaxpr, order, (*kept, *outputs[len(carry) :]))
+        consts += [carry[i] for i in moved]
+    loop = Scan(jaxpr, length, reverse, len(consts), len(kept), unroll)
+    outs = bind(loop, *consts, *(carry[i] for i in kept), *(x for x in xs if x.aval.dtype != FLOAT0))
+    return _with_erased(body, carry, kept, outs, length)
+
+
+def _unchanged(body: Body, num_carry: int) -> tuple[list[int], list[int]]:
+    """The carries that the body returns as they are, and the others.
+
+    The former are constants of the loop: so nobody keeps them for each iteration, and they are mapped only if they are
+    mapped at the start.
+    """
+    jaxpr, n = body.traced.jaxpr, len(body.traced.captured)
+    same = [jaxpr.outvars[i] == jaxpr.invars[n + i] for i in range(num_carry)]
+    return [i for i, mark in enumerate(same) if mark], [i for i, mark in enumerate(same) if not mark]
+
+
+def _with_erased(
+    body: Body, carry: Sequence[Array], kept: Sequence[int], outs: Sequence[Array], length: int | None
+) -> list[Array]:
+    """All leaves of the results: the carries at the end, those of them that were `kept` from `outs`, and the stacks."""
+    last = dict(enumerate(carry)) | dict(zip(kept, outs, strict=False))
+    found = iter([*last.values(), *outs[len(kept) :]])
+    results: list[Array] = []
+    for i, aval in enumerate(out_avals(body.traced)):
+        shape = aval.shape if i < len(body.carry) or length is None else (length, *aval.shape)
+        results.append(float0_zeros(shape) if i in body.traced.erased else next(found))
+    return results
+
+
+def while_loop(
+    cond_fun: Callable[[Any], object],  # the user's tree
+    body_fun: Callable[[Any], C],  # the user's tree
+    init_val: object,
+) -> C:
+    """Applies a function as long as a condition holds, as this does:
+
+        val = init_val
+        while cond_fun(val):
+            val = body_fun(val)
+        return val
+
+    Both functions are traced once, and may close over traced values. The value is a tree that must keep its structure,
+    shapes and dtypes, but a weakly typed `init_val` takes the dtype of what `body_fun` returns. Forward-mode
+    differentiation works; reverse mode doesn't, because the number of iterations isn't known beforehand: see `scan`.
+
+    Raises:
+      InputError: the types of the value change; `cond_fun` returns something else than a bool scalar.
+      TreeError: the structure of the value changes.
+
+    >>> while_loop(lambda x: x < 100, lambda x: 2 * x, 3)
+    Array(192, dtype=int64, weak_type=True)
+    """
+    check_callable("while_loop", cond_fun)
+    check_callable("while_loop", body_fun)
+    arrays, treedef = flatten_arguments(body_fun, (init_val,), {})
+    value_tree = tree.flatten(init_val)[1]
+    body = stage_body("while_loop", body_fun, treedef, value_tree, arrays)
+    cond = stage("while_loop", cond_fun, treedef, [x.aval for x in body.carry])
+    avals = out_avals(cond)
+    if cond.treedef.num_nodes != 1 or len(avals) != 1 or not avals[0].matches(array_type((), BOOL)):
+        raise InputError(
+            f"while_loop: {function_name(cond_fun)} must return a bool scalar, got {tree.shown(cond.treedef)} of "
+            f"({', '.join(map(str, avals))})"
+        )
+    result: C = tree.unflatten(body.traced.treedef, _bind_while(body, cond))
+    return result
+
+
+def _bind_while(body: Body, cond: Traced) -> list[Array]:
+    """The leaves of the carry at the end."""
+    jaxpr, cond_jaxpr = body.traced.jaxpr, cond.jaxpr
+    carry = [x for x in body.carry if x.aval.dtype != FLOAT0]
+    consts, cond_consts = [*body.traced.captured], [*cond.captured]
+    moved, kept = _unchanged(body, len(carry))
+    if moved:
+        order = [*moved, *kept]
+        n, m = len(consts), len(cond_consts)
+        jaxpr = rearranged(jaxpr, (*range(n), *(n + i for i in order)), tuple(kept))
+        cond_jaxpr = rearranged(cond_jaxpr, (*range(m), *(m + i for i in order)))
+        consts += [carry[i] for i in moved]
+        cond_consts += [carry[i] for i in moved]
+    loop = While(cond_jaxpr, len(cond_consts), jaxpr, len(consts))
+    outs = bind(loop, *cond_consts, *consts, *(carry[i] for i in kept))
+    return _with_erased(body, carry, kept, outs, None)
+
+
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Any, Any], C],  # the user's tree
+    init_val: object,
+    *,
+    unroll: int | bool | None = None,
+) -> C:
+    """Applies a function for each integer from `lower` up to, but not including, `upper`, as this does:
+
+        val = init_val
+        for i in range(lower, upper):
+            val = body_fun(i, val)
+        return val
+
+    With bounds that are known when the program is traced this is a `scan`, which can be differentiated in reverse mode;
+    otherwise it is a `while_loop`, which can't. `unroll` is for the former only. The value must keep its type, as for
+    these.
+
+    >>> fori_loop(0, 5, lambda i, total: total + i, 0)
+    Array(10, dtype=int64, weak_type=True)
+    """
+    check_callable("fori_loop", body_fun)
+    first, last = _bounds(lower, upper)
+
+    @wraps(body_fun)
+    def step(i: Array, value: Any) -> tuple[Array, Any]:  # the user's tree
+        return i + 1, body_fun(i, value)
+
+    arrays, treedef = flatten_arguments(body_fun, (first, init_val), {})
+    body = stage_body("fori_loop", step, treedef, tree.flatten((first, init_val))[1], arrays)
+    start, stop = first.concrete(), last.concrete()
+    if start is not None and stop is not None:
+        length = max(int(np.asarray(stop)) - int(np.asarray(start)), 0)
+        outs = _bind_scan(body, (), length, False, _unrolling(False if unroll is None else unroll, length))
+    elif unroll is None or unroll is False or unroll == 1:
+        cond = stage("fori_loop", lambda i, _: i < last, treedef, [x.aval for x in body.carry])
+        outs = _bind_while(body, cond)
+    else:
+        raise InputError("fori_loop: unroll needs bounds that are known when the program is traced")
+    result: C = tree.unflatten(body.traced.treedef, outs)[1]
+    return result
+
+
+def _bounds(lower: object, upper: object) -> tuple[Array, Array]:
+    """The bounds of a loop, as integers of one dtype. A Python integer takes that of the other one."""
+    first, last = as_array(lower), as_array(upper)
+    if first.aval.shape != () or last.aval.shape != ():
+        raise InputError(f"fori_loop: the bounds must be scalars, got {first.aval} and {last.aval}")
+    dtypes = first.aval.dtype, last.aval.dtype
+    if not INTEGERS.issuperset(dtypes):
+        raise InputError(f"fori_loop: the bounds must be integers, got {first.aval} and {last.aval}")
+    if dtypes[0] != dtypes[1]:
+        weak = first.aval.weak_type, last.aval.weak_type
+        if weak[0] == weak[1] or not SIGNED.issuperset(dtypes):
+            raise InputError(
+                f"fori_loop: the bounds must have one dtype, got {first.aval} and {last.aval}. Convert one of them."
+            )
+        first, last = (convert(first, dtypes[1]), last) if weak[0] else (first, convert(last, dtypes[0]))
+    return first, last
+
+
+def map(
+    f: Callable[[Any], Y],  # the user's trees
+    xs: object,
+    *,
+    batch_size: int | None = None,
+) -> Y:
+    """The stack of the results of f on each slice of `xs` along the leading axis, computed one after the other.
+
+    With `batch_size`, so many of them are computed at once, as `vmap` does; 0: all. `xs` is a tree of arrays, and so is
+    what f returns.
+
+    >>> import numpy as np
+    >>> map(lambda x: x * x, np.arange(4.0))
+    Array([0., 1., 4., 9.], dtype=float64)
+    """
+    check_callable("map", f)
+    arrays, treedef = flatten_arguments(f, (xs,), {})
+    length = _scan_length("map", f, treedef, arrays, 0, None)
+    traced = stage("map", f, treedef, [_slice_type(x.aval) for x in arrays])
+    if batch_size is None:
+        outs = _bind_scan(Body(traced, []), arrays, length, False, 1)
+    else:
+        outs = _map_batches(traced, arrays, length, operator.index(batch_size))
+    result: Y = tree.unflatten(traced.treedef, outs)
+    return result
+
+
+def _map_batches(traced: Traced, arrays: Sequence[Array], length: int, size: int) -> list[Array]:
+    """As many elements at once as `size`, as often as it goes, and then those that are left."""
+    if size < 0:
+        raise InputError(f"map: batch_size must be at least 0, got {size}")
+    xs = [x for x in arrays if x.aval.dtype != FLOAT0]
+    axes = [*[None] * len(traced.captured), *[0] * len(xs)]
+
+    def batched(count: int) -> Jaxpr:
+        return batch(traced.jaxpr, BatchAxis(count), axes, [0] * len(traced.jaxpr.outvars)).jaxpr
+
+    count = length // size if size else 0
+    parts: list[Sequence[Array]] = []
+    if count:
+        whole = [reshape(slice_in_dim(x, 0, count * size), (count, size, *x.aval.shape[1:])) for x in xs]
+        scan_batches = Scan(batched(size), count, False, len(traced.captured), 0)
+        outs = bind(scan_batches, *traced.captured, *whole)
+        parts.append([reshape(out, (count * size, *out.aval.shape[2:])) for out in outs])
+    if count * size < length or not count:
+        rest = [slice_in_dim(x, count * size, length) for x in xs]
+        parts.append(bind(Call("map", batched(length - count * size)), *traced.captured, *rest))
+    joined = iter([concatenate(part, 0) if len(part) > 1 else part[0] for part in zip(*parts, strict=True)])
+    return [
+        float0_zeros((length, *aval.shape)) if i in traced.erased else next(joined)
+        for i, aval in enumerate(out_avals(traced))
+    ]

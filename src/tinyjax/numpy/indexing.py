@@ -1,0 +1,176 @@
+"""Elements at computed positions: taking, putting, finding."""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+import numpy as np
+
+from tinyjax.errors import ConcretizationError, InputError, ShapeError
+from tinyjax.ir.dtypes import INEXACT, INT32, INT64, Scalar
+from tinyjax.numpy.creation import asarray
+from tinyjax.primitives.windows import GatherScatterMode
+from tinyjax.tracing import arithmetic, taking
+from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.elementwise import broadcast_to, is_nan, promote, where
+from tinyjax.tracing.methods import refuse_out
+from tinyjax.tracing.shaping import canonical_axis, ravel, reshape
+
+
+def take(
+    a: ArrayLike,
+    indices: ArrayLike,
+    axis: SupportsIndex | None = None,
+    out: None = None,
+    mode: str | None = None,
+    unique_indices: bool = False,
+    indices_are_sorted: bool = False,
+    fill_value: Scalar | None = None,
+) -> Array:
+    """The elements at these positions along an axis, by default in row-major order.
+
+    `mode` is what becomes of positions out of range: "fill" (the default: `fill_value`, by default nan, the least
+    signed or the greatest unsigned integer, or True), "clip" or "wrap". Negative positions count from the end, but for
+    "clip".
+
+    >>> take(np.array([10.0, 20.0, 30.0]), [2, -3, 3])
+    Array([30., 10., nan], dtype=float64)
+    """
+    refuse_out("take", out)
+    x, positions = as_array(a), asarray(indices)
+    return taking.take(x, positions, axis, mode, unique_indices, indices_are_sorted, fill_value)
+
+
+def take_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    axis: SupportsIndex | None = -1,
+    mode: str | GatherScatterMode | None = None,
+    fill_value: Scalar | None = None,
+    *,
+    wrap_negative_indices: bool | None = None,
+) -> Array:
+    """The elements at positions along an axis: `out[i, j] = arr[indices[i, j], j]` for axis 0."""
+    return taking.take_along_axis(as_array(arr), as_array(indices), axis, mode, fill_value, wrap_negative_indices)
+
+
+def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
+    """A copy of an array with the elements at these positions, in row-major order, replaced by values.
+
+    The values are repeated until there are enough. `inplace` must be False, because arrays are immutable.
+    """
+    _refuse_inplace("put", inplace)
+    x, positions, values = as_array(a), ravel(asarray(ind)), ravel(asarray(v))
+    if positions.size == 0 or x.size == 0:
+        return x
+    if values.size == 0:
+        raise ShapeError("put: there are no values to put")
+    settled = "clip" if mode is None else mode
+    if settled == "wrap":
+        positions, settled = arithmetic.remainder(positions, as_array(x.size)), "drop"
+    elif settled != "clip":
+        raise InputError(f"put: unknown mode {mode!r}. The modes are 'clip' and 'wrap'.")
+    repeats = -(-positions.size // values.size)
+    repeated = ravel(broadcast_to(values, (repeats, values.size)))[: positions.size]
+    return reshape(ravel(x).at[positions].set(repeated, mode=settled), x.shape)
+
+
+def put_along_axis(
+    arr: ArrayLike,
+    indices: ArrayLike,
+    values: ArrayLike,
+    axis: SupportsIndex | None,
+    inplace: bool = True,
+    *,
+    mode: str | None = None,
+) -> Array:
+    """A copy of an array with `arr[indices[i, j], j] = values[i, j]`, for axis 0. `inplace` must be False."""
+    _refuse_inplace("put_along_axis", inplace)
+    x, positions, new = as_array(arr), as_array(indices), as_array(values)
+    taking.check_positions("put_along_axis", positions)
+    if axis is None:
+        flat = put_along_axis(ravel(x), ravel(positions), new, 0, False, mode=mode)
+        return reshape(flat, x.shape)
+    if x.ndim != positions.ndim:
+        raise ShapeError(f"put_along_axis needs as many axes in {x.aval} as in the indices, {positions.aval}")
+    at = canonical_axis(axis, x.ndim, "put_along_axis")
+    key = tuple(
+        positions if i == at else np.arange(n).reshape([-1 if j == i else 1 for j in range(x.ndim)])
+        for i, n in enumerate(x.shape)
+    )
+    return x.at[key].set(new, mode=mode)
+
+
+def _refuse_inplace(name: str, inplace: bool) -> None:
+    if inplace:
+        raise InputError(
+            f"{name}: arrays are immutable, so the result is a new array. Pass inplace=False to say that you know."
+        )
+
+
+def nonzero(a: ArrayLike) -> tuple[Array, ...]:
+    """The positions of the elements that aren't zero: a vector for each axis. The elements must be known.
+
+    >>> nonzero(np.array([0, 3, 0, 4]))
+    (Array([1, 3], dtype=int64),)
+    """
+    x = as_array(a)
+    if x.ndim == 0:
+        raise ShapeError(f"nonzero needs an array with axes, got {x.aval}. Use atleast_1d first.")
+    known = x.concrete()
+    if known is None:
+        raise ConcretizationError(
+            f"nonzero: the shape of the result depends on the elements, which aren't known of {x.aval} here. Use "
+            "numpy.where(condition, x, y), or call it outside of jit and vmap."
+        )
+    return tuple(as_array(found) for found in np.nonzero(np.asarray(known.data)))
+
+
+def flatnonzero(a: ArrayLike) -> Array:
+    """The positions, in row-major order, of the elements that aren't zero. The elements must be known."""
+    return nonzero(ravel(as_array(a)))[0]
+
+
+def argwhere(a: ArrayLike) -> Array:
+    """The positions of the elements that aren't zero, as rows of a matrix. The elements must be known."""
+    x = as_array(a)
+    if x.ndim == 0:
+        return as_array(np.zeros((int(bool(x)), 0), np.int64))
+    found = [np.asarray(positions) for positions in nonzero(x)]
+    return as_array(np.stack(found, -1))
+
+
+def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:
+    """Where values would have to be inserted into a sorted vector, so that it stays sorted. nan comes last.
+
+    `side` "left" is before equal elements, "right" after them. `sorter` sorts the vector, if it isn't sorted yet.
+
+    >>> searchsorted(np.array([1.0, 2.0, 2.0, 5.0]), np.array([2.0, 9.0]))
+    Array([1, 4], dtype=int32)
+    """
+    if side not in ("left", "right"):
+        raise InputError(f"searchsorted: side is 'left' or 'right', got {side!r}")
+    ordered, values = promote(as_array(a), as_array(v))
+    if ordered.ndim != 1:
+        raise ShapeError(f"searchsorted: the sorted array must be a vector, got {ordered.aval}")
+    if sorter is not None:
+        ordered = taking.take(ordered, as_array(sorter), 0, "clip")
+    size = ordered.size
+    dtype = INT32 if size < np.iinfo(np.int32).max else INT64
+    low = broadcast_to(as_array(np.zeros((), dtype)), values.shape)
+    high = broadcast_to(as_array(np.asarray(size, dtype)), values.shape)
+    for _ in range(size.bit_length()):  # halves the interval; a number of steps that is known needs no loop
+        middle = arithmetic.right_shift(arithmetic.add(low, high), as_array(1))
+        element = taking.take(ordered, middle, 0, "clip")
+        after = _before(element, values) if side == "left" else arithmetic.invert(_before(values, element))
+        after = arithmetic.bitwise_and(after, arithmetic.less(low, high))
+        low, high = where(after, arithmetic.add(middle, as_array(1)), low), where(after, high, middle)
+    return low
+
+
+def _before(x: Array, y: Array) -> Array:
+    """Whether elements come before others when sorted: nan is last."""
+    less = arithmetic.less(x, y)
+    if x.dtype not in INEXACT:
+        return less
+    return arithmetic.bitwise_or(less, arithmetic.bitwise_and(is_nan(y), arithmetic.invert(is_nan(x))))

@@ -1,0 +1,273 @@
+"""Taking windows at computed positions, and adding to them: each the transpose of the other.
+
+`Scattering` is what all scatters share; the others are in `scatter`.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar, final
+
+import attrs
+import numpy as np
+from attrs import field, frozen
+from typing_extensions import override
+
+from tinyjax.errors import LinearityError
+from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import BOOL, INEXACT, NUMERIC, SIGNED, SUPPORTED, DType, HostArray, Scalar
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.program import python_scalar
+from tinyjax.primitives.elementwise import Dtypes, check_dtype, common_dtype
+from tinyjax.primitives.structure import broadcast_in_dim, check_arity, full, instantiate, move_axis, shape_error
+from tinyjax.primitives.windows import (
+    GATHER_NAMES,
+    SCATTER_NAMES,
+    GatherDimensionNumbers,
+    GatherScatterMode,
+    Plan,
+    Positions,
+    ScatterDimensionNumbers,
+    check_indices,
+    check_numbers,
+    result_shape,
+    whole_numbers,
+)
+
+V = TypeVar("V")
+
+
+def _identity(value: Scalar | None) -> tuple[type, str]:
+    """What makes two fill values the same: 0.0 isn't -0.0, and nan is nan."""
+    return type(value), repr(value)
+
+
+def default_fill(dtype: DType) -> Scalar:
+    """What is gathered from outside the operand: nan, the least signed or the greatest unsigned integer, or True."""
+    if dtype in INEXACT:
+        return math.nan
+    if dtype == BOOL:
+        return True
+    limits = np.iinfo(dtype.name)
+    return int(limits.min if dtype in SIGNED else limits.max)
+
+
+def _inserted(sizes: Shape, at: int, size: int) -> Shape:
+    return (*sizes[:at], size, *sizes[at:])
+
+
+@final
+@frozen
+class Gather(Primitive):
+    """Takes a window of `slice_sizes` from the first operand for each index vector of the second.
+
+    `fill_value` is for FILL_OR_DROP; None is nan, the least signed or the greatest unsigned integer, or True.
+    `unique_indices` and `indices_are_sorted` are promises: that windows don't overlap, and that they are in order.
+    """
+
+    dimension_numbers: GatherDimensionNumbers
+    slice_sizes: Shape
+    mode: GatherScatterMode = GatherScatterMode.PROMISE_IN_BOUNDS
+    fill_value: Scalar | None = field(default=None, eq=_identity)
+    indices_are_sorted: bool = False
+    unique_indices: bool = False
+    name: ClassVar[str] = "gather"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 2)
+        (x, indices), dims, sizes = avals, self.dimension_numbers, self.slice_sizes
+        check_dtype(self.name, x.dtype, SUPPORTED)
+        check_indices(self.name, indices)
+        check_numbers(self.name, dims, x, indices, GATHER_NAMES)
+        if len(sizes) != x.ndim or any(size < 0 for size in sizes):
+            raise shape_error(self.name, f"slice_sizes must be a size for each axis of {x}, got {sizes}")
+        if indices.size and any(size > n for size, n in zip(sizes, x.shape, strict=True)):
+            raise shape_error(self.name, f"slice_sizes {sizes} are larger than the operand {x}")
+        if any(sizes[axis] != 1 for axis in dims.collapsed_slice_dims):
+            raise shape_error(self.name, f"slice_sizes must be 1 for collapsed_slice_dims "
+                              f"{dims.collapsed_slice_dims}, got {sizes}")  # fmt: skip
+        if any(sizes[axis] > 1 for axis in dims.operand_batching_dims):
+            raise shape_error(self.name, f"slice_sizes must be at most 1 for operand_batching_dims "
+                              f"{dims.operand_batching_dims}, got {sizes}")  # fmt: skip
+        return (array_type(result_shape(dims, sizes, indices.shape), x.dtype, x.weak_type),)
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        x, indices = args
+        shape = result_shape(self.dimension_numbers, self.slice_sizes, indices.shape)
+        if math.prod(shape) == 0:
+            return (np.zeros(shape, x.dtype),)
+        plan = Plan.of(self.dimension_numbers, x.shape, self.slice_sizes, shape)
+        starts = whole_numbers(indices)
+        out = plan.take(x, np.clip(starts, 0, plan.highest))
+        if self.mode is GatherScatterMode.FILL_OR_DROP:
+            inside = plan.spread(plan.inside(starts), self.dimension_numbers.batch_axes(len(shape)), len(shape))
+            out = np.where(inside, out, np.asarray(self.fill(x.dtype), x.dtype))
+        return (out,)
+
+    def fill(self, dtype: DType) -> Scalar:
+        """The fill value for an operand of this dtype."""
+        return default_fill(dtype) if self.fill_value is None else python_scalar(self.fill_value, dtype)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        outs, t = ctx.bind(self, *primals), tangents[0]
+        if isinstance(t, Zero):
+            return outs, [Zero(ctx.aval(outs[0]).tangent)]
+        filling = self.mode is GatherScatterMode.FILL_OR_DROP
+        return outs, ctx.bind(attrs.evolve(self, fill_value=0) if filling else self, t, primals[1])
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        (x, indices), (at, indices_at) = args, axes
+        dims, sizes = self.dimension_numbers, self.slice_sizes
+        if indices_at is None:
+            at = at or 0
+            result_ndim = len(dims.offset_dims) + ctx.aval(indices).ndim - 1
+            dims, place = dims.with_window_axis(at, len(sizes), result_ndim)
+            mapped = attrs.evolve(self, dimension_numbers=dims, slice_sizes=_inserted(sizes, at, axis.size))
+            return ctx.bind(mapped, x, indices), [place]
+        indices = move_axis(ctx, indices, indices_at, 0)
+        dims = dims.with_batch_axis(at)
+        if at is None:  # the same windows may be taken for several elements of the batch
+            mapped = attrs.evolve(self, dimension_numbers=dims, indices_are_sorted=False, unique_indices=False)
+        else:
+            sizes = _inserted(sizes, at, min(axis.size, 1))
+            mapped = attrs.evolve(self, dimension_numbers=dims, slice_sizes=sizes)
+        return ctx.bind(mapped, x, indices), [0]
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,), (x, indices) = cotangents, args
+        if isinstance(indices, UndefPrimal):
+            raise LinearityError("gather is linear in the operand, but not in the indices")
+        if isinstance(ct, Zero) or not isinstance(x, UndefPrimal):
+            return [None, None]
+        dims = ScatterDimensionNumbers.of(self.dimension_numbers)
+        adding = ScatterAdd(dims, self.mode, self.indices_are_sorted, self.unique_indices)
+        zeros = full(ctx, array_type(x.aval.shape, ctx.aval(ct).dtype, x.aval.weak_type), 0)
+        return [ctx.bind(adding, zeros, indices, ct)[0], None]
+
+
+@frozen
+class Scattering(Primitive):
+    """Updates the windows of the first operand at the index vectors of the second with the third, which is shaped as
+    what a gather would take. Windows that aren't within the operand are ignored, or moved if the mode is CLIP.
+    """
+
+    dimension_numbers: ScatterDimensionNumbers
+    mode: GatherScatterMode = GatherScatterMode.FILL_OR_DROP
+    indices_are_sorted: bool = False
+    unique_indices: bool = False
+    accepts: ClassVar[Dtypes] = SUPPORTED
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 3)
+        (x, indices, updates), dims = avals, self.dimension_numbers
+        check_dtype(self.name, common_dtype(self.name, (x, updates)), self.accepts)
+        check_indices(self.name, indices)
+        check_numbers(self.name, dims.gather, x, indices, SCATTER_NAMES)
+        ndim = len(dims.update_window_dims) + indices.ndim - 1
+        if updates.ndim != ndim:
+            raise shape_error(self.name, f"the updates must have {ndim} axes, those of the windows and of the indices "
+                              f"{indices} but the last, got {updates}")  # fmt: skip
+        sizes = dims.window_sizes(x.shape, updates.shape)
+        if any(sizes[axis] > x.shape[axis] for axis in dims.gather.window_axes(x.ndim)):
+            raise shape_error(self.name, f"the windows of the updates {updates} are larger than the operand {x}")
+        expected = result_shape(dims.gather, sizes, indices.shape)
+        if updates.shape != expected:
+            raise shape_error(self.name, f"for indices {indices} the updates must have the shape {expected}, "
+                              f"got {updates}")  # fmt: skip
+        return (x,)
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        x, indices, updates = args
+        dims = self.dimension_numbers
+        plan = Plan.of(dims.gather, x.shape, dims.window_sizes(x.shape, updates.shape), updates.shape)
+        starts = whole_numbers(indices)
+        if self.mode is GatherScatterMode.CLIP:
+            starts = np.clip(starts, 0, np.maximum(plan.highest, 0))
+        return (plan.update(x, starts, updates, self.write),)
+
+    @abstractmethod
+    def write(self, target: HostArray, index: tuple[Positions, ...], updates: HostArray) -> None:
+        """Writes the updates to the target; positions may be repeated."""
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        (x, indices, updates), (at, indices_at, updates_at) = args, axes
+        if at is None:
+            at, shape = 0, ctx.aval(x).shape
+            x = broadcast_in_dim(ctx, x, (axis.size, *shape), tuple(range(1, len(shape) + 1)))
+        dims = self.dimension_numbers.gather
+        place = 0
+        if indices_at is None:
+            result_ndim = ctx.aval(updates).ndim - (updates_at is not None)
+            dims, place = dims.with_window_axis(at, ctx.aval(x).ndim - 1, result_ndim)
+        else:
+            indices, dims = move_axis(ctx, indices, indices_at, 0), dims.with_batch_axis(at)
+        if updates_at is None:
+            shape = ctx.aval(updates).shape
+            kept = tuple(i + (i >= place) for i in range(len(shape)))
+            updates = broadcast_in_dim(ctx, updates, _inserted(shape, place, axis.size), kept)
+        else:
+            updates = move_axis(ctx, updates, updates_at, place)
+        mapped = attrs.evolve(self, dimension_numbers=ScatterDimensionNumbers.of(dims))
+        return ctx.bind(mapped, x, indices, updates), [at]
+
+    def taking(self, operand: Shape, updates: Shape, fill: bool = True) -> Gather:
+        """The gather of what this updates. Windows that are ignored are 0 in it, if `fill`."""
+        dims = self.dimension_numbers
+        mode = self.mode if fill else GatherScatterMode.PROMISE_IN_BOUNDS
+        zero = 0 if mode is GatherScatterMode.FILL_OR_DROP else None
+        return Gather(dims.gather, dims.window_sizes(operand, updates), mode, zero)
+
+    def _linear(self, indices: V | UndefPrimal) -> V:
+        if isinstance(indices, UndefPrimal):
+            raise LinearityError(f"{self.name} is linear in the operand and the updates, but not in the indices")
+        return indices
+
+
+@final
+@frozen
+class ScatterAdd(Scattering):
+    """Adds the updates."""
+
+    name: ClassVar[str] = "scatter_add"
+    accepts: ClassVar[Dtypes] = NUMERIC
+
+    @override
+    def write(self, target: HostArray, index: tuple[Positions, ...], updates: HostArray) -> None:
+        np.add.at(target, index, updates)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        outs, (t, _, t_updates) = ctx.bind(self, *primals), tangents
+        if isinstance(t_updates, Zero):
+            return outs, [t]
+        return outs, ctx.bind(self, instantiate(ctx, t), primals[1], t_updates)
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,), (x, indices, updates) = cotangents, args
+        indices = self._linear(indices)
+        if isinstance(ct, Zero):
+            return [None, None, None]
+        taken: V | None = None
+        if isinstance(updates, UndefPrimal):
+            taken = ctx.bind(self.taking(ctx.aval(ct).shape, updates.aval.shape), ct, indices)[0]
+        return [ct if isinstance(x, UndefPrimal) else None, None, taken]

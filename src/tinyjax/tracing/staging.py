@@ -1,0 +1,62 @@
+"""From functions of lists of arrays to programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from attrs import frozen
+
+from tinyjax.contexts.staging import StagingContext
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, ConcreteArray, activate
+from tinyjax.tracing.functions import FlatFunction, float0_zeros
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+
+@final
+@frozen(eq=False)
+class Traced:
+    """A function staged out: its program, the arrays that feed the program's first inputs, the tree of its results.
+
+    `erased` are the results of dtype float0, by their positions, where the program returns the others only.
+    """
+
+    jaxpr: Jaxpr
+    captured: tuple[Array, ...]
+    treedef: PyTreeDef
+    erased: Mapping[int, Array]
+
+    @property
+    def closed(self) -> bool:
+        """Whether the function closed over nothing that another transformation is tracing."""
+        return all(isinstance(array, ConcreteArray) for array in self.captured)
+
+    def results(self, outs: Sequence[Array]) -> Any:  # the user's own tree
+        """The tree of the function's results, for the results of the program."""
+        if self.erased:
+            found = iter(outs)
+            outs = [self.erased[i] if i in self.erased else next(found) for i in range(self.treedef.num_leaves)]
+        return tree.unflatten(self.treedef, outs)
+
+
+def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool = False) -> Traced:
+    """Stages a function on inputs of these types. `erase_float0` leaves results of dtype float0 out of the program."""
+    context = StagingContext()
+    erased: dict[int, Array] = {}
+    with activate(context, f) as frame:
+        results = f([frame.wrap(context.argument(aval)) for aval in avals])
+        if erase_float0:
+            for i, array in enumerate(results.arrays):
+                if array.aval.dtype == FLOAT0:
+                    erased[i] = float0_zeros(array.aval.shape)
+        outs = [frame.read(array) for i, array in enumerate(results.arrays) if i not in erased]
+    staged = context.finish(outs)
+    captured = [ConcreteArray(value) if isinstance(value, ConcreteValue) else value for value in staged.captured]
+    return Traced(staged.jaxpr, tuple(value for value in captured if isinstance(value, Array)), results.treedef, erased)

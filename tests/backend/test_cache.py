@@ -1,0 +1,98 @@
+"""The cache of compiled programs."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from tinyjax.backend.cache import CacheInfo, OnceCache
+
+
+def test_entries_are_made_once() -> None:
+    made: list[str] = []
+    cache: OnceCache[str, str] = OnceCache(3)
+
+    def make(key: str) -> str:
+        made.append(key)
+        return key.upper()
+
+    assert [cache.get_or_make(key, partial(make, key)) for key in "abcab"] == list("ABCAB")
+    assert made == ["a", "b", "c"]
+    assert cache.info() == CacheInfo(made=3, size=3, limit=3)
+    assert (cache.get("a"), cache.get("z")) == ("A", None)
+
+
+def test_what_was_used_last_is_kept() -> None:
+    cache: OnceCache[int, int] = OnceCache(2)
+    for key in (1, 2):
+        cache.get_or_make(key, lambda: 0)
+    cache.get(1)
+    cache.get_or_make(3, lambda: 0)
+    assert [cache.get(key) for key in (1, 2, 3)] == [0, None, 0]
+    for key in range(4, 100):
+        cache.get_or_make(key, lambda: 0)
+    assert cache.info() == CacheInfo(made=99, size=2, limit=2)
+
+
+def test_failure_is_not_kept() -> None:
+    cache: OnceCache[str, int] = OnceCache(2)
+
+    def fail() -> int:
+        raise ValueError("no")
+
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no"):
+            cache.get_or_make("a", fail)
+    assert cache.info() == CacheInfo(made=0, size=0, limit=2)
+    assert cache.get_or_make("a", lambda: 5) == 5
+
+
+def test_threads_wait_for_the_one_that_makes_the_entry() -> None:
+    cache: OnceCache[str, int] = OnceCache(2)
+    started, release = threading.Event(), threading.Event()
+    made: list[int] = []
+
+    def make() -> int:
+        started.set()
+        release.wait(10)
+        made.append(1)
+        return len(made)
+
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(cache.get_or_make, "a", make)
+        started.wait(10)
+        others = [pool.submit(cache.get_or_make, "a", make) for _ in range(6)]
+        # Another key isn't held up.
+        assert pool.submit(cache.get_or_make, "b", lambda: 7).result(10) == 7
+        release.set()
+        assert [future.result(10) for future in (first, *others)] == [1] * 7
+    assert made == [1]
+
+
+def test_threads_that_waited_for_a_failure_try_again() -> None:
+    cache: OnceCache[str, int] = OnceCache(2)
+    started, release = threading.Event(), threading.Event()
+
+    def fail() -> int:
+        started.set()
+        release.wait(10)
+        raise ValueError("no")
+
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(cache.get_or_make, "a", fail)
+        started.wait(10)
+        second = pool.submit(cache.get_or_make, "a", lambda: 3)
+        release.set()
+        with pytest.raises(ValueError, match="no"):
+            first.result(10)
+        assert second.result(10) == 3
+
+
+def test_clearing() -> None:
+    cache: OnceCache[str, int] = OnceCache(2)
+    cache.get_or_make("a", lambda: 1)
+    cache.clear()
+    assert cache.get_or_make("a", lambda: 2) == 2

@@ -1,0 +1,54 @@
+"""Several devices: programs run where their arguments are."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+CODE = """
+import jax
+import numpy as np
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+from tinyjax import backend
+from tinyjax.contexts.evaluation import single_equation
+from tinyjax.ir import ConcreteValue
+from tinyjax.primitives.elementwise import ADD
+
+first, second = jax.local_devices()[:2]
+host = ConcreteValue.of(np.arange(4.0))
+there = backend.from_jax(jax.device_put(np.arange(4.0), second))
+assert there.data.device is second
+here = backend.device_put(host)
+assert here.data.device is first
+program = single_equation(ADD, (host.aval, host.aval))
+
+def run(*args):
+    (out,) = backend.execute(program, args, "f")
+    assert np.asarray(out.data).tolist() == [0, 2, 4, 6]
+    assert out.data.array.devices() == {out.data.device}
+    return out.data.device
+
+assert run(host, host) is first
+assert run(there, there) is second
+assert run(host, there) is second
+assert run(here, there) is first
+assert run(there, here) is second
+with jax.default_device(second):
+    assert run(host, host) is second
+    assert backend.device_put(here).data.device is second
+assert backend.device_put(there).data.device is first
+assert backend.execute.cache_info().made == 2
+
+sharded = jax.device_put(np.arange(4.0), NamedSharding(Mesh([first, second], "x"), PartitionSpec("x")))
+assert backend.from_jax(sharded) is None
+whole = jax.device_put(np.arange(4.0), NamedSharding(Mesh([second], "x"), PartitionSpec("x")))
+assert backend.from_jax(whole).data.device is second
+assert (backend.to_jax(here) + jax.device_put(1.0, second)).devices() == {second}, "not committed to a device"
+"""
+
+
+def test_devices() -> None:
+    flags = f"{os.environ.get('XLA_FLAGS', '')} --xla_force_host_platform_device_count=2"
+    environment = {**os.environ, "XLA_FLAGS": flags, "JAX_PLATFORMS": "cpu", "JAX_ENABLE_X64": "1"}
+    subprocess.run([sys.executable, "-c", CODE], check=True, env=environment)

@@ -1,0 +1,139 @@
+"""`watch`: logs of what is applied, where, and by which rule."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.golden import Golden
+from tests.primitives.test_user_primitives import Batched, softplus, square_add
+from tinyjax import lax
+from tinyjax.contexts.evaluation import EvalContext
+from tinyjax.contexts.watching import Log, Step
+from tinyjax.errors import ConcretizationError, InputError, MissingRuleError
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.elementwise import Mul
+from tinyjax.tracing.core import ROOT, active_frame, watching
+
+multiply_add: Callable[..., tj.Array] = square_add(Batched())
+A, B = np.array([2.0, 3.0]), np.array([10.0, 20.0])
+
+
+def f(x: tj.ArrayLike) -> tj.Array:
+    return tnp.sin(x) * x
+
+
+@pytest.mark.parametrize(
+    ("name", "run"),
+    [
+        ("evaluation", lambda: tj.watch(multiply_add)(2.0, 10.0)),
+        ("jvp", lambda: tj.watch(lambda p, t: tj.jvp(multiply_add, p, t))((2.0, 10.0), (1.0, 1.0))),
+        ("grad", lambda: tj.watch(tj.grad(multiply_add))(2.0, 10.0)),
+        ("vmap", lambda: tj.watch(tj.vmap(multiply_add))(A, B)),
+        ("jit", lambda: tj.watch(tj.jit(lambda x, y: multiply_add(x, y)))(2.0, 10.0)),
+        ("jit_of_grad", lambda: tj.watch(tj.jit(tj.grad(lambda x, y: multiply_add(x, y))))(2.0, 10.0)),
+        ("jit_of_vmap", lambda: tj.watch(tj.jit(tj.vmap(lambda x, y: multiply_add(x, y))))(A, B)),
+        ("jvp_of_grad", lambda: tj.watch(lambda x: tj.jvp(tj.grad(f), (x,), (1.0,)))(2.0)),
+        ("vmap_of_grad", lambda: tj.watch(tj.vmap(tj.grad(f)))(A)),
+        ("composite", lambda: tj.watch(lambda x: tj.jvp(softplus, (x,), (x,)))(A)),
+        ("large", lambda: tj.watch(lambda x: tnp.sum(x * 2.0))(np.ones((3, 4)))),
+    ],
+)
+def test_logs(name: str, run: Callable[[], object], golden: Golden) -> None:
+    golden(name, str(run()))
+
+
+def test_watching_changes_nothing() -> None:
+    def g(x: tj.ArrayLike) -> tj.Array:
+        y = tnp.asarray(x)
+        return tj.jit(f)(y) if y > 2.5 else lax.cond(y > 0.0, f, tnp.cos, y)
+
+    for h in (g, tj.grad(g), tj.grad(tj.grad(g))):
+        for x in (1.0, 3.0):
+            watched = tj.watch(h)(x)
+            assert np.array_equal(watched.result, h(x))
+            assert len(list(watched.log)) > 2
+    assert active_frame() is ROOT
+
+
+def test_results_are_ordinary_arrays() -> None:
+    found = tj.watch(f)(2.0)
+    assert type(found.result) is type(f(2.0))
+    assert f(found.result) == f(f(2.0))
+    program = tj.make_jaxpr(lambda x: tj.watch(f)(x).result)(2.0)
+    assert program == tj.make_jaxpr(f)(2.0)
+
+
+@pytest.mark.parametrize("transform", [tj.grad, tj.jit, lambda h: tj.vmap(h, axis_size=2), tj.jacfwd])
+def test_watching_inside_a_transformation(transform: Callable[..., Callable[..., object]]) -> None:
+    logs: list[Log] = []
+
+    def g(x: tj.ArrayLike) -> tj.Array:
+        watched = tj.watch(f)(x)
+        logs.append(watched.log)
+        return watched.result * 2.0
+
+    x = A if transform not in (tj.grad, tj.jacfwd) else np.array(2.0)
+    assert np.array_equal(np.asarray(transform(g)(x)), np.asarray(transform(lambda x: f(x) * 2.0)(x)))
+    (log,) = logs
+    assert [step.primitive.name for step in log.steps] == ["sin", "mul"]
+
+
+def test_the_structure() -> None:
+    log = tj.watch(tj.grad(f))(2.0).log
+    assert all(type(step) is Step for step in log)
+    assert [step.context for step in log.steps] == ["jvp", "jvp", *["transposition"] * 4, "evaluation"]
+    evaluated = [step for step in log if step.context == "evaluation" and isinstance(step.primitive, Mul)]
+    first = evaluated[0]
+    assert first.rule == "evaluate"
+    assert first.steps == ()
+    assert [str(seen.aval) for seen in first.inputs] == ["~f64[]", "~f64[]"]
+    assert first.inputs[1].concrete == ConcreteValue.of(2.0)
+    assert float(np.asarray(first.outputs[0].concrete)) == float(f(2.0))
+    assert str(first) in str(log)
+    assert log == tj.watch(tj.grad(f))(2.0).log
+    assert hash(log) == hash(tj.watch(tj.grad(f))(2.0).log)
+
+
+def test_what_failed_is_seen() -> None:
+    seen: list[Log] = []
+
+    def g(x: tj.ArrayLike) -> tj.Array:
+        def inner() -> None:
+            with pytest.raises(MissingRuleError):
+                tj.grad(lambda y: lax.nextafter(y, 3.0))(x)
+
+        seen.append(tj.watch(inner)().log)
+        return f(x)
+
+    g(2.0)
+    (step,) = seen[0].steps
+    assert step.error is not None
+    assert step.error.startswith("Differentiation rule for 'nextafter' not implemented")
+    assert step.outputs == ()
+    assert str(step).startswith("jvp: nextafter(dual(2., unknown ~f64[]), dual(3., 0)) by Nextafter.jvp ! Different")
+
+
+def test_errors_name_the_function_all_the_same() -> None:
+    def choose(x: tj.Array) -> tj.Array:
+        return x if x > 0 else -x
+
+    with pytest.raises(ConcretizationError, match="vmap of choose"):
+        tj.watch(tj.vmap(choose))(A)
+    with pytest.raises(ConcretizationError, match="argument x, traced by jit of choose"):
+        tj.watch(tj.jit(choose))(2.0)
+    with pytest.raises(InputError, match="watch needs a function"):
+        tj.watch(*[3])
+
+
+def test_nothing_is_watched_by_default() -> None:
+    assert type(ROOT.context) is EvalContext
+    assert ROOT.watcher is None
+    with watching() as watcher:
+        f(2.0)
+    f(2.0)
+    assert len(watcher.log().steps) == 2
