@@ -27,7 +27,7 @@ LAYERS = [
     {"lax"},
     {"numpy"},
     {"api"},
-    {"debug"},
+    {"debug", "extend", "interpreters"},
     {"__init__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

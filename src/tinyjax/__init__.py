@@ -4,7 +4,7 @@ A Python function is traced to a jaxpr: an immutable, typed program. Every trans
 programs, and the same rules also run on the fly over Python code. `jit` turns a jaxpr into StableHLO, for XLA to run.
 """
 
-from tinyjax import debug, ir, lax, numpy, transforms, tree
+from tinyjax import debug, extend, ir, lax, numpy, transforms, tree
 from tinyjax.api import checkpoint_policies
 from tinyjax.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
 from tinyjax.api.callbacks import io_callback, pure_callback
@@ -44,6 +44,7 @@ __all__ = [
     "device_put",
     "eval_jaxpr",
     "eval_shape",
+    "extend",
     "float0",
     "grad",
     "hessian",

@@ -68,7 +68,8 @@ def theirs_reversed(x: jax.Array) -> jax.Array:
 
 
 def ours_power(x: Array) -> Array:
-    return lax.fori_loop(1, 5, lambda i, y: y * x + tnp.sin(y) / i, x + 1.0)
+    out: Array = lax.fori_loop(1, 5, lambda i, y: y * x + tnp.sin(y) / i, x + 1.0)
+    return out
 
 
 def theirs_power(x: jax.Array) -> jax.Array:
@@ -110,14 +111,15 @@ def theirs_while(x: jax.Array) -> jax.Array:
         y, n, z = carry
         return y * 2.0 + jnp.sin(y) * x, n + 1, z * 0.5
 
-    y, n, z = jlax.while_loop(running, step, (x, 0, 1.0))
+    y, n, z = jlax.while_loop(running, step, (x, jnp.asarray(0), jnp.asarray(1.0)))
     return jnp.asarray(y * n + z)
 
 
 def ours_counted(x: Array) -> Array:
     """A number of iterations that is known only when the program runs."""
     n = tnp.astype(tnp.floor(x * 4.0), "int64")
-    return lax.fori_loop(0, n, lambda i, y: y * x + tnp.cos(y * i), x)
+    out: Array = lax.fori_loop(0, n, lambda i, y: y * x + tnp.cos(y * i), x)
+    return out
 
 
 def theirs_counted(x: jax.Array) -> jax.Array:

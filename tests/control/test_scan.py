@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
+from types import ModuleType
 
 import jax
 import jax.numpy as jnp
@@ -13,102 +15,94 @@ from jax import lax as jlax
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tests.api.families import TRANSFORMATIONS
+from tests.api.families import TRANSFORMATIONS, Ours, Theirs
 from tests.api.matching import assert_matches
 from tests.control.loops import SCANS
 from tests.golden import Golden
-from tinyjax import Array, ir, lax, transforms
+from tinyjax import Array, ArrayLike, hlo, ir, lax, transforms
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ConcretizationError, InputError, TreeError, TypingError
 
-PAIRS = [(), *product(TRANSFORMATIONS, repeat=1), *product(TRANSFORMATIONS, repeat=2)]
-TRIPLES = [
-    ("grad", "grad", "grad"),
-    ("vmap", "grad", "jvp"),
-    ("jit", "vmap", "grad"),
-    ("grad", "vmap", "linearize"),
-    ("linearize", "linearize", "grad"),
-    ("jvp", "jit", "vmap"),
-]
+SINGLES = [(), *product(TRANSFORMATIONS, repeat=1)]
+PAIRS = list(product(TRANSFORMATIONS, repeat=2))
+TRIPLES = [("grad", "grad", "grad"), ("vmap", "grad", "jvp"), ("grad", "vmap", "linearize")]
 POINT = 0.7
 
 
-def check(name: str, names: tuple[str, ...]) -> None:
+def check(name: str, names: tuple[str, ...], *, eager: bool) -> None:
+    """Both libraries agree on f, transformed by the names from right to left; and the program of it is well typed."""
     ours, theirs = SCANS[name]
     for transformation in reversed(names):
         our, their = TRANSFORMATIONS[transformation]
         ours, theirs = our(ours), their(theirs)
-    expected = jax.jit(theirs)(jnp.asarray(POINT))
     point = tnp.asarray(np.float64(POINT))
-    np.testing.assert_allclose(ours(point), expected, rtol=1e-9, atol=1e-9)
-    closed = tj.make_jaxpr(ours)(point)
-    ir.typecheck(closed)
-    np.testing.assert_allclose(tj.jit(ours)(point), expected, rtol=1e-9, atol=1e-9)
+    ir.typecheck(tj.make_jaxpr(ours)(point))
+    expected = jax.jit(theirs)(jnp.asarray(POINT))
+    np.testing.assert_allclose((ours if eager else tj.jit(ours))(point), expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("names", SINGLES, ids=".".join)
+@pytest.mark.parametrize("name", SCANS)
+def test_singles(name: str, names: tuple[str, ...]) -> None:
+    check(name, names, eager=True)
 
 
 @pytest.mark.parametrize("names", PAIRS, ids=".".join)
-@pytest.mark.parametrize("name", ["rnn", "reversed"])
-def test_pairs(name: str, names: tuple[str, ...]) -> None:
-    check(name, names)
+def test_pairs(names: tuple[str, ...]) -> None:
+    check("rnn", names, eager=False)
 
 
-@pytest.mark.parametrize("names", PAIRS[:6], ids=".".join)
-@pytest.mark.parametrize("name", ["power", "mapped"])
-def test_singles(name: str, names: tuple[str, ...]) -> None:
-    check(name, names)
+@pytest.mark.parametrize(
+    "names", [("grad", "grad"), ("vmap", "grad"), ("jvp", "vmap"), ("linearize", "vmap")], ids=".".join
+)
+def test_nested_scans(names: tuple[str, ...]) -> None:
+    check("reversed", names, eager=True)
 
 
 @pytest.mark.parametrize("names", TRIPLES, ids=".".join)
 def test_triples(names: tuple[str, ...]) -> None:
-    check("reversed", names)
+    check("rnn", names, eager=False)
 
 
-def interpreted(f: Callable[..., object], *args: object) -> list[np.ndarray[tuple[int, ...], np.dtype[np.generic]]]:
-    """The results of the program of f, evaluated on the host."""
+def check_interpreted(f: Callable[..., object], expected: object, *args: object) -> None:
+    """The program of f, evaluated on the host, has these results."""
     closed = tj.make_jaxpr(f)(*args)
     leaves = [ir.ConcreteValue.of(np.asarray(leaf)) for leaf in tj.tree.leaves(args)]
     outs = ir.interpret(EvalContext(), closed.jaxpr, [*closed.consts, *leaves])
     assert [out.aval.shape for out in outs] == [aval.shape for aval in closed.out_avals]
-    return [np.asarray(out) for out in outs]
+    for out, leaf in zip(outs, jax.tree_util.tree_leaves(expected), strict=True):
+        np.testing.assert_allclose(np.asarray(out).astype("float64"), np.asarray(leaf))
 
 
 @pytest.mark.parametrize("length", [0, 1, 5])
 @pytest.mark.parametrize("reverse", [False, True])
-@pytest.mark.parametrize("unroll", [1, 2, True])
+@pytest.mark.parametrize("unroll", [1, 3])
 def test_lengths(length: int, reverse: bool, unroll: int | bool) -> None:
     rng = np.random.default_rng(0)
     xs = {"a": rng.normal(size=(length, 2)), "b": rng.integers(0, 5, size=length)}
 
-    def ours(init: float, xs: dict[str, Array]) -> object:
-        def step(c: dict[str, Array], x: dict[str, Array]) -> tuple[dict[str, Array], tuple[Array, Array | None]]:
+    def with_library(scan: Callable[..., object], numpy: ModuleType) -> Callable[..., object]:
+        def step(c: dict[str, Array], x: dict[str, Array]) -> tuple[object, object]:
             new = {"n": c["n"] + x["b"], "s": c["s"] * 0.5 + x["a"]}
             return new, (new["n"] > 3, c["s"] * x["b"])
 
-        return lax.scan(step, {"n": 0, "s": tnp.full(2, init)}, xs, reverse=reverse, unroll=unroll)
+        return lambda init, xs: scan(step, {"n": 0, "s": numpy.full(2, init)}, xs, reverse=reverse, unroll=unroll)
 
-    def theirs(init: float, xs: dict[str, jax.Array]) -> object:
-        def step(c: dict[str, jax.Array], x: dict[str, jax.Array]) -> tuple[object, object]:
-            new = {"n": c["n"] + x["b"], "s": c["s"] * 0.5 + x["a"]}
-            return new, (new["n"] > 3, c["s"] * x["b"])
-
-        init_carry = {"n": 0, "s": jnp.full(2, init)}
-        return jlax.scan(step, init_carry, xs, reverse=reverse, unroll=unroll)
-
-    expected = theirs(0.25, jax.tree_util.tree_map(jnp.asarray, xs))
+    expected = with_library(jlax.scan, jnp)(0.25, jax.tree_util.tree_map(jnp.asarray, xs))
+    ours = with_library(lax.scan, tnp)
     assert_matches(ours(0.25, xs), expected)
-    for found, leaf in zip(interpreted(ours, 0.25, xs), jax.tree_util.tree_leaves(expected), strict=True):
-        np.testing.assert_allclose(found, leaf)
+    check_interpreted(ours, expected, 0.25, xs)
 
 
 def test_without_xs() -> None:
     ours = lax.scan(lambda c, x: (c * 2, (c, x)), 1, None, length=4)
-    theirs = jlax.scan(lambda c, x: (c * 2, (c, x)), 1, None, length=4)
+    theirs: object = jlax.scan(lambda c, x: (c * 2, (c, x)), 1, None, length=4)
     assert_matches(ours, theirs)
     assert_matches(lax.scan(lambda c, x: (c, x), (), np.arange(3)), jlax.scan(lambda c, x: (c, x), (), jnp.arange(3)))
 
 
-@pytest.mark.parametrize("init", [0, 0.0, True, 1j, np.float32(1), np.int8(1)])
+@pytest.mark.parametrize("init", [0, 0.0, True, np.float32(1)])
 @pytest.mark.parametrize("step", [1, 1.5, 2j, np.float32(2), np.int16(2)])
 def test_weak_carries(init: object, step: object) -> None:
     """What a weak carry is promoted to, and which carries are refused, is as jax has it."""
@@ -151,7 +145,8 @@ def test_closures(names: tuple[str, ...]) -> None:
 
         return jnp.asarray(jax.grad(middle)(x * 2.0) + jax.jvp(jax.jit(middle), (x,), (x,))[1])
 
-    our, their = ours, theirs
+    our: Ours = ours
+    their: Theirs = theirs
     for name in reversed(names):
         our, their = TRANSFORMATIONS[name][0](our), TRANSFORMATIONS[name][1](their)
     np.testing.assert_allclose(our(tnp.asarray(0.7)), their(jnp.asarray(0.7)), rtol=1e-9)
@@ -200,6 +195,32 @@ def step_of_two(c: Array, x: Array) -> tuple[Array, Array]:
     return y, c
 
 
+def test_deep_nesting() -> None:
+    """Programs within programs, deeper than Python's stack."""
+
+    def nest(depth: int) -> Callable[[Array], Array]:
+        f: Callable[[Array], Array] = tnp.sin
+        for _ in range(depth):
+            f = tj.jit(partial(looped, f))
+        return f
+
+    program = tj.make_jaxpr(nest(60))(0.5).jaxpr
+    for _ in range(4):  # each time as deep again
+        inner = program
+
+        def step(c: Array, _: None, inner: ir.Jaxpr = inner) -> tuple[Array, None]:
+            return tj.eval_jaxpr(inner, (), c)[0], None
+
+        program = tj.make_jaxpr(lambda c, step=step: lax.scan(step, c, None, length=1)[0])(0.5).jaxpr
+    stages = transforms.linearize(program)
+    ir.typecheck(stages.linear)
+    assert len(hlo.lower(transforms.transpose(stages.linear, [False] * len(stages.residuals) + [True]).jaxpr)) > 1000
+
+
+def looped(f: Callable[[Array], Array], x: Array) -> Array:
+    return lax.scan(lambda c, _: (f(c) * 2.0, None), x, None, length=1)[0]
+
+
 def test_printed(golden: Golden) -> None:
     c, xs = tj.ShapedArray((), "float64"), tj.ShapedArray((4,), "float64")
     program = tj.make_jaxpr(lambda c, xs: lax.scan(step_of_two, c, xs))(c, xs).jaxpr
@@ -211,9 +232,9 @@ def test_printed(golden: Golden) -> None:
     for part in (*parts.values(), batched):
         ir.typecheck(part)
     golden("scan", "\n\n".join(f"{name}\n{part}" for name, part in {**parts, "batched": batched}.items()))
-    golden("scan_lowered", tj.hlo.lower(program))
+    golden("scan_lowered", hlo.lower(program))
     unrolled = tj.make_jaxpr(lambda c, xs: lax.scan(step_of_two, c, xs, reverse=True, unroll=3))(c, xs).jaxpr
-    golden("scan_unrolled", tj.hlo.lower(unrolled))
+    golden("scan_unrolled", hlo.lower(unrolled))
 
 
 def test_program_is_linear_in_size() -> None:
@@ -233,19 +254,18 @@ def test_program_is_linear_in_size() -> None:
     assert count(tj.make_jaxpr(f)(1.0).jaxpr) < 110
     assert count(tj.make_jaxpr(tj.grad(f))(1.0).jaxpr) < 110 * 5
     unrolled = tj.make_jaxpr(lambda x: lax.scan(lambda c, x: (tnp.sin(c) * x, c), x, np.arange(64.0), unroll=True))(1.0)
-    assert tj.hlo.lower(unrolled).count("stablehlo.sine") == 1
+    assert hlo.lower(unrolled).count("stablehlo.sine") == 1
 
 
 @pytest.mark.parametrize(
-    ("init_axis", "x_axis", "const_axis"), list(product([None, 0, 1], [None, 0, 1, 2], [None, 0]))[1:]
+    ("init_axis", "x_axis", "const_axis"),
+    [(0, None, None), (None, 0, None), (None, None, 0), (1, 1, 0), (0, 2, None), (None, 1, 0)],
 )
 def test_vmap_axes(init_axis: int | None, x_axis: int | None, const_axis: int | None) -> None:
     rng = np.random.default_rng(0)
     shapes = [((2,), init_axis), ((4, 2), x_axis), ((), const_axis)]
     args = [rng.normal(size=shape if axis is None else (*shape[:axis], 3, *shape[axis:])) for shape, axis in shapes]
     axes = (init_axis, x_axis, const_axis)
-    if axes == (None, None, None):
-        return
 
     def ours(init: Array, xs: Array, w: Array) -> object:
         return lax.scan(lambda c, x: ((c[0] * w + x, x), (c[0] * x, w)), (init, tnp.zeros(2)), xs)
@@ -303,7 +323,7 @@ def test_partial_eval() -> None:
 
         return lax.scan(step, (a, a, b), xs)
 
-    args = [np.float64(v) for v in (0.1, 0.2)] + [np.arange(3.0), np.float64(0.3)]
+    args: list[ArrayLike] = [np.float64(0.1), np.float64(0.2), np.arange(3.0), np.float64(0.3)]
     closed = tj.make_jaxpr(f)(*args)
     expected = tj.eval_jaxpr(closed, (), *args)
     for unknown in product([False, True], repeat=4):
@@ -348,12 +368,13 @@ def test_mismatches(golden: Golden) -> None:
     def other_tree(carry: dict[str, Array], x: Array) -> tuple[object, None]:
         return {"a": carry["a"], "b": (x, x), "c": x}, None
 
+    any_scan: Callable[..., object] = lax.scan
     init = {"a": np.ones(2), "b": np.int32(1), "c": 0.0}
     xs = np.arange(3.0)
     cases: dict[str, tuple[type[Exception], Callable[[], object]]] = {
         "types": (InputError, lambda: lax.scan(grows, init, xs)),
         "tree": (TreeError, lambda: lax.scan(other_tree, init, xs)),
-        "no pair": (InputError, lambda: lax.scan(lambda c, x: c, 0.0, xs)),  # type: ignore
+        "no pair": (InputError, lambda: any_scan(lambda c, x: c, 0.0, xs)),
         "fori": (InputError, lambda: lax.fori_loop(0, 3, lambda i, val: {"u": val["u"] > i}, {"u": np.ones(2)})),
         "lengths": (InputError, lambda: lax.scan(other_tree, init, {"u": xs, "v": np.ones((2, 1))})),
         "length": (InputError, lambda: lax.scan(other_tree, init, xs, length=4)),
@@ -362,7 +383,7 @@ def test_mismatches(golden: Golden) -> None:
         "negative": (InputError, lambda: lax.scan(other_tree, init, length=-1)),
         "unroll": (InputError, lambda: lax.scan(lambda c, x: (c, x), 0.0, xs, unroll=-1)),
         "traced length": (ConcretizationError, lambda: tj.jit(lambda n: lax.scan(grows, init, None, n))(3)),
-        "no function": (InputError, lambda: lax.scan(None, init, xs)),
+        "no function": (InputError, lambda: any_scan(None, init, xs)),
         "batch size": (InputError, lambda: lax.map(lambda x: x, xs, batch_size=-1)),
     }
     lines = []

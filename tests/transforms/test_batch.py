@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -80,12 +81,12 @@ def test_families(name: str) -> None:
     xs = np.arange(1.0, 5.0) / 3
     batch = ShapedArray((4,), float)
     once = checked(transforms.batch(j, BatchAxis(4), [0], [0]).jaxpr, [batch], [batch])
-    expected = jax.vmap(g)(xs)
+    expected = jax.vmap(g)(jnp.asarray(xs))
     assert_close(run(once, [xs]), [expected])
     assert_close([tj.vmap(f)(tnp.asarray(xs))], [expected])
     twice = transforms.batch(once, BatchAxis(2), [1], [1]).jaxpr
     square = np.stack([xs, xs * 2], 1)
-    assert_close(run(twice, [square]), [jax.vmap(jax.vmap(g), 1, 1)(square)])
+    assert_close(run(twice, [square]), [jax.vmap(jax.vmap(g), 1, 1)(jnp.asarray(square))])
 
 
 @given(float_programs, st.data())
@@ -140,7 +141,7 @@ def test_named_axes_in_calls() -> None:
     batched = transforms.batch(j, BatchAxis(3, "i"), [0])
     assert not batched.jaxpr.effects
     assert_close(run(batched.jaxpr, [np.arange(3.0)]), [3.0, np.arange(3.0)])
-    found = tj.vmap(lambda x: tj.jit(lambda y: lax.psum(y, "i"))(x), axis_name="i")(tnp.arange(3.0))
+    found = tj.vmap(tj.jit(lambda y: lax.psum(y, "i")), axis_name="i")(tnp.arange(3.0))
     assert_close([found], [np.full(3, 3.0)])
 
 
@@ -153,7 +154,7 @@ def test_axes_must_fit() -> None:
         transforms.batch(j, axis, [0, 0], [0, 0])
     for wrong in (2, -1):
         with pytest.raises(
-            InputError, match=rf"batch: in_axes\[0\] is {wrong}, but f64\[3\] can have one more axis at 0 to 1"
+            InputError, match=rf"batch: in_axes\[0\] is {wrong}, but f64\[3\] can have one more axis at"
         ):
             transforms.batch(j, axis, [wrong, 0])
     with pytest.raises(InputError, match=r"batch: out_axes\[0\] is 2, but f64\[3\] can have"):

@@ -110,8 +110,8 @@ def checkpoint_name(x: T, name: str) -> T:
 def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Residual, ...]:
     """What `grad` or `vjp` of `fun` would keep in memory for arguments like these.
 
-    Each residual has its type and size, its name, and the primitive and the line that computed it; `describe()` says all
-    of that in a line.
+    Each residual has its type and size, its name, and the primitive and the line that computed it; `describe()` says
+    all of that in a line.
 
     >>> from tinyjax import numpy as tnp
     >>> for residual in saved_residuals(lambda w, x: w * tnp.sin(x), 2.0, 3.0):

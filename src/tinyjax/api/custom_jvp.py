@@ -10,9 +10,12 @@ from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, final, ov
 from typing_extensions import override
 
 from tinyjax.api.arguments import as_tuple
+from tinyjax.api.rule_frames import frame_at
 from tinyjax.api.rules import (
+    MAX_DEPTH,
     Application,
     Call,
+    RuleInProgress,
     apply,
     check_pair,
     check_types,
@@ -29,7 +32,7 @@ from tinyjax.ir.primitive import Outputs, Primitive, Zero
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing import tree
 from tinyjax.tracing.arithmetic import add
-from tinyjax.tracing.core import Array, activate, as_array
+from tinyjax.tracing.core import Array, as_array
 from tinyjax.tracing.frames import V
 from tinyjax.tracing.functions import as_arrays, check_callable, float0_zeros, function_name
 
@@ -91,7 +94,7 @@ class CustomJvpFunction(Generic[P, R]):
         return jvp
 
     def defjvps(self, *jvps: Callable[..., Any] | None) -> None:
-        """Sets the rule from one for each argument: `jvp(tangent, result, *primals)` returns what the argument's tangent
+        """Sets the rule from one for each argument: `jvp(tangent, result, *primals)` returns what its tangent
         contributes; None: nothing. Not with `nondiff_argnums`."""
         if self._nondiff_argnums:
             raise InputError("Can't use defjvps with nondiff_argnums: define the whole rule with defjvp.")
@@ -112,9 +115,9 @@ class CustomJvpFunction(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._rule is None:
+            name = function_name(self._fun)
             raise MissingRuleError(
-                f"No JVP defined for custom_jvp function {function_name(self._fun)} using defjvp. Decorate its rule with "
-                f"@{function_name(self._fun)}.defjvp."
+                f"No JVP defined for custom_jvp function {name} using defjvp. Decorate its rule with @{name}.defjvp."
             )
         call = make_call("custom_jvp", self._fun, self._nondiff_argnums, args, kwargs)
         result: R = apply(_JvpApplication(call, self._rule, self._symbolic_zeros))
@@ -148,14 +151,14 @@ class _JvpApplication(Application):
 
     @override
     def call(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
-        with activate(ctx, self.at) as frame:
+        with frame_at(ctx, self.at) as frame:
             results = self.at.flat([frame.wrap(arg) for arg in args])
             self.treedef = results.treedef
             return [frame.read(array) for array in results.arrays]
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        with activate(ctx, self.at) as frame:
+        with frame_at(ctx, self.at) as frame:
 
             def given(tangent: V | Zero) -> Array | Zero:
                 if not isinstance(tangent, Zero):
@@ -210,7 +213,7 @@ class _JvpApplication(Application):
         return outs, results
 
     @override
-    def stage(self) -> tuple[Primitive, Sequence[Array]]:
+    def programs(self) -> tuple[Primitive, Sequence[Array]]:
         call = self.at
         avals = [array.aval for array in call.arrays]
         self.treedef = None
@@ -238,7 +241,9 @@ class _JvpApplication(Application):
                 ),
             ]
 
-        rule = stage_rule(call, [*avals, *tangent_avals(avals)], run_rule)
+        if self.depth >= MAX_DEPTH:
+            return CustomJvp(call.name, program[0], None, len(program[1])), program[1]
+        rule = stage_rule(RuleInProgress(self, out_avals), [*avals, *tangent_avals(avals)], run_rule)
         (jaxpr, derived), captured = with_common_captures([program, rule])
         derived = with_types(derived, [*jaxpr.out_avals, *tangent_avals(jaxpr.out_avals)])
         return CustomJvp(call.name, jaxpr, derived, len(captured)), captured

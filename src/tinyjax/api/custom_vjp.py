@@ -10,9 +10,12 @@ from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, final
 from typing_extensions import override
 
 from tinyjax.api.arguments import WithStatic, as_tuple
+from tinyjax.api.rule_frames import frame_at
 from tinyjax.api.rules import (
+    MAX_DEPTH,
     Application,
     Call,
+    RuleInProgress,
     apply,
     check_pair,
     check_types,
@@ -118,14 +121,14 @@ class _VjpApplication(Application):
 
     @override
     def call(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
-        with activate(ctx, self.at) as frame:
+        with frame_at(ctx, self.at) as frame:
             results = self.at.flat([frame.wrap(arg) for arg in args])
             self.treedef = results.treedef
             return [frame.read(array) for array in results.arrays]
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        with activate(ctx, self.at) as frame:
+        with frame_at(ctx, self.at) as frame:
             found = self._run_fwd([frame.wrap(primal) for primal in primals])
             outs, residuals = ([frame.read(array) for array in arrays] for arrays in found)
         out_avals = [ctx.aval(out) for out in outs]
@@ -222,7 +225,7 @@ class _VjpApplication(Application):
         return spread
 
     @override
-    def stage(self) -> tuple[Primitive, Sequence[Array]]:
+    def programs(self) -> tuple[Primitive, Sequence[Array]]:
         call = self.at
         avals = [array.aval for array in call.arrays]
         self.treedef = None
@@ -241,7 +244,10 @@ class _VjpApplication(Application):
             checked = check_types(what, outs, out_avals, lambda i: f"result {i}", f"that of the result of {call.name}")
             return [*checked, *residuals]
 
-        fwd = stage_rule(call, avals, run_fwd)
+        if self.depth >= MAX_DEPTH:
+            return CustomVjp(call.name, program[0], num_captured=len(program[1])), program[1]
+        rule = RuleInProgress(self, out_avals)
+        fwd = stage_rule(rule, avals, run_fwd)
         residual_avals = fwd[0].out_avals[len(out_avals) :]
         returned: list[bool] = []
 
@@ -251,7 +257,7 @@ class _VjpApplication(Application):
             returned.extend(not isinstance(ct, Zero) for ct in cts)
             return [ct for ct in cts if not isinstance(ct, Zero)]
 
-        bwd = stage_rule(call, [*residual_avals, *tangent_avals(out_avals)], run_bwd)
+        bwd = stage_rule(rule, [*residual_avals, *tangent_avals(out_avals)], run_bwd)
         (jaxpr, forwards, backwards), captured = with_common_captures([program, fwd, bwd])
         forwards = with_types(forwards, [*out_avals, *residual_avals])
         return CustomVjp(call.name, jaxpr, forwards, backwards, tuple(returned), len(captured)), captured

@@ -15,6 +15,7 @@ from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, 
 from tinyjax.api.staging import abstractify, closed_values
 from tinyjax.caching import BoundedCache
 from tinyjax.control.call import Call
+from tinyjax.control.recursion import is_open
 from tinyjax.errors import InputError, StaticArgumentError
 from tinyjax.hlo.lowering import lower
 from tinyjax.ir.aval import ShapedArray
@@ -175,7 +176,8 @@ class Jitted(Generic[P, R]):
             fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
             function = FlatFunction(call.function, "jit", treedef, fixed=fixed)
             found = trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
-            if found.closed and not axis_names(found.jaxpr.effects) and not active_frame().axes:
+            effects = found.jaxpr.effects
+            if found.closed and not axis_names(effects) and not is_open(effects) and not active_frame().axes:
                 cache.put(key, found)
         return found
 

@@ -1,15 +1,17 @@
-"""What `custom_jvp` and `custom_vjp` share: calls with some arguments left out of differentiation, and checked rules."""
+"""What `custom_jvp` and `custom_vjp` share: calls, how they are carried out, and what is checked of rules."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar, final
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, final
 
 from attrs import frozen
 
 from tinyjax.api.arguments import WithStatic, resolve_position
 from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Customised
@@ -20,9 +22,9 @@ from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ConcreteArray, activate, active_frame, bind, top_frame
+from tinyjax.tracing.core import Array, ConcreteArray, TraceFrame, activate, active_frame, bind, top_frame
 from tinyjax.tracing.elementwise import convert
-from tinyjax.tracing.frames import OpenFrame, Transformed, V
+from tinyjax.tracing.frames import Frame, OpenFrame, Transformed, V
 from tinyjax.tracing.functions import (
     FlatFunction,
     argument_path,
@@ -34,8 +36,6 @@ from tinyjax.tracing.functions import (
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
-
-T = TypeVar("T")
 
 
 @final
@@ -73,6 +73,16 @@ class Call:
         """The function as one of the traced leaves."""
         return FlatFunction(self.function, self.transformation, self.treedef, fixed=self.fixed)
 
+    def same_as(self, other: Call) -> bool:
+        """Whether two calls are of the same function, with arguments of the same types outside of differentiation."""
+        return (
+            self.f is other.f
+            and self.treedef == other.treedef
+            and self.nondiff.keys() == other.nondiff.keys()
+            and all(_same(value, other.nondiff[i]) for i, value in self.nondiff.items())
+            and [array.aval for array in self.arrays] == [array.aval for array in other.arrays]
+        )
+
     def arguments(self, leaves: Sequence[object], fixed: Mapping[int, object] | None = None) -> tuple[Any, ...]:
         """The tree of arguments with these leaves in the place of those that are traced."""
         fixed = self.fixed if fixed is None else fixed
@@ -80,6 +90,10 @@ class Call:
         full = [fixed[i] if i in fixed else next(rest) for i in range(self.treedef.num_leaves)]
         args, _ = tree.unflatten(self.treedef, full)
         return tuple(args)
+
+
+def _same(x: object, y: object) -> bool:
+    return x is y or (type(x) is type(y) and isinstance(x, int | float | str | bytes) and x == y)
 
 
 def make_call(
@@ -123,7 +137,11 @@ def _positional(
     return bound.args
 
 
-class Application(Customised):
+#: How many rules of one function, each for other arguments, are staged within each other. The next one is left out.
+MAX_DEPTH: Final = 4
+
+
+class Application(Customised, ABC):
     """One call, while it is carried out. `treedef` is the tree of the results, once they are there."""
 
     def __init__(self, call: Call) -> None:
@@ -132,7 +150,49 @@ class Application(Customised):
 
     def stage(self) -> tuple[Primitive, Sequence[Array]]:
         """The primitive that holds the function and its rules as programs, and the values that these close over."""
-        raise NotImplementedError
+        return self.enclosing() or self.programs()
+
+    @abstractmethod
+    def programs(self) -> tuple[Primitive, Sequence[Array]]:
+        """The primitive, made of programs newly staged."""
+
+    def enclosing(self) -> tuple[Primitive, Sequence[Array]] | None:
+        """What stands for the primitive within its own rule, if it is being staged right now."""
+        for level, rule in enumerate(rules_in_progress()):
+            if rule.application.at.same_as(self.at):
+                self.treedef = rule.application.treedef
+                return Enclosing(self.at.name, level, rule.out_avals), ()
+        return None
+
+    @property
+    def depth(self) -> int:
+        """How many rules of the same function, for other arguments, are being staged right now."""
+        return sum(rule.application.at.f is self.at.f for rule in rules_in_progress())
+
+
+@final
+@frozen(eq=False)
+class RuleInProgress:
+    """A rule while it is staged: what a frame says it belongs to."""
+
+    application: Application
+    out_avals: tuple[ShapedArray, ...]
+
+    @property
+    def label(self) -> str:
+        return self.application.at.label
+
+    def name_input(self, position: int) -> str:
+        return self.application.at.name_input(position)
+
+
+def rules_in_progress() -> Iterator[RuleInProgress]:
+    """The rules that are being staged, innermost first."""
+    frame: Frame = active_frame()
+    while isinstance(frame, TraceFrame):
+        if isinstance(frame.function, RuleInProgress):
+            yield frame.function
+        frame = frame.parent
 
 
 def apply(application: Application) -> Any:  # the tree of the results of the user's function
@@ -156,8 +216,8 @@ def apply(application: Application) -> Any:  # the tree of the results of the us
         except ConcretizationError as error:
             if closes_over:
                 error.add_note(
-                    f"{application.at.label} was staged because it or a rule of it closes over a traced value. Pass that "
-                    "value as an argument to have Python run it."
+                    f"{application.at.label} was staged because it or a rule of it closes over a traced value. Pass "
+                    "that value as an argument to have Python run it."
                 )
             raise
         outs = bind(primitive, *captured, *arrays)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NoReturn, TypeVar, final
 
@@ -14,6 +13,7 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import pick_outputs
+from tinyjax.control.recursion import WithRules, closed_rule, outside_of_rule
 from tinyjax.errors import ForwardModeError, InputError, MissingRuleError, ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Evaluator
@@ -39,22 +39,11 @@ def tangent_avals(avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
 
 
 @frozen
-class CustomCall(Primitive):
+class CustomCall(WithRules):
     """Applies `jaxpr`, which has a derivative of its own."""
 
     function_name: str
     jaxpr: Jaxpr
-
-    @property
-    @abstractmethod
-    def rules(self) -> Mapping[str, Jaxpr]:
-        """The programs of the derivative, by the names of their fields. In them, and in no other program that the
-        primitive holds, `Enclosing` with level 0 stands for the primitive itself."""
-
-    @property
-    def captured(self) -> int:
-        """How many of the first operands are values that the function or its rules close over."""
-        return 0
 
     @property
     @override
@@ -62,6 +51,7 @@ class CustomCall(Primitive):
         found = self.jaxpr.effects
         for rule in self.rules.values():
             found |= outside_of_rule(rule.effects)
+            found |= {effect for effect in rule.effects if isinstance(effect, NamedAxisEffect)}
         return found
 
     @override

@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyjax.control.checkpoint import Checkpoint
-from tinyjax.control.custom_derivatives import CustomCall, CustomLin
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin, CustomVjp, MappedCustom
 from tinyjax.hlo.context import SSA, LoweringContext, types_text
 from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.primitives.annotations import OPTIMIZATION_BARRIER, Name, OptimizationBarrier
 
 
-@RULES.register(CustomCall)
 def _custom_call(
     primitive: CustomCall, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     return ctx.call(primitive.jaxpr, primitive.function_name, args)
+
+
+RULES[CustomJvp] = RULES[CustomVjp] = RULES[MappedCustom] = _custom_call
 
 
 @RULES.register(CustomLin)

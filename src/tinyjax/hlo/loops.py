@@ -96,7 +96,7 @@ def _row(ctx: LoweringContext, x: SSA, at: SSA) -> SSA:
     """The slice of x at a position along its first axis."""
     shape, dtype = x.aval.shape[1:], x.aval.dtype
     cut, row = array_type((1, *shape), dtype), array_type(shape, dtype)
-    places = [at, *[ctx.scalar(0, at.aval.dtype)] * len(shape)]
+    places = [at, *(ctx.scalar(0, at.aval.dtype) for _ in shape)]
     names = ", ".join([value.name for value in (x, *places)])
     signature = f"{types_text([value.aval for value in (x, *places)])} -> {type_text(cut)}"
     taken = ctx.emit(f"stablehlo.dynamic_slice {names}, sizes = {numbers(cut.shape)} : {signature}", cut)
@@ -107,7 +107,7 @@ def _written(ctx: LoweringContext, stack: SSA, row: SSA, at: SSA) -> SSA:
     """The stack with its slice at a position along the first axis replaced."""
     cut = array_type((1, *row.aval.shape), row.aval.dtype)
     update = ctx.emit(f"stablehlo.reshape {row.name} : ({type_text(row.aval)}) -> {type_text(cut)}", cut)
-    places = [at, *[ctx.scalar(0, at.aval.dtype)] * row.aval.ndim]
+    places = [at, *(ctx.scalar(0, at.aval.dtype) for _ in row.aval.shape)]
     names = ", ".join([value.name for value in (stack, update, *places)])
     signature = f"{types_text([value.aval for value in (stack, update, *places)])} -> {type_text(stack.aval)}"
     return ctx.emit(f"stablehlo.dynamic_update_slice {names} : {signature}", stack.aval)

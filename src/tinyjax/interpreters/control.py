@@ -15,7 +15,7 @@ from attrs import evolve
 
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import CONTROL, Form, RuleContext, Transformed, Wanted
@@ -31,10 +31,13 @@ def _calling(primitive: Calling, ctx: RuleContext[W, S], args: Sequence[W]) -> S
     return ctx.rebind(lambda jaxpr: evolve(primitive, jaxpr=jaxpr), primitive.jaxpr, args)
 
 
-@CONTROL.register(CustomCall)
 def _custom(primitive: CustomCall, ctx: RuleContext[W, S], args: Sequence[W]) -> Sequence[W]:
     """The rules of the function's own are for its own results, not for what they are transformed into."""
     return ctx.rebind(lambda jaxpr: Call(primitive.function_name, jaxpr), primitive.jaxpr, args)
+
+
+CONTROL[CustomJvp] = _custom
+CONTROL[CustomVjp] = _custom
 
 
 # Branches.

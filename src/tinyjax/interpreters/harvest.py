@@ -16,7 +16,7 @@ from typing_extensions import override
 from tinyjax.caching import with_room
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.errors import InputError
@@ -57,7 +57,8 @@ class HarvestContext(Context[Hidden]):
         """Notes a named value; an InputError if there is another one of the name."""
         if name in self.found:
             raise InputError(
-                f"harvest: two values are named {name!r}. Give them different names; a loop may name one in each iteration."
+                f"harvest: two values are named {name!r}. Give them different names; a loop may name one in each "
+                "iteration."
             )
         self.found[name] = value
 
@@ -139,10 +140,13 @@ def _calling(primitive: Calling, ctx: HarvestContext, args: Sequence[Hidden]) ->
     return _apply(lambda jaxpr: evolve(primitive, jaxpr=jaxpr), primitive.jaxpr, ctx, args)
 
 
-@RULES.register(CustomCall)
 def _custom(primitive: CustomCall, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
     """With names inside, the function's own rules don't fit any more, so it is differentiated like any other."""
     return _apply(lambda jaxpr: Call(primitive.function_name, jaxpr), primitive.jaxpr, ctx, args)
+
+
+RULES[CustomJvp] = _custom
+RULES[CustomVjp] = _custom
 
 
 def _apply(
@@ -193,8 +197,8 @@ def _scan(primitive: Scan, ctx: HarvestContext, args: Sequence[Hidden]) -> Seque
 def _while(primitive: While, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
     names = ", ".join(sorted(frozenset[str]().union(*map(names_in, interpreted_programs(primitive)))))
     raise InputError(
-        f"harvest: {names} is named in a while loop, whose number of iterations isn't known. Use lax.scan, or lax.fori_loop "
-        "with a known number of iterations, or return the value from the loop."
+        f"harvest: {names} is named in a while loop, whose number of iterations isn't known. Use lax.scan, or "
+        "lax.fori_loop with a known number of iterations, or return the value from the loop."
     )
 
 

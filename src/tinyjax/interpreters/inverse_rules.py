@@ -11,7 +11,7 @@ from attrs import evolve
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.carry import rearranged
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.inverse import RULES, Partly, Unknown, inverted
@@ -225,9 +225,12 @@ def _calling(primitive: Calling, ctx: Ctx, outs: Sequence[Hidden], args: Sequenc
     return _spread(ctx.bind(evolve(primitive, jaxpr=program), *given, *outs), known)
 
 
-@RULES.register(CustomCall)
 def _custom(primitive: CustomCall, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     return _calling(Call(primitive.function_name, primitive.jaxpr), ctx, outs, args)
+
+
+RULES[CustomJvp] = _custom
+RULES[CustomVjp] = _custom
 
 
 @RULES.register(Cond)

@@ -66,7 +66,7 @@ def scan(
       TreeError: the structure of the carry changes.
 
     >>> import numpy as np
-    >>> scan(lambda total, x: (total + x, total), 0.0, np.arange(1.0, 5.0))
+    >>> scan(lambda total, x: (total + x, total), np.float64(0.0), np.arange(1.0, 5.0))
     (Array(10., dtype=float64), Array([0., 1., 3., 6.], dtype=float64))
     """
     check_callable("scan", f)
@@ -196,7 +196,7 @@ def while_loop(
     if cond.treedef.num_nodes != 1 or len(avals) != 1 or not avals[0].matches(array_type((), BOOL)):
         raise InputError(
             f"while_loop: {function_name(cond_fun)} must return a bool scalar, got {tree.shown(cond.treedef)} of "
-            f"({', '.join(map(str, avals))})"
+            f"({', '.join([str(aval) for aval in avals])})"
         )
     result: C = tree.unflatten(body.traced.treedef, _bind_while(body, cond))
     return result
@@ -244,6 +244,10 @@ def fori_loop(
     """
     check_callable("fori_loop", body_fun)
     first, last = _bounds(lower, upper)
+    known = first.concrete(), last.concrete()
+    start, stop = (None if bound is None else int(np.asarray(bound)) for bound in known)
+    if start is not None and stop is not None:  # the index is a Python integer's, as jax has it
+        first = as_array(start)
 
     @wraps(body_fun)
     def step(i: Array, value: Any) -> tuple[Array, Any]:  # the user's tree
@@ -251,9 +255,8 @@ def fori_loop(
 
     arrays, treedef = flatten_arguments(body_fun, (first, init_val), {})
     body = stage_body("fori_loop", step, treedef, tree.flatten((first, init_val))[1], arrays)
-    start, stop = first.concrete(), last.concrete()
     if start is not None and stop is not None:
-        length = max(int(np.asarray(stop)) - int(np.asarray(start)), 0)
+        length = max(stop - start, 0)
         outs = _bind_scan(body, (), length, False, _unrolling(False if unroll is None else unroll, length))
     elif unroll is None or unroll is False or unroll == 1:
         cond = stage("fori_loop", lambda i, _: i < last, treedef, [x.aval for x in body.carry])

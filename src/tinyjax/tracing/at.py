@@ -53,7 +53,7 @@ def scatter(
     aval = x.aval
     _check_kind(x, values)
     dtype, _ = result_type([aval.strengthen(), values.aval])
-    x, values = convert(x, dtype, aval.weak_type), convert(values, dtype)
+    x, values = convert(x, dtype, aval.weak_type), astype(values, dtype)
     settled = GatherScatterMode.from_any(mode)
     key_of_x = advanced.parse(x, key, wrap)
     whole = expand_dims(x, key_of_x.added) if key_of_x.added else x

@@ -1,0 +1,88 @@
+"""Frames that rules written in Python run in: at a context that isn't the innermost one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TypeVar, final
+
+from typing_extensions import override
+
+from tinyjax.contexts.jvp import JvpContext
+from tinyjax.contexts.watching import unwatched
+from tinyjax.errors import LeakedTracerError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context, Customised, Foreign, Origin
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Literal
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing.core import TraceFrame, Tracer, activate, active_frame
+from tinyjax.tracing.frames import Frame, Transformed
+
+V = TypeVar("V")
+
+
+@contextmanager
+def frame_at(context: Context[V], function: Transformed) -> Iterator[TraceFrame[V]]:
+    """A frame for values of `context`, which one of the frames in progress is built on, or is.
+
+    A value of a frame further in can't enter it, because the context doesn't know what that frame's values are: a
+    LeakedTracerError.
+    """
+    with activate(_AtContext(context, _limit(context)), function) as frame:
+        yield frame
+
+
+def _limit(context: Context[V]) -> int:
+    """The level of the outermost frame that is further in than the context."""
+    frame: Frame = active_frame()
+    while isinstance(frame, TraceFrame):
+        found = unwatched(frame.context)
+        if isinstance(found, JvpContext) and found.parent is context:
+            return frame.level
+        if frame.context is context:
+            return frame.level + 1
+        frame = frame.parent
+    return 1
+
+
+@final
+class _AtContext(Context[V]):
+    """The context within, but closed to values of frames from `limit` on."""
+
+    __slots__ = ("_limit", "cursor", "inner")
+
+    def __init__(self, inner: Context[V], limit: int) -> None:
+        self.inner = inner
+        self.cursor = inner.cursor
+        self._limit = limit
+
+    @override
+    def bind(self, primitive: Primitive, *args: V) -> tuple[V, ...]:
+        return self.inner.bind(primitive, *args)
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> V:
+        return self.inner.constant(value)
+
+    @override
+    def aval(self, value: V) -> ShapedArray:
+        return self.inner.aval(value)
+
+    @override
+    def lift(self, value: Foreign) -> V:
+        if isinstance(value, Tracer) and value.frame.level >= self._limit:
+            raise LeakedTracerError(f"a value of type {value.aval} belongs to a transformation further in")
+        return value.into(self.inner)
+
+    @override
+    def concrete(self, value: V) -> ConcreteValue | None:
+        return self.inner.concrete(value)
+
+    @override
+    def call_custom(self, function: Customised, args: Sequence[V]) -> Sequence[V] | None:
+        return self.inner.call_custom(function, args)
+
+    @override
+    def origin(self, value: V) -> Origin:
+        return self.inner.origin(value)

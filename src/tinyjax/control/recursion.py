@@ -1,0 +1,165 @@
+"""Rules that refer to the function whose derivative they are.
+
+The rule of a custom_jvp function usually applies that function again, to get the value. A program can't contain itself,
+so it contains an `Enclosing` equation instead: "the primitive that this rule belongs to". Whoever needs the rule puts the
+primitive in its place, one level at a time.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, TypeVar, final
+
+import attrs
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.caching import remembered
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.effects import Effect, Effects
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.traverse import programs_of, record_values
+from tinyjax.ir.value import ConcreteValue
+
+V = TypeVar("V")
+
+
+@frozen
+class WithRules(Primitive):
+    """A primitive some of whose programs are rules, in which `Enclosing` may stand for the primitive itself."""
+
+    @property
+    @abstractmethod
+    def rules(self) -> Mapping[str, Jaxpr]:
+        """These programs, by the names of their fields."""
+
+    @property
+    def captured(self) -> int:
+        """How many of the first operands of the primitive, and inputs of its rules, are values that these close over.
+        `Enclosing` doesn't take them."""
+        return 0
+
+
+@final
+@frozen
+class Recursion(Effect):
+    """The equation refers to a primitive whose rule it is a part of: see `Enclosing.level`."""
+
+    level: int
+    droppable: ClassVar[bool] = True
+
+
+@final
+@frozen
+class Enclosing(Primitive):
+    """Stands, within a rule, for a primitive that this rule is a part of: for the innermost one with level 0, for the
+    next one with level 1, and so on. It takes its operands without the captured ones."""
+
+    function_name: str
+    level: int
+    out_avals: tuple[ShapedArray, ...]
+    name: ClassVar[str] = "enclosing"
+
+    @property
+    @override
+    def effects(self) -> Effects:
+        return frozenset({Recursion(self.level)})
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        return self.out_avals
+
+
+def is_open(effects: Effects) -> bool:
+    """Whether a program with these effects refers to primitives outside of it."""
+    return any(isinstance(effect, Recursion) for effect in effects)
+
+
+def outside_of_rule(effects: Effects) -> Effects:
+    """What the references in a rule mean for the primitive that it belongs to."""
+    return frozenset(Recursion(e.level - 1) for e in effects if isinstance(e, Recursion) and e.level > 0)
+
+
+@remembered
+def closed_rule(primitive: WithRules, rule: Jaxpr) -> Jaxpr:
+    """A rule of a primitive, with the primitive in the place of the references to it."""
+    return _close(rule, primitive, 0, primitive.captured)
+
+
+def _close(jaxpr: Jaxpr, primitive: Primitive, level: int, captured: int | None) -> Jaxpr:
+    """`captured` counts the first inputs to pass on; None: the program is nested in another one, which has them."""
+    if Recursion(level) not in jaxpr.effects:
+        return jaxpr
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        given = None if captured is None else ins[:captured]
+        return interpret(_Closing(ctx, primitive, level, given), jaxpr, ins)
+
+    return stage(jaxpr.in_avals, run)
+
+
+@final
+class _Closing(Context[Atom]):
+    """Staging, but with a primitive in the place of the references to it."""
+
+    __slots__ = ("_captured", "_level", "_primitive", "cursor", "parent")
+
+    def __init__(self, parent: StagingContext, primitive: Primitive, level: int, captured: list[Atom] | None) -> None:
+        self.parent = parent
+        self.cursor = parent.cursor
+        self._primitive = primitive
+        self._level = level
+        self._captured = captured
+
+    @override
+    def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
+        if Recursion(self._level) not in primitive.effects:
+            return self.parent.bind(primitive, *args)
+        if isinstance(primitive, Enclosing):
+            captured = self._captured
+            if captured is None:
+                expected = self._primitive.captured if isinstance(self._primitive, WithRules) else 0
+                if expected:
+                    raise InputError(
+                        f"a rule of {primitive.function_name!r} applies the function within control flow, a jit or "
+                        "another rule, while one of them closes over an array. Pass that array as an argument."
+                    )
+            return self.parent.bind(self._primitive, *(captured or ()), *args)
+        return self.parent.bind(self._within(primitive, self._level), *args)
+
+    def _within(self, record: Primitive, level: int) -> Primitive:
+        """The primitive with references in its programs replaced; in its rules, they are one level further out."""
+        rules = record.rules if isinstance(record, WithRules) else {}
+        changed = {
+            name: self._replaced(value, level + (name in rules))
+            for name, value in record_values(record)
+            if any(programs_of(value))
+        }
+        return attrs.evolve(record, **changed)
+
+    def _replaced(self, value: object, level: int) -> object:
+        if isinstance(value, Jaxpr):
+            return _close(value, self._primitive, level, None)
+        if isinstance(value, Primitive):
+            return self._within(value, level)
+        if isinstance(value, tuple):
+            return tuple(self._replaced(item, level) for item in value)
+        return value
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> Atom:
+        return self.parent.constant(value)
+
+    @override
+    def aval(self, value: Atom) -> ShapedArray:
+        return value.aval
+
+    @override
+    def lift(self, value: Foreign) -> Atom:
+        return self.parent.lift(value)

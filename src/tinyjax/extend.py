@@ -1,0 +1,28 @@
+"""What a package that adds primitives of its own needs, in one place: see docs/primitives.md.
+
+The rest is where it is used: the vocabulary of rules in `tinyjax.primitives`, lowering tables in `tinyjax.hlo`.
+"""
+
+from tinyjax.control.composite import Composite
+from tinyjax.ir.context import Context
+from tinyjax.ir.effects import Effect, Effects
+from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.rules import RuleTable
+from tinyjax.tracing.core import as_array, bind
+
+__all__ = [
+    "BatchAxis",
+    "Composite",
+    "Context",
+    "Effect",
+    "Effects",
+    "Opaque",
+    "Outputs",
+    "Primitive",
+    "RuleTable",
+    "Split",
+    "UndefPrimal",
+    "Zero",
+    "as_array",
+    "bind",
+]

@@ -1,0 +1,182 @@
+"""Which elements of a Jacobian can be other than zero, found from the program alone.
+
+Values of this interpreter have no parts: a pattern is all there is, known while the program is transformed. So
+calls, branches and `while` need nothing here but `join`: patterns grow until a loop changes them no more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, Self, TypeAlias, final
+
+import numpy as np
+import numpy.typing as npt
+from attrs import evolve, field, frozen
+from typing_extensions import override
+
+from tinyjax.api.arguments import resolve_position
+from tinyjax.api.staging import abstractify
+from tinyjax.contexts.evaluation import EvalContext
+from tinyjax.errors import InputError
+from tinyjax.interpreters.base import RuleContext, Rules, interpreted_programs, rule_table
+from tinyjax.interpreters.hidden import Hidden, staged
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.effects import NO_EFFECTS
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Literal
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import ConcreteArray
+from tinyjax.tracing.functions import FlatFunction, check_callable
+from tinyjax.tracing.staging import trace
+
+Bools: TypeAlias = npt.NDArray[np.bool_]
+
+
+def _content(array: Bools) -> tuple[tuple[int, ...], bytes]:
+    return array.shape, array.tobytes()
+
+
+@final
+@frozen
+class Pattern:
+    """A value of which is known on which inputs its elements may depend: `depends[i, j]`, for element i and input j.
+
+    `value` are the elements themselves, where they are known: then they depend on nothing.
+    """
+
+    aval: ShapedArray
+    depends: Bools = field(eq=_content)
+    value: ConcreteValue | None = None
+
+    @property
+    def constant(self) -> bool:
+        return not self.depends.any()
+
+
+PatternRules: TypeAlias = Rules[Pattern, Pattern]
+RULES: PatternRules = rule_table("Sparsity", name="tinyjax.interpreters.sparsity.RULES")
+EVALUATION: Final = EvalContext()
+
+
+@final
+class SparsityContext(RuleContext[Pattern, Pattern]):
+    """Finds patterns for `columns` inputs. What is known is computed; what depends on nothing needs no rule."""
+
+    __slots__ = ("columns",)
+    rules = RULES
+
+    def __init__(self, parent: Context[Hidden], columns: int) -> None:
+        super().__init__(parent)
+        self.columns = columns
+
+    @override
+    def over(self, parent: Context[Hidden]) -> Self:
+        return type(self)(parent, self.columns)
+
+    @override
+    def bind(self, primitive: Primitive, *args: Pattern) -> tuple[Pattern, ...]:
+        plain = not interpreted_programs(primitive)
+        known = [arg.value for arg in args if arg.value is not None]
+        if plain and len(known) == len(args) and primitive.effects == NO_EFFECTS:
+            return tuple(self.known(out) for out in EVALUATION.bind(primitive, *known))
+        if plain and all(arg.constant for arg in args):
+            return tuple(map(self.independent, primitive.type_of(*[arg.aval for arg in args])))
+        outs = super().bind(primitive, *args)
+        return tuple(out if out.aval.tangent.dtype != FLOAT0 else self._discrete(out) for out in outs)
+
+    def _discrete(self, out: Pattern) -> Pattern:
+        """Integers and truth values have no derivative."""
+        return out if out.constant else self.independent(out.aval)
+
+    def independent(self, aval: ShapedArray) -> Pattern:
+        """A value that depends on no input."""
+        return Pattern(aval, np.zeros((aval.size, self.columns), np.bool_))
+
+    def known(self, value: ConcreteValue) -> Pattern:
+        return evolve(self.independent(value.aval), value=value)
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> Pattern:
+        if isinstance(value, Literal):
+            value = EVALUATION.constant(value)
+        return self.known(value)
+
+    @override
+    def flatten(self, value: Pattern) -> tuple[Sequence[Hidden], Pattern]:
+        return (), value
+
+    @override
+    def unflatten(self, structure: Pattern, parts: Sequence[Hidden]) -> Pattern:
+        return structure
+
+    @override
+    def pure(self, value: Hidden) -> Pattern:
+        return self.independent(self.parent.aval(value))
+
+    @override
+    def primal(self, value: Pattern) -> Hidden:
+        raise InputError("jacobian_sparsity: an effect depends on a value, and a pattern has none")
+
+    @override
+    def aval(self, value: Pattern) -> ShapedArray:
+        return value.aval
+
+    @override
+    def concrete(self, value: Pattern) -> ConcreteValue | None:
+        return value.value
+
+    @override
+    def join(self, first: Pattern, second: Pattern) -> Pattern:
+        if first == second:
+            return first
+        weak = first.aval.weak_type and second.aval.weak_type
+        aval = array_type(first.aval.shape, first.aval.dtype, weak)
+        return Pattern(aval, first.depends | second.depends)
+
+    @override
+    def widen(self, value: Pattern, structure: Pattern) -> Pattern:
+        return structure
+
+
+def jacobian_sparsity(fun: Callable[..., object], *args: Any, argnums: int = 0) -> Bools:
+    """Which elements of the Jacobian of `fun` may be other than zero, whatever the values of the arguments are.
+
+    Returns a NumPy array with a row for each element of the results, and a column for each element of the argument at
+    `argnums`, leaf by leaf. Arguments are arrays or their types (ShapedArray).
+
+    >>> import tinyjax.numpy as tnp
+    >>> from tinyjax import ShapedArray
+    >>> jacobian_sparsity(lambda x: tnp.diff(x) ** 2, ShapedArray((4,), "float64")).astype(int)
+    array([[1, 1, 0, 0],
+           [0, 1, 1, 0],
+           [0, 0, 1, 1]])
+    """
+    check_callable("jacobian_sparsity", fun)
+    number = resolve_position(argnums, len(args), "jacobian_sparsity: argnums")
+    leaves, treedef = tree.flatten((args, {}))
+    avals = list(map(abstractify, leaves))
+    traced = trace(FlatFunction(fun, "jacobian_sparsity", treedef), avals)
+    before = len(tree.flatten(args[:number])[0])
+    chosen = avals[before : before + len(tree.flatten(args[number])[0])]
+    columns = sum(aval.size for aval in chosen)
+    found: list[Pattern] = []
+
+    def run(parent: Context[Hidden], parts: list[Hidden]) -> Sequence[Hidden]:
+        ctx = SparsityContext(parent, columns)
+        ins = [ctx.known(x.value) if isinstance(x, ConcreteArray) else ctx.independent(x.aval) for x in traced.captured]
+        offset = 0
+        for i, aval in enumerate(avals):
+            depends = np.zeros((aval.size, columns), np.bool_)
+            if before <= i < before + len(chosen):
+                depends[np.arange(aval.size), np.arange(offset, offset + aval.size)] = aval.tangent.dtype != FLOAT0
+                offset += aval.size
+            ins.append(Pattern(aval, depends))
+        found.extend(interpret(ctx, traced.jaxpr, ins))
+        return ()
+
+    staged((), run)  # nothing is staged, as patterns have no parts
+    return np.concatenate([np.zeros((0, columns), np.bool_), *[pattern.depends for pattern in found]])

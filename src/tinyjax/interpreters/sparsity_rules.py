@@ -1,0 +1,214 @@
+"""How the elements of a result depend on those of the operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial, reduce
+from typing import Final, TypeAlias
+
+import numpy as np
+from attrs import evolve
+
+from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.control.cond import Cond
+from tinyjax.control.scan import Scan
+from tinyjax.interpreters.base import RuleContext
+from tinyjax.interpreters.sparsity import EVALUATION, RULES, Bools, Pattern
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import BatchAxis, Primitive, Zero
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.annotations import OptimizationBarrier
+from tinyjax.primitives.arithmetic import IntegerPow
+from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.primitives.cumulative import CumSum, Cumulative
+from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
+from tinyjax.primitives.elementwise import Elementwise, LinearUnary, Mul, Stepwise
+from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
+from tinyjax.primitives.indexing import ScatterAddAlongAxis, TakeAlongAxis
+from tinyjax.primitives.selection import SelectN
+from tinyjax.primitives.slicing import Concatenate, Pad
+from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.structure import Linear, ReduceSum, Reduction
+
+Ctx: TypeAlias = RuleContext[Pattern, Pattern]
+Rule: TypeAlias = Callable[[Primitive, Ctx, Sequence[Pattern]], Sequence[Pattern]]
+
+
+def _types(primitive: Primitive, args: Sequence[Pattern]) -> tuple[ShapedArray, ...]:
+    return primitive.type_of(*[arg.aval for arg in args])
+
+
+def _spread(depends: Bools, aval: ShapedArray) -> Bools:
+    """The rows of an operand for each element of an elementwise result: those of a scalar, once for each."""
+    return np.broadcast_to(depends, (aval.size, depends.shape[1]))
+
+
+def _elementwise(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    (aval,) = _types(primitive, args)
+    return [Pattern(aval, reduce(np.logical_or, [_spread(arg.depends, aval) for arg in args]))]
+
+
+def _nowhere(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    return [Pattern(aval, np.zeros((aval.size, _columns(args)), np.bool_)) for aval in _types(primitive, args)]
+
+
+def _anywhere(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """Every element of the results may depend on every element of the operands."""
+    union = reduce(np.logical_or, [arg.depends.any(axis=0) for arg in args])
+    return [Pattern(aval, np.tile(union, (aval.size, 1))) for aval in _types(primitive, args)]
+
+
+def _columns(args: Sequence[Pattern]) -> int:
+    return int(args[0].depends.shape[1])
+
+
+def _linear(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """Linear in the numbers; the positions and selectors among the operands must be known. The dependence on each input
+    is then the tangent for a 1 in each place that depends on it: a batch of tangents, found by the primitive's rule."""
+    if any(arg.value is None and arg.aval.tangent.dtype == FLOAT0 for arg in args):
+        return _anywhere(primitive, ctx, args)
+    axis = BatchAxis(_columns(args))
+    batch = BatchContext(EVALUATION, axis)
+    primals = [Batched(_elements(arg), None) for arg in args]
+    tangents = [Zero(arg.aval.tangent) if arg.constant else Batched(_tangents(arg), 0) for arg in args]
+    outs, found = primitive.jvp(batch, primals, tangents)
+    results: list[Pattern] = []
+    for out, tangent in zip(outs, found, strict=True):
+        aval = batch.aval(out)
+        depends = np.zeros((aval.size, axis.size), np.bool_)
+        if not isinstance(tangent, Zero):
+            array = np.asarray(tangent.value)
+            at = tangent.axis
+            rows = np.broadcast_to(array, (axis.size, *array.shape)) if at is None else np.moveaxis(array, at, 0)
+            depends = np.asarray(rows.reshape(axis.size, aval.size).T != 0)
+        results.append(Pattern(aval, depends))
+    return results
+
+
+def _elements(arg: Pattern) -> ConcreteValue:
+    """The elements, or zeros in their place."""
+    return ConcreteValue(np.zeros(arg.aval.shape, arg.aval.dtype), arg.aval) if arg.value is None else arg.value
+
+
+def _tangents(arg: Pattern) -> ConcreteValue:
+    aval = array_type((arg.depends.shape[1], *arg.aval.shape), arg.aval.dtype, arg.aval.weak_type)
+    return ConcreteValue(arg.depends.T.reshape(aval.shape).astype(aval.dtype), aval)
+
+
+def _scattered(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """As if the updates were added: what is updated depends on the updates, and on what was there."""
+    if not isinstance(primitive, Scattering):
+        return _anywhere(primitive, ctx, args)
+    adding = ScatterAdd(
+        primitive.dimension_numbers, primitive.mode, primitive.indices_are_sorted, primitive.unique_indices
+    )
+    return _linear(adding, ctx, args)
+
+
+def _bilinear(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """Linear in each operand, where the other one isn't known to be zero."""
+    x, y = args
+    (first,) = _linear(primitive, ctx, [evolve(x, value=None), _ones(ctx, y)])
+    (second,) = _linear(primitive, ctx, [_ones(ctx, x), evolve(y, value=None)])
+    return [Pattern(first.aval, first.depends | second.depends)]
+
+
+def _ones(ctx: Ctx, arg: Pattern) -> Pattern:
+    """Where an operand may be other than zero: 1, else 0."""
+    elements = np.ones(arg.aval.shape) if arg.value is None else np.asarray(arg.value) != 0
+    value = ConcreteValue(np.asarray(elements).astype(arg.aval.dtype), arg.aval)
+    return Pattern(arg.aval, np.zeros_like(arg.depends), value)
+
+
+def _reduced(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """As the sum over the same axes."""
+    return _linear(ReduceSum(primitive.axes), ctx, args) if isinstance(primitive, Reduction) else ()
+
+
+def _cumulated(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    if not isinstance(primitive, Cumulative):
+        return _anywhere(primitive, ctx, args)
+    return _linear(CumSum(primitive.axis, primitive.reverse), ctx, args)
+
+
+def _integer_pow(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    return (_nowhere if isinstance(primitive, IntegerPow) and primitive.y == 0 else _elementwise)(primitive, ctx, args)
+
+
+def _select(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """The chosen case, or all of them."""
+    which = args[0]
+    if which.value is not None:
+        return _linear(primitive, ctx, args)
+    return _elementwise(primitive, ctx, [evolve(which, depends=np.zeros_like(which.depends)), *args[1:]])
+
+
+def _unchanged(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    return args
+
+
+_SHARED: Final[tuple[tuple[Rule, tuple[type[Primitive], ...]], ...]] = (
+    (_elementwise, (Elementwise,)),
+    (_nowhere, (Stepwise,)),
+    (_linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd, DynamicSlice,
+               DynamicUpdateSlice, TakeAlongAxis, ScatterAddAlongAxis)),
+    (_scattered, (Scattering,)),
+    (_bilinear, (Mul, DotGeneral)),
+    (_reduced, (Reduction,)),
+    (_cumulated, (Cumulative,)),
+    (_integer_pow, (IntegerPow,)),
+    (_select, (SelectN,)),
+    (_unchanged, (OptimizationBarrier,)),
+    (_anywhere, (Sort,)),
+)  # fmt: skip
+for _rule, _classes in _SHARED:
+    for _cls in _classes:
+        RULES[_cls] = _rule
+
+
+@RULES.register(Cond)
+def _cond(primitive: Cond, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
+    index, *operands = args
+    if index.value is not None:
+        branch = int(np.clip(np.asarray(index.value), 0, len(primitive.branches) - 1))
+        return interpret(ctx, primitive.branches[branch], operands)
+    found = [interpret(ctx, branch, operands) for branch in primitive.branches]
+    outs = found[0]
+    for others in found[1:]:
+        outs = list(map(ctx.join, outs, others))
+    return outs
+
+
+@RULES.register(Scan)
+def _scan(primitive: Scan, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """One iteration after the other, as each has slices of its own."""
+    consts, carry, xs = primitive.operands(args)
+    columns = args[0].depends.shape[1] if args else 0
+    rows: dict[int, Sequence[Pattern]] = {}
+    for position in primitive.positions():
+        slices = [_at(x, position) for x in xs]
+        carry, rows[position] = primitive.results(interpret(ctx, primitive.jaxpr, [*consts, *carry, *slices]))
+    if not rows:
+        avals = primitive.jaxpr.out_avals[primitive.num_carry :]
+        return [*carry, *(Pattern(primitive.stacked(aval), np.zeros((0, columns), np.bool_)) for aval in avals)]
+    stacked = zip(*[rows[position] for position in sorted(rows)], strict=True)
+    return [*carry, *map(partial(_stack, primitive), stacked)]
+
+
+def _stack(primitive: Scan, slices: Sequence[Pattern]) -> Pattern:
+    depends = np.concatenate([part.depends for part in slices])
+    values = [part.value for part in slices if part.value is not None]
+    aval = primitive.stacked(slices[0].aval)
+    if len(values) < len(slices):
+        return Pattern(aval, depends)
+    return Pattern(aval, depends, ConcreteValue(np.stack(list(map(np.asarray, values))), aval))
+
+
+def _at(x: Pattern, position: int) -> Pattern:
+    """The slice at a position of the leading axis."""
+    aval = array_type(x.aval.shape[1:], x.aval.dtype, x.aval.weak_type)
+    depends = x.depends[position * aval.size : (position + 1) * aval.size]
+    value = None if x.value is None else ConcreteValue(np.asarray(x.value)[position], aval)
+    return Pattern(aval, depends, value)

@@ -1,0 +1,113 @@
+"""take, put and their relatives, against jax.numpy's."""
+
+from __future__ import annotations
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tinyjax.numpy as tnp
+from tests.numpy.oracle import agree, check, numbers
+from tinyjax import grad, jit, vmap
+from tinyjax.errors import ConcretizationError, IndexingError, InputError, ShapeError, UnsupportedError
+
+X = np.arange(12.0).reshape(3, 4)
+
+
+@pytest.mark.parametrize("mode", [None, "fill", "clip", "wrap"])
+def test_take(mode: str | None) -> None:
+    for indices in (np.array([[0, 2], [-1, 3]]), np.array(1), np.array([9, -9, 2]), np.zeros(0, int), np.uint8(2)):
+        for axis in (None, 0, 1, -1):
+            check("take", X, indices, axis=axis, mode=mode)
+            agree(tnp.asarray(X).take(indices, axis, mode=mode), jnp.take(X, indices, axis, mode=mode))
+
+
+def test_take_of_all_dtypes() -> None:
+    for dtype in ("bool", "int8", "uint64", "bfloat16", "complex64"):
+        check("take", numbers(dtype, 3), np.array([0, 5]))
+    check("take", X, np.array([0, 5]), 0, fill_value=-1.0)
+    agree(tnp.take(X, [0, 2], 1), jnp.take(X, jnp.array([0, 2]), 1))
+
+
+@pytest.mark.parametrize(
+    ("shape", "index", "axis"),
+    [((3, 4), (3, 2), 1), ((3, 4), (5, 4), 0), ((3, 4), (1, 4), 0), ((3, 4), (3, 1), -1), ((1, 4), (3, 2), 1),
+     ((2, 1, 4), (1, 3, 2), 2), ((3, 4), (5,), None), ((2, 3, 4), (2, 2, 4), 1), ((2, 0), (2, 0), 0)],
+    ids=str,
+)  # fmt: skip
+def test_take_along_axis(shape: tuple[int, ...], index: tuple[int, ...], axis: int | None) -> None:
+    rng = np.random.default_rng(0)
+    x, i = rng.normal(size=shape), rng.integers(-5, 6, index)
+    for mode in (None, "clip", "promise_in_bounds"):
+        check("take_along_axis", x, i, axis, mode)
+    got = vmap(grad(lambda x, i: tnp.take_along_axis(x, i, axis, "clip").sum()))(np.stack([x, x]), np.stack([i, -i]))
+    want = jax.vmap(jax.grad(lambda x, i: jnp.take_along_axis(x, i, axis, "clip").sum()))(
+        np.stack([x, x]), np.stack([i, -i])
+    )
+    agree(got, want)
+
+
+def test_put() -> None:
+    for mode in (None, "clip", "wrap"):
+        check("put", X, np.array([0, 5, 40]), np.array([-1.0, -2.0]), mode, inplace=False)
+    check("put", X, np.array([[1], [2]]), 7.0, inplace=False)
+    check("put", X, np.zeros(0, int), 7.0, inplace=False)
+    check("put_along_axis", X, np.array([[0], [3], [-1]]), 9.0, 1, inplace=False)
+    check("put_along_axis", X, np.array([[2, 1, 0, 2]]), np.arange(4.0), 0, inplace=False)
+    check("put_along_axis", X, np.array([2, 5]), np.array([-1.0, -2.0]), None, inplace=False)
+
+
+def test_nonzero() -> None:
+    for x in (X > 5, np.array([0, 3, 0, -1]), np.zeros((2, 0))):
+        check("nonzero", x)
+        check("flatnonzero", x)
+        check("argwhere", x)
+    check("argwhere", np.array(3.0))
+
+
+@given(st.data())
+@settings(max_examples=30, deadline=None)
+def test_searchsorted(data: st.DataObject) -> None:
+    some = st.lists(st.sampled_from([-1.0, 0.0, 1.0, 1.5, np.inf, np.nan]), max_size=9)
+    x, v = np.sort(data.draw(some)), np.asarray(data.draw(some), float)
+    for side in ("left", "right"):
+        np.testing.assert_array_equal(np.asarray(tnp.searchsorted(x, v, side)), np.searchsorted(x, v, side))
+
+
+def test_searchsorted_types() -> None:
+    x = np.array([3.0, 1.0, 2.0])
+    agree(tnp.searchsorted(np.sort(x), np.array([[1.0, 2.5]])), jnp.searchsorted(np.sort(x), np.array([[1.0, 2.5]])))
+    agree(tnp.searchsorted(x, 2, "right", np.argsort(x)), jnp.searchsorted(x, 2, "right", sorter=np.argsort(x)))
+    agree(jit(tnp.searchsorted)(np.sort(x), x), jnp.searchsorted(np.sort(x), x))
+
+
+def test_errors() -> None:
+    with pytest.raises(InputError, match="take: positions must be integers, got f64"):
+        tnp.take(X, 1.0)
+    with pytest.raises(IndexingError, match=r"nothing to take along axis 0 of f64\[0,2\]"):
+        tnp.take(np.zeros((0, 2)), 0, 0)
+    with pytest.raises(UnsupportedError, match="mode='raise' is not supported"):
+        tnp.take(X, 0, mode="raise")
+    with pytest.raises(InputError, match="take: unknown mode 'drop'"):
+        tnp.take(X, 0, mode="drop")
+    with pytest.raises(ShapeError, match="as many axes"):
+        tnp.take_along_axis(X, np.array([0]), 0)
+    with pytest.raises(ShapeError, match="can't be broadcast"):
+        tnp.take_along_axis(X, np.zeros((2, 2), int), 0)
+    with pytest.raises(ShapeError, match="must be a vector"):
+        tnp.take_along_axis(X, np.zeros((2, 2), int), None)
+    with pytest.raises(InputError, match="Pass inplace=False"):
+        tnp.put(X, 0, 1.0)
+    with pytest.raises(ShapeError, match="no values to put"):
+        tnp.put(X, 0, np.zeros(0), inplace=False)
+    with pytest.raises(ConcretizationError, match="the shape of the result depends on the elements"):
+        jit(tnp.nonzero)(X)
+    with pytest.raises(ShapeError, match="atleast_1d"):
+        tnp.nonzero(1.0)
+    with pytest.raises(InputError, match="side is 'left' or 'right'"):
+        tnp.searchsorted(X[0], 1.0, "middle")
+    with pytest.raises(ShapeError, match="must be a vector"):
+        tnp.searchsorted(X, 1.0)

@@ -1,0 +1,170 @@
+"""`transforms.partial_eval` and `transforms.linearize`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.api.families import FUNCTIONS
+from tests.golden import Golden
+from tests.transforms.checks import (
+    F64,
+    VECTOR,
+    any_programs,
+    assert_close,
+    checked,
+    family_program,
+    float_programs,
+    in_jax,
+    numbers,
+    program,
+    run,
+)
+from tinyjax import ShapedArray, transforms
+from tinyjax.errors import InputError
+from tinyjax.ir import HostArray, Jaxpr
+from tinyjax.transforms import Linearization, PartialEvaluation
+
+
+def run_parts(parts: PartialEvaluation, args: Sequence[HostArray]) -> list[HostArray]:
+    """All outputs: the known part, then the staged one, fed with its residuals."""
+    known_args = [arg for arg, mark in zip(args, parts.unknown_in, strict=True) if not mark]
+    unknown_args = [arg for arg, mark in zip(args, parts.unknown_in, strict=True) if mark]
+    outs = run(parts.known, known_args)
+    num_known = parts.unknown_out.count(False)
+    made = iter(outs[num_known:])
+    residuals = [next(made) if res.input is None else args[res.input] for res in parts.residuals]
+    known, staged = iter(outs[:num_known]), iter(run(parts.staged, [*residuals, *unknown_args]))
+    return [next(staged) if mark else next(known) for mark in parts.unknown_out]
+
+
+def check_types(parts: PartialEvaluation, j: Jaxpr) -> None:
+    known_in = [aval for aval, mark in zip(j.in_avals, parts.unknown_in, strict=True) if not mark]
+    unknown_in = [aval for aval, mark in zip(j.in_avals, parts.unknown_in, strict=True) if mark]
+    known_out = [aval for aval, mark in zip(j.out_avals, parts.unknown_out, strict=True) if not mark]
+    unknown_out = [aval for aval, mark in zip(j.out_avals, parts.unknown_out, strict=True) if mark]
+    residuals = [res.aval for res in parts.residuals]
+    made = [res.aval for res in parts.residuals if res.input is None]
+    checked(parts.known, known_in, [*known_out, *made])
+    checked(parts.staged, [*residuals, *unknown_in], unknown_out)
+    for res in parts.residuals:
+        assert res.input is None or res.aval == j.in_avals[res.input]
+        assert res.nbytes == res.aval.nbytes
+
+
+def test_golden(golden: Golden) -> None:
+    j = program(lambda x, y: (tnp.sin(x) * y, x + 1.0, y * y, tnp.cos(x) * tnp.exp(x) + x * y), F64, F64)
+    call = program(tj.jit(lambda a, b: (tnp.sin(a) * b, a * 2.0)), F64, F64)
+    texts: list[object] = [j]
+    cases = [("y unknown", j, (False, True)), ("x unknown", j, (True, False)), ("call", call, (False, True))]
+    for title, case, marks in cases:
+        parts = transforms.partial_eval(case, marks)
+        texts += [f"{title}:", "known", parts.known, "staged", parts.staged]
+    lin = transforms.linearize(program(lambda x, y: (tnp.sin(x) * y, 3.0, y), VECTOR, F64))
+    texts += ["linearize:", "primal", lin.primal, "linear", lin.linear]
+    golden("partial_eval", "\n\n".join(map(str, texts)))
+
+
+def test_record() -> None:
+    j = program(lambda x, y, z: (tnp.sin(x) * y, x * 2.0, y + z, 3.0), VECTOR, F64, F64)
+    parts = transforms.partial_eval(j, [False, True, False])
+    assert parts.unknown_in == (False, True, False)
+    assert parts.unknown_out == (True, False, True, False)
+    assert [(res.input, str(res.aval)) for res in parts.residuals] == [(None, "f64[3]"), (2, "f64[]")]
+    check_types(parts, j)
+    everything = transforms.partial_eval(j, [True] * 3, force_unknown=[True] * 4)
+    assert (everything.staged, everything.residuals) == (j, ())
+    assert transforms.partial_eval(j, [True] * 3).unknown_out == (True, True, True, False)
+    nothing = transforms.partial_eval(j, [False] * 3)
+    assert (nothing.known, nothing.residuals) == (j, ())
+    forced = transforms.partial_eval(j, [False] * 3, force_unknown=[False, True, False, True])
+    assert forced.unknown_out == (False, True, False, True)
+    check_types(forced, j)
+    args = numbers(j.in_avals)
+    assert_close(run_parts(forced, args), run(j, args))
+
+
+def test_each_residual_is_there_once() -> None:
+    j = program(lambda x, y: (tnp.sin(x) * y) * (tnp.sin(x) + y) * y * x * x, F64, F64)
+    parts = transforms.partial_eval(j, [False, True])
+    assert len(parts.residuals) == 3, "two sines and x"
+
+
+def test_literals_are_no_residuals() -> None:
+    parts = transforms.partial_eval(program(lambda x, y: y * 2.0 + 1.0, F64, F64), [False, True])
+    assert parts.residuals == ()
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_linearize_families(name: str) -> None:
+    j = family_program(name)
+    f, g = FUNCTIONS[name]
+    x, t = np.asarray(0.7), np.asarray(2.0)
+    lin = transforms.linearize(j)
+    assert_close(run_linearized(lin, [x], [t]), jax.jvp(g, (x,), (t,)))
+    value, push = tj.linearize(f, x)
+    assert_close([value, push(t)], jax.jvp(g, (x,), (t,)))
+
+
+def run_linearized(lin: Linearization, args: Sequence[HostArray], tangents: Sequence[HostArray]) -> list[HostArray]:
+    """The outputs and the tangents that aren't zero."""
+    outs = run(lin.primal, args)
+    num_out = len(lin.nonzero_out)
+    made = iter(outs[num_out:])
+    residuals = [next(made) if res.input is None else args[res.input] for res in lin.residuals]
+    given = [t for t, mark in zip(tangents, lin.nonzero_in, strict=True) if mark]
+    return [*outs[:num_out], *run(lin.linear, [*residuals, *given])]
+
+
+@given(float_programs, st.data())
+@settings(max_examples=30, deadline=None)
+def test_random_programs(j: Jaxpr, data: st.DataObject) -> None:
+    unknown = [data.draw(st.booleans()) for _ in j.invars]
+    force = [data.draw(st.booleans()) for _ in j.outvars]
+    args = numbers(j.in_avals)
+    expected = run(j, args)
+    for parts in (transforms.partial_eval(j, unknown), transforms.partial_eval(j, unknown, force_unknown=force)):
+        check_types(parts, j)
+        assert_close(run_parts(parts, args), expected)
+    assert all(found or not mark for found, mark in zip(parts.unknown_out, force, strict=True))
+
+
+@given(any_programs, st.data())
+@settings(max_examples=30, deadline=None)
+def test_random_programs_of_all_dtypes_stay_valid(j: Jaxpr, data: st.DataObject) -> None:
+    unknown = [data.draw(st.booleans()) for _ in j.invars]
+    parts = transforms.partial_eval(j, unknown)
+    check_types(parts, j)
+    assert transforms.partial_eval(j, unknown) == parts
+
+
+@given(float_programs)
+@settings(max_examples=30, deadline=None)
+def test_linearize_random_programs(j: Jaxpr) -> None:
+    lin = transforms.linearize(j)
+    primals, tangents = numbers(j.in_avals), numbers(j.in_avals, 1)
+    outs, their_tangents = jax.jvp(in_jax(j), tuple(primals), tuple(tangents))
+    kept = [t for t, mark in zip(their_tangents, lin.nonzero_out, strict=True) if mark]
+    assert_close(run_linearized(lin, primals, tangents), [*outs, *kept])
+    twice = [2 * t for t in tangents]
+    residual_run = run_linearized(lin, primals, twice)[len(outs) :]
+    assert_close(residual_run, [2 * t for t in kept])
+
+
+def test_marks_must_fit() -> None:
+    j = program(lambda x, y: x * y, F64, F64)
+    with pytest.raises(InputError, match="partial_eval: unknown has 1 entries, but the program has 2 inputs"):
+        transforms.partial_eval(j, [True])
+    with pytest.raises(InputError, match="partial_eval: force_unknown has 2 entries, but the program has 1 outputs"):
+        transforms.partial_eval(j, [True, True], force_unknown=[True, True])
+    with pytest.raises(InputError, match="linearize: nonzero has 1 entries"):
+        transforms.linearize(j, [True])
+    with pytest.raises(InputError, match="linearize: nonzero marks input 0, i64"):
+        transforms.linearize(program(lambda n: n, ShapedArray((), int)), [True])
