@@ -126,7 +126,7 @@ def programs(
     inner: list[Jaxpr] = []
     for _ in range(draw(st.integers(0, max_eqns)) if atoms else 0):
         if depth and draw(st.integers(0, 4)) == 0:
-            atoms += _application(draw, ctx, atoms, inner, steps, depth - 1)
+            atoms += _application(draw, ctx, atoms, inner, steps, depth - 1, dtypes)
         else:
             atoms += draw(st.sampled_from(list(steps)))(draw, ctx, atoms)
     outs: list[Atom] = draw(st.lists(st.sampled_from(atoms), max_size=3)) if atoms else []
@@ -142,6 +142,7 @@ def _application(
     inner: list[Jaxpr],
     steps: Sequence[Step],
     depth: int,
+    dtypes: st.SearchStrategy[DType],
 ) -> Sequence[Atom]:
     """A call of a new program, or of one that has been called before."""
     again = [jaxpr for jaxpr in inner if all(any(a.aval == aval for a in atoms) for aval in jaxpr.in_avals)]
@@ -151,7 +152,7 @@ def _application(
         operands = [draw(st.sampled_from([a for a in atoms if a.aval == aval])) for aval in jaxpr.in_avals]
     else:
         operands = draw(st.lists(st.sampled_from(list(atoms)), max_size=2))
-        jaxpr = draw(programs(steps, [operand.aval for operand in operands], max_eqns=3, depth=depth))
+        jaxpr = draw(programs(steps, [operand.aval for operand in operands], max_eqns=3, depth=depth, dtypes=dtypes))
         inner.append(jaxpr)
     label = draw(st.sampled_from(["f", "g", "<lambda>", "two words"]))
     return ctx.bind(Call(label, jaxpr), *operands)

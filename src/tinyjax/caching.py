@@ -6,7 +6,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextvars import copy_context
-from functools import lru_cache, partial, wraps
+from functools import partial, wraps
 from threading import Lock
 from types import FrameType
 from typing import Final, Generic, ParamSpec, Protocol, TypeVar, cast, final, runtime_checkable
@@ -25,13 +25,13 @@ def remembered(f: Callable[P, T]) -> Callable[P, T]:
     Equal programs from different lines of user code are kept apart, so that results point to the right lines.
     """
 
-    @lru_cache(_REMEMBERED)
-    def cached(lines: tuple[int, ...], *args: P.args, **kwargs: P.kwargs) -> T:
-        return with_room(partial(f, *args, **kwargs))
+    cache: BoundedCache[Hashable, T] = BoundedCache(_REMEMBERED)
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        return cached(tuple([arg.lines for arg in args if isinstance(arg, HasLines)]), *args, **kwargs)
+        lines = tuple([arg.lines for arg in args if isinstance(arg, HasLines)])
+        key = (lines, args, tuple(kwargs.items()))
+        return cache.get_or_make(key, lambda: with_room(partial(f, *args, **kwargs)))
 
     return call
 

@@ -16,7 +16,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.api.families import TRANSFORMATIONS
 from tests.api.matching import assert_matches
-from tinyjax import Array, ir
+from tinyjax import ir
 from tinyjax.control.custom_derivatives import CustomJvp, MappedCustom
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import ConcretizationError, InputError, MissingRuleError, TreeError
@@ -26,9 +26,10 @@ Make = Callable[[ModuleType, ModuleType], Callable[..., Any]]
 
 
 def log1pexp(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
-    @lib.custom_jvp
-    def f(x: Any) -> Any:
+    def f_of(x: Any) -> Any:
         return xp.log(1.0 + xp.exp(x))
+
+    f = lib.custom_jvp(f_of)
 
     def rule(primals: Any, tangents: Any) -> Any:
         (x,), (t,) = primals, tangents
@@ -42,18 +43,20 @@ def log1pexp(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
 def marked(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
     """A derivative that no program of the function itself has; the rule doesn't call the function."""
 
-    @lib.custom_jvp
-    def f(x: Any) -> Any:
+    def f_of(x: Any) -> Any:
         return xp.sin(x)
+
+    f = lib.custom_jvp(f_of)
 
     f.defjvp(lambda p, t: (xp.sin(p[0]), 3.0 * xp.cos(p[0]) * t[0]))
     return lambda x: f(2.0 * x) * x
 
 
 def per_argument(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
-    @lib.custom_jvp
-    def f(x: Any, y: Any) -> Any:
+    def f_of(x: Any, y: Any) -> Any:
         return xp.sin(x) * y
+
+    f = lib.custom_jvp(f_of)
 
     f.defjvps(lambda t, out, x, y: xp.cos(x) * t * y * 2.0, lambda t, out, x, y: xp.sin(x) * t)
     return lambda x: f(x, x + 1.0)
@@ -65,9 +68,10 @@ def closing_over(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
     def g(x: Any) -> Any:
         factor = lib.lax.stop_gradient(xp.exp(x))
 
-        @lib.custom_jvp
-        def f(y: Any) -> Any:
+        def f_of(y: Any) -> Any:
             return factor * y
+
+        f = lib.custom_jvp(f_of)
 
         f.defjvp(lambda p, t: (factor * p[0], 3.0 * factor * t[0] * p[0]))
         return f(x) * x
@@ -78,13 +82,15 @@ def closing_over(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
 def calling_another(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
     """Two functions whose rules refer to each other, one of them through jit."""
 
-    @lib.custom_jvp
-    def sine(x: Any) -> Any:
+    def sine_of(x: Any) -> Any:
         return xp.sin(x)
 
-    @lib.custom_jvp
-    def cosine(x: Any) -> Any:
+    sine = lib.custom_jvp(sine_of)
+
+    def cosine_of(x: Any) -> Any:
         return xp.cos(x)
+
+    cosine = lib.custom_jvp(cosine_of)
 
     sine.defjvp(lambda p, t: (sine(p[0]), 2.0 * lib.jit(cosine)(p[0]) * t[0]))
     cosine.defjvp(lambda p, t: (cosine(p[0]), -sine(p[0]) * t[0]))
@@ -95,7 +101,7 @@ FUNCTIONS: Final[dict[str, Make]] = {
     f.__name__: f for f in (log1pexp, marked, per_argument, closing_over, calling_another)
 }
 NESTINGS = [(), *product(TRANSFORMATIONS, repeat=1), *product(TRANSFORMATIONS, repeat=2)]
-TRIPLES = list(product(TRANSFORMATIONS, repeat=3))
+TRIPLES = list(product(("jit", "jvp", "vmap", "grad"), repeat=3))
 POINT = 0.7
 
 
@@ -103,8 +109,10 @@ def check(function: str, names: tuple[str, ...]) -> None:
     ours, theirs = FUNCTIONS[function](tj, tnp), FUNCTIONS[function](jax, jnp)
     for name in reversed(names):
         our_transformation, their_transformation = TRANSFORMATIONS[name]
-        ours, theirs = our_transformation(ours), their_transformation(theirs)
-    expected = jax.jit(theirs)(jnp.asarray(POINT))
+        ours = our_transformation(ours)
+        if name != "jit" or function != "closing_over":  # jax itself can't differentiate that one under jit
+            theirs = their_transformation(theirs)
+    expected = theirs(jnp.asarray(POINT))
     point = tnp.asarray(np.float64(POINT))
     np.testing.assert_allclose(ours(point), expected, rtol=1e-9, atol=1e-9)
     closed = tj.make_jaxpr(ours)(point)
@@ -115,8 +123,6 @@ def check(function: str, names: tuple[str, ...]) -> None:
 @pytest.mark.parametrize("names", NESTINGS, ids=".".join)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_nestings(function: str, names: tuple[str, ...]) -> None:
-    if function == "closing_over" and names and "jit" in names:
-        pytest.skip("jax itself can't differentiate it there")
     check(function, names)
 
 
@@ -131,11 +137,11 @@ def test_python_control_flow() -> None:
     seen: list[bool] = []
 
     @tj.custom_jvp
-    def f(x: Array) -> Array:
+    def f(x: Any) -> Any:
         return x * x if x > 0 else -x
 
     @f.defjvp
-    def rule(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    def rule(primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
         (x,), (t,) = primals, tangents
         seen.append(bool(x > 0))
         return f(x), (10.0 * x * t if x > 0 else -t)
@@ -156,7 +162,7 @@ def test_a_function_that_is_not_differentiated_needs_no_rule_to_run() -> None:
     calls: list[str] = []
 
     @tj.custom_jvp
-    def f(x: Array) -> Array:
+    def f(x: Any) -> Any:
         calls.append("f")
         return x
 
@@ -171,11 +177,9 @@ def test_program() -> None:
     (eqn,) = tj.make_jaxpr(log1pexp(tj, tnp))(1.0).eqns
     primitive = eqn.primitive
     assert isinstance(primitive, CustomJvp)
-    assert str(primitive.jaxpr) == (
-        "{ lambda ; a:~f64[]. let b:~f64[] = exp a; c:~f64[] = add 1.0 b; d:~f64[] = log c in (d,) }"
-    ) or len(primitive.jaxpr.eqns) == 3
+    assert [eqn.primitive.name for eqn in primitive.jaxpr.eqns] == ["exp", "add", "log"]
     assert primitive.jvp_jaxpr is not None
-    assert [type(e.primitive) for e in primitive.jvp_jaxpr.eqns][0] is Enclosing
+    assert isinstance(primitive.jvp_jaxpr.eqns[0].primitive, Enclosing)
     (other,) = tj.make_jaxpr(log1pexp(tj, tnp))(1.0).eqns
     assert other.primitive == primitive
     assert hash(other.primitive) == hash(primitive)
@@ -195,19 +199,18 @@ def test_mapped_program() -> None:
 
 def test_lowering_calls_the_function() -> None:
     text = tj.jit(log1pexp(tj, tnp)).lower(1.0).as_text()
-    assert "call @f(" in text
+    assert "call @f_of(" in text
 
 
 def test_jit_within_a_rule_is_not_remembered() -> None:
     """What a rule stages refers to the function it belongs to, so it is no program to use elsewhere."""
 
     @tj.custom_jvp
-    def f(x: Array) -> Array:
+    def f(x: Any) -> Any:
         return tnp.sin(x)
 
     jitted = tj.jit(lambda x: f(x) * 2.0)
     f.defjvp(lambda p, t: (f(p[0]), jitted(p[0]) * t[0]))
-    assert_matches(tj.grad(tj.jit(f))(1.0), jnp.asarray(2.0 * np.sin(1.0)) * 1.0, rtol=1e-12) if False else None
     np.testing.assert_allclose(tj.grad(tj.jit(f))(1.0), 2.0 * np.sin(1.0))
     np.testing.assert_allclose(jitted(1.0), 2.0 * np.sin(1.0))
     np.testing.assert_allclose(tj.grad(tj.grad(tj.jit(f)))(1.0), 4.0 * np.sin(1.0))
@@ -215,9 +218,10 @@ def test_jit_within_a_rule_is_not_remembered() -> None:
 
 def test_trees() -> None:
     def make(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
-        @lib.custom_jvp
-        def f(params: Any, x: Any) -> Any:
+        def f_of(params: Any, x: Any) -> Any:
             return {"y": params["w"] * x, "n": (params["w"] + x,)}
+
+        f = lib.custom_jvp(f_of)
 
         def rule(primals: Any, tangents: Any) -> Any:
             (p, x), (tp, tx) = primals, tangents
@@ -235,7 +239,7 @@ def test_trees() -> None:
 
 def test_keyword_and_default_arguments() -> None:
     @tj.custom_jvp
-    def f(x: Array, scale: float = 2.0) -> Array:
+    def f(x: Any, scale: float = 2.0) -> Any:
         return scale * x
 
     f.defjvp(lambda p, t: (p[0] * p[1], 100.0 * t[0]))
@@ -244,7 +248,7 @@ def test_keyword_and_default_arguments() -> None:
     assert float(tj.grad(f)(3.0)) == 100.0
 
     @tj.custom_jvp
-    def g(x: Array, *, scale: float = 2.0) -> Array:
+    def g(x: Any, *, scale: float = 2.0) -> Any:
         return scale * x
 
     g.defjvp(lambda p, t: (p[0], t[0]))
@@ -254,11 +258,11 @@ def test_keyword_and_default_arguments() -> None:
 
 def test_nondiff_argnums() -> None:
     @tj.custom_jvp(nondiff_argnums=(0, 2))
-    def apply(f: Callable[[Array], Array], x: Array, n: int) -> Array:
+    def apply(f: Callable[[Any], Any], x: Any, n: int) -> Any:
         return f(x) * n
 
     @apply.defjvp
-    def rule(f: Callable[[Array], Array], n: int, primals: tuple[Array], tangents: tuple[Array]) -> object:
+    def rule(f: Callable[[Any], Any], n: int, primals: tuple[Any], tangents: tuple[Any]) -> object:
         (x,), (t,) = primals, tangents
         return apply(f, x, n), 100.0 * n * t
 
@@ -272,21 +276,21 @@ def test_a_rule_that_never_ends_as_a_program() -> None:
     """Staged, a rule that applies the function to ever new static arguments is cut off, with an error that says so."""
 
     @tj.custom_jvp(nondiff_argnums=(0,))
-    def power(n: int, x: Array) -> Array:
+    def power(n: int, x: Any) -> Any:
         return x**n
 
     power.defjvp(lambda n, p, t: (power(n, p[0]), n * power(n - 1, p[0]) * t[0]))
 
-    def staged(x: Array) -> Array:
+    def staged(x: Any) -> Any:
         return tj.jit(lambda y: power(9, y))(x)
 
-    f, order = staged, 0
-    while order < 4:
-        f, order = tj.grad(f), order + 1
+    f: Callable[..., Any] = staged
+    for _ in range(4):
+        f = tj.grad(f)
     np.testing.assert_allclose(f(tnp.asarray(1.0)), 9 * 8 * 7 * 6)
     with pytest.raises(MissingRuleError, match="no derivative of 'power' of this order"):
         tj.grad(f)(1.0)
-    g: Callable[..., Array] = lambda x: power(9, x)  # noqa: E731
+    g: Callable[..., Any] = lambda x: power(9, x)  # noqa: E731
     for _ in range(6):
         g = tj.grad(g)
     np.testing.assert_allclose(g(1.0), 9 * 8 * 7 * 6 * 5 * 4)
@@ -295,9 +299,10 @@ def test_a_rule_that_never_ends_as_a_program() -> None:
 @pytest.mark.parametrize("jit", [False, True])
 def test_integers(jit: bool) -> None:
     def make(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
-        @lib.custom_jvp
-        def f(x: Any, n: Any) -> Any:
+        def f_of(x: Any, n: Any) -> Any:
             return x * n, n + 1
+
+        f = lib.custom_jvp(f_of)
 
         def rule(primals: Any, tangents: Any) -> Any:
             (x, n), (tx, tn) = primals, tangents
@@ -316,10 +321,10 @@ def test_symbolic_zeros() -> None:
     kinds: list[tuple[bool, ...]] = []
 
     @tj.custom_jvp
-    def f(x: Array, y: Array) -> tuple[Array, Array]:
+    def f(x: Any, y: Any) -> tuple[Any, Any]:
         return x * y, y
 
-    def rule(primals: tuple[Array, Array], tangents: tuple[object, object]) -> object:
+    def rule(primals: tuple[Any, Any], tangents: tuple[object, object]) -> object:
         kinds.append(tuple(isinstance(t, tj.SymbolicZero) for t in tangents))
         x, y = primals
         (tx, _) = tangents
@@ -334,9 +339,9 @@ def test_symbolic_zeros() -> None:
 
 
 def test_differentiating_with_respect_to_a_closed_over_value() -> None:
-    def outer(a: Array, x: Array) -> Array:
+    def outer(a: Any, x: Any) -> Any:
         @tj.custom_jvp
-        def f(x: Array) -> Array:
+        def f(x: Any) -> Any:
             return a * x
 
         f.defjvp(lambda p, t: (a * p[0], a * t[0] * 10.0))
@@ -357,11 +362,11 @@ def test_methods() -> None:
             self.scale = scale
 
         @tj.custom_jvp(nondiff_argnums=(0,))
-        def apply(self, x: Array) -> Array:
+        def apply(self, x: Any) -> Any:
             return self.scale * x
 
         @apply.defjvp
-        def _(self, primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+        def _(self, primals: tuple[Any], tangents: tuple[Any]) -> tuple[Any, Any]:
             return self.apply(*primals), 100.0 * tangents[0]
 
     assert float(tj.grad(Model(3.0).apply)(2.0)) == 100.0
@@ -370,9 +375,9 @@ def test_methods() -> None:
 # Errors.
 
 
-def identity(rule: Callable[..., object]) -> Callable[[Array], Array]:
+def identity(rule: Callable[..., object]) -> Callable[[Any], Any]:
     @tj.custom_jvp
-    def f(x: Array) -> Array:
+    def f(x: Any) -> Any:
         return x
 
     f.defjvp(rule)
@@ -398,7 +403,7 @@ def test_rules_that_do_not_fit(jit: bool, rule: Callable[..., object], error: ty
 
 def test_results_of_staged_rules_that_do_not_fit() -> None:
     """Only a staged function is run together with its rule."""
-    with pytest.raises(TreeError, match="(?s)the result of f: .*that of its rule: "):
+    with pytest.raises(TreeError, match=r"(?s)the result of f: .*that of its rule: "):
         tj.make_jaxpr(identity(lambda p, t: ((p[0],), (t[0],))))(np.ones(3))
     with pytest.raises(InputError, match=r"result 0 must have type f64\[3\], that of the result of f; got f64\[1\]"):
         tj.make_jaxpr(identity(lambda p, t: (p[0][:1], t[0][:1])))(np.ones(3))
@@ -423,7 +428,7 @@ def test_defjvps_errors() -> None:
 
 
 def test_wrong_positions() -> None:
+    f = tj.custom_jvp(lambda x: x, nondiff_argnums=(3,))
+    f.defjvp(lambda *args: args)
     with pytest.raises(InputError, match="nondiff_argnums 3 is out of range"):
-        f = tj.custom_jvp(lambda x: x, nondiff_argnums=(3,))
-        f.defjvp(lambda *args: args)
         f(1.0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from itertools import product
 from types import ModuleType
 
@@ -196,29 +195,18 @@ def step_of_two(c: Array, x: Array) -> tuple[Array, Array]:
 
 
 def test_deep_nesting() -> None:
-    """Programs within programs, deeper than Python's stack."""
+    """Scans within scans, deeper than Python's stack allows for recursion."""
+    program = tj.make_jaxpr(tnp.sin)(0.5).jaxpr
 
-    def nest(depth: int) -> Callable[[Array], Array]:
-        f: Callable[[Array], Array] = tnp.sin
-        for _ in range(depth):
-            f = tj.jit(partial(looped, f))
-        return f
+    def step(c: Array, _: None) -> tuple[Array, None]:
+        return tj.eval_jaxpr(program, (), c)[0] * 2.0, None
 
-    program = tj.make_jaxpr(nest(60))(0.5).jaxpr
-    for _ in range(4):  # each time as deep again
-        inner = program
-
-        def step(c: Array, _: None, inner: ir.Jaxpr = inner) -> tuple[Array, None]:
-            return tj.eval_jaxpr(inner, (), c)[0], None
-
-        program = tj.make_jaxpr(lambda c, step=step: lax.scan(step, c, None, length=1)[0])(0.5).jaxpr
-    stages = transforms.linearize(program)
-    ir.typecheck(stages.linear)
-    assert len(hlo.lower(transforms.transpose(stages.linear, [False] * len(stages.residuals) + [True]).jaxpr)) > 1000
-
-
-def looped(f: Callable[[Array], Array], x: Array) -> Array:
-    return lax.scan(lambda c, _: (f(c) * 2.0, None), x, None, length=1)[0]
+    for _ in range(400):
+        program = tj.make_jaxpr(lambda c: lax.scan(step, c, None, length=2)[0])(0.5).jaxpr
+    ir.typecheck(program)
+    stages = transforms.linearize(transforms.batch(program, ir.BatchAxis(3), (0,)).jaxpr)
+    linear = [False] * len(stages.residuals) + [True]
+    assert hlo.lower(transforms.transpose(stages.linear, linear).jaxpr).count("stablehlo.while") == 400
 
 
 def test_printed(golden: Golden) -> None:

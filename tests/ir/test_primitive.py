@@ -142,7 +142,11 @@ AXIS = BatchAxis(2)
         (lambda: Bare().evaluate(np.ones(())), "Evaluation rule", "evaluate"),
         (lambda: Bare().jvp(EvalContext(), [ONE], [ONE]), "Differentiation rule", "jvp"),
         (lambda: Bare().batch(EvalContext(), AXIS, [ONE], [0]), "Batching rule", "batch"),
-        (lambda: Bare().transpose(EvalContext(), [ONE], [UndefPrimal(F64)]), "Transpose rule (for reverse-mode differentiation)", "transpose"),
+        (
+            lambda: Bare().transpose(EvalContext(), [ONE], [UndefPrimal(F64)]),
+            "Transpose rule (for reverse-mode differentiation)",
+            "transpose",
+        ),
     ],
 )
 def test_a_missing_rule(use: Callable[[], object], rule: str, method: str) -> None:

@@ -84,15 +84,15 @@ def writing(primitive: Scattering) -> Reference:
 def gathers() -> list[Case]:
     table: list[tuple[str, Gather, str]] = [
         ("rows", Gather(ROWS, (1, 3)), "float32[4,3] int32[5,1]"),
-        ("part-of-rows", Gather(ROWS, (1, 2), CLIP), "float64[4,3] int64[5,1]"),
+        ("part-of-rows", Gather(ROWS, (1, 2), CLIP), "int32[4,3] int64[5,1]"),
         ("rows-last", Gather(ROWS_LAST, (1, 3), FILL), "float32[2,3] int32[4,1]"),
         ("fill", Gather(ROWS, (1, 3), FILL, -1.5), "float64[2,3] int32[2,2,1]"),
         ("fill-int", Gather(ROWS, (1, 3), FILL), "int8[2,3] uint8[4,1]"),
         ("fill-uint", Gather(ROWS, (1, 3), FILL), "uint16[2,3] int8[4,1]"),
         ("fill-bool", Gather(ROWS, (1, 3), FILL), "bool[2,3] int32[4,1]"),
         ("fill-complex", Gather(ROWS, (1, 3), FILL), "complex64[2,3] int32[4,1]"),
-        ("elements", Gather(ELEMENTS, (1, 1)), "float32[3,4] int32[6,2]"),
-        ("boxes", Gather(BOXES, (2, 3), CLIP), "float64[4,5] int32[3,2]"),
+        ("elements", Gather(ELEMENTS, (1, 1)), "uint8[3,4] int32[6,2]"),
+        ("boxes", Gather(BOXES, (2, 3), CLIP), "int64[4,5] int32[3,2]"),
         ("boxes-fill", Gather(BOXES, (2, 3), FILL), "bfloat16[4,5] int32[3,2]"),
         ("one-box", Gather(GatherDimensionNumbers((0, 1), (), (1, 0)), (2, 2), CLIP), "float32[3,3] int32[2]"),
         ("stacked", Gather(STACKED, (1, 1, 2), CLIP), "float32[3,4,2] int32[3,1]"),
@@ -115,7 +115,7 @@ def scatters() -> list[Case]:
         ("rows", ScatterAdd(rows), "float32[4,3] int32[5,1] float32[5,3]", (0, 2)),
         ("clip", ScatterAdd(rows, CLIP), "float64[4,3] int32[5,1] float64[5,2]", (0, 2)),
         ("promise", ScatterAdd(rows, PROMISE), "float64[4,3] int64[5,1] float64[5,3]", (0, 2)),
-        ("elements", ScatterAdd(elements), "float32[3,4] int32[6,2] float32[6]", (0, 2)),
+        ("elements", ScatterAdd(elements), "uint32[3,4] int32[6,2] uint32[6]", ()),
         ("boxes", ScatterAdd(boxes), "float64[4,5] int32[3,2] float64[2,3,3]", (0, 2)),
         ("stacked", ScatterAdd(stacked), "float32[3,4,2] int32[3,1] float32[3,2]", (0, 2)),
         ("bf16", ScatterAdd(elements), "bfloat16[3,2] int32[6,2] bfloat16[6]", (0, 2)),
@@ -125,7 +125,7 @@ def scatters() -> list[Case]:
         ("nothing", ScatterAdd(rows), "float32[2,3] int32[0,1] float32[0,3]", (0, 2)),
         ("weak", ScatterAdd(rows), "~float64[2,2] int32[1,1] float64[1,2]", (0, 2)),
         ("rows", Scatter(rows), "float32[4,3] int32[5,1] float32[5,3]", ()),
-        ("clip", Scatter(rows, CLIP), "float64[4,3] int32[5,1] float64[5,2]", ()),
+        ("clip", Scatter(rows, CLIP), "int32[4,3] int32[5,1] int32[5,2]", ()),
         ("elements", Scatter(elements), "float64[3,2] int32[9,2] float64[9]", ()),
         ("boxes", Scatter(boxes), "float64[4,5] int32[3,2] float64[2,3,3]", ()),
         ("stacked", Scatter(stacked), "float32[3,4,2] int32[3,1] float32[3,2]", ()),
@@ -139,7 +139,7 @@ def scatters() -> list[Case]:
         ("rows", ScatterMin(rows), "float64[3,2] int32[6,1] float64[6,2]", ()),
         ("elements", ScatterMin(elements), "float32[3,2] int32[9,2] float32[9]", ()),
         ("bool", ScatterMin(rows), "bool[3,2] int32[6,1] bool[6,2]", ()),
-        ("rows", ScatterMax(rows), "float64[3,2] int32[6,1] float64[6,2]", ()),
+        ("rows", ScatterMax(rows), "int32[3,2] int32[6,1] int32[6,2]", ()),
         ("stacked", ScatterMax(stacked), "float64[3,4,2] int32[3,1] float64[3,2]", ()),
         ("boxes", ScatterMax(boxes), "float64[4,5] int32[3,2] float64[2,3,3]", ()),
         ("uint", ScatterMax(elements), "uint8[3,2] int64[9,2] uint8[9]", ()),
@@ -270,7 +270,7 @@ def test_what_jax_does_not_differentiate_either() -> None:
     for primitive in (Scatter(rows), ScatterMul(rows)):
         with pytest.raises(UnsupportedError, match=r"only .*unique_indices=True"):
             transpose(EVAL, single_equation(primitive, avals), args, [ct])
-    with pytest.raises(NotImplementedError, match="Transpose rule for 'scatter_max' not implemented"):
+    with pytest.raises(NotImplementedError, match=r"Transpose rule .*for 'scatter_max' not implemented"):
         transpose(EVAL, single_equation(ScatterMax(rows), avals), args, [ct])
 
 

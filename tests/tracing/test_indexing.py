@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 import tinyjax.numpy as tnp
 from tinyjax import grad, jit, make_jaxpr, vmap
-from tinyjax.errors import IndexingError, UnsupportedError
+from tinyjax.errors import IndexingError
 from tinyjax.tracing.indexing import Index
 
 

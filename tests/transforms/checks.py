@@ -105,11 +105,8 @@ def in_jax(jaxpr: Jaxpr) -> Callable[..., list[jax.Array]]:
 
 def assert_close(found: Sequence[object], expected: Sequence[object]) -> None:
     """Equal up to rounding, wherever nothing overflows."""
-    wide = [
-        (np.asarray(x).astype(np.complex128), np.asarray(y).astype(np.complex128))
-        for x, y in zip(found, expected, strict=True)
-    ]
-    for one, other in wide:
+    for pair in zip(found, expected, strict=True):
+        one, other = (np.asarray(array).astype(np.complex128) for array in pair)
         assert one.shape == other.shape
         if np.all(np.isfinite(other)) and np.all(np.abs(other) < 1e100):
             scale = 1.0 + np.max(np.abs(other), initial=0.0)

@@ -77,7 +77,7 @@ linear_programs = strategies.programs(
     steps=(strategies.negation, add_or_subtract, strategies.broadcasting, strategies.reduction, strategies.permutation),
     dtypes=st.just(FLOAT64),
     max_eqns=8,
-    depth=1,
+    depth=0,
 )
 
 

@@ -133,7 +133,7 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple
         if residual.input is None:
             return residual
         if residual.input < n:
-            return evolve(residual, name="a value that the function closes over")
-        return evolve(residual, name=f"argument {argument_path(fun, treedef, residual.input - n)}")
+            return evolve(residual, label="a value that the function closes over")
+        return evolve(residual, label=f"argument {argument_path(fun, treedef, residual.input - n)}")
 
     return tuple(map(named, found.residuals))

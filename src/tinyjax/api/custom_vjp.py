@@ -145,7 +145,8 @@ class _VjpApplication(Application):
             ]
         staged = context.finish([ct for ct, _ in pairs])
         captured = [
-            ctx.constant(value) if isinstance(value, ConcreteValue) else value.into(ctx) for value in staged.captured
+            ctx.constant(value) if isinstance(value, ConcreteValue) else value.into(frame.context)
+            for value in staged.captured
         ]
         given = [tangent for _, tangent in pairs]
         return outs, linear_part(ctx, self.at.name, staged.jaxpr, [*captured, *residuals], given, out_avals)

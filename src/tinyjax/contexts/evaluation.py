@@ -17,7 +17,7 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
-from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.value import ConcreteValue, may_change
 
 
 class Executor(Protocol):
@@ -107,7 +107,7 @@ class EvalContext(Context[ConcreteValue]):
 
 def _owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:
     """A result that nobody can write to: a copy, if it may share memory with an array of the user's."""
-    if result.flags.writeable:
+    if may_change(result):
         if result.base is not None or any(result is arg for arg in args):
             result = result.copy()
         result.flags.writeable = False

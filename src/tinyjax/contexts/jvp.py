@@ -73,7 +73,8 @@ class JvpContext(Context[Dual[V]]):
         if all(isinstance(arg.tangent, Zero) for arg in args):
             outs = self.parent.call_custom(function, primals)
             return None if outs is None else list(map(self.pure, outs))
-        return list(map(Dual, *function.jvp(self.parent, primals, [arg.tangent for arg in args])))
+        results, tangents = function.jvp(self.parent, primals, [arg.tangent for arg in args])
+        return [Dual(result, tangent) for result, tangent in zip(results, tangents, strict=True)]
 
     @override
     def origin(self, value: Dual[V]) -> Origin:

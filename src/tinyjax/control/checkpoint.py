@@ -149,13 +149,14 @@ def _split(primitive: Checkpoint, parts: PartialEvaluation, policy: Policy) -> S
     passed = {positions.index(residual.input) for residual in parts.residuals if residual.input is not None}
     saved: list[Var] = []
     again: list[Eqn] = []
+    keeps = {eqn: policy(eqn.primitive, *(atom.aval for atom in eqn.invars)) for eqn in known.eqns}
+    # What is kept under a name is kept where it is computed: the derivative may need it from before it got the name.
+    named = {eqn.invars[0] for eqn in known.eqns if isinstance(eqn.primitive, Name) and keeps[eqn]}
     for eqn in reversed(known.eqns):
         outs = [var for var in eqn.outvars if var in needed]
-        if not outs:
-            continue
-        if must_stay(eqn.effects) or policy(eqn.primitive, *(atom.aval for atom in eqn.invars)):
-            saved += outs
-        else:
+        kept = must_stay(eqn.effects) or (keeps[eqn] and not isinstance(eqn.primitive, Name))
+        saved += [var for var in outs if kept or var in named]
+        if not all(kept or var in named for var in outs):
             again.append(eqn)
             needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
     again.reverse()

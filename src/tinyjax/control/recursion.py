@@ -1,8 +1,8 @@
 """Rules that refer to the function whose derivative they are.
 
 The rule of a custom_jvp function usually applies that function again, to get the value. A program can't contain itself,
-so it contains an `Enclosing` equation instead: "the primitive that this rule belongs to". Whoever needs the rule puts the
-primitive in its place, one level at a time.
+so it contains an `Enclosing` equation instead: "the primitive that this rule belongs to". Whoever needs the rule puts
+the primitive in its place, one level at a time.
 """
 
 from __future__ import annotations

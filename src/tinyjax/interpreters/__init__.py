@@ -1,11 +1,20 @@
-"""Interpreters of programs: how to write one, and five examples."""
+"""Interpreters of programs: the base for writing one, and five that are made with it.
 
-from tinyjax.interpreters import control, inverse_rules, jet_rules, sparsity_rules
-from tinyjax.interpreters.base import CONTROL, Form, RuleContext, Rules, Transformed, rule_table
+`inverse` solves a function for its arguments, `bounds` gives lower and upper bounds of its results, `jacobian_sparsity`
+and `sparse_jacobian` find which derivatives can be other than zero and compute those, `jet` gives derivatives of any
+order, `harvest` and `plant` take named values out of a function and put others in. The tutorial is
+docs/interpreters.md.
+"""
+
+# Imported for the rules that they add to the tables.
+from tinyjax.interpreters import control, interval_arrays, inverse_rules, jet_rules, sparsity_rules  # noqa: F401
+from tinyjax.interpreters.base import CONTROL, Form, RuleContext, Rules, Transformed, Wanted, rule_table
 from tinyjax.interpreters.harvest import harvest, plant
-from tinyjax.interpreters.hidden import Hidden
+from tinyjax.interpreters.hidden import Hidden, open_frame, staged
+from tinyjax.interpreters.intervals import bounds
 from tinyjax.interpreters.inverse import inverse
 from tinyjax.interpreters.jet import jet
+from tinyjax.interpreters.running import StagedCall, stage_call
 from tinyjax.interpreters.sparse_jacobian import SparseJacobian, color_columns, sparse_jacobian
 from tinyjax.interpreters.sparsity import jacobian_sparsity
 
@@ -16,17 +25,19 @@ __all__ = [
     "RuleContext",
     "Rules",
     "SparseJacobian",
+    "StagedCall",
     "Transformed",
+    "Wanted",
+    "bounds",
     "color_columns",
-    "control",
     "harvest",
     "inverse",
-    "inverse_rules",
     "jacobian_sparsity",
     "jet",
-    "jet_rules",
+    "open_frame",
     "plant",
     "rule_table",
     "sparse_jacobian",
-    "sparsity_rules",
+    "stage_call",
+    "staged",
 ]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast, final
+from typing import Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast, final
 
 from attrs import frozen
 from typing_extensions import override
@@ -278,3 +278,13 @@ def rule_table(kind: str, *, name: str) -> RuleTable[Args, R]:
     """
     # The rules for control flow are typed for values and structures that they know nothing about, so they fit all.
     return RuleTable(kind, name=name, parent=cast("RuleTable[Args, R]", CONTROL))
+
+
+def register_all(
+    rules: RuleTable[Args, R],
+    rule: Callable[Concatenate[Primitive, Args], R],
+    classes: tuple[type[Primitive], ...],
+) -> None:
+    """Makes one function the rule for several classes."""
+    for cls in classes:
+        rules[cls] = rule

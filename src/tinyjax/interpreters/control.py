@@ -43,8 +43,7 @@ CONTROL[CustomVjp] = _custom
 # Branches.
 
 
-@CONTROL.register(Cond)
-def _cond(primitive: Cond, ctx: RuleContext[W, S], args: Sequence[W]) -> Sequence[W]:
+def interpret_cond(primitive: Cond, ctx: RuleContext[W, S], args: Sequence[W]) -> Sequence[W]:
     index, *operands = args
     branches, outs = transform_branches(ctx, primitive.branches, list(map(ctx.form, operands)))
     if not any(form.avals for form in outs):
@@ -80,8 +79,7 @@ def _common(first: ShapedArray, *others: ShapedArray) -> ShapedArray:
 # Loops.
 
 
-@CONTROL.register(While)
-def _while(primitive: While, ctx: RuleContext[W, S], args: Sequence[W]) -> Sequence[W]:
+def interpret_while(primitive: While, ctx: RuleContext[W, S], args: Sequence[W]) -> Sequence[W]:
     cond_consts, body_consts, init = primitive.operands(args)
     carry, body = transform_body(ctx, primitive.body_jaxpr, body_consts, init)
     outs = body.outs
@@ -135,3 +133,7 @@ def transform_body(
         carried = [Wanted(form.structure, form.avals) for form in forms]
         body = ctx.transform(jaxpr, ins, [*carried, *[None] * (len(body.outs) - len(forms))])
     return init, body
+
+
+CONTROL[Cond] = interpret_cond
+CONTROL[While] = interpret_while

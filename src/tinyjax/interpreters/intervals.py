@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, final
 
-import ml_dtypes
 from attrs import frozen
 from typing_extensions import override
 
@@ -21,6 +20,7 @@ from tinyjax.ir.dtypes import COMPLEXES, FLOATS, DType
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
+from tinyjax.numpy.types import finfo
 from tinyjax.primitives.arithmetic import abs_, max_, min_
 from tinyjax.primitives.comparison import ne
 from tinyjax.primitives.conversion import copy, stop_gradient
@@ -100,7 +100,7 @@ class IntervalContext(RuleContext[Interval, bool]):
 
 def resolution(dtype: DType) -> tuple[float, float]:
     """The relative distance of neighbouring numbers, and the smallest normal one."""
-    info = ml_dtypes.finfo(dtype)
+    info = finfo(dtype)
     return float(info.eps), float(info.tiny)
 
 
@@ -121,7 +121,7 @@ def outward(p: Parent, lower: Hidden, upper: Hidden, ulps: float = 1) -> Interva
 def widened(p: Parent, lower: Hidden, upper: Hidden, below: Hidden, above: Hidden) -> Interval:
     """The bounds moved apart by these amounts. What overflowed is finite, perhaps; nan says nothing."""
     dtype = p.aval(lower).dtype
-    largest = float(ml_dtypes.finfo(dtype).max)
+    largest = float(finfo(dtype).max)
     low = select(p, is_finite(p, lower), sub(p, lower, below), min_(p, lower, constant_like(p, lower, largest)))
     high = select(p, is_finite(p, upper), add(p, upper, above), max_(p, upper, constant_like(p, upper, -largest)))
     return Interval(
@@ -137,10 +137,10 @@ def replace_nan(p: Parent, x: Hidden, value: Hidden) -> Hidden:
 def bounds(fun: Callable[..., object]) -> Callable[[Any, Any], tuple[Any, Any]]:
     """Bounds of the results of `fun`, for all arguments between two.
 
-    `bounds(fun)(lower, upper)` returns the lower and the upper bounds of the results. Both take the argument, or a tuple
-    of the arguments. Every result that `fun` can have in between lies within the bounds, computed exactly or in floating
-    point; where it would be nan or integers would overflow, nothing is said. Bounds may be wider than they need to be,
-    as an argument that is used twice is taken for two that are independent.
+    `bounds(fun)(lower, upper)` returns the lower and the upper bounds of the results. `lower` and `upper` are the
+    argument, or a tuple of the arguments. Every result that `fun` can have in between lies within the bounds, computed
+    exactly or in floating point; where it would be nan or integers would overflow, nothing is said. Bounds may be wider
+    than they need to be, as a value that is used twice is taken for two that are independent.
 
     >>> import tinyjax.numpy as tnp
     >>> lower, upper = bounds(lambda x: tnp.sin(x) ** 2)(1.0, 2.0)
@@ -154,7 +154,8 @@ def bounds(fun: Callable[..., object]) -> Callable[[Any, Any], tuple[Any, Any]]:
         highs, treedef = tree.flatten(((upper if isinstance(upper, tuple) else (upper,)), {}))
         if treedef != call.treedef:
             raise TreeError(
-                f"bounds: the lower bounds have the tree {tree.shown(call.treedef)}, the upper ones {tree.shown(treedef)}"
+                f"bounds: the lower bounds have the tree {tree.shown(call.treedef)}, "
+                f"the upper ones {tree.shown(treedef)}"
             )
         uppers = list(map(as_array, highs))
         for low, high in zip(call.arrays, uppers, strict=True):

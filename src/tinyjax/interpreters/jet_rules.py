@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from tinyjax.interpreters.base import RuleContext
+from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.jet import RULES, Mask, Series
 from tinyjax.ir.context import Context
@@ -298,14 +298,7 @@ def _hyperbolic(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Seque
     return [pair[isinstance(primitive, Cosh)]]
 
 
-_SHARED: tuple[
-    tuple[Callable[[Primitive, Jet, Sequence[Series]], Sequence[Series]], tuple[type[Primitive], ...]], ...
-] = (
-    (_linear, (Linear, LinearUnary, ReduceSum, CumSum)),
-    (_joint, (Concatenate, Pad)),
-    (_trigonometric, (Sin, Cos)),
-    (_hyperbolic, (Sinh, Cosh)),
-)
-for _rule, _classes in _SHARED:
-    for _cls in _classes:
-        RULES[_cls] = _rule
+register_all(RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum))
+register_all(RULES, _joint, (Concatenate, Pad))
+register_all(RULES, _trigonometric, (Sin, Cos))
+register_all(RULES, _hyperbolic, (Sinh, Cosh))

@@ -83,14 +83,12 @@ class SparsityContext(RuleContext[Pattern, Pattern]):
         known = [arg.value for arg in args if arg.value is not None]
         if plain and len(known) == len(args) and primitive.effects == NO_EFFECTS:
             return tuple(self.known(out) for out in EVALUATION.bind(primitive, *known))
-        if plain and all(arg.constant for arg in args):
-            return tuple(map(self.independent, primitive.type_of(*[arg.aval for arg in args])))
-        outs = super().bind(primitive, *args)
-        return tuple(out if out.aval.tangent.dtype != FLOAT0 else self._discrete(out) for out in outs)
-
-    def _discrete(self, out: Pattern) -> Pattern:
-        """Integers and truth values have no derivative."""
-        return out if out.constant else self.independent(out.aval)
+        if plain:
+            types = primitive.type_of(*[arg.aval for arg in args])
+            # Integers and truth values have no derivative.
+            if all(arg.constant for arg in args) or all(aval.tangent.dtype == FLOAT0 for aval in types):
+                return tuple(map(self.independent, types))
+        return super().bind(primitive, *args)
 
     def independent(self, aval: ShapedArray) -> Pattern:
         """A value that depends on no input."""

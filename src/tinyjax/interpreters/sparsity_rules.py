@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial, reduce
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from attrs import evolve
@@ -12,7 +12,7 @@ from attrs import evolve
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.control.cond import Cond
 from tinyjax.control.scan import Scan
-from tinyjax.interpreters.base import RuleContext
+from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.sparsity import EVALUATION, RULES, Bools, Pattern
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0
@@ -33,7 +33,6 @@ from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import Linear, ReduceSum, Reduction
 
 Ctx: TypeAlias = RuleContext[Pattern, Pattern]
-Rule: TypeAlias = Callable[[Primitive, Ctx, Sequence[Pattern]], Sequence[Pattern]]
 
 
 def _types(primitive: Primitive, args: Sequence[Pattern]) -> tuple[ShapedArray, ...]:
@@ -149,23 +148,18 @@ def _unchanged(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Seque
     return args
 
 
-_SHARED: Final[tuple[tuple[Rule, tuple[type[Primitive], ...]], ...]] = (
-    (_elementwise, (Elementwise,)),
-    (_nowhere, (Stepwise,)),
-    (_linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd, DynamicSlice,
-               DynamicUpdateSlice, TakeAlongAxis, ScatterAddAlongAxis)),
-    (_scattered, (Scattering,)),
-    (_bilinear, (Mul, DotGeneral)),
-    (_reduced, (Reduction,)),
-    (_cumulated, (Cumulative,)),
-    (_integer_pow, (IntegerPow,)),
-    (_select, (SelectN,)),
-    (_unchanged, (OptimizationBarrier,)),
-    (_anywhere, (Sort,)),
-)  # fmt: skip
-for _rule, _classes in _SHARED:
-    for _cls in _classes:
-        RULES[_cls] = _rule
+register_all(RULES, _elementwise, (Elementwise,))
+register_all(RULES, _nowhere, (Stepwise,))
+register_all(RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd,
+                              DynamicSlice, DynamicUpdateSlice, TakeAlongAxis, ScatterAddAlongAxis))  # fmt: skip
+register_all(RULES, _scattered, (Scattering,))
+register_all(RULES, _bilinear, (Mul, DotGeneral))
+register_all(RULES, _reduced, (Reduction,))
+register_all(RULES, _cumulated, (Cumulative,))
+register_all(RULES, _integer_pow, (IntegerPow,))
+register_all(RULES, _select, (SelectN,))
+register_all(RULES, _unchanged, (OptimizationBarrier,))
+register_all(RULES, _anywhere, (Sort,))
 
 
 @RULES.register(Cond)

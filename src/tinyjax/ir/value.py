@@ -31,7 +31,7 @@ def _content(data: Data) -> tuple[Shape, DType, bytes]:
     return array.shape, array.dtype, array.tobytes()
 
 
-def _may_change(array: HostArray) -> bool:
+def may_change(array: HostArray) -> bool:
     """Whether someone may still write to these elements: to this array, or to one that it is a view of."""
     owner: object = array
     while isinstance(owner, np.ndarray):
@@ -73,7 +73,7 @@ class ConcreteValue:
 
     def frozen_copy(self) -> ConcreteValue:
         """The same value, safe from later writes to the array that it was made from."""
-        if not isinstance(self.data, np.ndarray) or not _may_change(self.data):
+        if not isinstance(self.data, np.ndarray) or not may_change(self.data):
             return self
         array = self.data.copy()
         array.flags.writeable = False

@@ -130,7 +130,7 @@ def _read(x: Array, entry: object) -> _Item:
     if isinstance(entry, list):
         entry = np.asarray(entry) if entry else np.zeros(0, np.int64)
     # What arrays can be added to is an array, too.
-    array: Array | None = x._binary(lambda _, other: other, entry)
+    array: Array | None = x._binary(_second, entry)
     if array is NotImplemented or array is None:
         if isinstance(entry, SupportsIndex):
             return operator.index(entry)
@@ -144,6 +144,10 @@ def _read(x: Array, entry: object) -> _Item:
         return array
     elements: HostArray = np.asarray(known.data)
     return int(elements) if elements.ndim == 0 else whole_numbers(elements)
+
+
+def _second(_: Array, other: Array) -> Array:
+    return other
 
 
 def _consumed(item: _Item) -> int:
@@ -314,6 +318,8 @@ def get(
 
 def _presliced(x: Array, key: Key) -> tuple[Array, Key]:
     """The array with all slices and integers taken already, and what is left of the key."""
+    if not any(isinstance(entry, int | slice) and entry != slice(None) for entry in key.entries):
+        return x, key
     basic: list[int | slice] = []
     rest: list[Entry] = []
     for entry in key.entries:

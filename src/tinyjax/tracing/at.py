@@ -141,7 +141,7 @@ class IndexUpdate:
 
     >>> import numpy as np
     >>> from tinyjax.tracing.core import as_array
-    >>> as_array(np.zeros(3)).at[[1][0]].set(5.0)
+    >>> as_array(np.zeros(3)).at[1].set(5.0)
     Array([0., 5., 0.], dtype=float64)
     """
 

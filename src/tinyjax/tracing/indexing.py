@@ -82,9 +82,11 @@ def _expanded(aval: ShapedArray, key: Iterable[object]) -> Iterator[SupportsInde
     """The key with one entry for each axis of the array, and None for each new axis."""
     entries: list[SupportsIndex | slice | EllipsisType | None] = []
     for entry in key:
-        if not (entry is None or isinstance(entry, SupportsIndex | slice | EllipsisType)):
+        # Protocols are slow to check, so the common types come first.
+        if entry is None or isinstance(entry, int | slice | EllipsisType | SupportsIndex):
+            entries.append(entry)
+        else:
             raise unknown_entry(entry)
-        entries.append(entry)
     ellipses = sum(entry is Ellipsis for entry in entries)
     if ellipses > 1:
         raise IndexingError("an index can have only one ellipsis (...)")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from itertools import count
 from typing import final
 
-from attrs import evolve, field, frozen
+from attrs import field, frozen
 
 from tinyjax.caching import remembered
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
@@ -22,6 +24,16 @@ from tinyjax.transforms.arguments import one_each
 
 @final
 @frozen
+class Producer:
+    """What computes a value: a primitive, at a line of user code, and the value's name by `checkpoint_name`."""
+
+    primitive: Primitive
+    source: SourceInfo | None
+    name: str | None
+
+
+@final
+@frozen
 class Residual:
     """A value that the known program hands to the staged one.
 
@@ -31,9 +43,24 @@ class Residual:
 
     aval: ShapedArray
     input: int | None
-    name: str | None = None
-    primitive: Primitive | None = None
-    source: SourceInfo | None = field(default=None, eq=False)
+    label: str | None = None
+    _result: tuple[Jaxpr, int] | None = field(default=None, eq=False, repr=False)
+
+    @cached_property
+    def _producer(self) -> Producer | None:
+        return None if self._result is None else _producer(*self._result)
+
+    @property
+    def name(self) -> str | None:
+        return self.label if self.label is not None or self._producer is None else self._producer.name
+
+    @property
+    def primitive(self) -> Primitive | None:
+        return None if self._producer is None else self._producer.primitive
+
+    @property
+    def source(self) -> SourceInfo | None:
+        return None if self._producer is None else self._producer.source
 
     @property
     def nbytes(self) -> int:
@@ -110,42 +137,50 @@ def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], force: tuple[bool, ..
 
     known = stage([avals[i] for i in positions], run)
     ((staged, unknown_out, residuals),) = parts
-    return PartialEvaluation(known, staged, unknown, unknown_out, _with_origins(known, residuals))
+    return PartialEvaluation(known, staged, unknown, unknown_out, _with_results(known, residuals))
 
 
-def _with_origins(known: Jaxpr, residuals: Sequence[Residual]) -> tuple[Residual, ...]:
-    """The residuals, and what computed them: the last results of the known program."""
-    count = sum(residual.input is None for residual in residuals)
-    made = iter(known.outvars[len(known.outvars) - count :])
-    producers = {var: eqn for eqn in known.eqns for var in eqn.outvars}
+def _with_results(known: Jaxpr, residuals: Sequence[Residual]) -> tuple[Residual, ...]:
+    """The residuals, each with its place among the results of the known program, of which they are the last."""
+    positions = count(len(known.outvars) - sum(residual.input is None for residual in residuals))
     return tuple(
-        residual if residual.input is not None else _with_origin(residual, producers, next(made))
+        residual if residual.input is not None else Residual(residual.aval, None, None, (known, next(positions)))
         for residual in residuals
     )
 
 
-def _with_origin(residual: Residual, producers: Mapping[Var, Eqn], atom: Atom) -> Residual:
+def _producer(jaxpr: Jaxpr, position: int) -> Producer | None:
+    """What computes an output of a program, also within calls; None if it is an input or a literal."""
     name: str | None = None
-    eqn = producers.get(atom) if isinstance(atom, Var) else None
-    while eqn is not None:
-        primitive = eqn.primitive
-        if isinstance(primitive, Name) and name is None:
-            name, (atom,) = primitive.label, eqn.invars
-            found = producers.get(atom) if isinstance(atom, Var) else None
-        else:
-            programs = subjaxprs(primitive)
-            if len(programs) != 1 or len(programs[0].outvars) != len(eqn.outvars) or not isinstance(atom, Var):
-                break
-            (inner,), position = programs, eqn.outvars.index(atom)
-            atom = inner.outvars[position]
-            producers = {var: eqn for eqn in inner.eqns for var in eqn.outvars}
-            found = producers.get(atom) if isinstance(atom, Var) else None
-        if found is None:
+    found: Eqn | None = None
+    atom = jaxpr.outvars[position]
+    while isinstance(atom, Var):
+        eqn = _producers(jaxpr).get(atom.index)
+        if eqn is None:
             break
-        eqn = found
-    if eqn is None:
-        return residual
-    return evolve(residual, name=name, primitive=eqn.primitive, source=eqn.source)
+        found, programs = eqn, subjaxprs(eqn.primitive)
+        name = name or _labels(jaxpr).get(atom.index)
+        if isinstance(eqn.primitive, Name):
+            name, (atom,) = name or eqn.primitive.label, eqn.invars
+        elif len(programs) == 1 and len(programs[0].outvars) == len(eqn.outvars):
+            (jaxpr,) = programs
+            atom = jaxpr.outvars[eqn.outvars.index(atom)]
+        else:
+            break
+    return None if found is None else Producer(found.primitive, found.source, name)
+
+
+@lru_cache(maxsize=16)
+def _producers(jaxpr: Jaxpr) -> dict[int, Eqn]:
+    """The equation that binds each variable, by the variable's number."""
+    return {var.index: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
+
+
+@lru_cache(maxsize=16)
+def _labels(jaxpr: Jaxpr) -> dict[int, str]:
+    """The names of variables that `checkpoint_name` was applied to."""
+    named = [(eqn.invars[0], eqn.primitive.label) for eqn in jaxpr.eqns if isinstance(eqn.primitive, Name)]
+    return {atom.index: label for atom, label in named if isinstance(atom, Var)}
 
 
 def _input_position(atom: Atom, positions: Sequence[int]) -> int | None:

@@ -1,0 +1,359 @@
+"""`custom_vjp` against jax: values and derivatives in all nestings, on the fly and staged; and its errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import product
+from types import ModuleType
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.api.families import TRANSFORMATIONS
+from tests.api.matching import assert_matches
+from tinyjax import ir
+from tinyjax.api.custom_vjp import CustomVjpFunction
+from tinyjax.control.custom_derivatives import CustomLin, CustomVjp, MappedCustom
+from tinyjax.errors import ConcretizationError, ForwardModeError, InputError, MissingRuleError, TreeError
+
+Make = Callable[[ModuleType, ModuleType], Callable[..., Any]]
+
+
+def clipping(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
+    """jax's documented example: the identity, which clips gradients."""
+
+    def clip_gradient_of(lo: Any, hi: Any, x: Any) -> Any:
+        return x
+
+    clip_gradient = lib.custom_vjp(clip_gradient_of)
+
+    clip_gradient.defvjp(lambda lo, hi, x: (x, (lo, hi)), lambda res, g: (None, None, xp.clip(g, res[0], res[1])))
+    return lambda x: xp.sin(clip_gradient(-0.5, 0.75, x) * 2.0)
+
+
+def marked(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
+    """A gradient that no program of the function itself has, of two arguments; the rules call the function."""
+
+    def f_of(x: Any, y: Any) -> Any:
+        return xp.sin(x) * y
+
+    f = lib.custom_vjp(f_of)
+
+    f.defvjp(
+        lambda x, y: (f(x, y), (xp.cos(x), xp.sin(x), y)),
+        lambda res, g: (3.0 * res[0] * g * res[2], 2.0 * res[1] * g),
+    )
+    return lambda x: f(2.0 * x, x + 1.0) * x
+
+
+def two_results(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
+    def f_of(p: Any) -> Any:
+        return {"y": p["x"] * p["w"], "z": xp.exp(p["x"])}
+
+    f = lib.custom_vjp(f_of)
+
+    def fwd(p: Any) -> Any:
+        return f(p), p
+
+    def bwd(p: Any, g: Any) -> Any:
+        return ({"x": g["y"] * p["w"] + 2.0 * g["z"], "w": g["y"] * xp.cos(p["x"])},)
+
+    f.defvjp(fwd, bwd)
+    return lambda x: f({"x": x, "w": x * x})["y"] + f({"x": x, "w": 2.0})["z"]
+
+
+def closing_over(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
+    """The function and its rules close over a value that depends on the argument, but not differentiably."""
+
+    def g(x: Any) -> Any:
+        factor = lib.lax.stop_gradient(xp.exp(x))
+
+        def f_of(y: Any) -> Any:
+            return factor * y
+
+        f = lib.custom_vjp(f_of)
+
+        f.defvjp(lambda y: (factor * y, y), lambda y, ct: (3.0 * factor * y * ct,))
+        return f(x) * x
+
+    return g
+
+
+FUNCTIONS: Final[dict[str, Make]] = {f.__name__: f for f in (clipping, marked, two_results, closing_over)}
+REVERSE: Final = {name: both for name, both in TRANSFORMATIONS.items() if name not in ("jvp", "linearize")}
+NESTINGS = [(), *product(REVERSE, repeat=1), *product(REVERSE, repeat=2)]
+TRIPLES = list(product(REVERSE, repeat=3))
+POINT = 0.7
+
+
+@pytest.mark.parametrize("names", NESTINGS, ids=".".join)
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_nestings(function: str, names: tuple[str, ...]) -> None:
+    check(function, names)
+
+
+@pytest.mark.parametrize("names", TRIPLES, ids=".".join)
+def test_triples(names: tuple[str, ...]) -> None:
+    check("marked", names)
+
+
+def check(function: str, names: tuple[str, ...]) -> None:
+    ours, theirs = FUNCTIONS[function](tj, tnp), FUNCTIONS[function](jax, jnp)
+    for name in reversed(names):
+        our_transformation, their_transformation = REVERSE[name]
+        ours = our_transformation(ours)
+        if name != "jit" or function != "closing_over":  # jax itself can't differentiate that one under jit
+            theirs = their_transformation(theirs)
+    if function == "closing_over" and "vmap" in names:
+        expected = None  # nor under vmap; what is staged must agree with what runs on the fly
+    else:
+        expected = theirs(jnp.asarray(POINT))
+    point = tnp.asarray(np.float64(POINT))
+    found = ours(point)
+    closed = tj.make_jaxpr(ours)(point)
+    ir.typecheck(closed)
+    np.testing.assert_allclose(tj.eval_jaxpr(closed, (), point)[0], found, rtol=1e-9, atol=1e-9)
+    if expected is not None:
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        lambda f: tj.jvp(f, (1.0,), (1.0,)),
+        lambda f: tj.jvp(tj.jit(f), (1.0,), (1.0,)),
+        lambda f: tj.jit(lambda x: tj.jvp(f, (x,), (1.0,)))(1.0),
+        lambda f: tj.linearize(f, 1.0)[1](1.0),
+        lambda f: tj.jvp(tj.vmap(f), (np.ones(3),), (np.ones(3),)),
+        lambda f: tj.vmap(lambda x: tj.jvp(f, (x,), (1.0,)))(np.ones(3)),
+        lambda f: tj.jvp(tj.vmap(tj.jit(f)), (np.ones(3),), (np.ones(3),)),
+        lambda f: tj.jvp(lambda x: tj.jvp(f, (x,), (1.0,))[1], (1.0,), (1.0,)),
+        lambda f: tj.grad(lambda x: tj.jvp(f, (x,), (1.0,))[1])(1.0),
+        lambda f: tj.jacfwd(f)(1.0),
+    ],
+)
+def test_forward_mode(transform: Callable[[Callable[..., Any]], object]) -> None:
+    message = r"can't apply forward-mode differentiation \(jvp\) to a custom_vjp function: the rule of 'f'"
+    with pytest.raises(ForwardModeError, match=message):
+        transform(marked_of_one())
+
+
+def marked_of_one() -> CustomVjpFunction[[Any], Any]:
+    @tj.custom_vjp
+    def f(x: Any) -> Any:
+        return tnp.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (5.0 * g * x * x,))
+    return f
+
+
+def test_forward_over_reverse() -> None:
+    f = marked_of_one()
+    # As jax does, it follows fwd: where that applies f itself, forward mode has to give up.
+    with pytest.raises(ForwardModeError):
+        tj.jvp(tj.grad(f), (3.0,), (1.0,))
+    f.defvjp(lambda x: (tnp.sin(x), x), lambda x, g: (5.0 * g * x * x,))
+    np.testing.assert_allclose(tj.jvp(tj.grad(f), (3.0,), (1.0,))[1], 30.0)
+    np.testing.assert_allclose(tj.hessian(f)(3.0), 30.0)
+    np.testing.assert_allclose(tj.jvp(tj.grad(tj.jit(f)), (3.0,), (1.0,))[1], 30.0)
+
+
+def test_python_control_flow() -> None:
+    """Known values can be branched on in the function, in fwd, and of the residuals in bwd."""
+
+    @tj.custom_vjp
+    def f(x: Any) -> Any:
+        return x * x if x > 0 else -x
+
+    def fwd(x: Any) -> tuple[Any, Any]:
+        return (f(x), x) if x > 0 else (f(x), -x)
+
+    def bwd(x: Any, ct: Any) -> tuple[Any]:
+        return (10.0 * ct * x,) if 2.0 * x > 4.0 else (ct,)
+
+    f.defvjp(fwd, bwd)
+    gradients = [float(tj.grad(f)(x)) for x in (3.0, 1.0, -1.0, -3.0)]
+    assert gradients == [30.0, 1.0, 1.0, 30.0]
+    assert float(tj.grad(tj.grad(f))(3.0)) == 10.0
+    with pytest.raises(ConcretizationError):
+        tj.jit(tj.grad(f))(3.0)
+
+    def branches_on_cotangent(x: Any, ct: Any) -> tuple[Any]:
+        return (ct,) if ct > 0 else (x,)
+
+    f.defvjp(lambda x: (x, x), branches_on_cotangent)
+    with pytest.raises(ConcretizationError, match="traced by custom_vjp of f"):
+        tj.grad(f)(3.0)
+
+
+def test_bwd_is_staged_whole() -> None:
+    """What bwd computes of residuals alone isn't computed, and kept, before it is needed."""
+
+    @tj.custom_vjp
+    def f(x: Any) -> Any:
+        return tnp.sum(x)
+
+    def bwd(x: Any, ct: Any) -> tuple[Any]:
+        return (tnp.exp(tnp.outer(x, x)) @ x * ct,)
+
+    f.defvjp(lambda x: (f(x), x), bwd)
+    for g in (f, tj.jit(f)):
+        (residual,) = tj.saved_residuals(g, np.arange(3.0))
+        assert residual.aval.shape == (3,)
+    _, pull_back = tj.vjp(f, np.arange(3.0))
+    np.testing.assert_allclose(
+        pull_back(2.0)[0], 2.0 * np.exp(np.outer(np.arange(3.0), np.arange(3.0))) @ np.arange(3.0)
+    )
+
+
+def test_program() -> None:
+    (eqn,) = tj.make_jaxpr(marked_of_one())(1.0).eqns
+    primitive = eqn.primitive
+    assert isinstance(primitive, CustomVjp)
+    assert set(primitive.rules) == {"fwd_jaxpr", "bwd_jaxpr"}
+    first, second = (tj.make_jaxpr(marked_of_one())(1.0) for _ in range(2))
+    assert first == second
+    assert ir.content_hash(first) == ir.content_hash(second)
+    (eqn,) = tj.make_jaxpr(tj.vmap(marked_of_one()))(np.arange(3.0)).eqns
+    assert isinstance(eqn.primitive, MappedCustom)
+    parts = tj.transforms.linearize(tj.make_jaxpr(marked_of_one())(1.0).jaxpr)
+    (eqn,) = parts.linear.eqns
+    assert isinstance(eqn.primitive, CustomLin)
+    ir.typecheck(parts.linear)
+    ir.typecheck(tj.transforms.transpose(parts.linear, [False, True]).jaxpr)
+
+
+def test_linear_part_over_a_batch() -> None:
+    """The linear program of one example, transposed over a batch: also where only some operands are mapped."""
+
+    @tj.custom_vjp
+    def f(x: Any, w: Any) -> Any:
+        return x * w
+
+    f.defvjp(lambda x, w: (x * w, (x, w)), lambda res, g: (2.0 * g * res[1], 3.0 * g * res[0]))
+
+    def loss(w: Any, xs: Any) -> Any:
+        return tnp.sum(tj.vmap(f, (0, None))(xs, w))
+
+    xs = np.arange(1.0, 4.0)
+    for g in (loss, tj.jit(loss)):
+        np.testing.assert_allclose(tj.grad(g)(2.0, xs), 3.0 * xs.sum())
+        np.testing.assert_allclose(tj.grad(g, 1)(2.0, xs), np.full(3, 4.0))
+        np.testing.assert_allclose(tj.vmap(tj.grad(g), (0, None))(np.ones(2), xs), np.full(2, 3.0 * xs.sum()))
+
+    def staged(w: Any) -> Any:
+        return tj.vmap(tj.jit(lambda x: tj.vjp(lambda v: f(x, v), w)[1](1.0)[0]))(xs)
+
+    np.testing.assert_allclose(staged(tnp.asarray(2.0)), 3.0 * xs)
+
+
+def test_named_axes_in_rules() -> None:
+    def make(lib: ModuleType) -> Callable[..., Any]:
+        def f_of(x: Any) -> Any:
+            return x * 2.0
+
+        f = lib.custom_vjp(f_of)
+
+        f.defvjp(lambda x: (x * 2.0, x), lambda x, g: (lib.lax.psum(g * x, "i"),))
+        mapped: Callable[..., Any] = lib.vmap(lib.grad(f), axis_name="i")
+        return mapped
+
+    x = np.arange(3.0)
+    np.testing.assert_allclose(make(tj)(x), make(jax)(x))
+
+
+def test_nondiff_argnums() -> None:
+    @tj.custom_vjp(nondiff_argnums=(0,))
+    def apply(f: Callable[[Any], Any], x: Any) -> Any:
+        return f(x)
+
+    apply.defvjp(lambda f, x: (f(x), x), lambda f, x, g: (100.0 * f(x) * g,))
+    for g in (tj.grad(apply, 1), tj.jit(tj.grad(apply, 1), static_argnums=0)):
+        np.testing.assert_allclose(g(tnp.exp, 0.0), 100.0)
+    np.testing.assert_allclose(tj.grad(tj.jit(lambda x: apply(tnp.exp, x)))(0.0), 100.0)
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_integers(jit: bool) -> None:
+    def make(lib: ModuleType) -> Callable[..., Any]:
+        def f_of(x: Any, n: Any) -> Any:
+            return x * n, n
+
+        f = lib.custom_vjp(f_of)
+
+        f.defvjp(lambda x, n: (f(x, n), n), lambda n, g: (5.0 * g[0] * n, None))
+        function = lib.jit(f) if jit else f
+        return lambda x, n: function(x, n)[0]
+
+    assert_matches(tj.grad(make(tj))(2.0, 3), jax.grad(make(jax))(2.0, 3))
+    assert_matches(
+        tj.grad(make(tj), (0, 1), allow_int=True)(2.0, 3), jax.grad(make(jax), (0, 1), allow_int=True)(2.0, 3)
+    )
+
+
+def test_differentiating_with_respect_to_a_closed_over_value() -> None:
+    def outer(a: Any, x: Any) -> Any:
+        @tj.custom_vjp
+        def f(x: Any) -> Any:
+            return a * x
+
+        f.defvjp(lambda x: (a * x, None), lambda _, ct: (a * ct * 10.0,))
+        return f(x)
+
+    for f in (outer, tj.jit(outer)):
+        np.testing.assert_allclose(tj.grad(f, 1)(2.0, 3.0), 20.0)
+        np.testing.assert_allclose(tj.vmap(tj.grad(f, 1))(np.arange(3.0), np.ones(3)), [0.0, 10.0, 20.0])
+        with pytest.raises(InputError, match="Pass the value to 'f' as an argument"):
+            tj.grad(f)(2.0, 3.0)
+
+
+# Errors.
+
+
+def rules(fwd: Callable[..., object], bwd: Callable[..., object]) -> Callable[..., Any]:
+    @tj.custom_vjp
+    def f(x: Any, y: Any) -> Any:
+        return x
+
+    f.defvjp(fwd, bwd)
+    return f
+
+
+@pytest.mark.parametrize("jit", [False, True])
+@pytest.mark.parametrize(
+    ("fwd", "bwd", "error", "message"),
+    [
+        (lambda x, y: x, None, InputError, "must return a pair of the results and residuals, got"),
+        (lambda x, y: (x, "text"), None, InputError, "fwd rule of custom_vjp function f, residual: "),
+        (None, lambda _, g: g, InputError, "must return a tuple of length 2.*got Tracer"),
+        (None, lambda _, g: (g,), InputError, "got one of length 1"),
+        (None, lambda _, g: (g, g, g), InputError, "got one of length 3"),
+        (None, lambda _, g: ((g,), g), TreeError, "(?s)with the structure of the arguments.*the cotangents: "),
+        (
+            None,
+            lambda _, g: (g[:1], g),
+            InputError,
+            r"the cotangent of argument x must have type f64\[3\].*got f64\[1\]",
+        ),
+    ],
+)
+def test_rules_that_do_not_fit(
+    jit: bool,
+    fwd: Callable[..., object] | None,
+    bwd: Callable[..., object] | None,
+    error: type[Exception],
+    message: str,
+) -> None:
+    f = rules(fwd or (lambda x, y: (x, None)), bwd or (lambda _, g: (g, g)))
+    with pytest.raises(error, match=message):
+        tj.vjp(tj.jit(f) if jit else f, np.ones(3), np.ones(3))
+
+
+def test_missing_rule() -> None:
+    with pytest.raises(MissingRuleError, match="No VJP defined for custom_vjp function <lambda> using defvjp"):
+        tj.custom_vjp(lambda x: x)(1.0)
