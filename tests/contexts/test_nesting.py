@@ -134,11 +134,13 @@ def test_transposition() -> None:
     linear = stage([F64, VECTOR], lambda ctx, ins: [mul(ctx, ins[1], ctx.bind(COS, ins[0])[0]), ins[1]])
     ctx = EvalContext()
     ct = ConcreteValue.of(np.array([1.0, 2.0, 3.0]))
-    none, found = transposition.transpose(ctx, linear, [X, UndefPrimal(VECTOR)], [ct, ct])
+    args: list[ConcreteValue | UndefPrimal] = [X, UndefPrimal(VECTOR)]
+    cts: list[ConcreteValue | Zero] = [ct, ct]
+    none, found = transposition.transpose(ctx, linear, args, cts)
     assert none is None
-    assert isinstance(found, ConcreteValue)
     np.testing.assert_allclose(elements(found), np.array([1.0, 2.0, 3.0]) * (np.cos(0.5) + 1))
-    assert transposition.transpose(ctx, linear, [X, UndefPrimal(VECTOR)], [Zero(VECTOR)] * 2) == [None, Zero(VECTOR)]
+    zeros: list[ConcreteValue | Zero] = [Zero(VECTOR)] * 2
+    assert transposition.transpose(ctx, linear, args, zeros) == [None, Zero(VECTOR)]
     square = stage([F64], lambda ctx, ins: [mul(ctx, ins[0], ins[0])])
     with pytest.raises(LinearityError, match="but not in both together") as caught:
         transposition.transpose(ctx, square, [UndefPrimal(F64)], [X])

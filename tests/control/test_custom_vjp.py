@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from types import ModuleType
 from typing import Any, Final
@@ -86,14 +87,21 @@ def closing_over(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
 
 FUNCTIONS: Final[dict[str, Make]] = {f.__name__: f for f in (clipping, marked, two_results, closing_over)}
 REVERSE: Final = {name: both for name, both in TRANSFORMATIONS.items() if name not in ("jvp", "linearize")}
-NESTINGS = [(), *product(REVERSE, repeat=1), *product(REVERSE, repeat=2)]
+SINGLES = [(), *product(REVERSE, repeat=1)]
+PAIRS = list(product(REVERSE, repeat=2))
 TRIPLES = list(product(REVERSE, repeat=3))
 POINT = 0.7
 
 
-@pytest.mark.parametrize("names", NESTINGS, ids=".".join)
+@pytest.mark.parametrize("names", SINGLES, ids=".".join)
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_nestings(function: str, names: tuple[str, ...]) -> None:
+def test_singles(function: str, names: tuple[str, ...]) -> None:
+    check(function, names)
+
+
+@pytest.mark.parametrize("names", PAIRS, ids=".".join)
+@pytest.mark.parametrize("function", ["closing_over", "two_results"])
+def test_pairs(function: str, names: tuple[str, ...]) -> None:
     check(function, names)
 
 
@@ -250,6 +258,48 @@ def test_linear_part_over_a_batch() -> None:
         return tj.vmap(tj.jit(lambda x: tj.vjp(lambda v: f(x, v), w)[1](1.0)[0]))(xs)
 
     np.testing.assert_allclose(staged(tnp.asarray(2.0)), 3.0 * xs)
+
+
+def test_fixed_point() -> None:
+    """jax's documented example of implicit differentiation: bwd solves with the function itself, for another f."""
+
+    def make(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
+        def fixed_point_of(f: Callable[..., Any], a: Any, guess: Any) -> Any:
+            def body(pair: Any) -> Any:
+                return pair[1], f(a, pair[1])
+
+            return lib.lax.while_loop(lambda pair: xp.abs(pair[0] - pair[1]) > 1e-12, body, (guess, f(a, guess)))[1]
+
+        fixed_point = lib.custom_vjp(fixed_point_of, nondiff_argnums=(0,))
+
+        def fwd(f: Callable[..., Any], a: Any, guess: Any) -> Any:
+            x = fixed_point(f, a, guess)
+            return x, (a, x)
+
+        def bwd(f: Callable[..., Any], residuals: Any, ct: Any) -> Any:
+            a, x = residuals
+            _, by_a = lib.vjp(lambda a: f(a, x), a)
+            return *by_a(fixed_point(partial(backwards, f), (a, x, ct), ct)), xp.zeros_like(x)
+
+        def backwards(f: Callable[..., Any], point: Any, u: Any) -> Any:
+            a, x, ct = point
+            _, by_x = lib.vjp(lambda x: f(a, x), x)
+            return ct + by_x(u)[0]
+
+        fixed_point.defvjp(fwd, bwd)
+        return lambda a: fixed_point(lambda a, x: 0.5 * (x + a / x), a, a)
+
+    ours, theirs = make(tj, tnp), make(jax, jnp)
+    for transform in (
+        lambda lib, f: f,
+        lambda lib, f: lib.grad(f),
+        lambda lib, f: lib.jit(lib.grad(f)),
+        lambda lib, f: lib.grad(lib.jit(f)),
+        lambda lib, f: lib.grad(lib.grad(f)),
+    ):
+        np.testing.assert_allclose(transform(tj, ours)(2.0), transform(jax, theirs)(2.0), rtol=1e-9)
+    xs = np.arange(1.0, 4.0)
+    np.testing.assert_allclose(tj.vmap(tj.grad(ours))(xs), 0.5 / np.sqrt(xs), rtol=1e-9)
 
 
 def test_named_axes_in_rules() -> None:

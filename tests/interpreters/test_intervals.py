@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import jax
 import numpy as np
 import pytest
 
@@ -161,8 +160,12 @@ def test_compositions() -> None:
     for composed in (tj.jit(bounds(f)), tj.vmap(bounds(f)), bounds(tj.vmap(f)), bounds(tj.jit(f))):
         np.testing.assert_allclose(composed(lower, upper), plain, rtol=1e-6)
     slope = tj.grad(lambda x: bounds(f)(x, x + 0.1)[1])(0.5)
-    np.testing.assert_allclose(slope, jax.grad(lambda x: 2.0 * jax.numpy.sin(x))(0.6), rtol=1e-6)
-    low, high = bounds(tj.grad(lambda x: x**3))(1.0, 2.0)
+    np.testing.assert_allclose(slope, 2.0 * np.cos(0.6), rtol=1e-6)
+
+    def cube(x: Any) -> Any:
+        return x**3
+
+    low, high = bounds(tj.grad(cube))(1.0, 2.0)
     np.testing.assert_allclose([low, high], [3.0, 12.0])
 
 

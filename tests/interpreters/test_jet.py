@@ -158,8 +158,6 @@ def test_programs_within(name: str, outside: str) -> None:
         found = tj.vmap(derivatives)(np.array([0.6, x]))[1]
     else:
         found = (tj.jit(derivatives) if outside else derivatives)(x)
-    if outside == "jvp" and name == "custom_jvp":
-        return  # forward mode from outside meets what the rule was transformed into, which is checked by the others
     np.testing.assert_allclose(found, wanted, rtol=1e-6)
 
 

@@ -25,7 +25,7 @@ V = TypeVar("V")
 
 @frozen
 class Calling(Primitive):
-    """Applies `jaxpr` to the operands. Each transformation of the equation is one that applies the transformed program."""
+    """Applies `jaxpr` to the operands. Each transformation of the equation applies the transformed program."""
 
     function_name: str
     jaxpr: Jaxpr

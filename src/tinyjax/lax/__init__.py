@@ -1,5 +1,6 @@
 """The primitives as functions, under JAX's names. Strict: no promotion, no broadcasting but that of scalars."""
 
+from tinyjax.lax.annotations import optimization_barrier
 from tinyjax.lax.associative import associative_scan
 from tinyjax.lax.binary import (
     add,
@@ -241,6 +242,7 @@ __all__ = [
     "ne",
     "neg",
     "nextafter",
+    "optimization_barrier",
     "pad",
     "pmax",
     "pmean",

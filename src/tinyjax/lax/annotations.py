@@ -1,0 +1,22 @@
+"""`optimization_barrier`: arrays as they are, kept in place in the compiled program."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from tinyjax.primitives.annotations import OPTIMIZATION_BARRIER
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import as_array, bind
+
+T = TypeVar("T")
+
+
+def optimization_barrier(operand: T) -> T:
+    """A tree of arrays as it is. The compiler computes all of them before what uses one, and merges nothing across.
+
+    >>> optimization_barrier((1.0, 2.0))
+    (Array(1., dtype=float64, weak_type=True), Array(2., dtype=float64, weak_type=True))
+    """
+    leaves, treedef = tree.flatten(operand)
+    result: T = tree.unflatten(treedef, bind(OPTIMIZATION_BARRIER, *map(as_array, leaves)))
+    return result
