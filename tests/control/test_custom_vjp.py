@@ -290,13 +290,14 @@ def test_fixed_point() -> None:
         return lambda a: fixed_point(lambda a, x: 0.5 * (x + a / x), a, a)
 
     ours, theirs = make(tj, tnp), make(jax, jnp)
-    for transform in (
+    transforms: list[Callable[[Any, Any], Callable[..., Any]]] = [
         lambda lib, f: f,
         lambda lib, f: lib.grad(f),
         lambda lib, f: lib.jit(lib.grad(f)),
         lambda lib, f: lib.grad(lib.jit(f)),
         lambda lib, f: lib.grad(lib.grad(f)),
-    ):
+    ]
+    for transform in transforms:
         np.testing.assert_allclose(transform(tj, ours)(2.0), transform(jax, theirs)(2.0), rtol=1e-9)
     xs = np.arange(1.0, 4.0)
     np.testing.assert_allclose(tj.vmap(tj.grad(ours))(xs), 0.5 / np.sqrt(xs), rtol=1e-9)

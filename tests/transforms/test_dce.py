@@ -98,7 +98,7 @@ def test_sources_are_kept() -> None:
 
 
 @given(float_programs)
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_random_programs(j: Jaxpr) -> None:
     clean = checked(transforms.dce(j), j.in_avals, j.out_avals)
     assert transforms.dce(clean) is clean

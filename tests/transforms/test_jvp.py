@@ -91,7 +91,7 @@ def test_families(name: str) -> None:
 
 
 @given(float_programs)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_random_programs(j: Jaxpr) -> None:
     derived = transforms.jvp(j)
     checked(
@@ -108,7 +108,7 @@ def test_random_programs(j: Jaxpr) -> None:
 
 
 @given(any_programs)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_random_programs_of_all_dtypes_stay_valid(j: Jaxpr) -> None:
     derived = transforms.jvp(j, force=[True] * len(j.outvars))
     tangents = marked(j.in_avals, derived.nonzero_in)

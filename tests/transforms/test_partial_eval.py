@@ -124,7 +124,7 @@ def run_linearized(lin: Linearization, args: Sequence[HostArray], tangents: Sequ
 
 
 @given(float_programs, st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_random_programs(j: Jaxpr, data: st.DataObject) -> None:
     unknown = [data.draw(st.booleans()) for _ in j.invars]
     force = [data.draw(st.booleans()) for _ in j.outvars]
@@ -137,7 +137,7 @@ def test_random_programs(j: Jaxpr, data: st.DataObject) -> None:
 
 
 @given(any_programs, st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_random_programs_of_all_dtypes_stay_valid(j: Jaxpr, data: st.DataObject) -> None:
     unknown = [data.draw(st.booleans()) for _ in j.invars]
     parts = transforms.partial_eval(j, unknown)
@@ -146,7 +146,7 @@ def test_random_programs_of_all_dtypes_stay_valid(j: Jaxpr, data: st.DataObject)
 
 
 @given(float_programs)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=20, deadline=None)
 def test_linearize_random_programs(j: Jaxpr) -> None:
     lin = transforms.linearize(j)
     primals, tangents = numbers(j.in_avals), numbers(j.in_avals, 1)

@@ -116,8 +116,8 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple
     >>> from tinyjax import numpy as tnp
     >>> for residual in saved_residuals(lambda w, x: w * tnp.sin(x), 2.0, 3.0):
     ...     print(residual.describe().partition(" at ")[0])
-    ~f64[], 8 bytes: the result of sin
     ~f64[], 8 bytes: the result of cos
+    ~f64[], 8 bytes: the result of sin
     ~f64[], 8 bytes: argument w
     """
     check_callable("saved_residuals", fun)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin, CustomVjp, MappedCustom
+from tinyjax.control.recursion import Enclosing
+from tinyjax.errors import LoweringError
 from tinyjax.hlo.context import SSA, LoweringContext, types_text
 from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
@@ -26,6 +28,16 @@ def _custom_lin(
     primitive: CustomLin, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     primitive.refuse()
+
+
+@RULES.register(Enclosing)
+def _enclosing(
+    primitive: Enclosing, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    raise LoweringError(
+        f"the program is a part of the rule of {primitive.function_name!r} and refers to that function, so it can't be "
+        "compiled on its own. Compile the program that the rule belongs to."
+    )
 
 
 @RULES.register(Checkpoint)

@@ -1,0 +1,89 @@
+"""Custom rules within control flow, and control flow within custom rules, against jax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.control import test_custom_jvp, test_custom_vjp
+
+# Each takes our function and jax's. jax's loops are Python's: what a loop means is what its iterations mean, while
+# jax's own loses rules that are within a jit within a rule, at second order.
+
+
+def scanned(ours: Callable[..., Any], theirs: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    xs = np.arange(3.0) * 0.1
+
+    def unrolled(c: Any) -> Any:
+        for x in xs:
+            c = theirs(c) * 0.5 + x
+        return c
+
+    return lambda x: tj.lax.scan(lambda c, x: (ours(c) * 0.5 + x, ours(c)), x, xs)[0], unrolled
+
+
+def chosen(ours: Callable[..., Any], theirs: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def in_jax(x: Any) -> Any:
+        return jax.lax.cond(x > 0.5, theirs, lambda y: y * 2.0, x)
+
+    return lambda x: tj.lax.cond(x > 0.5, ours, lambda y: y * 2.0, x), in_jax
+
+
+def repeated(ours: Callable[..., Any], theirs: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    return lambda x: tj.lax.fori_loop(0, 2, lambda i, c: ours(c) * 0.5, x), lambda x: theirs(theirs(x) * 0.5) * 0.5
+
+
+@pytest.mark.parametrize("wrap", [scanned, chosen, repeated])
+@pytest.mark.parametrize(
+    "make",
+    [test_custom_jvp.log1pexp, test_custom_jvp.calling_another, test_custom_vjp.marked, test_custom_vjp.clipping],
+)
+def test_rules_within_control_flow(
+    make: Callable[[ModuleType, ModuleType], Callable[..., Any]],
+    wrap: Callable[[Callable[..., Any], Callable[..., Any]], tuple[Callable[..., Any], Callable[..., Any]]],
+) -> None:
+    ours, theirs = wrap(make(tj, tnp), make(jax, jnp))
+    x = 0.7
+    expected = jax.grad(theirs)(x)
+    for g in (tj.grad(ours), tj.jit(tj.grad(ours)), tj.grad(tj.jit(ours)), tj.grad(tj.checkpoint(ours))):
+        np.testing.assert_allclose(g(x), expected, rtol=1e-9)
+    np.testing.assert_allclose(tj.grad(tj.grad(ours))(x), jax.grad(jax.grad(theirs))(x), rtol=1e-9)
+    xs = np.array([0.2, 0.7, 1.1])
+    np.testing.assert_allclose(tj.vmap(tj.grad(ours))(xs), jax.vmap(jax.grad(theirs))(xs), rtol=1e-9)
+    np.testing.assert_allclose(
+        tj.grad(lambda xs: tnp.sum(tj.vmap(ours)(xs)))(xs), jax.vmap(jax.grad(theirs))(xs), rtol=1e-9
+    )
+
+
+@pytest.mark.parametrize("jit", [False, True])
+def test_control_flow_within_rules(jit: bool) -> None:
+    """The rule applies its function within the body of a scan."""
+
+    def make(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
+        def f_of(x: Any) -> Any:
+            return xp.sin(x)
+
+        f = lib.custom_jvp(f_of)
+
+        def rule(primals: Any, tangents: Any) -> Any:
+            (x,), (t,) = primals, tangents
+            total = lib.lax.scan(lambda c, _: (c + f(x), None), 0.0 * x, None, length=3)[0]
+            return f(x), total * t
+
+        f.defjvp(rule)
+        function: Callable[..., Any] = lib.jit(f) if jit else f
+        return function
+
+    ours, theirs = make(tj, tnp), make(jax, jnp)
+    x = np.float64(0.7)
+    np.testing.assert_allclose(tj.grad(ours)(x), jax.grad(theirs)(x), rtol=1e-9)
+    np.testing.assert_allclose(tj.grad(tj.grad(ours))(x), jax.grad(jax.grad(theirs))(x), rtol=1e-9)
+    np.testing.assert_allclose(tj.vmap(tj.grad(ours))(np.arange(3.0)), jax.vmap(jax.grad(theirs))(np.arange(3.0)))
