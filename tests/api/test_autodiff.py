@@ -169,6 +169,8 @@ def test_aux_of_every_kind() -> None:
         assert (aux["text"], aux["none"], aux["number"]) == ("ok", None, 3)
     primal, tangent, aux = tj.jvp(f, (3.0,), (1.0,), has_aux=True)
     assert (float(primal), float(tangent), float(aux["traced"])) == (9.0, 6.0, 6.0)
+    primal, push, aux = tj.linearize(f, 3.0, has_aux=True)
+    assert (float(primal), float(push(1.0)), float(aux["traced"])) == (9.0, 6.0, 6.0)
     primal, pull_back, aux = tj.vjp(f, 3.0, has_aux=True)
     assert (float(primal), float(pull_back(tnp.asarray(1.0))[0]), float(aux["traced"])) == (9.0, 6.0, 6.0)
 

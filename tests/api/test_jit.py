@@ -383,6 +383,11 @@ def test_functions_that_cannot_be_hashed() -> None:
     assert float(f(2.0)) == float(f(2.0)) == 4.0
 
 
+def test_no_options_is_the_default() -> None:
+    f = tj.jit(_power, static_argnums=None, static_argnames=None, donate_argnums=None, donate_argnames=None)
+    assert float(f(3.0)) == 9.0
+
+
 def test_wraps_the_function() -> None:
     assert module_level.__name__ == "module_level"
     assert module_level.__module__ == __name__

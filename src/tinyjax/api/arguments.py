@@ -51,16 +51,18 @@ class StaticCall:
     key: tuple[Hashable, ...]
 
 
-def as_tuple(numbers: int | Sequence[int]) -> tuple[int, ...]:
-    """One position or several, as a tuple of ints."""
+def as_tuple(numbers: int | Sequence[int] | None) -> tuple[int, ...]:
+    """One position or several, or none, as a tuple of ints."""
+    if numbers is None:
+        return ()
     try:
         return (operator.index(numbers),) if not isinstance(numbers, Sequence) else tuple(map(operator.index, numbers))
     except TypeError:
         raise InputError(f"positions of arguments are integers, got {numbers!r}") from None
 
 
-def names_tuple(names: str | Sequence[str]) -> tuple[str, ...]:
-    return (names,) if isinstance(names, str) else tuple(names)
+def names_tuple(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (names,) if isinstance(names, str) else tuple(names or ())
 
 
 def resolve_position(number: int, count: int, what: str) -> int:
@@ -79,7 +81,10 @@ def resolve_argnums(what: str, argnums: int | Sequence[int], count: int) -> list
 
 
 def resolve_static(
-    f: Callable[..., object], numbers: int | Sequence[int], names: str | Sequence[str], kind: str = "static"
+    f: Callable[..., object],
+    numbers: int | Sequence[int] | None,
+    names: str | Sequence[str] | None,
+    kind: str = "static",
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names of static (or donated) arguments, each completed by what the signature says of the other."""
     positions, named = as_tuple(numbers), names_tuple(names)

@@ -76,11 +76,17 @@ def jvp(
     return (found.primals.tree(), tangents_out, *((found.primals.aux(),) if has_aux else ()))
 
 
-def linearize(fun: Callable[P, R], *primals: object) -> tuple[R, Callable[..., R]]:
+@overload
+def linearize(fun: Callable[P, R], *primals: object, has_aux: Literal[False] = False) -> tuple[R, Callable[..., R]]: ...
+@overload
+def linearize(
+    fun: Callable[P, tuple[R, Aux]], *primals: object, has_aux: Literal[True]
+) -> tuple[R, Callable[..., R], Aux]: ...
+def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and its derivative there as a function of tangents.
 
-    `fun` runs once; the returned function is linear, and evaluating it doesn't repeat that work. Source: Autodidax,
-    part 4.
+    `fun` runs once; the returned function is linear, and evaluating it doesn't repeat that work. With `has_aux`, `fun`
+    returns a pair whose second half is passed through. Source: Autodidax, part 4.
 
     >>> from tinyjax.numpy import sin
     >>> y, f_lin = linearize(sin, 0.0)
@@ -89,9 +95,9 @@ def linearize(fun: Callable[P, R], *primals: object) -> tuple[R, Callable[..., R
     """
     check_callable("linearize", fun)
     values, treedef = flatten_arguments(fun, primals, {})
-    linearized = derivatives.linearize(FlatFunction(fun, "linearize", treedef), values)
+    linearized = derivatives.linearize(FlatFunction(fun, "linearize", treedef, has_aux), values)
 
-    def apply(*tangents: object) -> R:
+    def apply(*tangents: object) -> Any:  # the tree of the results of fun
         directions, structure = flatten_arguments(fun, tangents, {})
         tree.check_same_structure(
             "linearize", treedef.children()[0], structure.children()[0], "the primals", "the tangents"
@@ -103,11 +109,10 @@ def linearize(fun: Callable[P, R], *primals: object) -> tuple[R, Callable[..., R
             directions,
             lambda i: argument_path(fun, treedef, i),
         )
-        result: R = tree.unflatten(linearized.results.treedef, derivatives.push_forward(linearized, checked))
-        return result
+        return tree.unflatten(linearized.results.treedef, derivatives.push_forward(linearized, checked))
 
-    value: R = linearized.results.tree()
-    return value, apply
+    results = linearized.results
+    return (results.tree(), apply, *((results.aux(),) if has_aux else ()))
 
 
 @overload
@@ -160,6 +165,7 @@ def linear_transpose(fun: Callable[P, R], *primals: object) -> Callable[[Any], t
 
     `primals` are arrays or types (ShapedArray); only their types matter. A LinearityError if `fun` isn't linear.
 
+    >>> from tinyjax.ir.aval import ShapedArray
     >>> linear_transpose(lambda x: 3.0 * x, ShapedArray((), "float64"))(2.0)
     (Array(6., dtype=float64),)
     """
