@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import subprocess
 import sys
 from collections.abc import Callable
@@ -119,6 +120,31 @@ def test_arguments_by_keyword() -> None:
     assert float(g(1.0, scale=2.0, shift=3.0)) == 5.0
     assert float(g(1.0, shift=4.0, scale=2.0)) == 6.0
     assert f.count == 1
+
+
+def test_names_of_arguments_that_the_library_uses_too() -> None:
+    def f(self: Any, args: Any, fun: Any, x: Any) -> Any:
+        return self * args * fun * x
+
+    assert float(tj.jit(f)(self=1.0, args=2.0, fun=3.0, x=4.0)) == 24.0
+    assert float(tj.jit(f, static_argnames="args")(self=1.0, args=2.0, fun=3.0, x=4.0)) == 24.0
+    assert float(tj.grad(f)(1.0, args=2.0, fun=3.0, x=4.0)) == 24.0
+    assert tj.jit(f).trace(self=1.0, args=2.0, fun=3.0, x=4.0).eqns
+    found = tj.jit(f).lower(self=1.0, args=2.0, fun=3.0, x=4.0).compile()(self=1.0, args=2.0, fun=3.0, x=4.0)
+    assert float(found) == 24.0
+
+
+def test_subclasses_of_python_numbers() -> None:
+    class Color(enum.IntEnum):
+        RED = 3
+
+    class Length(float):
+        pass
+
+    f = tj.jit(lambda x: x * 2)
+    assert str(f(Color.RED).aval) == "~i64[]"
+    assert str(f(Length(1.5)).aval) == "~f64[]"
+    assert float((tnp.ones(1) + Color.RED)[0]) == 4.0
 
 
 def test_defaults_are_constants() -> None:

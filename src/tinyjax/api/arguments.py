@@ -33,7 +33,7 @@ class WithStatic(Filled):
         return index
 
     @override
-    def __call__(self, *args: object, **kwargs: object) -> object:
+    def __call__(self, /, *args: object, **kwargs: object) -> object:
         rest = iter(args)
         count = len(args) + len(self._positional)
         full = [self._positional[i] if i in self._positional else next(rest) for i in range(count)]

@@ -116,7 +116,7 @@ class Jitted(Generic[P, R]):
         self._donated = donated
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         call, arrays, treedef = self._flatten(args, kwargs)
         avals = [array.aval for array in arrays]
         traced = self._trace(call, avals, treedef)
@@ -133,12 +133,12 @@ class Jitted(Generic[P, R]):
         result: R = traced.results(outs)
         return result
 
-    def trace(self, *args: P.args, **kwargs: P.kwargs) -> ClosedJaxpr:
+    def trace(self, /, *args: P.args, **kwargs: P.kwargs) -> ClosedJaxpr:
         """The program for these arguments, which may be types (ShapedArray)."""
         traced, _, _ = self._trace_abstract(args, kwargs)
         return ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
 
-    def lower(self, *args: P.args, **kwargs: P.kwargs) -> Lowered:
+    def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """The StableHLO of the function for these arguments, which may be types (ShapedArray)."""
         traced, avals, treedef = self._trace_abstract(args, kwargs)
         donated = self._donation(args, kwargs, traced, avals)
@@ -248,7 +248,7 @@ class Compiled:
         self.out_tree: Final = traced.treedef
         self._name = name
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
         arrays, treedef = flatten_arguments(self, args, kwargs, copy=False)
         tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")
         arrays = [array for array in arrays if array.aval.dtype != FLOAT0]

@@ -54,7 +54,7 @@ class Filled(ABC):
         """Where the n-th of the positional arguments that are left stands among all of them."""
 
     @abstractmethod
-    def __call__(self, *args: Any, **kwargs: Any) -> object:  # the user's arguments
+    def __call__(self, /, *args: Any, **kwargs: Any) -> object:  # the user's arguments
         """Calls the function with the arguments that are left."""
 
 

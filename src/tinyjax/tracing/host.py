@@ -49,11 +49,17 @@ def concrete_value(x: object) -> ConcreteValue:
     if isinstance(x, ConcreteValue):
         return x
     if isinstance(x, np.ndarray | np.generic):
+        if isinstance(x, np.ma.MaskedArray):
+            raise InputError(
+                f"masked arrays are not supported; use filled() to say what stands for masked elements: {x}"
+            )
         if x.dtype.newbyteorder("=") in SUPPORTED or x.dtype == FLOAT0:
             return ConcreteValue.of(x)
         raise InputError(f"arrays of dtype {x.dtype} are not supported: numbers and bools are. Got {_shown(x)}.")
     if hasattr(x, "__array__"):
         return concrete_value(np.asarray(x))
+    if isinstance(x, int | float | complex):  # of a subclass, such as a member of an IntEnum
+        return _of_scalar(int(x) if isinstance(x, int) else float(x) if isinstance(x, float) else complex(x))
     raise InputError(
         f"{_shown(x)} of type {type(x).__name__} is not an array. Pass NumPy arrays, scalars, or trees of them; mark "
         "other arguments as static, or close over them."
