@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, get_args
+from typing import Any, Final, ParamSpec, TypeVar, get_args
 
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.errors import BatchSizeError, InputError, TreeError
@@ -12,21 +12,19 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.primitives.elementwise import unmapped
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, activate, active_frame
+from tinyjax.tracing.core import Array, activate, active_frame, as_array
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import (
     FlatFunction,
     argument_path,
+    as_arrays,
     check_callable,
     describe,
-    flatten_arguments,
     float0_zeros,
     function_name,
+    unshared,
 )
 from tinyjax.transforms.batch import add_axis, place_axis
-
-if TYPE_CHECKING:
-    from jax.tree_util import PyTreeDef
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -65,24 +63,38 @@ def vmap(
 
     @wraps(fun)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        arrays, treedef = flatten_arguments(fun, args, kwargs)
-        axes = _input_axes(fun, wanted, args, kwargs, arrays, treedef)
-        size = _axis_size(fun, arrays, axes, axis_size, treedef)
-        flat = FlatFunction(fun, "vmap", treedef)
-        result: R = _map(flat, arrays, axes, BatchAxis(size, axis_name, cond), out_axes)
+        leaves, treedef = tree.flatten((args, kwargs))
+        axes = _input_axes(fun, wanted, args, len(leaves))
+        # What isn't mapped is passed on: an array as an array, and anything else, such as a static argument, as it is.
+        fixed = {
+            i: unshared(as_array(leaf)) if isinstance(leaf, Array) or hasattr(leaf, "__array__") else leaf
+            for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
+            if axis is None
+        }
+
+        def where(position: int) -> str:
+            return f"argument {argument_path(fun, treedef, [*inputs][position])}"
+
+        inputs = {i: leaf for i, leaf in enumerate(leaves) if i not in fixed}
+        arrays = list(map(unshared, as_arrays([*inputs.values()], lambda i: f"{where(i)} of {function_name(fun)}")))
+        at = [
+            _resolve(axes[leaf], array.aval.ndim, lambda i: f"{where(i)} of {function_name(fun)}", i)
+            for i, (leaf, array) in enumerate(zip(inputs, arrays, strict=True))
+        ]
+        size = _axis_size(describe("vmap", fun), arrays, at, axis_size, where)
+        flat = FlatFunction(fun, "vmap", treedef, fixed=fixed)
+        result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond), out_axes)
         return result
 
     return mapped
 
 
-def _map(
-    flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int | None], axis: BatchAxis, out_axes: Any
-) -> Any:
+def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis: BatchAxis, out_axes: Any) -> Any:
     def run(frame: OpenFrame[V]) -> Any:  # the tree of the results
         context = BatchContext(frame.context, axis)
         with activate(context, flat, axis) as inner:
 
-            def mapped(array: Array, at: int | None) -> Array:
+            def mapped(array: Array, at: int) -> Array:
                 if array.aval.dtype == FLOAT0:  # tangents of integers hold nothing, so they aren't traced
                     return float0_zeros(unmapped(array.aval.shape, at))
                 return inner.wrap(Batched(frame.read(array), at))
@@ -101,7 +113,7 @@ def _map(
                     f"vmap: out_axes is None for {where(i)}, which differs from element to element of the batch"
                 )
             aval = results.arrays[i].aval
-            at = _resolve(want, aval.ndim + 1, where, i)
+            at = None if want is None else _resolve(want, aval.ndim + 1, where, i)
             if out is None:
                 placed.append(float0_zeros(add_axis(aval, at, axis.size).shape))
             else:
@@ -111,25 +123,13 @@ def _map(
     return active_frame().open(run)
 
 
-def _input_axes(
-    fun: Callable[..., object],
-    in_axes: Any,
-    args: Sequence[object],
-    kwargs: Mapping[str, object],
-    arrays: Sequence[Array],
-    treedef: PyTreeDef,
-) -> list[int | None]:
-    """The mapped axis of each leaf of the arguments."""
-    name = function_name(fun)
+def _input_axes(fun: Callable[..., object], in_axes: Any, args: Sequence[object], count: int) -> list[Any]:
+    """What `in_axes` says of each leaf of the arguments; those given by keyword come last."""
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
+        name = function_name(fun)
         raise InputError(f"vmap: in_axes has {len(in_axes)} entries, but {name} got {len(args)} positional arguments")
     axes = _spread(in_axes, tuple(args), "in_axes", "argument")
-    axes += [0] * (len(arrays) - len(axes))
-
-    def where(position: int) -> str:
-        return f"argument {argument_path(fun, treedef, position)} of {name}"
-
-    return [_resolve(axis, array.aval.ndim, where, i) for i, (axis, array) in enumerate(zip(axes, arrays, strict=True))]
+    return axes + [0] * (count - len(axes))
 
 
 def _spread(prefix: Any, full: Any, what: str, kind: str) -> list[Any]:
@@ -150,10 +150,8 @@ def _is_none(x: object) -> bool:
     return x is None
 
 
-def _resolve(axis: object, ndim: int, where: Callable[[int], str], position: int) -> int | None:
+def _resolve(axis: object, ndim: int, where: Callable[[int], str], position: int) -> int:
     """An axis, counted from the start."""
-    if axis is None:
-        return None
     if not isinstance(axis, int) or isinstance(axis, bool):
         raise InputError(f"vmap: an axis is an integer or None, got {axis!r} for {where(position)}")
     if not -ndim <= axis < ndim:
@@ -165,26 +163,19 @@ def _resolve(axis: object, ndim: int, where: Callable[[int], str], position: int
 
 
 def _axis_size(
-    fun: Callable[..., object],
-    arrays: Sequence[Array],
-    axes: Sequence[int | None],
-    axis_size: int | None,
-    treedef: PyTreeDef,
+    what: str, arrays: Sequence[Array], axes: Sequence[int], axis_size: int | None, where: Callable[[int], str]
 ) -> int:
     """The one size of all mapped axes."""
-    sizes = {array.aval.shape[axis] for array, axis in zip(arrays, axes, strict=True) if axis is not None}
-    if axis_size is not None:
-        sizes.add(axis_size)
-    if len(sizes) == 1:
-        return sizes.pop()
-    name = describe("vmap", fun)
-    if not sizes:
-        raise BatchSizeError(f"{name}: no argument is mapped; map at least one, or pass axis_size")
+    sizes = [array.aval.shape[axis] for array, axis in zip(arrays, axes, strict=True)]
+    distinct = {*sizes, *(() if axis_size is None else (axis_size,))}
+    if len(distinct) == 1:
+        return distinct.pop()
+    if not distinct:
+        raise BatchSizeError(f"{what}: no argument is mapped; map at least one, or pass axis_size")
     lines = [
-        f"  {array.aval.shape[axis]} along axis {axis} of argument {argument_path(fun, treedef, i)}, {array.aval}"
-        for i, (array, axis) in enumerate(zip(arrays, axes, strict=True))
-        if axis is not None
+        f"  {size} along axis {axis} of {where(i)}, {array.aval}"
+        for i, (size, axis, array) in enumerate(zip(sizes, axes, arrays, strict=True))
     ]
     if axis_size is not None:
         lines.append(f"  {axis_size} asked for by axis_size")
-    raise BatchSizeError(f"{name}: the mapped axes must have one size, but have\n" + "\n".join(lines))
+    raise BatchSizeError(f"{what}: the mapped axes must have one size, but have\n" + "\n".join(lines))

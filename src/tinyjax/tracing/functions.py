@@ -96,7 +96,7 @@ class FlatFunction:
         transformation: str,
         treedef: PyTreeDef,
         has_aux: bool = False,
-        fixed: Mapping[int, Array] | None = None,
+        fixed: Mapping[int, object] | None = None,
     ) -> None:
         self._f = f
         self._treedef = treedef
@@ -106,10 +106,11 @@ class FlatFunction:
         self.name = function_name(f)
 
     def __call__(self, leaves: Sequence[Array]) -> Results:
+        full: Sequence[object] = leaves
         if self._fixed:
             rest = iter(leaves)
-            leaves = [self._fixed[i] if i in self._fixed else next(rest) for i in range(self._treedef.num_leaves)]
-        args, kwargs = tree.unflatten(self._treedef, leaves)
+            full = [self._fixed[i] if i in self._fixed else next(rest) for i in range(self._treedef.num_leaves)]
+        args, kwargs = tree.unflatten(self._treedef, full)
         outs = self._f(*args, **kwargs)
         aux: object = None
         if self._has_aux:
