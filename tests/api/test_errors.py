@@ -176,7 +176,10 @@ def test_argnums() -> None:
 
 
 def test_batch_sizes() -> None:
-    sizes = r"3 along axis 0 of argument x, f64\[3\]", r"2 along axis 1 of argument y\['b'\], f64\[4,2\]"
+    sizes = (
+        r"3 along axis 0 of argument x of loss, f64\[3\]",
+        r"2 along axis 1 of argument y\['b'\] of loss, f64\[4,2\]",
+    )
     with raises(BatchSizeError, rf"vmap of loss \({HERE}:\d+\): the mapped axes must have one size, but have", *sizes):
         tj.vmap(loss, in_axes=(0, 1))(X, {"b": np.ones((4, 2))})
     with raises(BatchSizeError, r"3 along axis 0 of argument x", "5 asked for by axis_size"):
@@ -369,11 +372,11 @@ def test_leaks_between_nested_transformations() -> None:
         return y
 
     def outer(x: Any) -> Any:
-        tj.vmap(inner, in_axes=None, axis_size=2)(x)
+        tj.jvp(inner, (x,), (x,))
         return x * leaked[-1]
 
     for run in (tj.jit(outer), tj.grad(outer), tj.vmap(outer, in_axes=None, axis_size=3)):
-        with raises(LeakedTracerError, r"was used after vmap of inner \(.*\) had ended"):
+        with raises(LeakedTracerError, r"was used after jvp of inner \(.*\) had ended"):
             run(1.0)
 
 

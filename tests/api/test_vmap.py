@@ -90,6 +90,26 @@ def test_with_jit(name: str) -> None:
     assert_matches(tj.vmap(tj.jit(make(tnp)), **options)(*args, **kwargs), expected)
 
 
+def test_what_is_not_mapped_is_passed_as_it_is() -> None:
+    """Python values stay what they are, so they can be static arguments, functions, anything."""
+    seen: list[object] = []
+
+    def f(x: Any, *others: Any, **named: Any) -> Any:
+        seen.extend(others)
+        return x * named["scale"]
+
+    thing = object()
+    mapped: Any = tj.vmap(f, in_axes=(0, None, None, None, None))
+    mapped(V, 2, "text", thing, {"array": V}, scale=V)
+    assert seen[:3] == [2, "text", thing]
+    assert isinstance(seen[3], dict)
+    assert isinstance(seen[3]["array"], Array)
+    power = tj.jit(lambda x, n: x**n, static_argnums=1)
+    assert_matches(tj.vmap(power, in_axes=(0, None))(V, 3), jnp.asarray(V**3))
+    assert_matches(tj.vmap(tj.grad(power), in_axes=(0, None))(V, 3), jnp.asarray(3 * V**2))
+    assert_matches(tj.vmap(lambda f, x: f(x), in_axes=(None, 0))(tnp.sin, V), jnp.sin(V))
+
+
 # Nestings.
 
 

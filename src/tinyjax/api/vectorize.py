@@ -71,16 +71,13 @@ def vmap(
             for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
             if axis is None
         }
+        positions = [i for i in range(len(leaves)) if i not in fixed]
 
-        def where(position: int) -> str:
-            return f"argument {argument_path(fun, treedef, [*inputs][position])}"
+        def where(i: int) -> str:
+            return f"argument {argument_path(fun, treedef, positions[i])} of {function_name(fun)}"
 
-        inputs = {i: leaf for i, leaf in enumerate(leaves) if i not in fixed}
-        arrays = list(map(unshared, as_arrays([*inputs.values()], lambda i: f"{where(i)} of {function_name(fun)}")))
-        at = [
-            _resolve(axes[leaf], array.aval.ndim, lambda i: f"{where(i)} of {function_name(fun)}", i)
-            for i, (leaf, array) in enumerate(zip(inputs, arrays, strict=True))
-        ]
+        arrays = list(map(unshared, as_arrays([leaves[i] for i in positions], where)))
+        at = [_resolve(axes[positions[i]], array.aval.ndim, where, i) for i, array in enumerate(arrays)]
         size = _axis_size(describe("vmap", fun), arrays, at, axis_size, where)
         flat = FlatFunction(fun, "vmap", treedef, fixed=fixed)
         result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond), out_axes)
@@ -152,7 +149,7 @@ def _is_none(x: object) -> bool:
 
 def _resolve(axis: object, ndim: int, where: Callable[[int], str], position: int) -> int:
     """An axis, counted from the start."""
-    if not isinstance(axis, int) or isinstance(axis, bool):
+    if type(axis) is not int:
         raise InputError(f"vmap: an axis is an integer or None, got {axis!r} for {where(position)}")
     if not -ndim <= axis < ndim:
         raise BatchSizeError(
@@ -167,7 +164,7 @@ def _axis_size(
 ) -> int:
     """The one size of all mapped axes."""
     sizes = [array.aval.shape[axis] for array, axis in zip(arrays, axes, strict=True)]
-    distinct = {*sizes, *(() if axis_size is None else (axis_size,))}
+    distinct = set(sizes) if axis_size is None else {*sizes, axis_size}
     if len(distinct) == 1:
         return distinct.pop()
     if not distinct:
