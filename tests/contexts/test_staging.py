@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import TypingError
 from tinyjax.ir import ConcreteValue, Literal, ShapedArray, SourceInfo, Var, typecheck
@@ -116,6 +117,15 @@ def test_sources() -> None:
     assert first.source is not None
     assert first.source.file == __file__
     assert str(second.source) == "model.py:3 (f)"
+
+
+def test_a_shared_cursor_says_where_the_user_is() -> None:
+    """Other threads write to it, and may leave what they wrote."""
+    cursor = EvalContext().cursor
+    cursor.source = SourceInfo("another_thread.py", 1, "g")
+    found = cursor.current()
+    assert found is not None
+    assert found.file == __file__
 
 
 def test_stage_spells_constants_out() -> None:

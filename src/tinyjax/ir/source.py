@@ -57,22 +57,34 @@ class SourceCursor:
 
     An interpretation sets `source` to the line of the equation that it is at, so that what it stages points there too;
     while a Python function is traced it is None, and the user's frame decides. It remembers lines already looked up.
-    A `shared` cursor is that of evaluation, which stages nothing: any thread writes to it, and nobody reads it.
+    A `shared` cursor is that of evaluation, which stages nothing: any thread writes to it, so what it says is not
+    believed.
     """
 
-    __slots__ = ("_known", "_shared", "source")
+    __slots__ = ("_known", "_shared", "_source")
 
     def __init__(self, shared: bool = False) -> None:
-        self.source: SourceInfo | None = None
+        self._source: SourceInfo | None = None
         self._shared = shared
         self._known: dict[tuple[CodeType, int], SourceInfo] = {}
+
+    @property
+    def source(self) -> SourceInfo | None:
+        """The line of the equation that an interpretation is at."""
+        return self._source
+
+    @source.setter
+    def source(self, line: SourceInfo | None) -> None:
+        # Threads share the cursor of evaluation, so it never points anywhere.
+        if not self._shared:
+            self._source = line
 
     def private(self) -> SourceCursor:
         """A cursor for staging: this one, unless it is shared."""
         return SourceCursor() if self._shared else self
 
     def current(self) -> SourceInfo | None:
-        if self.source is not None:
+        if self.source is not None and not self._shared:
             return self.source
         frame = user_frame()
         if frame is None:
