@@ -20,6 +20,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue
 
@@ -114,9 +115,10 @@ def identifier(name: str) -> str:
 class LoweringContext(Context[SSA]):
     """Writes the body of one function, line by line. Rules call `emit` and the shorthands after it."""
 
-    __slots__ = ("_broadcasts", "_constants", "_count", "_order", "callees", "lines", "module")
+    __slots__ = ("_broadcasts", "_constants", "_count", "_order", "callees", "cursor", "lines", "module")
 
     def __init__(self, module: Module, first_number: int = 0) -> None:
+        self.cursor = SourceCursor()
         self.module = module
         self.lines: list[str] = []
         #: The functions that this one calls, in order.

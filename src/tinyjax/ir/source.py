@@ -57,8 +57,7 @@ class SourceCursor:
 
     An interpretation sets `source` to the line of the equation that it is at, so that what it stages points there too;
     while a Python function is traced it is None, and the user's frame decides. It remembers lines already looked up.
-    A `shared` cursor is that of evaluation, which stages nothing: any thread writes to it, so what it says is not
-    believed.
+    A `shared` cursor is that of evaluation, which stages nothing: threads share it, so it never points anywhere.
     """
 
     __slots__ = ("_known", "_shared", "_source")
@@ -75,7 +74,6 @@ class SourceCursor:
 
     @source.setter
     def source(self, line: SourceInfo | None) -> None:
-        # Threads share the cursor of evaluation, so it never points anywhere.
         if not self._shared:
             self._source = line
 
@@ -84,8 +82,8 @@ class SourceCursor:
         return SourceCursor() if self._shared else self
 
     def current(self) -> SourceInfo | None:
-        if self.source is not None and not self._shared:
-            return self.source
+        if self._source is not None:
+            return self._source
         frame = user_frame()
         if frame is None:
             return None
