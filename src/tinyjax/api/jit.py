@@ -12,6 +12,7 @@ from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
+from tinyjax.api.dispatch import MISS, RecentCalls, ready_call, run_flat, run_tree
 from tinyjax.api.staging import abstractify, closed_values
 from tinyjax.caching import BoundedCache
 from tinyjax.control.call import Call
@@ -115,19 +116,48 @@ class Jitted(Generic[P, R]):
         self._static = static
         self._donated = donated
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION)
+        self._recent = RecentCalls()
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        call, arrays, treedef = self._flatten(args, kwargs)
+        result: R
+        ready = self._recent.ready
+        if not ready or active_frame() is not ROOT:
+            return self._call(split_resolved(self._fun, args, kwargs, *self._static), args, kwargs)
+        if not kwargs:
+            result = run_flat(ready, args)
+            if result is not MISS:
+                return result
+        if self._static == ((), ()):
+            result = run_tree(ready, args, kwargs, ())
+            if result is not MISS:
+                return result
+        call = split_resolved(self._fun, args, kwargs, *self._static)
+        if call.key:
+            result = run_tree(ready, call.args, call.kwargs, call.key)
+            if result is not MISS:
+                return result
+        return self._call(call, args, kwargs)
+
+    def _call(self, call: StaticCall, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
+        """A call of a signature that isn't ready, or within a transformation."""
+        arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs, copy=False)
         avals = [array.aval for array in arrays]
         traced = self._trace(call, avals, treedef)
         donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
         inputs = (*traced.captured, *arrays)
-        if len(inputs) > len(traced.jaxpr.invars):
+        complete = len(inputs) == len(traced.jaxpr.invars)
+        if not complete:
             inputs = tuple(array for array in inputs if array.aval.dtype != FLOAT0)
         name = function_name(self._fun)
-        if any(donated) and top_frame(inputs, traced.jaxpr.effects) is ROOT:
+        if top_frame(inputs, traced.jaxpr.effects) is ROOT:
+            donated = donated if any(donated) else ()
             values = [array.value for array in inputs if isinstance(array, ConcreteArray)]
-            outs: Sequence[Array] = list(map(ConcreteArray, backend.execute(traced.jaxpr, values, name, donated)))
+            executable = backend.execute.executable(traced.jaxpr, values, name, donated)
+            outs: Sequence[Array] = list(map(ConcreteArray, executable(values, name)))
+            if complete and _reusable(traced):
+                ready = ready_call(traced, executable, treedef, avals, call.key, name)
+                if ready is not None:
+                    self._recent.add(ready)
         else:
             outs = bind(Call(name, traced.jaxpr), *inputs)
         result: R = traced.results(outs)
@@ -152,13 +182,6 @@ class Jitted(Generic[P, R]):
     def __repr__(self) -> str:
         return f"<jit of {self._fun!r}>"
 
-    def _flatten(
-        self, args: Sequence[object], kwargs: Mapping[str, object]
-    ) -> tuple[StaticCall, list[Array], PyTreeDef]:
-        call = split_resolved(self._fun, args, kwargs, *self._static)
-        arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs, copy=False)
-        return call, arrays, treedef
-
     def _trace_abstract(
         self, args: Sequence[object], kwargs: Mapping[str, object]
     ) -> tuple[Traced, list[ShapedArray], PyTreeDef]:
@@ -176,8 +199,7 @@ class Jitted(Generic[P, R]):
             fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
             function = FlatFunction(call.function, "jit", treedef, fixed=fixed)
             found = trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
-            effects = found.jaxpr.effects
-            if found.closed and not axis_names(effects) and not is_open(effects) and not active_frame().axes:
+            if _reusable(found):
                 cache.put(key, found)
         return found
 
@@ -209,6 +231,12 @@ class Jitted(Generic[P, R]):
         marks, _ = tree.flatten((marked, named))
         kept = [mark for mark, aval in zip(marks, avals, strict=True) if aval.dtype != FLOAT0]
         return (False,) * len(traced.captured) + tuple(mark is True for mark in kept)
+
+
+def _reusable(traced: Traced) -> bool:
+    """Whether a program depends on no other transformation in progress, so that it serves other calls too."""
+    effects = traced.jaxpr.effects
+    return traced.closed and not axis_names(effects) and not is_open(effects) and not active_frame().axes
 
 
 @final

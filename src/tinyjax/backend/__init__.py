@@ -1,6 +1,8 @@
 """The one door to jaxlib: devices, buffers, compilation, execution. jax is imported at first need."""
 
-from tinyjax.backend.buffers import DeviceBuffer
+from typing import TYPE_CHECKING
+
+from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.stages import Compiled, MemoryStats, Options
 from tinyjax.backend.transfer import (
@@ -15,11 +17,16 @@ from tinyjax.backend.transfer import (
     to_jax,
 )
 
+if TYPE_CHECKING:
+    from tinyjax.backend.executable import Executable
+
 __all__ = [
     "Compiled",
     "DeviceBuffer",
+    "Executable",
     "MemoryStats",
     "Options",
+    "RawBuffer",
     "XlaExecutor",
     "block_until_ready",
     "compile_program",
@@ -32,4 +39,5 @@ __all__ = [
     "platform",
     "to_dlpack",
     "to_jax",
+    "value_of_buffer",
 ]

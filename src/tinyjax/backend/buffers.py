@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -10,11 +10,15 @@ from attrs import frozen
 from typing_extensions import CapsuleType, override
 
 from tinyjax.errors import DeletedBufferError, XlaError
-from tinyjax.ir.aval import Shape
+from tinyjax.ir.aval import Shape, ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray, short_name
+from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
     from jaxlib._jax import ArrayImpl, Device
+
+#: An array on a device, without anything around it. Opaque outside the backend.
+RawBuffer: TypeAlias = "ArrayImpl"
 
 
 @final
@@ -96,3 +100,9 @@ def deleted_message(buffer: DeviceBuffer) -> str:
         f"{buffer} was used after it had been donated or deleted. The memory of a donated argument (donate_argnums) is "
         "reused for the results: use the results instead, or don't donate it."
     )
+
+
+def value_of_buffer(array: ArrayImpl, aval: ShapedArray) -> ConcreteValue:
+    """An array on one device as a value."""
+    (device,) = array.devices()
+    return ConcreteValue(DeviceBuffer(array, device), aval)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, final
+from functools import lru_cache
+from typing import Any, Final, final
 
 import jax
 import numpy as np
@@ -12,7 +13,7 @@ from jaxlib import _jax
 
 from tinyjax.backend.buffers import DeviceBuffer, deleted_message
 from tinyjax.backend.callbacks import callback_failure, host_function, parse
-from tinyjax.backend.devices import jax_type, put_array, sharding_of
+from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.errors import DeletedBufferError, InputError, XlaError
 from tinyjax.hlo.context import HostCall
@@ -54,6 +55,17 @@ def compile_text(
     return Executable(loaded, device, in_avals, out_avals, donated, waits=bool(host_calls))
 
 
+def _put(value: ConcreteValue, device: _jax.Device) -> _jax.ArrayImpl:
+    aval, array = value.aval, np.asarray(value.data)
+    if not array.dtype.isnative:
+        array = array.astype(aval.dtype)
+    return put_array(array, jax_type(aval.shape, aval.dtype), device)
+
+
+#: Python's small numbers are passed again and again; they take no room.
+_kept_scalar: Final = lru_cache(maxsize=1024)(_put)
+
+
 def first_lines(error: BaseException, count: int = 8) -> str:
     lines = str(error).strip().splitlines() or [type(error).__name__]
     return "\n".join(lines[:count])
@@ -63,7 +75,18 @@ def first_lines(error: BaseException, count: int = 8) -> str:
 class Executable:
     """A program that XLA has compiled for one device. Everything that doesn't depend on the arguments is done here."""
 
-    __slots__ = ("_donated", "_execute", "_handlers", "_in_avals", "_loaded", "_out_avals", "_waits", "device")
+    __slots__ = (
+        "_donated",
+        "_execute",
+        "_handlers",
+        "_in_avals",
+        "_loaded",
+        "_out_avals",
+        "_sharding",
+        "_waits",
+        "alone",
+        "device",
+    )
 
     def __init__(
         self,
@@ -79,7 +102,9 @@ class Executable:
         self._execute = loaded.execute_sharded
         self._in_avals = [jax_type(aval.shape, aval.dtype) for aval in in_avals]
         self._out_avals = tuple(out_avals)
-        sharding = sharding_of(device)
+        self._sharding = sharding = sharding_of(device)
+        #: Whether there is no other device that an array could be on.
+        self.alone = device.platform == "cpu" and len(jax.local_devices()) == 1
         # Before 0.11, jax's checks of its own results must be told not to run.
         checks = {} if jax.__version_info__ >= (0, 11) else {"_skip_checks": True}
         self._handlers = [
@@ -111,6 +136,16 @@ class Executable:
                 buffers.append(data.array)
             else:
                 buffers.append(put_array(data.array, aval, device))
+        results = self.launch(buffers, name)
+        return tuple(
+            [
+                ConcreteValue(DeviceBuffer(result, device), aval)
+                for result, aval in zip(results, self._out_avals, strict=True)
+            ]
+        )
+
+    def launch(self, buffers: Sequence[_jax.ArrayImpl], name: str) -> Sequence[_jax.ArrayImpl]:
+        """The results for arguments that are on the device already, without anything around them."""
         if self._donated:
             self._check_donated(buffers, name)
         try:
@@ -119,17 +154,34 @@ class Executable:
                 token = run.consume_token()
                 results = run.consume_with_handlers(self._handlers)
                 token.block_until_ready()
-            else:
-                results = self._execute(buffers).consume_with_handlers(self._handlers)
+                return results
+            return self._execute(buffers).consume_with_handlers(self._handlers)
         except (RuntimeError, ValueError) as error:
+            for i, buffer in enumerate(buffers):
+                if "deleted" in str(error) and buffer.is_deleted():
+                    raise DeletedBufferError(
+                        f"argument {i} of {name!r}: {deleted_message(DeviceBuffer(buffer, self.device))}"
+                    ) from error
             reason = callback_failure(error) or f"\n{first_lines(error)}"
-            raise XlaError(f"{name!r} failed on {device}:{reason}") from error
-        return tuple(
-            [
-                ConcreteValue(DeviceBuffer(result, device), aval)
-                for result, aval in zip(results, self._out_avals, strict=True)
-            ]
-        )
+            raise XlaError(f"{name!r} failed on {self.device}:{reason}") from error
+
+    def holds(self, buffers: Sequence[_jax.ArrayImpl]) -> bool:
+        """Whether these arrays are all on the executable's device."""
+        sharding = self._sharding
+        return all(buffer.sharding is sharding or buffer.devices() == {self.device} for buffer in buffers)
+
+    def place(self, value: ConcreteValue) -> _jax.ArrayImpl | None:
+        """The array on the executable's device, put there if it is on the host. None if it is on another one, or if
+        another one is the default."""
+        data = value.data
+        if type(data) is DeviceBuffer:
+            return data.array if data.device is self.device else None
+        if not self.alone and default_device() is not self.device:
+            return None
+        aval = value.aval
+        if aval.weak_type and not aval.shape and not self._donated:
+            return _kept_scalar(value, self.device)
+        return _put(value, self.device)
 
     def _check_donated(self, buffers: Sequence[_jax.ArrayImpl], name: str) -> None:
         for i in self._donated:

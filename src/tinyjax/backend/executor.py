@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from jaxlib._jax import Device
 
     from tinyjax.backend.executable import Executable
+    from tinyjax.contexts.evaluation import Executor
+    from tinyjax.contexts.watching import Watcher
 
 #: How many compiled programs an executor keeps.
 CACHE_SIZE: Final = 4096
@@ -50,6 +52,20 @@ class XlaExecutor:
           XlaError: the compiler or the run failed.
           DeletedBufferError: an argument has been donated or deleted before.
         """
+        return self.executable(jaxpr, args, name, donated)(args, name)
+
+    def executable(
+        self,
+        jaxpr: Jaxpr,
+        args: Sequence[ConcreteValue],
+        name: str,
+        donated: tuple[bool, ...] = (),
+        watcher: Watcher | None = None,
+    ) -> Executable:
+        """The compiled program, for the device that the arguments decide; the same errors as a call's.
+
+        A `watcher` is told how it is lowered, if it isn't there yet.
+        """
         for arg in args:
             data = arg.data
             if type(data) is DeviceBuffer:
@@ -58,9 +74,15 @@ class XlaExecutor:
         else:
             device = _default_device()()
         found = self._cache.get((jaxpr, device, donated, self.options))
-        if found is None:
-            found = self._executable(jaxpr, device, name, donated, self.options)
-        return found(args, name)
+        return found or self._executable(jaxpr, device, name, donated, self.options, watcher)
+
+    def watched(self, watcher: Watcher) -> Executor:
+        """This executor, which tells the watcher how programs are lowered."""
+
+        def run(jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
+            return self.executable(jaxpr, args, name, watcher=watcher)(args, name)
+
+        return run
 
     def compile(
         self, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...] = (), options: Options | None = None
@@ -70,12 +92,18 @@ class XlaExecutor:
         return Compiled(jaxpr, name, self._executable(jaxpr, _default_device()(), name, donated, chosen))
 
     def _executable(
-        self, jaxpr: Jaxpr, device: Device, name: str, donated: tuple[bool, ...], options: Options
+        self,
+        jaxpr: Jaxpr,
+        device: Device,
+        name: str,
+        donated: tuple[bool, ...],
+        options: Options,
+        watcher: Watcher | None = None,
     ) -> Executable:
         def compile_now() -> Executable:
             from tinyjax.backend.executable import compile_text
 
-            module = lower_module(jaxpr, platform=device.platform, name=name, donated=donated)
+            module = lower_module(jaxpr, platform=device.platform, name=name, donated=donated, watcher=watcher)
             return compile_text(
                 module.text, name, jaxpr.in_avals, jaxpr.out_avals, device, donated, options, module.host_calls
             )

@@ -40,14 +40,18 @@ class EvalContext(Context[ConcreteValue]):
 
     @override
     def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
-        avals = _out_avals(primitive, args)
+        avals: Sequence[ShapedArray] | None
+        try:
+            avals = primitive.type_of(*[arg.aval for arg in args])
+        except MissingRuleError:  # it can be evaluated without
+            avals = None
         outs = primitive.evaluate_with(self, args)
         if outs is not None:
             return tuple(outs)
         host: list[HostArray] = []
         for arg in args:
             data = arg.data
-            if not isinstance(data, np.ndarray):
+            if type(data) is not np.ndarray and not isinstance(data, np.ndarray):
                 found = None if avals is None else self._on_device(primitive, args)
                 if found is not None:
                     return found
@@ -57,6 +61,9 @@ class EvalContext(Context[ConcreteValue]):
             results = primitive.evaluate(*host)
         if avals is None:
             return tuple(map(ConcreteValue.of, results))
+        if len(avals) == 1 == len(results):
+            aval = avals[0]
+            return (ConcreteValue(_owned(np.asarray(results[0], aval.dtype), host), aval),)
         return tuple(
             ConcreteValue(_owned(np.asarray(result, aval.dtype), host), aval)
             for result, aval in zip(results, avals, strict=True)
@@ -107,19 +114,17 @@ class EvalContext(Context[ConcreteValue]):
 
 def _owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:
     """A result that nobody can write to: a copy, if it may share memory with an array of the user's."""
+    if result.base is None:
+        for arg in args:
+            if arg is result:
+                break
+        else:
+            result.setflags(write=False)
+            return result
     if may_change(result):
-        if result.base is not None or any(result is arg for arg in args):
-            result = result.copy()
-        result.flags.writeable = False
+        result = result.copy()
+        result.setflags(write=False)
     return result
-
-
-def _out_avals(primitive: Primitive, args: Sequence[ConcreteValue]) -> tuple[ShapedArray, ...] | None:
-    """The types of the results, or None for a primitive that has no typing rule yet and can still be evaluated."""
-    try:
-        return primitive.type_of(*[arg.aval for arg in args])
-    except MissingRuleError:
-        return None
 
 
 @lru_cache(maxsize=4096)

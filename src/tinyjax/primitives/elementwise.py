@@ -110,6 +110,11 @@ def unmapped(shape: Shape, at: int | None) -> Shape:
     return shape if at is None else shape[:at] + shape[at + 1 :]
 
 
+#: The results' types, which eager operations and tracing ask for again and again. Bounded.
+_TYPES: Final[dict[tuple[int, ...], tuple[Primitive, tuple[ShapedArray, ...], tuple[ShapedArray, ...]]]] = {}
+_TYPES_LIMIT: Final = 8192
+
+
 @frozen
 class Elementwise(Primitive):
     """An elementwise primitive whose operands have one dtype, which decides the result's."""
@@ -125,10 +130,19 @@ class Elementwise(Primitive):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        # By identity, as types are shared: the entry keeps alive what its key names.
+        key = (id(self), *map(id, avals))
+        found = _TYPES.get(key)
+        if found is not None:
+            return found[2]
         check_arity(self.name, avals, self.arity)
         dtype = common_dtype(self.name, avals)
         check_dtype(self.name, dtype, self.accepts)
-        return (elementwise_type(self.name, avals, self.result_dtype(dtype)),)
+        out = (elementwise_type(self.name, avals, self.result_dtype(dtype)),)
+        if len(_TYPES) >= _TYPES_LIMIT:
+            _TYPES.clear()
+        _TYPES[key] = self, avals, out
+        return out
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:

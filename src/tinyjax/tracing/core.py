@@ -9,10 +9,10 @@ that is started inside another one knows its parent, and so that a staged functi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Final, Generic, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -27,11 +27,11 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, HostArray, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
-from tinyjax.ir.source import user_source
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.conversions import Conversions
 from tinyjax.tracing.frames import Frame, OpenFrame, Transformed, WatchFrame
 from tinyjax.tracing.host import concrete_value, convert_scalar, host_array
+from tinyjax.tracing.messages import why_unknown
 from tinyjax.tracing.methods import Methods
 
 V = TypeVar("V")
@@ -62,7 +62,7 @@ class Array(Methods, Conversions, ABC):
 
     @override
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
-        return bind(primitive, *args)
+        return top_frame(args, primitive.effects).bind(primitive, args)
 
     @property
     @override
@@ -75,7 +75,7 @@ class Array(Methods, Conversions, ABC):
 
     @override
     def _binary(self, function: Callable[[Array, Array], T], other: object) -> T:
-        y = other if isinstance(other, Array) else operand(other)
+        y = other if type(other) is ConcreteArray or type(other) is Tracer else operand(other)
         return NotImplemented if y is None else function(self, y)
 
     @override
@@ -94,17 +94,32 @@ class Array(Methods, Conversions, ABC):
 
 @final
 class ConcreteArray(Array):
-    """An array with its elements, on the host or on a device."""
+    """An array with its elements, on the host or on a device.
 
-    __slots__ = ("value",)
+    What compiled functions return has a `buffer`, and its `value` is made when something asks for it. An array that was
+    made of a value on a device gets its `buffer` when a compiled function needs it.
+    """
+
+    __slots__ = ("aval", "buffer", "value")
+
+    aval: ShapedArray
+    #: The array on the device, for the backend.
+    buffer: backend.RawBuffer | None
+    value: ConcreteValue
 
     def __init__(self, value: ConcreteValue) -> None:
-        self.value: Final = value
+        self.value = value
+        self.aval = value.aval
+        self.buffer = None
 
-    @property
-    @override
-    def aval(self) -> ShapedArray:
-        return self.value.aval
+    if not TYPE_CHECKING:  # or every attribute would seem to exist
+
+        def __getattr__(self, name: str) -> object:
+            """Fills the slot of the value when it is asked for."""
+            if name != "value" or (buffer := self.buffer) is None:
+                raise AttributeError(f"an array has no attribute {name!r}")
+            value = self.value = backend.value_of_buffer(buffer, self.aval)
+            return value
 
     @override
     def into(self, context: Context[C]) -> C:
@@ -216,6 +231,8 @@ def _value_in(x: Array, context: Context[C]) -> C:
 
 
 ArrayLike: TypeAlias = Array | HostArray | np.generic | Scalar
+#: What certainly has no `__jax_array__`.
+_PLAIN: Final = frozenset({*PYTHON_DTYPES, np.ndarray})
 _OPERANDS: Final = (int, float, complex, np.ndarray, np.generic, list, tuple, dict, set)
 
 
@@ -233,6 +250,12 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.watcher = None
 
     @override
+    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
+        context = self.context
+        values = [arg.value if type(arg) is ConcreteArray else arg.into(context) for arg in args]
+        return tuple([ConcreteArray(value) for value in context.bind(primitive, *values)])
+
+    @override
     def wrap(self, value: ConcreteValue) -> Array:
         return ConcreteArray(value)
 
@@ -241,13 +264,14 @@ class RootFrame(OpenFrame[ConcreteValue]):
 class TraceFrame(OpenFrame[V]):
     """A transformation in progress."""
 
-    __slots__ = ("alive", "context", "function", "parent")
+    __slots__ = ("_position", "alive", "context", "function", "parent")
 
     def __init__(
         self, context: Context[V], parent: Frame, function: Transformed, axis: BatchAxis | None = None
     ) -> None:
         watcher = self.watcher = parent.watcher
         self.context = context if watcher is None else WatchingContext(context, watcher)
+        self._position = context.cursor.to_attribute
         self.parent = parent
         self.level = parent.level + 1
         self.base = self if isinstance(context, StagingContext) else parent.base
@@ -260,6 +284,20 @@ class TraceFrame(OpenFrame[V]):
         # Values of evaluation need nothing to stand for them: a rule in Python that runs there gets arrays.
         return ConcreteArray(value) if isinstance(value, ConcreteValue) else Tracer(self, value)
 
+    @override
+    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
+        """What is staged is attributed to the transformations that it went through from here."""
+        context, position = self.context, self._position
+        values = [arg.into(context) for arg in args]
+        if position is None:
+            return tuple(map(self.wrap, context.bind(primitive, *values)))
+        before = position.transformations
+        position.transformations = context.cursor.transformations
+        try:
+            return tuple(map(self.wrap, context.bind(primitive, *values)))
+        finally:
+            position.transformations = before
+
     def unknown(self, value: V, wanted: str) -> str:
         """What a value is whose elements aren't known, why they aren't, and what to do, for messages."""
         origin = self.context.origin(value)
@@ -267,19 +305,7 @@ class TraceFrame(OpenFrame[V]):
         while isinstance(frame, TraceFrame) and unwatched(frame.context) is not origin.context:
             frame = frame.parent
         function = frame.function if isinstance(frame, TraceFrame) else self.function
-        if not isinstance(origin.context, StagingContext):
-            return (
-                f", used at {user_source()}, can't {wanted}: it differs from element to element of the batch of "
-                f"{function.label}. Use tinyjax.lax.cond or tinyjax.numpy.where, or leave this part of the function "
-                "outside."
-            )
-        what = origin.what if origin.input is None else function.name_input(origin.input)
-        made = what if origin.source is None else f"{what} at {origin.source}"
-        return (
-            f", {made}, traced by {function.label}, can't {wanted}: it has no elements yet. Use "
-            "tinyjax.lax.cond or tinyjax.numpy.where, compute it from shapes or from arguments marked static "
-            "(static_argnums), or leave this part of the function outside."
-        )
+        return why_unknown(origin, function, wanted)
 
 
 def as_array(x: object) -> Array:
@@ -287,11 +313,16 @@ def as_array(x: object) -> Array:
 
     An InputError for anything else. Python scalars are weakly typed.
     """
-    return x if isinstance(x, Array) else _converted(x)
+    cls = type(x)
+    return (
+        x
+        if cls is ConcreteArray or cls is Tracer or (cls is not np.ndarray and isinstance(x, Array))
+        else _converted(x)
+    )
 
 
 def _converted(x: object) -> Array:
-    converter = None if type(x) in PYTHON_DTYPES else getattr(x, "__jax_array__", None)
+    converter = None if type(x) in _PLAIN else getattr(x, "__jax_array__", None)
     return ConcreteArray(concrete_value(x)) if converter is None else as_array(converter())
 
 
@@ -300,6 +331,8 @@ def operand(x: object) -> Array | None:
 
     Python's containers are none of an array's business either, but an InputError says more than NotImplemented would.
     """
+    if type(x) in PYTHON_DTYPES:
+        return _converted(x)
     if isinstance(x, Array):
         return x
     if isinstance(x, _OPERANDS) or hasattr(type(x), "__jax_array__"):
@@ -314,9 +347,8 @@ ROOT: Final = RootFrame(EvalContext(backend.execute))
 _active: Final[ContextVar[Frame]] = ContextVar("tinyjax_active_frame", default=ROOT)
 
 
-def active_frame() -> Frame:
-    """The innermost frame in this thread or task."""
-    return _active.get()
+#: The innermost frame in this thread or task. A method written in C, for the shortest way to compiled functions.
+active_frame: Final[Callable[[], Frame]] = _active.get
 
 
 @contextmanager
@@ -339,7 +371,10 @@ def watching() -> Iterator[Watcher]:
     def observed(frame: OpenFrame[V]) -> Frame:
         return WatchFrame(frame, watcher)
 
-    token = _active.set(_active.get().open(observed))
+    frame = _active.get()
+    if frame is ROOT:
+        frame = RootFrame(EvalContext(backend.execute.watched(watcher)))
+    token = _active.set(frame.open(observed))
     try:
         yield watcher
     finally:
@@ -351,7 +386,7 @@ def top_frame(args: Iterable[Array], effects: Effects = NO_EFFECTS) -> Frame:
     top = _active.get().base
     level = top.level
     for arg in args:
-        if isinstance(arg, Tracer):
+        if type(arg) is Tracer:
             frame = arg.frame
             if frame.level > level:
                 top, level = frame, frame.level

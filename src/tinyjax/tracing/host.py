@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from tinyjax import backend
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import array_type
+from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar
 from tinyjax.ir.value import ConcreteValue, Data
 from tinyjax.primitives.host import convert
@@ -41,6 +41,10 @@ def concrete_value(x: object) -> ConcreteValue:
 
     An InputError for anything else. Python scalars are weakly typed.
     """
+    if type(x) is np.ndarray:
+        aval = _host_type(x.shape, x.dtype)
+        if aval is not None:
+            return ConcreteValue(x, aval)
     if type(x) is float or type(x) is int or type(x) is bool or type(x) is complex:
         return _of_scalar(x)
     found = backend.from_jax(x)
@@ -64,6 +68,12 @@ def concrete_value(x: object) -> ConcreteValue:
         f"{_shown(x)} of type {type(x).__name__} is not an array. Pass NumPy arrays, scalars, or trees of them; mark "
         "other arguments as static, or close over them."
     )
+
+
+@lru_cache(maxsize=4096)
+def _host_type(shape: Shape, dtype: DType) -> ShapedArray | None:
+    """The type of a NumPy array that is a value as it is; None if it has to be looked at more closely."""
+    return array_type(shape, dtype) if dtype in SUPPORTED and dtype.isnative else None
 
 
 def _of_scalar(x: Scalar) -> ConcreteValue:

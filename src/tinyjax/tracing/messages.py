@@ -1,0 +1,26 @@
+"""Why the elements of a value aren't known, in words."""
+
+from __future__ import annotations
+
+from tinyjax.contexts.staging import StagingContext
+from tinyjax.ir.context import Origin
+from tinyjax.ir.source import user_source
+from tinyjax.tracing.frames import Transformed
+
+
+def why_unknown(origin: Origin, function: Transformed, wanted: str) -> str:
+    """What a value is whose elements aren't known, why they aren't, and what to do. `function` is the one whose
+    transformation lacks them, `wanted` what can't be done."""
+    if not isinstance(origin.context, StagingContext):
+        return (
+            f", used at {user_source()}, can't {wanted}: it differs from element to element of the batch of "
+            f"{function.label}. Use tinyjax.lax.cond or tinyjax.numpy.where, or leave this part of the function "
+            "outside."
+        )
+    what = origin.what if origin.input is None else function.name_input(origin.input)
+    made = what if origin.source is None else f"{what} at {origin.source}"
+    return (
+        f", {made}, traced by {function.label}, can't {wanted}: it has no elements yet. Use "
+        "tinyjax.lax.cond or tinyjax.numpy.where, compute it from shapes or from arguments marked static "
+        "(static_argnums), or leave this part of the function outside."
+    )
