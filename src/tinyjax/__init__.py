@@ -7,8 +7,10 @@ programs, and the same rules also run on the fly over Python code. `jit` turns a
 from tinyjax import debug, extend, ir, lax, numpy, transforms, tree
 from tinyjax.api import checkpoint_policies
 from tinyjax.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
+from tinyjax.api.caches import cache_info, clear_caches
 from tinyjax.api.callbacks import io_callback, pure_callback
 from tinyjax.api.checkpointing import checkpoint, checkpoint_name, remat, saved_residuals
+from tinyjax.api.compilation_cache import disable_compilation_cache, enable_compilation_cache
 from tinyjax.api.custom_jvp import SymbolicZero, custom_jvp
 from tinyjax.api.custom_vjp import custom_vjp
 from tinyjax.api.jacobians import hessian, jacfwd, jacrev
@@ -34,14 +36,18 @@ __all__ = [
     "SymbolicZero",
     "TinyjaxError",
     "block_until_ready",
+    "cache_info",
     "checkpoint",
     "checkpoint_name",
     "checkpoint_policies",
+    "clear_caches",
     "custom_jvp",
     "custom_vjp",
     "debug",
     "device_get",
     "device_put",
+    "disable_compilation_cache",
+    "enable_compilation_cache",
     "eval_jaxpr",
     "eval_shape",
     "extend",

@@ -1,4 +1,4 @@
-"""Bounded caches, keyed by value, that threads can share."""
+"""Bounded caches that threads can share, and what `tinyjax.cache_info` says of them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import sys
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextvars import copy_context
-from functools import partial, wraps
+from functools import lru_cache, partial, wraps
 from threading import Lock
-from types import FrameType
-from typing import Final, Generic, ParamSpec, Protocol, TypeVar, cast, final, runtime_checkable
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeVar, cast, final, runtime_checkable
+from weakref import WeakSet
+
+from attrs import frozen
+
+if TYPE_CHECKING:
+    from functools import _CacheInfo
 
 K = TypeVar("K", bound=Hashable)
 P = ParamSpec("P")
@@ -25,7 +30,8 @@ def remembered(f: Callable[P, T]) -> Callable[P, T]:
     Equal programs from different lines of user code are kept apart, so that results point to the right lines.
     """
 
-    cache: BoundedCache[Hashable, T] = BoundedCache(_REMEMBERED)
+    cache: BoundedCache[Hashable, T] = BoundedCache(_REMEMBERED, _name(f))
+    register(cache)
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
@@ -38,10 +44,9 @@ def remembered(f: Callable[P, T]) -> Callable[P, T]:
 
 def with_room(f: Callable[[], T]) -> T:
     """f(), on the empty stack of a new thread if this one's is half full: so recursion is as deep as it has to be."""
-    depth, frame = 0, cast("FrameType | None", sys._getframe())
-    while frame is not None:
-        depth, frame = depth + 1, frame.f_back
-    if 2 * depth < sys.getrecursionlimit():
+    try:
+        sys._getframe(sys.getrecursionlimit() // 2)
+    except ValueError:  # there are fewer frames than that
         return f()
     from concurrent.futures import ThreadPoolExecutor  # rarely needed, and not quick to import
 
@@ -57,6 +62,73 @@ class HasLines(Protocol):
     def lines(self) -> int: ...
 
 
+def bounded(maxsize: int, *, typed: bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:
+    """`functools.lru_cache` for what is made of small values, such as types; listed among the library's caches."""
+
+    def decorate(f: Callable[P, T]) -> Callable[P, T]:
+        cached = lru_cache(maxsize, typed)(f)
+        register(_LruCache(_name(f), cached.cache_info, cached.cache_clear))
+        # functools' types forget the signature.
+        return cast("Callable[P, T]", cached)
+
+    return decorate
+
+
+@final
+@frozen
+class CacheInfo:
+    """How a cache is doing: how many entries it has made, how many it holds, and how many it may hold."""
+
+    made: int
+    size: int
+    limit: int
+
+
+class Cache(Protocol):
+    """What can be said of every cache, and done with it."""
+
+    @property
+    def name(self) -> str: ...
+    def info(self) -> CacheInfo: ...
+    def clear(self) -> None: ...
+
+
+def register(cache: Cache, *, temporary: bool = False) -> None:
+    """Lists a cache under its name: for good, or only as long as something else holds it."""
+    if temporary:
+        _TEMPORARY.add(cache)
+    else:
+        _PERMANENT.append(cache)
+
+
+def registered_caches() -> list[Cache]:
+    """The library's caches. Several of one name do the same for several functions."""
+    return [*_PERMANENT, *list(_TEMPORARY)]
+
+
+_PERMANENT: Final[list[Cache]] = []
+_TEMPORARY: Final[WeakSet[Cache]] = WeakSet()
+
+
+def _name(f: Callable[..., object]) -> str:
+    """The function's name, as `tinyjax.cache_info` shows it: `transforms.jvp`."""
+    return f"{f.__module__.removeprefix('tinyjax.')}.{getattr(f, '__qualname__', '?')}"
+
+
+@final
+@frozen(eq=False)
+class _LruCache:
+    """A function's `lru_cache`."""
+
+    name: str
+    _info: Callable[[], _CacheInfo]
+    clear: Callable[[], None]
+
+    def info(self) -> CacheInfo:
+        found = self._info()
+        return CacheInfo(found.misses, found.currsize, found.maxsize or 0)
+
+
 @final
 class BoundedCache(Generic[K, T]):
     """A mapping that keeps the entries used last.
@@ -68,12 +140,14 @@ class BoundedCache(Generic[K, T]):
     (None, 99, 2)
     """
 
-    __slots__ = ("_entries", "_lock", "limit")
+    __slots__ = ("__weakref__", "_entries", "_lock", "_made", "limit", "name")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, name: str = "") -> None:
         self.limit = limit
+        self.name = name
         self._entries: OrderedDict[K, T] = OrderedDict()
         self._lock = Lock()
+        self._made = 0
 
     def get(self, key: K) -> T | None:
         """The entry, which counts as used now; None if there is none."""
@@ -85,6 +159,7 @@ class BoundedCache(Generic[K, T]):
 
     def put(self, key: K, value: T) -> None:
         with self._lock:
+            self._made += 1
             self._entries[key] = value
             self._entries.move_to_end(key)
             while len(self._entries) > self.limit:
@@ -98,9 +173,43 @@ class BoundedCache(Generic[K, T]):
             self.put(key, found)
         return found
 
+    def info(self) -> CacheInfo:
+        with self._lock:
+            return CacheInfo(self._made, len(self._entries), self.limit)
+
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+@final
+class IdentityCache(Generic[T]):
+    """Results by the identity of the arguments, which an entry keeps alive: for small values that are shared, where
+    even a hash takes too long. Emptied when it is full.
+
+    A user looks into `entries` by the ids of the arguments, and puts what it doesn't find.
+    """
+
+    __slots__ = ("_made", "entries", "limit", "name")
+
+    def __init__(self, limit: int, name: str) -> None:
+        self.limit = limit
+        self.name = name
+        self.entries: dict[tuple[int, ...], tuple[tuple[object, ...], T]] = {}
+        self._made = 0
+
+    def put(self, arguments: tuple[object, ...], value: T) -> T:
+        if len(self.entries) >= self.limit:
+            self.entries.clear()
+        self.entries[tuple(map(id, arguments))] = arguments, value
+        self._made += 1
+        return value
+
+    def info(self) -> CacheInfo:
+        return CacheInfo(self._made, len(self.entries), self.limit)
+
+    def clear(self) -> None:
+        self.entries.clear()

@@ -9,8 +9,10 @@ from typing import Any, Final, ParamSpec, TypeVar, overload
 from attrs import evolve
 
 from tinyjax.api.arguments import split_static
+from tinyjax.api.staging import abstractify
 from tinyjax.control.checkpoint import Checkpoint, Policy
 from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.primitives.annotations import Name
 from tinyjax.tracing import tree
@@ -108,7 +110,7 @@ def checkpoint_name(x: T, name: str) -> T:
 
 
 def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Residual, ...]:
-    """What `grad` or `vjp` of `fun` would keep in memory for arguments like these.
+    """What `grad` or `vjp` of `fun` would keep in memory for arguments like these: arrays, or types (ShapedArray).
 
     Each residual has its type and size, its name, and the primitive and the line that computed it; `describe()` says
     all of that in a line.
@@ -121,13 +123,19 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple
     ~f64[], 8 bytes: argument w
     """
     check_callable("saved_residuals", fun)
-    arrays, treedef = flatten_arguments(fun, args, kwargs)
-    for array in arrays:
-        if array.aval.dtype == FLOAT0:
-            raise InputError(f"{describe('saved_residuals', fun)} takes no arguments of dtype float0")
-    traced = trace(FlatFunction(fun, "saved_residuals", treedef), [array.aval for array in arrays], erase_float0=True)
+    leaves, treedef = tree.flatten((args, kwargs))
+    avals: list[ShapedArray] = []
+    for i, leaf in enumerate(leaves):
+        try:
+            avals.append(abstractify(leaf))
+        except InputError as error:
+            where = f"argument {argument_path(fun, treedef, i)} of {function_name(fun)}"
+            raise InputError(f"{where}: {error}") from None
+    if any(aval.dtype == FLOAT0 for aval in avals):
+        raise InputError(f"{describe('saved_residuals', fun)} takes no arguments of dtype float0")
+    traced = trace(FlatFunction(fun, "saved_residuals", treedef), avals, erase_float0=True)
     n = len(traced.captured)
-    found = linearize(traced.jaxpr, [False] * n + [array.aval.tangent.dtype != FLOAT0 for array in arrays])
+    found = linearize(traced.jaxpr, [False] * n + [aval.tangent.dtype != FLOAT0 for aval in avals])
 
     def named(residual: Residual) -> Residual:
         if residual.input is None:

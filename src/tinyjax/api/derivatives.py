@@ -102,8 +102,9 @@ def jvp(f: FlatFunction, primals: Sequence[Array], tangents: Sequence[Array]) ->
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(out.primal) for out in outs]
             lowered = results.replace(values, lambda x: frame.wrap(inner.read(x).primal))
-        avals = [value.aval for value in values]
-        return JvpResults(lowered, [tangent_array(frame, o.tangent, aval) for o, aval in zip(outs, avals, strict=True)])
+        with context.cursor.attributing():
+            found = [tangent_array(frame, o.tangent, value.aval) for o, value in zip(outs, values, strict=True)]
+        return JvpResults(lowered, found)
 
     return active_frame().open(run)
 

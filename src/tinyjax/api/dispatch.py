@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 from attrs import frozen
 
 from tinyjax import backend
+from tinyjax.caching import CacheInfo
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.tracing import tree
@@ -148,13 +149,19 @@ def run_tree(
 class RecentCalls:
     """The signatures that one function was called with lately, each ready to run. Bounded."""
 
-    __slots__ = ("ready",)
+    __slots__ = ("__weakref__", "_made", "name", "ready")
 
     def __init__(self) -> None:
+        self.name = "calls of compiled functions"
         self.ready: tuple[ReadyCall, ...] = ()
+        self._made = 0
 
     def add(self, call: ReadyCall) -> None:
         self.ready = (call, *self.ready[: _RECENT - 1])
+        self._made += 1
+
+    def info(self) -> CacheInfo:
+        return CacheInfo(self._made, len(self.ready), _RECENT)
 
     def clear(self) -> None:
         self.ready = ()

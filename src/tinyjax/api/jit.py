@@ -14,7 +14,7 @@ from tinyjax import backend
 from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
 from tinyjax.api.dispatch import MISS, RecentCalls, ready_call, run_flat, run_tree
 from tinyjax.api.staging import abstractify, closed_values
-from tinyjax.caching import BoundedCache
+from tinyjax.caching import BoundedCache, register
 from tinyjax.control.call import Call
 from tinyjax.control.recursion import is_open
 from tinyjax.errors import InputError, StaticArgumentError
@@ -115,8 +115,10 @@ class Jitted(Generic[P, R]):
         self._fun = fun
         self._static = static
         self._donated = donated
-        self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION)
+        self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION, "traced functions")
         self._recent = RecentCalls()
+        register(self._own, temporary=True)
+        register(self._recent, temporary=True)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R

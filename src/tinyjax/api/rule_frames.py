@@ -54,7 +54,7 @@ class _AtContext(Context[V]):
 
     def __init__(self, inner: Context[V], limit: int) -> None:
         self.inner = inner
-        self.cursor = inner.cursor
+        self.cursor = inner.cursor.in_progress()
         self._limit = limit
 
     @override

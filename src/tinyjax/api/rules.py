@@ -201,7 +201,8 @@ def apply(application: Application) -> Any:  # the tree of the results of the us
     arrays = application.at.arrays
 
     def run(frame: OpenFrame[V]) -> list[Array] | None:
-        outs = frame.context.call_custom(application, [frame.read(array) for array in arrays])
+        with frame.context.cursor.attributing():
+            outs = frame.context.call_custom(application, [frame.read(array) for array in arrays])
         return None if outs is None else list(map(frame.wrap, outs))
 
     closes_over = False

@@ -114,7 +114,8 @@ def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis:
             if out is None:
                 placed.append(float0_zeros(add_axis(aval, at, axis.size).shape))
             else:
-                placed.append(frame.wrap(place_axis(frame.context, out.value, out.axis, at, axis.size)))
+                with context.cursor.attributing():
+                    placed.append(frame.wrap(place_axis(frame.context, out.value, out.axis, at, axis.size)))
         return tree.unflatten(results.treedef, placed)
 
     return active_frame().open(run)

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.stages import Compiled, MemoryStats, Options
+from tinyjax.backend.store import MAX_BYTES, CompilationCache
 from tinyjax.backend.transfer import (
     block_until_ready,
     delete,
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
     from tinyjax.backend.executable import Executable
 
 __all__ = [
+    "MAX_BYTES",
+    "CompilationCache",
     "Compiled",
     "DeviceBuffer",
     "Executable",

@@ -6,20 +6,10 @@ from collections.abc import Callable, Hashable
 from threading import Lock
 from typing import Generic, TypeVar, final
 
-from attrs import frozen
+from tinyjax.caching import CacheInfo
 
 K = TypeVar("K", bound=Hashable)
 T = TypeVar("T")
-
-
-@final
-@frozen
-class CacheInfo:
-    """How a cache is doing: how many entries it has made, how many it holds, and how many it may hold."""
-
-    made: int
-    size: int
-    limit: int
 
 
 @final
@@ -45,10 +35,11 @@ class OnceCache(Generic[K, T]):
     ([1, 1, 1], CacheInfo(made=2, size=2, limit=2))
     """
 
-    __slots__ = ("_entries", "_lock", "_made", "limit")
+    __slots__ = ("_entries", "_lock", "_made", "limit", "name")
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, name: str = "") -> None:
         self.limit = limit
+        self.name = name
         self._entries: dict[K, _Entry[T]] = {}
         self._lock = Lock()
         self._made = 0

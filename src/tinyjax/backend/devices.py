@@ -12,6 +12,7 @@ from jax._src.core import ShapedArray as JaxShapedArray
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.caching import bounded
 from tinyjax.errors import XlaError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.dtypes import SUPPORTED, DType, HostArray
@@ -21,7 +22,7 @@ from tinyjax.ir.value import ConcreteValue
 _COPY: Final = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 
 
-@lru_cache(maxsize=16384)
+@bounded(16384)
 def jax_type(shape: Shape, dtype: DType, weak_type: bool = False) -> JaxShapedArray:
     """What jax calls an array type. Never truncated, whatever `jax_enable_x64` says."""
     return JaxShapedArray(shape, dtype, weak_type=weak_type)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, Final, final
 
 import jax
@@ -14,7 +13,10 @@ from jaxlib import _jax
 from tinyjax.backend.buffers import DeviceBuffer, deleted_message
 from tinyjax.backend.callbacks import callback_failure, host_function, parse
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
+from tinyjax.backend.persistence import compile_or_read
 from tinyjax.backend.stages import MemoryStats, Options
+from tinyjax.backend.store import CompilationCache
+from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, InputError, XlaError
 from tinyjax.hlo.context import HostCall
 from tinyjax.ir.aval import ShapedArray
@@ -30,10 +32,12 @@ def compile_text(
     donated: Sequence[bool] = (),
     options: Options = (),
     host_calls: Sequence[HostCall] = (),
+    persistent: CompilationCache | None = None,
 ) -> Executable:
     """Compiles StableHLO text for one device; an XlaError with the compiler's first lines if that fails.
 
-    `host_calls` are what the calls of the host in the text call, by their numbers.
+    `host_calls` are what the calls of the host in the text call, by their numbers. Programs that have none are taken
+    from the `persistent` cache, and kept there.
     """
     overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
     try:
@@ -48,6 +52,8 @@ def compile_text(
         if host_calls:
             functions = [host_function(call) for call in host_calls]
             loaded = device.client.compile_and_load(parse(text), devices, compile_options, functions)
+        elif persistent is not None:
+            loaded = compile_or_read(text, device, devices, compile_options, persistent)
         else:
             loaded = device.client.compile_and_load(text, devices, compile_options)
     except RuntimeError as error:
@@ -63,7 +69,7 @@ def _put(value: ConcreteValue, device: _jax.Device) -> _jax.ArrayImpl:
 
 
 #: Python's small numbers are passed again and again; they take no room.
-_kept_scalar: Final = lru_cache(maxsize=1024)(_put)
+_kept_scalar: Final = bounded(1024)(_put)
 
 
 def first_lines(error: BaseException, count: int = 8) -> str:
@@ -157,8 +163,10 @@ class Executable:
                 return results
             return self._execute(buffers).consume_with_handlers(self._handlers)
         except (RuntimeError, ValueError) as error:
+            # A run that fails later may have used up what was donated to it, which is no mistake of the caller's.
+            refused = "deleted" in str(error) or "INVALID_ARGUMENT" in str(error)
             for i, buffer in enumerate(buffers):
-                if "deleted" in str(error) and buffer.is_deleted():
+                if refused and buffer.is_deleted():
                     raise DeletedBufferError(
                         f"argument {i} of {name!r}: {deleted_message(DeviceBuffer(buffer, self.device))}"
                     ) from error

@@ -10,8 +10,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
 from tinyjax.backend.buffers import DeviceBuffer
-from tinyjax.backend.cache import CacheInfo, OnceCache
+from tinyjax.backend.cache import OnceCache
 from tinyjax.backend.stages import Compiled, Options
+from tinyjax.backend.store import CompilationCache, cache_from_environment
+from tinyjax.caching import Cache, CacheInfo, register
 from tinyjax.hlo.lowering import lower_module
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
@@ -34,11 +36,17 @@ class XlaExecutor:
     Threads may share one: a program that several of them need is compiled by one, and the others wait for it.
     """
 
-    __slots__ = ("_cache", "options")
+    __slots__ = ("_cache", "options", "persistent")
 
-    def __init__(self, options: Options = (), cache_size: int = CACHE_SIZE) -> None:
+    def __init__(
+        self, options: Options = (), cache_size: int = CACHE_SIZE, persistent: CompilationCache | None = None
+    ) -> None:
         self.options = options
-        self._cache: OnceCache[tuple[Jaxpr, Device, tuple[bool, ...], Options], Executable] = OnceCache(cache_size)
+        #: Where compiled programs are kept for other processes, if anywhere.
+        self.persistent = persistent
+        self._cache: OnceCache[tuple[Jaxpr, Device, tuple[bool, ...], Options], Executable] = OnceCache(
+            cache_size, "compiled programs"
+        )
 
     def __call__(
         self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str, donated: tuple[bool, ...] = ()
@@ -105,10 +113,23 @@ class XlaExecutor:
 
             module = lower_module(jaxpr, platform=device.platform, name=name, donated=donated, watcher=watcher)
             return compile_text(
-                module.text, name, jaxpr.in_avals, jaxpr.out_avals, device, donated, options, module.host_calls
+                module.text,
+                name,
+                jaxpr.in_avals,
+                jaxpr.out_avals,
+                device,
+                donated,
+                options,
+                module.host_calls,
+                self.persistent,
             )
 
         return self._cache.get_or_make((jaxpr, device, donated, options), compile_now)
+
+    @property
+    def cache(self) -> Cache:
+        """The compiled programs."""
+        return self._cache
 
     def cache_info(self) -> CacheInfo:
         """How many programs have been compiled, and how many are kept."""
@@ -127,7 +148,8 @@ def _default_device() -> Callable[[], Device]:
 
 
 #: The executor of the root context.
-execute: Final = XlaExecutor()
+execute: Final = XlaExecutor(persistent=cache_from_environment())
+register(execute.cache)
 
 
 def compile_program(program: Jaxpr, name: str, donated: tuple[bool, ...] = ()) -> Compiled:

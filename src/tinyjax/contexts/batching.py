@@ -35,7 +35,7 @@ class BatchContext(Context[Batched[V]]):
     def __init__(self, parent: Context[V], axis: BatchAxis) -> None:
         self.parent = parent
         self.axis = axis
-        self.cursor = parent.cursor
+        self.cursor = parent.cursor.within("vmap")
 
     @override
     def bind(self, primitive: Primitive, *args: Batched[V]) -> tuple[Batched[V], ...]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Protocol, final
 
 import numpy as np
 from typing_extensions import override
 
-from tinyjax.caching import with_room
+from tinyjax.caching import bounded, with_room
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised
@@ -127,7 +126,7 @@ def _owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:
     return result
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def single_equation(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> Jaxpr:
     """The program that applies one primitive to its inputs."""
     n = len(avals)

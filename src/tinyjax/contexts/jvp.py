@@ -34,7 +34,7 @@ class JvpContext(Context[Dual[V]]):
 
     def __init__(self, parent: Context[V]) -> None:
         self.parent = parent
-        self.cursor = parent.cursor
+        self.cursor = parent.cursor.within("jvp")
 
     @override
     def bind(self, primitive: Primitive, *args: Dual[V]) -> tuple[Dual[V], ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Generic, TypeAlias, TypeVar, final
+from typing import Final, Generic, TypeAlias, TypeVar, final
 
 from attrs import frozen
 from typing_extensions import override
@@ -14,17 +14,25 @@ from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.primitive import Primitive, Split
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.shaping import Iota
+from tinyjax.primitives.structure import BroadcastInDim
 
 V = TypeVar("V")
+
+
+#: What is made once more in the staged program, instead of being handed over.
+_REBUILT: Final = frozenset({BroadcastInDim, Iota})
 
 
 @final
 @frozen
 class Known(Generic[V]):
-    """A value that the parent has. `literal` is set where the program itself spells it out."""
+    """A value that the parent has. `literal` is set where the program itself spells it out, and `recipe` where it is
+    made of literals by a primitive that costs nothing, such as an array of zeros."""
 
     value: V
     literal: Literal | None = None
+    recipe: tuple[Primitive, tuple[Literal, ...]] | None = None
 
 
 @final
@@ -54,13 +62,14 @@ class PartialEvalContext(Context[Partial[V]]):
     A known value that the staged program reads becomes a residual: an input of it, one for each distinct value.
     """
 
-    __slots__ = ("_inputs", "_residuals", "cursor", "parent", "staged")
+    __slots__ = ("_inputs", "_rebuilt", "_residuals", "cursor", "parent", "staged")
 
     def __init__(self, parent: Context[V]) -> None:
         self.parent = parent
         self.cursor = parent.cursor.private()
         self.staged = StagingContext(self.cursor)
         self._residuals: list[V] = []
+        self._rebuilt: list[V] = []  # what `_inputs` identifies by id must not be freed meanwhile
         self._inputs: dict[int, Atom] = {}
 
     def unknown(self, aval: ShapedArray) -> Unknown:
@@ -71,7 +80,12 @@ class PartialEvalContext(Context[Partial[V]]):
     def bind(self, primitive: Primitive, *args: Partial[V]) -> tuple[Partial[V], ...]:
         known = [arg.value for arg in args if isinstance(arg, Known)]
         if len(known) == len(args):
-            return tuple(map(Known, self.parent.bind(primitive, *known)))
+            outs = self.parent.bind(primitive, *known)
+            if type(primitive) in _REBUILT:
+                literals = [arg.literal for arg in args if isinstance(arg, Known) and arg.literal is not None]
+                if len(literals) == len(args):
+                    return tuple(Known(out, None, (primitive, tuple(literals))) for out in outs)
+            return tuple(map(Known, outs))
         if known:
             split = primitive.partial_eval(tuple(isinstance(arg, Unknown) for arg in args))
             if split is not None:
@@ -105,8 +119,14 @@ class PartialEvalContext(Context[Partial[V]]):
         key = id(value.value)
         found = self._inputs.get(key)
         if found is None:
-            found = self._inputs[key] = self.staged.leading(self.parent.aval(value.value))
-            self._residuals.append(value.value)
+            if value.recipe is None:
+                found = self.staged.leading(self.parent.aval(value.value))
+                self._residuals.append(value.value)
+            else:
+                primitive, literals = value.recipe
+                (found,) = self.staged.bind(primitive, *literals)
+                self._rebuilt.append(value.value)
+            self._inputs[key] = found
         return found
 
     def finish(self, outs: Sequence[Atom]) -> Unfinished[V]:

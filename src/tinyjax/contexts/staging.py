@@ -39,10 +39,23 @@ class StagingContext(Context[Atom]):
     become literals.
     """
 
-    __slots__ = ("_captured", "_kept", "_keys", "_leading", "_next", "_records", "_trailing", "cursor")
+    __slots__ = (
+        "_captured",
+        "_kept",
+        "_keys",
+        "_leading",
+        "_next",
+        "_outside",
+        "_position",
+        "_records",
+        "_trailing",
+        "cursor",
+    )
 
     def __init__(self, cursor: SourceCursor | None = None) -> None:
         self.cursor = SourceCursor() if cursor is None else cursor
+        self._position = self.cursor.position
+        self._outside = len(self.cursor.transformations)
         self._records: list[_Record] = []
         self._leading: list[Var] = []
         self._trailing: list[Var] = []
@@ -71,7 +84,7 @@ class StagingContext(Context[Atom]):
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
         outs = tuple(self._new(aval) for aval in primitive.type_of(*[arg.aval for arg in args]))
-        self._records.append((primitive, args, outs, self.cursor.current()))
+        self._records.append((primitive, args, outs, self._position.current(self._outside)))
         return outs
 
     @override

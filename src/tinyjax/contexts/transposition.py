@@ -10,6 +10,7 @@ from tinyjax.errors import LinearityError, MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.ir.source import Position
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add
 
@@ -24,8 +25,20 @@ def transpose(
     The program must be linear in the UndefPrimal arguments. What depends on the others alone is computed first, in
     order; then the linear equations are transposed in reverse order, and cotangents of the same variable added.
     """
-    env = _forward(ctx, jaxpr, args)
+    with ctx.cursor.within("transpose").attributing() as position:
+        return _backward(ctx, jaxpr, _forward(ctx, jaxpr, args), args, cotangents, position)
+
+
+def _backward(
+    ctx: Context[V],
+    jaxpr: Jaxpr,
+    env: Sequence[V | UndefPrimal],
+    args: Sequence[V | UndefPrimal],
+    cotangents: Sequence[V | Zero],
+    position: Position,
+) -> list[V | Zero | None]:
     pending: dict[int, V] = {}
+    outer = position.source
 
     def accumulate(atom: Atom, cotangent: V | Zero | None) -> None:
         if not isinstance(atom, Var) or not isinstance(env[atom.index], UndefPrimal):
@@ -36,29 +49,27 @@ def transpose(
 
     for atom, cotangent in zip(jaxpr.outvars, cotangents, strict=True):
         accumulate(atom, cotangent)
-    cursor = ctx.cursor
-    outer = cursor.source
-    try:
-        for eqn in reversed(jaxpr.eqns):
-            if not any(out.index in pending for out in eqn.outvars):
-                continue
-            cursor.source = eqn.source or outer
-            outs: list[V | Zero] = [pending.pop(out.index, Zero(out.aval.tangent)) for out in eqn.outvars]
-            ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
-            if not any(isinstance(arg, UndefPrimal) for arg in ins):
-                raise LinearityError(f"the equation is not linear: {eqn}" + (f" at {eqn.source}" if eqn.source else ""))
-            try:
-                results = _apply(ctx, eqn.primitive, outs, ins)
-            except (LinearityError, MissingRuleError) as error:
-                if not hasattr(error, "__notes__"):
-                    error.add_note(
-                        f"while transposing the equation: {eqn}" + (f"\nat {eqn.source}" if eqn.source else "")
-                    )
-                raise
-            for atom, result in zip(eqn.invars, results, strict=True):
-                accumulate(atom, result)
-    finally:
-        cursor.source = outer
+    for eqn in reversed(jaxpr.eqns):
+        if not any(out.index in pending for out in eqn.outvars):
+            continue
+        position.source = eqn.source or outer
+        outs: list[V | Zero] = [pending.pop(out.index, Zero(out.aval.tangent)) for out in eqn.outvars]
+        ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
+        if not any(isinstance(arg, UndefPrimal) for arg in ins):
+            raise LinearityError(
+                f"the equation is not linear: {eqn}" + (f" at {eqn.source.location}" if eqn.source else "")
+            )
+        try:
+            results = _apply(ctx, eqn.primitive, outs, ins)
+        except (LinearityError, MissingRuleError) as error:
+            if not hasattr(error, "__notes__"):
+                error.add_note(
+                    f"while transposing the equation: {eqn}" + (f"\nat {eqn.source.location}" if eqn.source else "")
+                )
+            raise
+        for atom, result in zip(eqn.invars, results, strict=True):
+            accumulate(atom, result)
+    position.source = outer
 
     def total(var: Var) -> V | Zero:
         """The cotangent of an input: as weak as the input is."""
@@ -84,17 +95,14 @@ def _apply(
 def _forward(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V | UndefPrimal]) -> list[V | UndefPrimal]:
     """The values of all variables that don't depend on a linear input, and UndefPrimal for those that do."""
     env = list(args)
-    cursor = ctx.cursor
-    outer = cursor.source
-    try:
+    with ctx.cursor.attributing() as position:
+        outer = position.source
         for eqn in jaxpr.eqns:
             ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
             known = [value for value in ins if not isinstance(value, UndefPrimal)]
             if len(known) < len(ins):
                 env += [UndefPrimal(var.aval) for var in eqn.outvars]
             else:
-                cursor.source = eqn.source or outer
+                position.source = eqn.source or outer
                 env += ctx.bind(eqn.primitive, *known)
-    finally:
-        cursor.source = outer
     return env

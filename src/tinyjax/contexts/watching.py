@@ -48,9 +48,10 @@ class Seen:
 class Step:
     """A primitive applied in a context, by one of its rules; `steps` is what the rule applied in turn.
 
-    `context` says which: "evaluation", "jvp", "batching", "partial evaluation", "staging", "transposition". `rule` is
-    the method of the primitive that said what to do, or "" where the context knew by itself. `error` is set if it
-    failed, and then there are no outputs.
+    `context` says which: "evaluation", "jvp", "batching", "partial evaluation", "staging", "transposition", "lowering".
+    `rule` is the method of the primitive that said what to do (in lowering: the entry of the table, such as
+    "tinyjax.hlo.RULES[Sin]"), or "" where the context knew by itself. `error` is set if it failed, and then there are no
+    outputs.
     """
 
     context: str
@@ -63,7 +64,7 @@ class Step:
 
     @override
     def __str__(self) -> str:
-        return "\n".join(_lines(self, ""))
+        return "\n".join(_lines([self]))
 
 
 @final
@@ -75,7 +76,7 @@ class Log:
 
     @override
     def __str__(self) -> str:
-        return "\n".join(line for step in self.steps for line in _lines(step, ""))
+        return "\n".join(_lines(self.steps))
 
     def __iter__(self) -> Iterator[Step]:
         """Every step, at any depth, each before those within it."""
@@ -86,17 +87,24 @@ class Log:
             stack += reversed(step.steps)
 
 
-def _lines(step: Step, indent: str) -> Iterator[str]:
-    by = f" by {type(step.primitive).__name__}.{step.rule}" if step.rule else ""
-    start = f"{indent}{step.context}: {step.primitive.name}({', '.join(map(str, step.inputs))}){by}"
-    end = f"! {step.error}" if step.error is not None else f"= {', '.join(map(str, step.outputs)) or '()'}"
-    if not step.steps:
-        yield f"{start} {end}"
-        return
-    yield start
-    for inner in step.steps:
-        yield from _lines(inner, indent + "  ")
-    yield f"{indent}{end}"
+def _lines(steps: Sequence[Step]) -> Iterator[str]:
+    """Lines for these steps and those within them, however deep."""
+    pending: list[tuple[str, Step | str]] = [("", step) for step in reversed(steps)]
+    while pending:
+        indent, step = pending.pop()
+        if isinstance(step, str):
+            yield indent + step
+            continue
+        owner = "" if step.context == "lowering" else f"{type(step.primitive).__name__}."
+        by = f" by {owner}{step.rule}" if step.rule else ""
+        start = f"{indent}{step.context}: {step.primitive.name}({', '.join(map(str, step.inputs))}){by}"
+        end = f"! {step.error}" if step.error is not None else f"= {', '.join(map(str, step.outputs)) or '()'}"
+        if not step.steps:
+            yield f"{start} {end}"
+            continue
+        yield start
+        pending.append((indent, end))
+        pending += [(indent + "  ", inner) for inner in reversed(step.steps)]
 
 
 @final

@@ -9,6 +9,7 @@ from typing import ClassVar, final
 from attrs import evolve, frozen
 from typing_extensions import override
 
+from tinyjax.caching import with_room
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call, Calling
 from tinyjax.ir.aval import ShapedArray
@@ -164,11 +165,11 @@ def _split(primitive: Checkpoint, parts: PartialEvaluation, policy: Policy) -> S
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         env: dict[int, Atom] = dict(zip([*inputs, *(var.index for var in saved)], ins, strict=False))
-        for eqn in again:
-            ctx.cursor.source = eqn.source
-            args = [env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars]
-            env.update(zip((var.index for var in eqn.outvars), ctx.bind(eqn.primitive, *args), strict=True))
-        ctx.cursor.source = None
+        with ctx.cursor.within("checkpoint").attributing() as position:
+            for eqn in again:
+                position.source = eqn.source
+                args = [env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars]
+                env.update(zip((var.index for var in eqn.outvars), ctx.bind(eqn.primitive, *args), strict=True))
         made = iter([env[atom.index] if isinstance(atom, Var) else atom for atom in computed])
         residuals = [
             next(made) if residual.input is None else env[positions.index(residual.input)]
@@ -207,7 +208,7 @@ class _SpellingOut(Context[Atom]):
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
         if isinstance(primitive, Call):
-            return tuple(interpret(self, primitive.jaxpr, args))
+            return tuple(with_room(lambda: interpret(self, primitive.jaxpr, args)))
         return self.parent.bind(primitive, *args)
 
     @override

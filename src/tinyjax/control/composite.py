@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TypeVar
 
 import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.caching import bounded
 from tinyjax.contexts import transposition
 from tinyjax.contexts.abstract import AbstractContext
 from tinyjax.contexts.batching import BatchContext, Batched
@@ -76,13 +76,13 @@ class Composite(Primitive):
         return transposition.transpose(ctx, program(self, avals), args, cotangents)
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def program(primitive: Composite, avals: tuple[ShapedArray, ...]) -> Jaxpr:
     """The decomposition as a program, for inputs of these types."""
     return stage(avals, lambda ctx, ins: primitive.decompose(ctx, *ins))
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def _type_of(primitive: Composite, avals: tuple[ShapedArray, ...]) -> tuple[ShapedArray, ...]:
     ctx = AbstractContext()
     outs = tuple(primitive.decompose(ctx, *avals))

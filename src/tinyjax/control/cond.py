@@ -206,4 +206,4 @@ def _listed(avals: Sequence[ShapedArray]) -> str:
 def _where(ctx: Context[V]) -> str:
     """The predicate, and the line of it."""
     source = ctx.cursor.current()
-    return "the predicate of a cond" + (f" at {source}" if source else "")
+    return "the predicate of a cond" + (f" at {source.location}" if source else "")

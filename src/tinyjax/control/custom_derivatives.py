@@ -54,6 +54,12 @@ class CustomCall(WithRules):
             found |= {effect for effect in rule.effects if isinstance(effect, NamedAxisEffect)}
         return found
 
+    @property
+    @override
+    def applied_programs(self) -> tuple[Jaxpr, ...]:
+        """The function itself, without the rules for its derivative."""
+        return (self.jaxpr,)
+
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_operands(f"{self.name} of {self.function_name!r}", avals, self.jaxpr.in_avals)
@@ -84,9 +90,10 @@ class CustomCall(WithRules):
         found = self.rules.get(name)
         if found is None:
             raise MissingRuleError(
-                f"the program holds no derivative of {self.function_name!r} of this order: the rule applies "
-                f"{self.function_name!r} to ever new arguments outside of differentiation (nondiff_argnums), so it has "
-                "no finite program. Differentiate the Python function instead of the staged one."
+                f"the program holds no derivative of {self.function_name!r} of this order. Either it was read from what "
+                "JAX printed, which doesn't have the rules, or the rule applies the function to ever new arguments "
+                "outside of differentiation (nondiff_argnums), so that it has no finite program. Differentiate the "
+                "Python function instead of the staged one."
             )
         return closed_rule(self, found)
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
+from tinyjax.caching import bounded
 from tinyjax.errors import LoweringError
 from tinyjax.ir.aval import Shape, ShapedArray
 from tinyjax.ir.dtypes import (
@@ -57,7 +57,7 @@ ELEMENT_TYPES: Final[dict[DType, str]] = {
 READABLE_SIZE: Final = 16
 
 
-@lru_cache(maxsize=16384)
+@bounded(16384)
 def tensor_text(shape: Shape, dtype: DType) -> str:
     """The type of arrays of this shape and dtype; a LoweringError for dtypes that have no elements to store.
 
@@ -73,7 +73,7 @@ def tensor_text(shape: Shape, dtype: DType) -> str:
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
 
 
-@lru_cache(maxsize=16384)
+@bounded(16384)
 def type_text(aval: ShapedArray) -> str:
     """The type of the arrays that an aval describes.
 

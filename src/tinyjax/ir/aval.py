@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import final
 
 import numpy.typing as npt
 from attrs import field, frozen
 from typing_extensions import override
 
+from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, as_dtype, short_name
 
@@ -88,7 +88,7 @@ class ShapedArray:
         return f"ShapedArray({self})"
 
 
-@lru_cache(maxsize=16384)
+@bounded(16384)
 def array_type(shape: Shape, dtype: DType, weak_type: bool = False) -> ShapedArray:
     """The one ShapedArray of this shape and dtype that the library itself uses: shared, so comparing it is cheap."""
     return ShapedArray(shape, dtype, weak_type)

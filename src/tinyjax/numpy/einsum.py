@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from types import EllipsisType
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy.typing as npt
 
+from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import BOOL
@@ -89,7 +89,7 @@ def _letters(axes: object) -> str:
     return "".join("..." if axis is Ellipsis else _LETTERS[axis] for axis in axes)
 
 
-@lru_cache(maxsize=1024)
+@bounded(1024)
 def _steps(spec: str, shapes: tuple[Shape, ...], optimize: bool | str | tuple[tuple[int, ...], ...]) -> list[_Step]:
     """For each contraction, which operands it takes, and their and its axes. Its result comes last in the list."""
     try:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import ClassVar, TypeAlias, TypeVar, final
 
 import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.caching import bounded
 from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context
@@ -196,7 +196,7 @@ def _rank(dtype: DType) -> tuple[int, bool, int, bool]:
     return _kind(dtype), real_dtype(dtype) != FLOAT16, _bits(dtype), dtype not in UNSIGNED
 
 
-@lru_cache(maxsize=1024)
+@bounded(1024)
 def product_dtypes(x: DType, y: DType, preferred: DType | None) -> tuple[DType, DType]:
     """The dtype of a product, and the dtype to multiply and add in, which is as exact as the operands and the result.
 

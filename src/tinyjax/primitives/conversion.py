@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
@@ -11,6 +10,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 from typing_extensions import override
 
+from tinyjax.caching import bounded
 from tinyjax.errors import ParameterError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
@@ -159,7 +159,7 @@ COPY: Final = Copy()
 STOP_GRADIENT: Final = StopGradient()
 
 
-@lru_cache(maxsize=256)
+@bounded(256)
 def conversion(dtype: DType, weak: bool) -> ConvertElementType:
     """The primitive that converts to this type."""
     return ConvertElementType(dtype, weak)

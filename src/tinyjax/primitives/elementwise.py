@@ -13,6 +13,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.caching import IdentityCache, register
 from tinyjax.errors import LinearityError, ShapeError, TypingError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context
@@ -110,9 +111,9 @@ def unmapped(shape: Shape, at: int | None) -> Shape:
     return shape if at is None else shape[:at] + shape[at + 1 :]
 
 
-#: The results' types, which eager operations and tracing ask for again and again. Bounded.
-_TYPES: Final[dict[tuple[int, ...], tuple[Primitive, tuple[ShapedArray, ...], tuple[ShapedArray, ...]]]] = {}
-_TYPES_LIMIT: Final = 8192
+#: Types of results, which eager operations and tracing ask for again and again.
+_TYPES: Final[IdentityCache[tuple[ShapedArray, ...]]] = IdentityCache(8192, "primitives.elementwise.type_of")
+register(_TYPES)
 
 
 @frozen
@@ -130,19 +131,13 @@ class Elementwise(Primitive):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        # By identity, as types are shared: the entry keeps alive what its key names.
-        key = (id(self), *map(id, avals))
-        found = _TYPES.get(key)
+        found = _TYPES.entries.get((id(self), *map(id, avals)))
         if found is not None:
-            return found[2]
+            return found[1]
         check_arity(self.name, avals, self.arity)
         dtype = common_dtype(self.name, avals)
         check_dtype(self.name, dtype, self.accepts)
-        out = (elementwise_type(self.name, avals, self.result_dtype(dtype)),)
-        if len(_TYPES) >= _TYPES_LIMIT:
-            _TYPES.clear()
-        _TYPES[key] = self, avals, out
-        return out
+        return _TYPES.put((self, *avals), (elementwise_type(self.name, avals, self.result_dtype(dtype)),))
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:

@@ -22,6 +22,7 @@ from tinyjax.ir.dtypes import BOOL, INEXACT, NUMERIC, SIGNED, SUPPORTED, DType, 
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import python_scalar
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, common_dtype
+from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.structure import broadcast_in_dim, check_arity, full, instantiate, move_axis, shape_error
 from tinyjax.primitives.windows import (
     GATHER_NAMES,
@@ -271,3 +272,15 @@ class ScatterAdd(Scattering):
         if isinstance(updates, UndefPrimal):
             taken = ctx.bind(self.taking(ctx.aval(ct).shape, updates.aval.shape), ct, indices)[0]
         return [ct if isinstance(x, UndefPrimal) else None, None, taken]
+
+
+# The vocabulary.
+
+
+def permuted(ctx: Context[V], x: V, order: V, axis: int) -> V:
+    """The elements of x in another order along an axis: `out[i, j] = x[order[i, j], j]` for axis 0."""
+    shape = ctx.aval(x).shape
+    others = tuple(i for i in range(len(shape)) if i != axis)
+    dims = GatherDimensionNumbers((), (axis,), (axis,), others, others)
+    taking = Gather(dims, (1,) * len(shape), unique_indices=True)
+    return ctx.bind(taking, x, reshape(ctx, order, (*shape, 1)))[0]

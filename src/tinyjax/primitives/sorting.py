@@ -14,7 +14,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, INT32, INT64, SUPPORTED, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
 from tinyjax.primitives.elementwise import check_dtype, unmapped
-from tinyjax.primitives.indexing import take_along_axis
+from tinyjax.primitives.gather import permuted
 from tinyjax.primitives.reductions import accumulator
 from tinyjax.primitives.shaping import iota
 from tinyjax.primitives.structure import check_axes, shape_error, with_leading_axis
@@ -66,7 +66,7 @@ class Sort(Primitive):
         aval = ctx.aval(primals[0])
         dtype = INT32 if aval.shape[self.dimension] <= np.iinfo(np.int32).max else INT64
         *outs, order = ctx.bind(self, *primals, iota(ctx, dtype, aval.shape, self.dimension))
-        moved = [t if isinstance(t, Zero) else take_along_axis(ctx, t, order, self.dimension) for t in tangents]
+        moved = [t if isinstance(t, Zero) else permuted(ctx, t, order, self.dimension) for t in tangents]
         return outs, moved
 
     @override

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import numpy.typing as npt
 
+from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import DType
 from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, Precision
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PrecisionLike: TypeAlias = Precision | Literal["default", "high", "highest"] | None
 
 
-@lru_cache(maxsize=1024)
+@bounded(1024)
 def _primitive(dims: DimensionNumbers, precision: PrecisionLike, preferred: DType | None) -> DotGeneral:
     return DotGeneral(dims, Precision(precision) if isinstance(precision, str) else precision, preferred)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError
 from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import (
@@ -113,7 +113,7 @@ def astype(x: Array, dtype: DType) -> Array:
 # Shapes.
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def broadcast_shapes(*shapes: Shape) -> Shape:
     """The shape that arrays of these shapes are broadcast to, as in NumPy; a ShapeError if there is none."""
     ndim = max(map(len, shapes), default=0)
@@ -127,7 +127,7 @@ def broadcast_shapes(*shapes: Shape) -> Shape:
     return tuple(result)
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def _broadcast(source: Shape, shape: Shape) -> BroadcastInDim:
     offset = len(shape) - len(source)
     if offset < 0 or any(size not in (1, shape[offset + i]) for i, size in enumerate(source)):

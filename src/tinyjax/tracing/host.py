@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import numpy as np
 import numpy.typing as npt
 
 from tinyjax import backend
+from tinyjax.caching import bounded
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar
@@ -70,7 +69,7 @@ def concrete_value(x: object) -> ConcreteValue:
     )
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def _host_type(shape: Shape, dtype: DType) -> ShapedArray | None:
     """The type of a NumPy array that is a value as it is; None if it has to be looked at more closely."""
     return array_type(shape, dtype) if dtype in SUPPORTED and dtype.isnative else None
@@ -111,8 +110,8 @@ def _converted(data: Data, dtype: DType, weak_type: bool) -> ConcreteValue:
 
 
 # Small numbers are met again and again. Zeros are not cached: 0.0 and -0.0 would be the same key.
-_cached_scalar = lru_cache(maxsize=4096, typed=True)(_scalar)
-_cached_conversion = lru_cache(maxsize=4096, typed=True)(_conversion)
+_cached_scalar = bounded(4096, typed=True)(_scalar)
+_cached_conversion = bounded(4096, typed=True)(_conversion)
 
 
 def _shown(x: object) -> str:

@@ -18,7 +18,7 @@ def why_unknown(origin: Origin, function: Transformed, wanted: str) -> str:
             "outside."
         )
     what = origin.what if origin.input is None else function.name_input(origin.input)
-    made = what if origin.source is None else f"{what} at {origin.source}"
+    made = what if origin.source is None else f"{what} at {origin.source.location}"
     return (
         f", {made}, traced by {function.label}, can't {wanted}: it has no elements yet. Use "
         "tinyjax.lax.cond or tinyjax.numpy.where, compute it from shapes or from arguments marked static "

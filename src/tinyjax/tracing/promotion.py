@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import lru_cache
 from typing import Final, TypeAlias
 
+from tinyjax.caching import bounded
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -82,7 +82,7 @@ def _node(dtype: DType, weak_type: bool) -> _Node:
     return "complex" if dtype in COMPLEXES else "float"
 
 
-@lru_cache(maxsize=4096)
+@bounded(4096)
 def _promote(kinds: frozenset[tuple[DType, bool]]) -> tuple[DType, bool]:
     dtypes = {dtype for dtype, _ in kinds}
     if len(dtypes) == 1:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from attrs import frozen
 
+from tinyjax.caching import with_room
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
@@ -47,7 +48,14 @@ class Traced:
 
 
 def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool = False) -> Traced:
-    """Stages a function on inputs of these types. `erase_float0` leaves results of dtype float0 out of the program."""
+    """Stages a function on inputs of these types. `erase_float0` leaves results of dtype float0 out of the program.
+
+    Functions that call each other may nest as deep as they like: each is traced with room on the stack.
+    """
+    return with_room(lambda: _trace(f, avals, erase_float0))
+
+
+def _trace(f: FlatFunction, avals: Sequence[ShapedArray], erase_float0: bool) -> Traced:
     context = StagingContext()
     erased: dict[int, Array] = {}
     with activate(context, f) as frame:

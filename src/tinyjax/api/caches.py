@@ -1,0 +1,27 @@
+"""What the library remembers, and forgetting it."""
+
+from __future__ import annotations
+
+from tinyjax.caching import CacheInfo, registered_caches
+
+
+def cache_info() -> dict[str, CacheInfo]:
+    """The library's caches by name: how many entries each has made, holds, and may hold.
+
+    All are bounded, and hold what can be made again: traced functions, transformed programs, compiled programs, types.
+    Caches of one name, such as those of the functions that `jit` wraps, are added up.
+
+    >>> cache_info()["compiled programs"].limit
+    4096
+    """
+    found: dict[str, CacheInfo] = {}
+    for cache in registered_caches():
+        info, sum_ = cache.info(), found.get(cache.name, CacheInfo(0, 0, 0))
+        found[cache.name] = CacheInfo(sum_.made + info.made, sum_.size + info.size, sum_.limit + info.limit)
+    return dict(sorted(found.items()))
+
+
+def clear_caches() -> None:
+    """Forgets all that can be made again: the next call of a compiled function traces and compiles it anew."""
+    for cache in registered_caches():
+        cache.clear()
