@@ -1,35 +1,55 @@
-"""`python -m benchmarks [--quick]` prints median ratios against jax. It fails on other results, never on a time."""
+"""`python -m benchmarks [--quick] [--only GROUP] [--json FILE]` prints median ratios of tinyjax's time to jax's.
+
+Each measure runs both in turn, in one process, on the same work. It fails where results differ, and never on a time.
+"""
 
 from __future__ import annotations
 
 import argparse
-from itertools import chain
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import jax
 from rich.console import Console
-from rich.table import Table
 
-from benchmarks.measures import importing, running, staging
+from benchmarks.report import Report
+from benchmarks.running import calling, compiling, eager, importing
+from benchmarks.staging import memory, scaling, staging
+from benchmarks.timing import Comparison
+
+QUICK: dict[str, tuple[int, ...]] = {"chain": (300,), "mixed": (300,), "nested calls": (300,), "scans": (110,)}
+FULL: dict[str, tuple[int, ...]] = {
+    "chain": (100, 1_000, 10_000, 100_000),
+    "mixed": (100, 1_000, 10_000, 100_000),
+    "nested calls": (100, 1_000, 10_000),
+    "scans": (110, 1_100),
+}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--quick", action="store_true", help="shorter programs and fewer rounds")
-    quick = parser.parse_args().quick
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="shorter programs and fewer rounds: a minute or two")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there too")
+    parser.add_argument("--rounds", type=int, help="how often each measure is taken")
+    quick = parser.parse_known_args()[0].quick
+    groups: dict[str, Callable[[int], Iterable[Comparison]]] = {
+        "staging": lambda rounds: staging(QUICK if quick else FULL, rounds),
+        "scaling": lambda rounds: scaling(() if quick else (10_000, 100_000, 1_000_000)),
+        "memory": lambda rounds: memory(300 if quick else 10_000),
+        "compiling": compiling,
+        "calling": calling,
+        "eager": eager,
+        "importing": importing,
+    }
+    parser.add_argument("--only", choices=groups, action="append", help="some of the groups of measures")
+    arguments = parser.parse_args()
     jax.config.update("jax_enable_x64", True)
-    rounds, equations = (3, 300) if quick else (9, 3000)
-    table = Table("measure", "tinyjax, µs a unit", "jax, µs a unit", "ratio", "from", "to")
-    console = Console()
-    for found in chain(staging(equations, rounds), running(rounds), importing(min(rounds, 5))):
-        table.add_row(
-            found.name,
-            f"{found.per_unit(found.ours):.1f}",
-            f"{found.per_unit(found.theirs):.1f}",
-            f"{found.ratio:.2f}",
-            f"{min(found.ratios):.2f}",
-            f"{max(found.ratios):.2f}",
-        )
-    console.print(table)
+    rounds = arguments.rounds or (3 if quick else 9)
+    report = Report(Console())
+    for name in arguments.only or groups:
+        report.add(groups[name](rounds))
+    if arguments.json is not None:
+        arguments.json.write_text(report.as_json(), encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -5,48 +5,90 @@ from __future__ import annotations
 import gc
 import statistics
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import final
 
+import numpy as np
 from attrs import frozen
 
 
 @final
 @frozen
 class Comparison:
-    """What two functions took, round by round, in seconds; and per unit of work."""
+    """What two functions took, round by round: seconds, or bytes; and how many units of work that was."""
 
+    group: str
     name: str
     units: int
     ours: tuple[float, ...]
-    theirs: tuple[float, ...]
+    #: Empty where there is nothing to compare with.
+    theirs: tuple[float, ...] = ()
+    unit: str = "µs"
 
     @property
     def ratios(self) -> list[float]:
-        return [ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True)]
+        return [ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True)] if self.theirs else []
 
     @property
-    def ratio(self) -> float:
+    def ratio(self) -> float | None:
         """The median ratio."""
-        return statistics.median(self.ratios)
+        return statistics.median(self.ratios) if self.theirs else None
 
-    def per_unit(self, times: tuple[float, ...]) -> float:
-        """The median, in microseconds a unit."""
-        return statistics.median(times) / self.units * 1e6
+    def per_unit(self, figures: tuple[float, ...]) -> float | None:
+        """The median, in microseconds or bytes a unit."""
+        return statistics.median(figures) / self.units * (1e6 if self.unit == "µs" else 1.0) if figures else None
 
 
-def measure(f: Callable[[], object]) -> float:
+def seconds(f: Callable[[], object]) -> float:
+    """How long one call takes, with nothing left to collect from before."""
     gc.collect()
     start = time.perf_counter()
     f()
     return time.perf_counter() - start
 
 
+def allocated(f: Callable[[], object]) -> float:
+    """The most bytes that Python's allocator had handed out at once during a call, above those before."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        f()
+        return float(tracemalloc.get_traced_memory()[1])
+    finally:
+        tracemalloc.stop()
+
+
 def compare(
-    name: str, ours: Callable[[], object], theirs: Callable[[], object], *, units: int, rounds: int
+    group: str,
+    name: str,
+    ours: Callable[[], object],
+    theirs: Callable[[], object],
+    *,
+    units: int = 1,
+    rounds: int,
+    warm: bool = True,
 ) -> Comparison:
-    """Runs the two in turn, after one round that doesn't count."""
-    ours()
-    theirs()
-    times = [(measure(ours), measure(theirs)) for _ in range(rounds)]
-    return Comparison(name, units, tuple(a for a, _ in times), tuple(b for _, b in times))
+    """Runs the two in turn, after a round that doesn't count if `warm`; the order changes from round to round."""
+    if warm:
+        ours()
+        theirs()
+    times: list[tuple[float, float]] = []
+    for i in range(rounds):
+        if i % 2:
+            second = seconds(theirs)
+            times.append((seconds(ours), second))
+        else:
+            first = seconds(ours)
+            times.append((first, seconds(theirs)))
+    return Comparison(group, name, units, tuple(a for a, _ in times), tuple(b for _, b in times))
+
+
+def check(name: str, ours: object, theirs: object) -> None:
+    """An AssertionError unless the leaves of both results agree; or the times would mean nothing."""
+    import jax
+
+    leaves, others = jax.tree.leaves(ours), jax.tree.leaves(theirs)
+    assert len(leaves) == len(others), name
+    for x, y in zip(leaves, others, strict=True):
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-7, atol=1e-9, err_msg=name)

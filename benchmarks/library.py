@@ -1,0 +1,148 @@
+"""tinyjax and jax under one interface, so that each program is written once and both do the same work."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Generic, Protocol, Self, TypeVar, final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from attrs import frozen
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+
+
+class Numeric(Protocol):
+    """What the programs do with arrays by operators."""
+
+    def __add__(self, other: Self | float, /) -> Self: ...
+    def __sub__(self, other: Self | float, /) -> Self: ...
+    def __mul__(self, other: Self | float, /) -> Self: ...
+    def __truediv__(self, other: Self | float, /) -> Self: ...
+    def __matmul__(self, other: Self, /) -> Self: ...
+    def __neg__(self) -> Self: ...
+    def __getitem__(self, index: int, /) -> Self: ...
+
+
+A = TypeVar("A", bound=Numeric)
+
+
+@final
+@frozen
+class Library(Generic[A]):
+    """A library, by the functions that the programs use. Functions of several arrays take them in a list."""
+
+    name: str
+    #: An array on the device.
+    asarray: Callable[[object], A]
+    #: An array where the library keeps those that nothing has been computed with.
+    asarray_on_host: Callable[[object], A]
+    sin: Callable[[A], A]
+    tanh: Callable[[A], A]
+    exp: Callable[[A], A]
+    sqrt: Callable[[A], A]
+    #: Over the last axis, which stays with size 1.
+    mean: Callable[[A], A]
+    maximum_over: Callable[[A], A]
+    total_over: Callable[[A], A]
+    sum: Callable[[A], A]
+    transpose: Callable[[A], A]
+    jit: Callable[[Callable[[A], A]], Callable[[A], A]]
+    grad: Callable[[Callable[[A], A]], Callable[[A], A]]
+    vmap: Callable[[Callable[[A], A]], Callable[[A], A]]
+    tangent: Callable[[Callable[[A], A], A], A]
+    #: The last carry of a scan without outputs over the first axis.
+    scan: Callable[[Callable[[A, A], A], A, A], A]
+    #: From a start, while its first element is below the bound.
+    while_below: Callable[[Callable[[A], A], A, float], A]
+    grads: Callable[[Callable[[Sequence[A]], A]], Callable[[Sequence[A]], Sequence[A]]]
+    trace: Callable[[Callable[[A], A], A], object]
+    lower: Callable[[Callable[[A], A], A], str]
+    #: Traces, lowers and compiles a function of a list of arrays.
+    compile: Callable[[Callable[[Sequence[A]], object], Sequence[A]], Callable[[Sequence[A]], object]]
+    jit_any: Callable[[Callable[..., object]], Callable[..., object]]
+    wait: Callable[[object], object]
+
+
+def _our_scan(f: Callable[[tj.Array, tj.Array], tj.Array], start: tj.Array, xs: tj.Array) -> tj.Array:
+    return tj.lax.scan(lambda carry, x: (f(carry, x), None), start, xs)[0]
+
+
+def _their_scan(f: Callable[[jax.Array, jax.Array], jax.Array], start: jax.Array, xs: jax.Array) -> jax.Array:
+    return jax.lax.scan(lambda carry, x: (f(carry, x), None), start, xs)[0]
+
+
+def _our_while(f: Callable[[tj.Array], tj.Array], start: tj.Array, bound: float) -> tj.Array:
+    return tj.lax.while_loop(lambda x: x[0] < bound, f, start)
+
+
+def _their_while(f: Callable[[jax.Array], jax.Array], start: jax.Array, bound: float) -> jax.Array:
+    return jax.lax.while_loop(lambda x: x[0] < bound, f, start)
+
+
+def _our_compile(
+    f: Callable[[Sequence[tj.Array]], object], args: Sequence[tj.Array]
+) -> Callable[[Sequence[tj.Array]], object]:
+    return tj.jit(f).lower(args).compile()
+
+
+def _their_compile(
+    f: Callable[[Sequence[jax.Array]], object], args: Sequence[jax.Array]
+) -> Callable[[Sequence[jax.Array]], object]:
+    return jax.jit(f).lower(args).compile()
+
+
+OURS: Library[tj.Array] = Library(
+    name="tinyjax",
+    asarray=lambda x: tj.device_put(tnp.asarray(np.asarray(x))),
+    asarray_on_host=lambda x: tnp.asarray(np.asarray(x)),
+    sin=tnp.sin,
+    tanh=tnp.tanh,
+    exp=tnp.exp,
+    sqrt=tnp.sqrt,
+    mean=lambda x: tnp.mean(x, axis=-1, keepdims=True),
+    maximum_over=lambda x: tnp.max(x, axis=-1, keepdims=True),
+    total_over=lambda x: tnp.sum(x, axis=-1, keepdims=True),
+    sum=tnp.sum,
+    transpose=lambda x: x.T,
+    jit=tj.jit,
+    grad=tj.grad,
+    vmap=tj.vmap,
+    tangent=lambda f, x: tj.jvp(f, (x,), (x,))[1],
+    scan=_our_scan,
+    while_below=_our_while,
+    grads=tj.grad,
+    trace=lambda f, x: tj.make_jaxpr(f)(x),
+    lower=lambda f, x: tj.jit(f).lower(x).as_text(),
+    compile=_our_compile,
+    jit_any=tj.jit,
+    wait=tj.block_until_ready,
+)
+THEIRS: Library[jax.Array] = Library(
+    name="jax",
+    asarray=lambda x: jnp.asarray(np.asarray(x)),
+    asarray_on_host=lambda x: jnp.asarray(np.asarray(x)),
+    sin=jnp.sin,
+    tanh=jnp.tanh,
+    exp=jnp.exp,
+    sqrt=jnp.sqrt,
+    mean=lambda x: jnp.mean(x, axis=-1, keepdims=True),
+    maximum_over=lambda x: jnp.max(x, axis=-1, keepdims=True),
+    total_over=lambda x: jnp.sum(x, axis=-1, keepdims=True),
+    sum=jnp.sum,
+    transpose=lambda x: x.T,
+    jit=jax.jit,
+    grad=jax.grad,
+    vmap=jax.vmap,
+    tangent=lambda f, x: jax.jvp(f, (x,), (x,))[1],
+    scan=_their_scan,
+    while_below=_their_while,
+    grads=jax.grad,
+    trace=lambda f, x: jax.make_jaxpr(f)(x),
+    lower=lambda f, x: jax.jit(f).lower(x).as_text(),
+    compile=_their_compile,
+    jit_any=jax.jit,
+    wait=jax.block_until_ready,
+)
