@@ -8,15 +8,19 @@
 (f32[3]) -> (f32[3])
 """
 
+from tinyjax.errors import ParseError
 from tinyjax.ir.aval import Shape, ShapedArray
 from tinyjax.ir.content import content_hash
 from tinyjax.ir.context import Context, Evaluator, Foreign
 from tinyjax.ir.dtypes import DType, HostArray, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effect, Effects, NamedAxisEffect
+from tinyjax.ir.files import load, save
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.parser import parse, parse_closed
 from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
-from tinyjax.ir.printer import format_eqn, variable_names
+from tinyjax.ir.printer import format_closed, format_eqn, variable_names
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
+from tinyjax.ir.registry import STANDARD, Reader, Record, Registry
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.traverse import nested_programs, subjaxprs
@@ -25,6 +29,7 @@ from tinyjax.ir.value import Buffer, ConcreteValue
 
 __all__ = [
     "NO_EFFECTS",
+    "STANDARD",
     "Atom",
     "BatchAxis",
     "Buffer",
@@ -44,7 +49,11 @@ __all__ = [
     "NamedAxisEffect",
     "Opaque",
     "Outputs",
+    "ParseError",
     "Primitive",
+    "Reader",
+    "Record",
+    "Registry",
     "RuleTable",
     "Scalar",
     "Shape",
@@ -56,9 +65,14 @@ __all__ = [
     "Var",
     "Zero",
     "content_hash",
+    "format_closed",
     "format_eqn",
     "interpret",
+    "load",
     "nested_programs",
+    "parse",
+    "parse_closed",
+    "save",
     "subjaxprs",
     "typecheck",
     "variable_names",

@@ -63,7 +63,8 @@ class Context(ABC, Generic[V]):
     """An interpretation of programs whose values are `V`.
 
     Contexts nest: all but the outermost are built from a parent, on which their rules run. A context over a parent
-    takes over its `cursor`, so that what is staged at the bottom points to the right line.
+    takes over its `cursor`, so that what is staged at the bottom points to the right line; one that makes other
+    equations of them takes `cursor.within("its name")`, so that these say so.
     """
 
     __slots__ = ()

@@ -23,7 +23,7 @@ def same_program(a: Jaxpr, b: Jaxpr) -> bool:
     seen: set[tuple[int, int]] = set()
     while pairs:
         x, y = pairs.pop()
-        if x is y or (id(x), id(y)) in seen:
+        if x is y or (x._token is not None and x._token is y._token) or (id(x), id(y)) in seen:
             continue
         seen.add((id(x), id(y)))
         if hash(x) != hash(y) or len(x.eqns) != len(y.eqns) or x.invars != y.invars or x.outvars != y.outvars:
@@ -34,6 +34,12 @@ def same_program(a: Jaxpr, b: Jaxpr) -> bool:
             if e.invars != f.invars or e.outvars != f.outvars or not _same(e.primitive, f.primitive, pairs):
                 return False
     return True
+
+
+def same_value(x: object, y: object) -> bool:
+    """Whether two primitives, or two parameters, are the same, as `same_program` compares them: 1 is not True."""
+    pairs: _Pairs = []
+    return _same(x, y, pairs) and all(same_program(a, b) for a, b in pairs)
 
 
 def _same(x: object, y: object, pairs: _Pairs) -> bool:

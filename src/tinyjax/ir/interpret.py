@@ -16,18 +16,21 @@ def interpret(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V]) -> list[V]:
     """Runs a program in a context: the only function that walks equations forward.
 
     Because bindings are numbered in order, the environment is a list that grows by each equation's outputs. What the
-    context stages is attributed to the line that the interpreted equation came from.
+    context stages is attributed to the line that the interpreted equation came from, and to the transformations that
+    the context stands for.
     """
     if len(args) != len(jaxpr.invars):
         raise InputError(f"the program takes {len(jaxpr.invars)} inputs, got {len(args)}")
     env = list(args)
-    bind, constant, cursor = ctx.bind, ctx.constant, ctx.cursor
-    outer = cursor.source
+    bind, constant = ctx.bind, ctx.constant
+    position = ctx.cursor.position
+    outer, by = position.source, position.transformations
+    position.transformations = ctx.cursor.transformations
     try:
         for eqn in jaxpr.eqns:
-            cursor.source = eqn.source or outer
+            position.source = eqn.source or outer
             ins = [env[atom.index] if isinstance(atom, Var) else constant(atom) for atom in eqn.invars]
             env += bind(eqn.primitive, *ins)
         return [env[atom.index] if isinstance(atom, Var) else constant(atom) for atom in jaxpr.outvars]
     finally:
-        cursor.source = outer
+        position.source, position.transformations = outer, by

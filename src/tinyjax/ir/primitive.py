@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar, final
 
@@ -13,10 +13,13 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.caching import Keyed
 from tinyjax.errors import MissingRuleError, ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import NO_EFFECTS, Effects
+from tinyjax.ir.immutable import Immutable
+from tinyjax.ir.nans import settled
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 
@@ -127,8 +130,12 @@ def _is_settled(jaxpr: Jaxpr) -> bool:
     return True
 
 
+def _made_again(cls: type[Primitive], fields: Mapping[str, object]) -> Primitive:
+    return cls(**fields)
+
+
 @frozen
-class Primitive(ABC):
+class Primitive(Immutable, Keyed, ABC):
     """An operation that programs apply. Subclass it as a frozen attrs class; the fields are the parameters.
 
     Rules are methods, generic in the value type `V` of the context they run in, so a rule can only use what the context
@@ -147,6 +154,24 @@ class Primitive(ABC):
                     f"{parameter!r}. Parameters must be immutable, hashable values: numbers, strings, tuples, enums, "
                     "dtypes, frozen attrs classes or jaxprs."
                 )
+            if isinstance(parameter, float | complex | tuple):
+                one = settled(parameter)
+                if one is not parameter:
+                    object.__setattr__(self, attribute.name, one)
+
+    @override
+    def __reduce__(self) -> tuple[object, ...]:
+        # Made again by the class, so that what holds of every primitive of this process holds of it.
+        fields = [attribute for attribute in attrs.fields(type(self)) if attribute.init]
+        return _made_again, (type(self), {field.alias: getattr(self, field.name) for field in fields})
+
+    @property
+    @override
+    def remembered_by(self) -> Hashable:
+        """Itself; and what tells it from those whose equal programs are from other lines of user code."""
+        from tinyjax.ir.traverse import subjaxprs
+
+        return self, *[program.remembered_by for program in subjaxprs(self)]
 
     @property
     def params(self) -> Mapping[str, object]:
@@ -158,6 +183,13 @@ class Primitive(ABC):
     def effects(self) -> Effects:
         """What applying this primitive does besides computing its outputs."""
         return NO_EFFECTS
+
+    @property
+    def applied_programs(self) -> tuple[Jaxpr, ...]:
+        """The programs that applying this primitive may run: all that it holds, unless it says otherwise."""
+        from tinyjax.ir.traverse import subjaxprs
+
+        return subjaxprs(self)
 
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         """The types of the outputs for inputs of these types; a TypingError if it doesn't accept them."""

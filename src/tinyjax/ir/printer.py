@@ -17,8 +17,9 @@ import attrs
 
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
-from tinyjax.ir.spelling import format_literal, format_parameter, format_string
+from tinyjax.ir.spelling import format_array, format_literal, format_parameter, format_string
 from tinyjax.ir.traverse import nested_programs, programs_of, shown_values, subjaxprs
+from tinyjax.ir.value import ConcreteValue
 
 #: Lines are broken beyond this column, as JAX breaks them.
 _WIDTH: Final = 80
@@ -42,6 +43,26 @@ def format_closed_jaxpr(closed: ClosedJaxpr) -> str:
     """The text of a program whose first inputs are constants: their binders come before the semicolon."""
     printer = _Printer(nested_programs(closed.jaxpr))
     return printer.definitions() + _join(printer.program(closed.jaxpr, 0, 0, len(closed.consts)))
+
+
+def format_closed(closed: ClosedJaxpr) -> str:
+    """The text of a program with the arrays of its constants, from which `parse_closed` gives the program back.
+
+    >>> import numpy as np
+    >>> from tinyjax.ir.value import ConcreteValue
+    >>> const = ConcreteValue.of(np.asarray([1, 2], np.int8))
+    >>> x = Var(0, const.aval)
+    >>> print(format_closed(ClosedJaxpr(Jaxpr((x,), (), (x,)), (const,))))
+    let @c0 = array(i8[2], [1, 2]) in
+    { lambda a:i8[2]=@c0; . let  in (a,) }
+    """
+    names: dict[ConcreteValue, str] = {}
+    for const in closed.consts:
+        names.setdefault(const, f"@c{len(names)}")
+    arrays = "".join(f"let {name} = {format_array(const)} in\n" for const, name in names.items())
+    printer = _Printer(nested_programs(closed.jaxpr), arrays=[names[const] for const in closed.consts])
+    count = len(closed.consts)
+    return arrays + printer.definitions() + _join(printer.program(closed.jaxpr, 0, 0, count))
 
 
 def format_eqn(eqn: Eqn, names: Mapping[int, str] | None = None, short: bool = False) -> str:
@@ -85,7 +106,7 @@ def _number(letters: str) -> int:
 
 
 #: The places, in order, of words that mean something else than a variable.
-_RESERVED: Final = sorted(map(_number, ("in", "inf", "lambda", "let", "nan")))
+_RESERVED: Final = sorted(map(_number, ("in", "inf", "lambda", "let", "nan", "infj", "nanj")))
 
 
 def variable_names(jaxpr: Jaxpr) -> dict[int, str]:
@@ -146,8 +167,9 @@ def _tuple(items: Sequence[str]) -> list[str]:
 class _Printer:
     """What stays the same while one text is made: the programs printed ahead, and texts already known."""
 
-    def __init__(self, programs: Sequence[Jaxpr], short: bool = False) -> None:
+    def __init__(self, programs: Sequence[Jaxpr], short: bool = False, arrays: Sequence[str] = ()) -> None:
         self._short = short
+        self._arrays = arrays
         self._avals: dict[int, str] = {}
         self._literals: dict[int, str] = {}
         self._heads: dict[int, str] = {}
@@ -268,6 +290,8 @@ class _Printer:
     def _binders(self, jaxpr: Jaxpr, names: Mapping[int, str], constants: int) -> list[str]:
         """The words between `lambda` and the equations."""
         binders = [self._binder(var, names) for var in jaxpr.invars]
+        if constants and self._arrays:
+            binders[:constants] = [f"{binder}={array}" for binder, array in zip(binders, self._arrays, strict=False)]
         first = [*binders[: constants - 1], f"{binders[constants - 1]};"] if constants else [";"]
         rest = binders[constants:]
         return [*first, *rest[:-1], f"{rest[-1]}. let"] if rest else [*first, ". let"]

@@ -5,16 +5,18 @@ from __future__ import annotations
 import struct
 from collections.abc import Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
+from tinyjax.caching import BoundedCache, Keyed, Token, register
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, PYTHON_DTYPES, DType, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.equality import same_program
+from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
 
@@ -85,7 +87,7 @@ Atom: TypeAlias = Var | Literal
 
 @final
 @frozen(cache_hash=True)
-class Eqn:
+class Eqn(Immutable):
     """One application of a primitive. Where it came from (`source`) is no part of its value."""
 
     primitive: Primitive
@@ -123,9 +125,14 @@ class JaxprType:
         return f"({ins}) -> ({outs})"
 
 
+#: The keys of the programs that something was remembered of.
+_TOKENS: Final[BoundedCache[tuple[int, Jaxpr], Token]] = BoundedCache(4096, "ir.programs")
+register(_TOKENS)
+
+
 @final
 @frozen(cache_hash=True, unsafe_hash=True, repr=False)
-class Jaxpr:  # noqa: PLW1641 (attrs makes the hash)
+class Jaxpr(Immutable, Keyed):  # noqa: PLW1641 (attrs makes the hash)
     """A program: inputs, equations in order, outputs.
 
     Variables are numbered by their bindings, inputs first, then the outputs of each equation, from 0. So programs that
@@ -135,6 +142,17 @@ class Jaxpr:  # noqa: PLW1641 (attrs makes the hash)
     invars: tuple[Var, ...]
     eqns: tuple[Eqn, ...]
     outvars: tuple[Atom, ...]
+    _token: Token | None = field(default=None, init=False, eq=False, repr=False)
+
+    @property
+    @override
+    def remembered_by(self) -> Token:
+        """One object for all equal programs from the same lines of user code, so that it is quick to compare."""
+        token = self._token
+        if token is None:
+            token = _TOKENS.get_or_make((self.lines, self), Token)
+            object.__setattr__(self, "_token", token)
+        return token
 
     @cached_property
     def effects(self) -> Effects:
@@ -168,7 +186,15 @@ class Jaxpr:  # noqa: PLW1641 (attrs makes the hash)
     def __eq__(self, other: object) -> bool:
         if self is other:
             return True
-        return same_program(self, other) if isinstance(other, Jaxpr) else NotImplemented
+        if not isinstance(other, Jaxpr):
+            return NotImplemented
+        return (self._token is not None and self._token is other._token) or same_program(self, other)
+
+    @override
+    def __reduce__(self) -> tuple[object, ...]:
+        from tinyjax.ir.pickling import reduce_program
+
+        return reduce_program(self)
 
     @override
     def __str__(self) -> str:
@@ -180,10 +206,16 @@ class Jaxpr:  # noqa: PLW1641 (attrs makes the hash)
     def __repr__(self) -> str:
         return str(self)
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from tinyjax.ir.html import format_html
+
+        return format_html(self)
+
 
 @final
 @frozen(cache_hash=True, repr=False)
-class ClosedJaxpr:
+class ClosedJaxpr(Immutable):
     """A program together with the constants that feed its first inputs."""
 
     jaxpr: Jaxpr
@@ -215,3 +247,9 @@ class ClosedJaxpr:
     @override
     def __repr__(self) -> str:
         return str(self)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from tinyjax.ir.html import format_html
+
+        return format_html(self)

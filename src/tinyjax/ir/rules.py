@@ -7,15 +7,17 @@ tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Concatenate, Generic, ParamSpec, TypeVar, cast, final
+from collections.abc import Callable, Sequence
+from typing import Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, cast, final
 
 from typing_extensions import override
 
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr
-from tinyjax.ir.traverse import nested_programs
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal
+from tinyjax.ir.value import ConcreteValue
 
 Args = ParamSpec("Args")
 R = TypeVar("R")
@@ -43,13 +45,15 @@ class RuleTable(Generic[Args, R]):
     0
     """
 
-    __slots__ = ("kind", "name", "own", "parent")
+    __slots__ = ("kind", "name", "own", "parent", "reasons")
 
     def __init__(self, kind: str, *, name: str, parent: RuleTable[Args, R] | None = None) -> None:
         self.kind = kind
         self.name = name
         self.parent = parent
         self.own: dict[type[Primitive], Callable[Concatenate[Primitive, Args], R]] = {}
+        #: Why some classes have no rule, for messages.
+        self.reasons: dict[type[Primitive], str] = {}
 
     def __setitem__(self, cls: type[P], rule: Callable[Concatenate[P, Args], R]) -> None:
         # A rule for P is no rule for every Primitive, but `apply` gives it none but instances of `cls`.
@@ -76,6 +80,16 @@ class RuleTable(Generic[Args, R]):
                 table = table.parent
         return None
 
+    def entry(self, cls: type[Primitive]) -> str | None:
+        """Where that rule is, as one would write it: `table[class]`. None if there is none."""
+        for base in cls.__mro__:
+            table: RuleTable[Args, R] | None = self
+            while table is not None:
+                if base in table.own:
+                    return f"{table.name}[{base.__name__}]"
+                table = table.parent
+        return None
+
     def __contains__(self, cls: type[Primitive]) -> bool:
         return self.find(cls) is not None
 
@@ -87,25 +101,88 @@ class RuleTable(Generic[Args, R]):
         return rule(primitive, *args, **kwargs)
 
     def missing_rule(self, cls: type[Primitive]) -> MissingRuleError:
-        """The error that says that a class has no rule, and how to add one."""
+        """The error that says that a class has no rule, why if that is known, and how to add one."""
+        reason = self.reason(cls)
         return MissingRuleError(
-            f"{self.kind} rule for '{cls.name}' not implemented. To add it, decorate a function with "
+            f"{self.kind} rule for '{cls.name}' not implemented{f': {reason}' if reason else ''}. To add it, decorate a "
+            "function with "
             f"`@{self.name}.register({cls.__name__})`."
         )
 
     def missing(self, program: Jaxpr | ClosedJaxpr) -> dict[type[Primitive], int]:
-        """The primitives that have no rule, and how many equations apply each.
+        """The primitives that are lacking for running the program, and how many equations apply each.
 
-        Looks into programs within the program too, and counts each of them once, however often it is applied.
+        Looks into programs within the program as far as they are run: not into a rule for a derivative of the user's
+        own, as that is for differentiation. Counts each once, however often it is applied. A primitive without a rule
+        that others define (a Composite) counts as those.
         """
-        counts: dict[type[Primitive], int] = {}
-        for jaxpr in nested_programs(program.jaxpr if isinstance(program, ClosedJaxpr) else program):
-            for eqn in jaxpr.eqns:
-                cls = type(eqn.primitive)
-                if cls in counts or self.find(cls) is None:
-                    counts[cls] = counts.get(cls, 0) + 1
-        return counts
+        return missing_primitives(program, lambda primitive, _: type(primitive) in self)
+
+    def lacks(self, cls: type[Primitive], reason: str) -> None:
+        """Notes why a class has no rule here, to be said where it is missed."""
+        self.reasons[cls] = reason
+
+    def reason(self, cls: type[Primitive]) -> str | None:
+        """Why a class has no rule, if that was noted here or in a parent table."""
+        for base in cls.__mro__:
+            table: RuleTable[Args, R] | None = self
+            while table is not None:
+                if base in table.reasons:
+                    return table.reasons[base]
+                table = table.parent
+        return None
 
     @override
     def __repr__(self) -> str:
         return f"<table of {self.kind.lower()} rules: {self.name}>"
+
+
+#: Tells whether there is a rule for a primitive with operands of these types.
+Covers: TypeAlias = Callable[[Primitive, Sequence[ShapedArray]], bool]
+
+
+def missing_primitives(program: Jaxpr | ClosedJaxpr, covers: Covers) -> dict[type[Primitive], int]:
+    """What `RuleTable.missing` returns, for rules that may depend on the types of the operands."""
+    survey = _Survey(covers)
+    survey.pending.append(program.jaxpr if isinstance(program, ClosedJaxpr) else program)
+    seen: set[Jaxpr] = set()
+    while survey.pending:
+        jaxpr = survey.pending.pop()
+        if jaxpr not in seen:
+            seen.add(jaxpr)
+            for eqn in jaxpr.eqns:
+                survey.visit(eqn.primitive, [atom.aval for atom in eqn.invars])
+    return survey.counts
+
+
+@final
+class _Survey(Context[ShapedArray]):
+    """Values are types; applying a primitive notes whether it is covered."""
+
+    __slots__ = ("_covers", "counts", "pending")
+
+    def __init__(self, covers: Covers) -> None:
+        self._covers = covers
+        self.counts: dict[type[Primitive], int] = {}
+        self.pending: list[Jaxpr] = []
+
+    def visit(self, primitive: Primitive, avals: Sequence[ShapedArray]) -> None:
+        if not self._covers(primitive, avals):
+            if primitive.expand(self, avals) is not None:
+                return
+            cls = type(primitive)
+            self.counts[cls] = self.counts.get(cls, 0) + 1
+        self.pending += primitive.applied_programs
+
+    @override
+    def bind(self, primitive: Primitive, *args: ShapedArray) -> tuple[ShapedArray, ...]:
+        self.visit(primitive, args)
+        return primitive.type_of(*args)
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> ShapedArray:
+        return value.aval
+
+    @override
+    def aval(self, value: ShapedArray) -> ShapedArray:
+        return value

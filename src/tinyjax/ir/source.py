@@ -1,48 +1,70 @@
-"""Where in the user's code an equation came from."""
+"""Where an equation came from: a line of the user's code, and the transformations that it went through."""
 
 from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Final, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
-_PACKAGE: Final = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+#: How the names of files begin that no line of a user's is in: the library's, and those inside the interpreter.
+_INTERNAL: Final = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<frozen ")
 
 
 @final
-@frozen
+@frozen(cache_hash=True)
 class SourceInfo:
-    """A line of a user's program."""
+    """A line of a user's program, and the transformations that made an equation of it: the last one first.
+
+    >>> str(SourceInfo("model.py", 12, "loss", ("jvp", "vmap")))
+    'jvp of vmap of model.py:12 (loss)'
+    """
 
     file: str
     line: int
     function: str
+    transformations: tuple[str, ...] = ()
+
+    @property
+    def location(self) -> str:
+        """The line alone, as text."""
+        return f"{self.file}:{self.line} ({self.function})" if self.function else f"{self.file}:{self.line}"
+
+    @property
+    def untransformed(self) -> SourceInfo:
+        """The line alone: the same for all equations that were made of it."""
+        return evolve(self, transformations=()) if self.transformations else self
+
+    def through(self, transformations: tuple[str, ...]) -> SourceInfo:
+        """The same line, put through further transformations."""
+        return evolve(self, transformations=(*transformations, *self.transformations))
 
     @override
     def __str__(self) -> str:
-        return f"{self.file}:{self.line} ({self.function})"
+        return " of ".join((*self.transformations, self.location))
 
 
 def is_internal(code: CodeType) -> bool:
     """Whether this code is part of the library."""
-    return code.co_filename.startswith(_PACKAGE)
+    return code.co_filename.startswith(_INTERNAL)
 
 
 def user_frame() -> FrameType | None:
     """The innermost frame that isn't the library's own."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+    while frame is not None and frame.f_code.co_filename.startswith(_INTERNAL):
         frame = frame.f_back
     return frame
 
 
-def source_of_frame(frame: FrameType) -> SourceInfo:
+def source_of_frame(frame: FrameType, transformations: tuple[str, ...] = ()) -> SourceInfo:
     code = frame.f_code
-    return SourceInfo(code.co_filename, frame.f_lineno, code.co_qualname)
+    return SourceInfo(code.co_filename, frame.f_lineno, code.co_qualname, transformations)
 
 
 def user_source() -> SourceInfo | None:
@@ -52,43 +74,126 @@ def user_source() -> SourceInfo | None:
 
 
 @final
-class SourceCursor:
-    """The line that new equations are attributed to.
+class Position:
+    """Where the contexts over one staging context are: at which line, and by which transformations.
 
-    An interpretation sets `source` to the line of the equation that it is at, so that what it stages points there too;
-    while a Python function is traced it is None, and the user's frame decides. It remembers lines already looked up.
+    It remembers what it was asked for, by the identities of code and lines, which it keeps alive.
+    """
+
+    __slots__ = ("_asked", "_internal", "_passed", "source", "transformations")
+
+    def __init__(self) -> None:
+        #: The line of the equation that an interpretation is at. None while a Python function is traced.
+        self.source: SourceInfo | None = None
+        #: Those which the primitive that is being applied goes through, the outermost first.
+        self.transformations: tuple[str, ...] = ()
+        self._asked: dict[tuple[int, int, tuple[str, ...]], tuple[CodeType, SourceInfo]] = {}
+        self._internal: dict[str, bool] = {}
+        self._passed: dict[tuple[int, tuple[str, ...]], tuple[SourceInfo, SourceInfo]] = {}
+
+    def current(self, outside: int) -> SourceInfo | None:
+        """The line of what is recorded now; the first `outside` transformations are yet to come."""
+        source, by = self.source, self.transformations
+        if outside:
+            by = by[outside:]
+        if source is not None:
+            if not by:
+                return source
+            passed = self._passed.get((id(source), by))
+            if passed is None:
+                passed = self._passed[id(source), by] = source, source.through(by)
+            return passed[1]
+        frame: FrameType | None = sys._getframe(1)
+        internal = self._internal
+        while frame is not None:  # as user_frame() does, but many times
+            file = frame.f_code.co_filename
+            inside = internal.get(file)
+            if inside is None:
+                inside = internal[file] = file.startswith(_INTERNAL)
+            if not inside:
+                break
+            frame = frame.f_back
+        else:
+            return None
+        code, at = frame.f_code, frame.f_lasti
+        asked = self._asked.get((id(code), at, by))
+        if asked is None:
+            asked = self._asked[id(code), at, by] = code, source_of_frame(frame, by)
+        return asked[1]
+
+
+@final
+class SourceCursor:
+    """What new equations are attributed to.
+
+    `transformations` are those of the context that has this cursor and of its parents, the outermost first: a context
+    that transforms takes its parent's cursor with one more (`within`), any other the parent's own. All of them share a
+    position. An interpretation sets `source` to the line of the equation that it is at, so that what it stages points
+    there too; while a Python function is traced it is None, and the user's frame decides.
+
     A `shared` cursor is that of evaluation, which stages nothing: threads share it, so it never points anywhere.
     """
 
-    __slots__ = ("_known", "_shared", "_source")
+    __slots__ = ("_position", "transformations")
 
     def __init__(self, shared: bool = False) -> None:
-        self._source: SourceInfo | None = None
-        self._shared = shared
-        self._known: dict[tuple[CodeType, int], SourceInfo] = {}
+        self._position: Position | None = None if shared else Position()
+        self.transformations: tuple[str, ...] = ()
+
+    def _of(self, position: Position | None, transformations: tuple[str, ...]) -> SourceCursor:
+        cursor = SourceCursor(shared=True)
+        cursor._position, cursor.transformations = position, transformations
+        return cursor
+
+    def within(self, transformation: str) -> SourceCursor:
+        """The cursor of a context that applies a transformation, over the one that has this cursor."""
+        return self._of(self._position, (*self.transformations, transformation))
+
+    def private(self) -> SourceCursor:
+        """A cursor for staging: this one, unless it is shared."""
+        return self._of(Position(), self.transformations) if self._position is None else self
+
+    def in_progress(self) -> SourceCursor:
+        """This cursor, with the transformations that are being applied now: for a rule that is itself user code."""
+        position = self._position
+        if position is None or not position.transformations:
+            return self
+        return self._of(position, position.transformations)
+
+    @property
+    def to_attribute(self) -> Position | None:
+        """Where to say which transformations apply; None where there are none, or where nothing is staged."""
+        return self._position if self.transformations else None
+
+    @property
+    def position(self) -> Position:
+        """Where it points. If it is shared, this is nobody's."""
+        return Position() if self._position is None else self._position
 
     @property
     def source(self) -> SourceInfo | None:
         """The line of the equation that an interpretation is at."""
-        return self._source
+        return None if self._position is None else self._position.source
 
     @source.setter
     def source(self, line: SourceInfo | None) -> None:
-        if not self._shared:
-            self._source = line
+        if self._position is not None:
+            self._position.source = line
 
-    def private(self) -> SourceCursor:
-        """A cursor for staging: this one, unless it is shared."""
-        return SourceCursor() if self._shared else self
+    @contextmanager
+    def attributing(self) -> Iterator[Position]:
+        """Attributes what is staged within the block to the transformations of this cursor. The line may be set, and
+        is what it was before afterwards."""
+        position = self.position
+        before = position.source, position.transformations
+        position.transformations = self.transformations
+        try:
+            yield position
+        finally:
+            position.source, position.transformations = before
 
     def current(self) -> SourceInfo | None:
-        if self._source is not None:
-            return self._source
-        frame = user_frame()
-        if frame is None:
-            return None
-        key = (frame.f_code, frame.f_lasti)
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = source_of_frame(frame)
-        return found
+        """The line of what is recorded now, by the staging context that has this cursor."""
+        if self._position is None:
+            return user_source()
+        return self._position.current(len(self.transformations))

@@ -38,7 +38,7 @@ _FEWER_DIGITS: Final = {FLOAT32: 9, FLOAT16: 5, BFLOAT16: 4}
 _WORD: Final = re.compile(r"[A-Za-z_]\w*|<[A-Za-z_]\w*>", re.ASCII)
 _DTYPE_NAMES: Final = {dtype: "float0" if name == "float0" else dtype.name for dtype, name in SHORT_NAMES.items()}
 #: Words that mean something else than a string, or a variable.
-_TAKEN: Final = frozenset({"True", "False", "None", "nan", "inf", *_DTYPE_NAMES.values()})
+_TAKEN: Final = frozenset({"True", "False", "None", "nan", "inf", "nanj", "infj", "lambda", *_DTYPE_NAMES.values()})
 #: Arrays with more elements are spelled by their bytes.
 _SPELLED_OUT: Final = 32
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import operator
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from typing import TypeVar
 
 import attrs
 
 from tinyjax.ir.primitive import PLAIN_TYPES, Opaque, Primitive
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
+
+P = TypeVar("P", bound=Primitive)
 
 
 @lru_cache(maxsize=4096)
@@ -93,3 +97,51 @@ def _children(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
         if primitive is not last:
             last = primitive
             yield from subjaxprs(primitive)
+
+
+def holds_programs(primitive: Primitive) -> bool:
+    """Whether there are programs within a primitive."""
+    for name in _names(type(primitive)):
+        value = getattr(primitive, name)
+        if type(value) not in PLAIN_TYPES and any(True for _ in programs_of(value)):
+            return True
+    return False
+
+
+def map_programs(primitive: P, change: Callable[[Jaxpr], Jaxpr]) -> P:
+    """The primitive with `change` of each of its programs in their places; itself if that changes none."""
+    changed = _changed_fields(primitive, change)
+    return attrs.evolve(primitive, **changed) if changed else primitive
+
+
+def _changed_fields(record: object, change: Callable[[Jaxpr], Jaxpr]) -> dict[str, object]:
+    changed: dict[str, object] = {}
+    for name, value in record_values(record):
+        if type(value) not in PLAIN_TYPES:
+            new = _mapped(value, change)
+            if new is not value:
+                changed[name.lstrip("_")] = new
+    return changed
+
+
+def _mapped(value: object, change: Callable[[Jaxpr], Jaxpr]) -> object:
+    if isinstance(value, Jaxpr):
+        return change(value)
+    if isinstance(value, tuple | frozenset):
+        items = [item if type(item) in PLAIN_TYPES else _mapped(item, change) for item in value]
+        return value if all(map(operator.is_, items, value)) else type(value)(items)
+    if isinstance(value, Primitive):
+        return map_programs(value, change)
+    if isinstance(value, ConcreteValue | Opaque):
+        return value
+    changed = _changed_fields(value, change)
+    cls = type(value)
+    if not changed or not attrs.has(cls):
+        return value
+    fields = {(each.alias or each.name): getattr(value, each.name) for each in attrs.fields(cls) if each.init}
+    return cls(**fields | changed)
+
+
+@lru_cache(maxsize=4096)
+def _names(cls: type) -> tuple[str, ...]:
+    return _fields(cls) if attrs.has(cls) else ()

@@ -7,6 +7,7 @@ from typing import Protocol, TypeAlias, final, runtime_checkable
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
+from typing_extensions import override
 
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.dtypes import BOOL, PYTHON_DTYPES, DType, HostArray, Scalar
@@ -71,6 +72,17 @@ class ConcreteValue:
     def on_host(self) -> bool:
         return isinstance(self.data, np.ndarray)
 
+    def __copy__(self) -> ConcreteValue:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, object]) -> ConcreteValue:
+        return self.frozen_copy()
+
+    @override
+    def __reduce__(self) -> tuple[object, ...]:
+        # The elements, wherever they are, and nobody else's; and not the hash, which differs from process to process.
+        return _with_elements, (np.asarray(self.frozen_copy().data), self.aval)
+
     def frozen_copy(self) -> ConcreteValue:
         """The same value, safe from later writes to the array that it was made from."""
         if not isinstance(self.data, np.ndarray) or not may_change(self.data):
@@ -92,3 +104,8 @@ class ConcreteValue:
     @property
     def dtype(self) -> DType:
         return self.aval.dtype
+
+
+def _with_elements(elements: HostArray, aval: ShapedArray) -> ConcreteValue:
+    elements.flags.writeable = False
+    return ConcreteValue(elements, aval)

@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from typing_extensions import CapsuleType, override
 
+from . import mlir as mlir
 from . import pytree as pytree
 
 class JaxRuntimeError(RuntimeError):

@@ -1,0 +1,177 @@
+"""Reads the numbers, strings, types and arrays of printed programs: the other direction of `spelling`."""
+
+from __future__ import annotations
+
+import ast
+import base64
+import binascii
+import cmath
+import math
+import re
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+import ml_dtypes
+import numpy as np
+
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SHORT_NAMES, DType, Scalar, short_name
+from tinyjax.ir.program import Literal, python_scalar
+from tinyjax.ir.value import ConcreteValue
+
+_DTYPES: Final = {name: dtype for dtype, name in SHORT_NAMES.items()}
+#: The words that are dtypes when they stand for a parameter.
+DTYPE_WORDS: Final = {"float0" if name == "float0" else dtype.name: dtype for dtype, name in SHORT_NAMES.items()}
+#: How a float is written, but for its sign.
+REAL: Final = r"(?:nan\(0x[0-9a-fA-F]{1,16}\)|nan|inf|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
+_COMPLEX: Final = re.compile(rf"\((-?{REAL})([+-]{REAL})j\)")
+_ESCAPE: Final = re.compile(r"\\(?:[\\'\"abfnrtv\n]|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})")
+
+
+def read_real(text: str) -> float:
+    """A float: decimal, inf, nan, or the bits of a nan."""
+    negative, digits = text.startswith("-"), text.lstrip("+-")
+    if digits.startswith("nan("):
+        (value,) = struct.unpack("<d", int(digits[6:-1], 16).to_bytes(8, "little"))
+        if not math.isnan(value):
+            raise InputError(f"{text} are not the bits of a nan")
+        return -value if negative else float(value)
+    return -float(digits) if negative else float(digits)
+
+
+def read_complex(text: str) -> complex:
+    """A complex number: `2j` or `(1+2j)`."""
+    if not text.startswith("("):
+        return complex(0.0, read_real(text[:-1]))
+    found = _COMPLEX.fullmatch(text)
+    if found is None:
+        raise InputError(f"{text} is no complex number")
+    return complex(read_real(found[1]), read_real(found[2]))
+
+
+def read_number(text: str) -> bool | int | float:
+    """True, False, an int or a float."""
+    if text in ("True", "False"):
+        return text == "True"
+    return int(text) if text.lstrip("-").isdecimal() else read_real(text)
+
+
+def read_string(text: str) -> object:
+    """The string or the bytes that Python writes so. An InputError for an escape sequence that it never writes."""
+    rest = _ESCAPE.sub("", text)
+    if "\\" in rest:
+        raise InputError(f"{text} has an escape sequence that no string has")
+    try:
+        value: object = ast.literal_eval(text)
+    except (SyntaxError, ValueError) as error:
+        raise InputError(f"{text} is no string: {error}") from None
+    return value
+
+
+@lru_cache(maxsize=4096)
+def read_aval(text: str) -> ShapedArray:
+    """The type written `f32[2,3]`, or with `~` for a weak one."""
+    name, _, sizes = text.removesuffix("]").partition("[")
+    weak = name.startswith("~")
+    name = name.removeprefix("~")
+    dtype = _DTYPES.get(name)
+    if dtype is None:
+        dtype = DTYPE_WORDS.get(name) or _dtype_by_name(name)
+    try:
+        return array_type(tuple(map(int, sizes.replace(" ", "").split(","))) if sizes.strip() else (), dtype, weak)
+    except ValueError as error:
+        raise InputError(f"{text} is no type: {error}") from None
+
+
+def _dtype_by_name(name: str) -> DType:
+    found = getattr(ml_dtypes, name, None)
+    try:
+        return np.dtype(found if isinstance(found, type) else name)
+    except TypeError:
+        known = ", ".join(_DTYPES)
+        raise InputError(f"{name!r} is no dtype; those of programs are {known}") from None
+
+
+def read_dtype(items: object) -> DType:
+    """The dtype that NumPy writes `dtype(items)`."""
+    try:
+        if isinstance(items, str):
+            return np.dtype(items)
+        if isinstance(items, tuple):
+            return np.dtype(list(items))
+    except (TypeError, ValueError):
+        pass
+    raise InputError(f"{items!r} describes no dtype")
+
+
+@lru_cache(maxsize=4096)
+def read_literal(value: str, aval: str) -> Literal:
+    """The literal written `value`, or `value:aval`. An InputError if the type doesn't represent the value."""
+    scalar: Scalar = read_complex(value) if value.endswith(("j", "j)")) else read_number(value)
+    if aval:
+        declared = read_aval(aval)
+        if declared.shape != ():
+            raise InputError(f"the literal {value} has type {declared}; only scalars can be literals")
+        return Literal(in_dtype(scalar, declared.dtype), declared)
+    if type(scalar) is int and not -(2**63) <= scalar < 2**63:
+        raise InputError(f"{value} is beyond int64; give the literal a type that has it, as in 1:u64[]")
+    return Literal.of(scalar)
+
+
+def in_dtype(value: Scalar, dtype: DType) -> Scalar:
+    """The value in a dtype. Fractions are rounded; an InputError for everything else that the dtype doesn't have."""
+    fits = False
+    if dtype == BOOL:
+        fits = type(value) is bool
+    elif dtype in INTEGERS:
+        limits = np.iinfo(dtype.name)
+        fits = type(value) is int and limits.min <= value <= limits.max
+    elif dtype in FLOATS:
+        fits = type(value) in (int, float)
+    elif dtype in COMPLEXES:
+        fits = type(value) in (int, float, complex)
+    if not fits:
+        raise InputError(f"{value!r} is no {short_name(dtype)}")
+    if dtype not in COMPLEXES and isinstance(value, float) and math.isnan(value):
+        return value
+    if isinstance(value, complex) and cmath.isnan(value):
+        part = np.dtype(f"f{dtype.itemsize // 2}")
+        real, imag = (in_dtype(x, part) for x in (value.real, value.imag))
+        return complex(float(real.real), float(imag.real))
+    try:
+        rounded = python_scalar(value, dtype)
+    except OverflowError:
+        raise InputError(f"{value!r} is beyond {short_name(dtype)}") from None
+    if cmath.isfinite(value) and not cmath.isfinite(rounded):
+        raise InputError(f"{value!r} is beyond {short_name(dtype)}")
+    return rounded
+
+
+def read_array(aval: ShapedArray, elements: Sequence[object] | str) -> ConcreteValue:
+    """The array of this type whose elements are listed row by row, or whose bytes are given in base 64."""
+    dtype = aval.dtype
+    if isinstance(elements, str):
+        try:
+            data = base64.b64decode(elements, validate=True)
+        except binascii.Error as error:
+            raise InputError(f"the bytes of an array of type {aval} are no base 64: {error}") from None
+        if len(data) != aval.nbytes:
+            raise InputError(f"an array of type {aval} has {aval.nbytes} bytes, got {len(data)}")
+        try:
+            array = np.frombuffer(data, dtype.newbyteorder("<")) if data else np.empty(0, dtype)
+        except ValueError as error:
+            raise InputError(f"no bytes make an array of type {aval}: {error}") from None
+        array = array.astype(dtype, copy=False)
+    else:
+        if len(elements) != aval.size:
+            raise InputError(f"an array of type {aval} has {aval.size} elements, got {len(elements)}")
+        scalars = [in_dtype(x, dtype) for x in elements if isinstance(x, bool | int | float | complex)]
+        if len(scalars) != len(elements):
+            raise InputError(f"the elements of an array of type {aval} are numbers")
+        array = np.asarray(scalars, dtype)
+    array = array.reshape(aval.shape)
+    array.flags.writeable = False
+    return ConcreteValue(array, aval)
