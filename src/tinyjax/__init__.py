@@ -2,28 +2,34 @@
 
 A Python function is traced to a jaxpr: an immutable, typed program. Every transformation is a pure function on such
 programs, and the same rules also run on the fly over Python code. `jit` turns a jaxpr into StableHLO, for XLA to run.
+
+Importing it loads next to nothing: a name is loaded, with the part of the library that it needs, when it is first used.
 """
 
-from tinyjax import debug, extend, ir, lax, numpy, transforms, tree
-from tinyjax.api import checkpoint_policies
-from tinyjax.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
-from tinyjax.api.caches import cache_info, clear_caches
-from tinyjax.api.callbacks import io_callback, pure_callback
-from tinyjax.api.checkpointing import checkpoint, checkpoint_name, remat, saved_residuals
-from tinyjax.api.compilation_cache import disable_compilation_cache, enable_compilation_cache
-from tinyjax.api.custom_jvp import SymbolicZero, custom_jvp
-from tinyjax.api.custom_vjp import custom_vjp
-from tinyjax.api.jacobians import hessian, jacfwd, jacrev
-from tinyjax.api.jit import jit
-from tinyjax.api.staging import eval_jaxpr, eval_shape, make_jaxpr
-from tinyjax.api.transfer import block_until_ready, device_get, device_put
-from tinyjax.api.vectorize import vmap
-from tinyjax.api.watching import watch
-from tinyjax.errors import TinyjaxError
-from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import float0
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr
-from tinyjax.tracing.core import Array, ArrayLike
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from tinyjax import debug, extend, hlo, interop, interpreters, ir, lax, numpy, tools, transforms, tree
+    from tinyjax.api import checkpoint_policies
+    from tinyjax.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
+    from tinyjax.api.caches import cache_info, clear_caches
+    from tinyjax.api.callbacks import io_callback, pure_callback
+    from tinyjax.api.checkpointing import checkpoint, checkpoint_name, remat, saved_residuals
+    from tinyjax.api.compilation_cache import disable_compilation_cache, enable_compilation_cache
+    from tinyjax.api.custom_jvp import SymbolicZero, custom_jvp
+    from tinyjax.api.custom_vjp import CustomVJPPrimal, custom_vjp
+    from tinyjax.api.jacobians import hessian, jacfwd, jacrev
+    from tinyjax.api.jit import jit
+    from tinyjax.api.staging import eval_jaxpr, eval_shape, make_jaxpr
+    from tinyjax.api.transfer import block_until_ready, device_get, device_put
+    from tinyjax.api.vectorize import vmap
+    from tinyjax.api.watching import watch
+    from tinyjax.errors import TinyjaxError
+    from tinyjax.ir.aval import ShapedArray
+    from tinyjax.ir.dtypes import float0
+    from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+    from tinyjax.tracing.core import Array, ArrayLike
 
 __version__ = "0.1.0"
 
@@ -31,6 +37,7 @@ __all__ = [
     "Array",
     "ArrayLike",
     "ClosedJaxpr",
+    "CustomVJPPrimal",
     "Jaxpr",
     "ShapedArray",
     "SymbolicZero",
@@ -54,6 +61,9 @@ __all__ = [
     "float0",
     "grad",
     "hessian",
+    "hlo",
+    "interop",
+    "interpreters",
     "io_callback",
     "ir",
     "jacfwd",
@@ -68,6 +78,7 @@ __all__ = [
     "pure_callback",
     "remat",
     "saved_residuals",
+    "tools",
     "transforms",
     "tree",
     "value_and_grad",
@@ -75,3 +86,49 @@ __all__ = [
     "vmap",
     "watch",
 ]
+
+#: Where the names are defined that are no modules of this package.
+_HOMES: Final = {
+    name: module
+    for module, names in {
+        "tinyjax.api.autodiff": "grad jvp linear_transpose linearize value_and_grad vjp",
+        "tinyjax.api.caches": "cache_info clear_caches",
+        "tinyjax.api.callbacks": "io_callback pure_callback",
+        "tinyjax.api.checkpointing": "checkpoint checkpoint_name remat saved_residuals",
+        "tinyjax.api.compilation_cache": "disable_compilation_cache enable_compilation_cache",
+        "tinyjax.api.custom_jvp": "SymbolicZero custom_jvp",
+        "tinyjax.api.custom_vjp": "CustomVJPPrimal custom_vjp",
+        "tinyjax.api.jacobians": "hessian jacfwd jacrev",
+        "tinyjax.api.jit": "jit",
+        "tinyjax.api.staging": "eval_jaxpr eval_shape make_jaxpr",
+        "tinyjax.api.transfer": "block_until_ready device_get device_put",
+        "tinyjax.api.vectorize": "vmap",
+        "tinyjax.api.watching": "watch",
+        "tinyjax.errors": "TinyjaxError",
+        "tinyjax.ir.aval": "ShapedArray",
+        "tinyjax.ir.dtypes": "float0",
+        "tinyjax.ir.program": "ClosedJaxpr Jaxpr",
+        "tinyjax.tracing.core": "Array ArrayLike",
+    }.items()
+    for name in names.split()
+}
+_PACKAGES: Final = "debug extend hlo interop interpreters ir lax numpy tools transforms tree"
+_MODULES: Final = {"checkpoint_policies": "tinyjax.api.checkpoint_policies"} | {
+    name: f"tinyjax.{name}" for name in _PACKAGES.split()
+}
+
+if not TYPE_CHECKING:  # or every name would seem to exist
+
+    def __getattr__(name: str) -> object:
+        """A name of `__all__`, loaded when it is used for the first time."""
+        if name in _MODULES:
+            found = import_module(_MODULES[name])
+        elif name in _HOMES:
+            found = getattr(import_module(_HOMES[name]), name)
+        else:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found
+        return found
+
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

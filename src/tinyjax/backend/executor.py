@@ -14,7 +14,6 @@ from tinyjax.backend.cache import OnceCache
 from tinyjax.backend.stages import Compiled, Options
 from tinyjax.backend.store import CompilationCache, cache_from_environment
 from tinyjax.caching import Cache, CacheInfo, register
-from tinyjax.hlo.lowering import lower_module
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 
@@ -110,6 +109,7 @@ class XlaExecutor:
     ) -> Executable:
         def compile_now() -> Executable:
             from tinyjax.backend.executable import compile_text
+            from tinyjax.hlo.lowering import lower_module
 
             module = lower_module(jaxpr, platform=device.platform, name=name, donated=donated, watcher=watcher)
             return compile_text(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
 from typing import Final, TypeAlias, final
 
 import attrs
@@ -74,16 +75,21 @@ class Registry:
     ('ReduceSum', False)
     """
 
-    __slots__ = ("_own", "_tables")
+    __slots__ = ("_filled_by", "_own", "_tables")
 
-    def __init__(self, parent: Registry | None = None) -> None:
+    def __init__(self, parent: Registry | None = None, *, filled_by: str | None = None) -> None:
         self._own = _Tables()
+        #: The module whose import fills the tables. It is named and not imported here, as it is above this one.
+        self._filled_by = filled_by
         #: Its own first, then its parent's.
         self._tables: tuple[_Tables, ...] = (self._own, *(parent.tables if parent is not None else ()))
 
     @property
     def tables(self) -> tuple[_Tables, ...]:
         """What it consists of; each is filled by who made it only."""
+        if self._filled_by is not None:
+            import_module(self._filled_by)
+            self._filled_by = None
         return self._tables
 
     def add(self, *classes: type) -> None:
@@ -92,13 +98,15 @@ class Registry:
         Only for who fills a table of their own when their package is imported; everyone else wants `extended`.
         """
         for cls in classes:
-            if not issubclass(cls, Primitive | enum.Enum) and not attrs.has(cls):
+            # Much faster than issubclass, which asks all subclasses of an abstract class.
+            primitive = Primitive in cls.__mro__
+            if not primitive and enum.Enum not in cls.__mro__ and not attrs.has(cls):
                 raise RegistryError(f"{cls.__qualname__} is no primitive, attrs class or enumeration")
             name = cls.__name__
             known = self._find_class(name)
             if (known is not None and known is not cls) or name in _TAKEN:
                 raise RegistryError(f"the name {name} of {_full_name(cls)} is taken: rename the class")
-            if issubclass(cls, Primitive):
+            if primitive and issubclass(cls, Primitive):
                 other = self._find_primitive(cls.name)
                 if other is not None and other is not cls:
                     raise RegistryError(
@@ -163,7 +171,7 @@ class Registry:
 
     def __iter__(self) -> Iterator[type]:
         """The classes, in the order in which they were entered."""
-        for table in reversed(self._tables):
+        for table in reversed(self.tables):
             yield from table.classes.values()
 
     def primitive(self, name: str) -> type[Primitive]:
@@ -272,22 +280,22 @@ class Registry:
         return value
 
     def _find_primitive(self, name: str) -> type[Primitive] | None:
-        return next((found for table in self._tables if (found := table.primitives.get(name)) is not None), None)
+        return next((found for table in self.tables if (found := table.primitives.get(name)) is not None), None)
 
     def _find_class(self, name: str) -> type | None:
-        return next((found for table in self._tables if (found := table.classes.get(name)) is not None), None)
+        return next((found for table in self.tables if (found := table.classes.get(name)) is not None), None)
 
     def _find_reader(self, name: str) -> Reader | None:
-        return next((found for table in self._tables if (found := table.readers.get(name)) is not None), None)
+        return next((found for table in self.tables if (found := table.readers.get(name)) is not None), None)
 
     def _find_record_reader(self, name: str) -> RecordReader | None:
-        return next((found for table in self._tables if (found := table.record_readers.get(name)) is not None), None)
+        return next((found for table in self.tables if (found := table.record_readers.get(name)) is not None), None)
 
     def _find_expander(self, name: str) -> Expander | None:
-        return next((found for table in self._tables if (found := table.expanders.get(name)) is not None), None)
+        return next((found for table in self.tables if (found := table.expanders.get(name)) is not None), None)
 
     def _find_converter(self, name: str) -> Converter | None:
-        return next((found for table in self._tables if (found := table.converters.get(name)) is not None), None)
+        return next((found for table in self.tables if (found := table.converters.get(name)) is not None), None)
 
 
 def _full_name(cls: type) -> str:
@@ -295,4 +303,4 @@ def _full_name(cls: type) -> str:
 
 
 #: The library's own primitives, and the classes of their parameters.
-STANDARD: Final = Registry()
+STANDARD: Final = Registry(filled_by="tinyjax.control.jax_expansions")
