@@ -14,7 +14,7 @@ import tinyjax
 ROOT = Path(tinyjax.__file__).parent
 #: Lowest first. Modules at the top level are listed by name.
 LAYERS = [
-    {"errors", "caching"},
+    {"errors", "caching", "atomic"},
     {"ir"},
     {"primitives"},
     {"contexts"},
@@ -28,6 +28,7 @@ LAYERS = [
     {"numpy"},
     {"api"},
     {"debug", "extend", "interpreters"},
+    {"tools", "interop"},
     {"__init__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Hashable
 from contextvars import copy_context
 from functools import lru_cache, partial, wraps
 from threading import Lock
-from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeVar, cast, final, runtime_checkable
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeVar, cast, final
 from weakref import WeakSet
 
 from attrs import frozen
@@ -35,9 +35,12 @@ def remembered(f: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
-        lines = tuple([arg.lines for arg in args if isinstance(arg, HasLines)])
-        key = (lines, args, tuple(kwargs.items()))
-        return cache.get_or_make(key, lambda: with_room(partial(f, *args, **kwargs)))
+        key = tuple([arg.remembered_by if isinstance(arg, Keyed) else arg for arg in args]), tuple(kwargs.items())
+        found = cache.get(key)
+        if found is None:
+            found = with_room(partial(f, *args, **kwargs))
+            cache.put(key, found)
+        return found
 
     return call
 
@@ -47,19 +50,31 @@ def with_room(f: Callable[[], T]) -> T:
     try:
         sys._getframe(sys.getrecursionlimit() // 2)
     except ValueError:  # there are fewer frames than that
-        return f()
-    from concurrent.futures import ThreadPoolExecutor  # rarely needed, and not quick to import
+        pass
+    else:
+        from concurrent.futures import ThreadPoolExecutor  # rarely needed, and not quick to import
 
-    with ThreadPoolExecutor(1) as thread:
-        return thread.submit(copy_context().run, f).result()
+        with ThreadPoolExecutor(1) as thread:
+            return thread.submit(copy_context().run, f).result()
+    return f()  # here, so that what it raises isn't raised while handling the ValueError
 
 
-@runtime_checkable
-class HasLines(Protocol):
-    """A program, whose `lines` tells equal ones from different lines of user code apart."""
+class Keyed:
+    """A program, or what holds some: it is remembered by `remembered_by`, which is quick to compare whatever its size."""
+
+    __slots__ = ()
 
     @property
-    def lines(self) -> int: ...
+    def remembered_by(self) -> Hashable:
+        """What is the same for equal programs from the same lines of user code, and for no others."""
+        raise NotImplementedError
+
+
+@final
+class Token:
+    """Stands for a value in keys: equal to itself only."""
+
+    __slots__ = ()
 
 
 def bounded(maxsize: int, *, typed: bool = False) -> Callable[[Callable[P, T]], Callable[P, T]]:

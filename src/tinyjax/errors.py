@@ -6,6 +6,8 @@ One subclass per kind of mistake. Each also derives from the built-in exception 
 
 from __future__ import annotations
 
+from typing_extensions import override
+
 
 class TinyjaxError(Exception):
     """The base of all errors that tinyjax raises on purpose."""
@@ -20,11 +22,43 @@ class ShapeError(TypingError, ValueError):
 
 
 class ParameterError(TinyjaxError, TypeError):
-    """A primitive's parameter isn't an immutable, hashable value."""
+    """A primitive's parameter isn't an immutable, hashable value, or not one that the primitive takes.
+
+    `parameter` is its name, where one is to blame.
+    """
+
+    def __init__(self, message: str = "", parameter: str | None = None) -> None:
+        super().__init__(message)
+        self.parameter = parameter
 
 
 class VerificationError(TinyjaxError, TypeError):
     """A jaxpr is malformed or ill-typed."""
+
+
+class ParseError(TinyjaxError, ValueError):
+    """A text is not that of a valid program.
+
+    `problem` says what is wrong; `line` and `column` (counted from 1) where; `shown` is that line of the text, and a
+    caret under the place.
+    """
+
+    def __init__(self, problem: str, line: int, column: int, shown: str, file: str | None = None) -> None:
+        self.problem, self.line, self.column, self.shown, self.file = problem, line, column, shown, file
+        super().__init__(problem, line, column, shown, file)
+
+    @override
+    def __str__(self) -> str:
+        place = f"{self.file}, line" if self.file else "line"
+        return f"{place} {self.line}, column {self.column}: {self.problem}\n\n{self.shown}"
+
+
+class RegistryError(TinyjaxError, LookupError):
+    """A registry lacks a class that a program names, or two classes have the same name."""
+
+
+class RewriteError(TinyjaxError, ValueError):
+    """A rewriting rule gives something else than what it replaces, or never comes to an end."""
 
 
 class MissingRuleError(TinyjaxError, NotImplementedError):
@@ -97,3 +131,23 @@ class DeletedBufferError(TinyjaxError, RuntimeError):
 
 class CallbackError(TinyjaxError, ValueError, RuntimeError):
     """A Python callback was transformed in a way that it doesn't support, or didn't return what it promised."""
+
+
+class FileFormatError(TinyjaxError, ValueError):
+    """A file is no program: it is truncated, damaged, from a newer version, or refers to what isn't there."""
+
+
+class DataflowError(TinyjaxError, ValueError):
+    """A dataflow analysis was given the wrong number of facts, or its facts never settle."""
+
+
+class X64DisabledError(TinyjaxError, TypeError):
+    """A program or an array has 64-bit numbers, and JAX, which is to compute with them, has them switched off."""
+
+
+class GraphvizError(TinyjaxError, RuntimeError):
+    """Graphviz was asked to draw something, and isn't installed or failed."""
+
+
+class CompilationCacheWarning(RuntimeWarning):
+    """The cache of compiled programs on disk could not be read or written. The program is compiled, and runs."""

@@ -4,13 +4,16 @@ The rest is where it is used: the vocabulary of rules in `tinyjax.primitives`, l
 """
 
 from tinyjax.control.composite import Composite
+from tinyjax.control.jax_expansions import STANDARD
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.registry import Registry
 from tinyjax.ir.rules import RuleTable
 from tinyjax.tracing.core import as_array, bind
 
 __all__ = [
+    "STANDARD",
     "BatchAxis",
     "Composite",
     "Context",
@@ -19,6 +22,7 @@ __all__ = [
     "Opaque",
     "Outputs",
     "Primitive",
+    "Registry",
     "RuleTable",
     "Split",
     "UndefPrimal",

@@ -131,8 +131,8 @@ def test_closures() -> None:
     compiled = tj.jit(lambda i: tnp.asarray(table)[i])
     assert [float(compiled(i)) for i in (1, 2, 3)] == [1, 2, 3]
 
-    def outer(x: tj.Array) -> tj.Array:
-        inner = tj.jit(lambda y: x * y)
+    def outer(x: Any) -> Any:
+        inner: Callable[[Any], Any] = tj.jit(lambda y: x * y)
         first = inner(2.0)
         assert ready(inner) == 0
         return first + inner(3.0)
@@ -166,7 +166,7 @@ def test_donation() -> None:
 
 def test_deleted_arguments() -> None:
     compiled = tj.jit(lambda x, y: x + y)
-    x, y = (tj.device_put(np.ones(3)) for _ in range(2))
+    x, y = (tj.device_put(tnp.ones(3)) for _ in range(2))
     compiled(x, y)
     compiled(x, y)
     y.delete()

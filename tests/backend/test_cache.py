@@ -8,7 +8,8 @@ from functools import partial
 
 import pytest
 
-from tinyjax.backend.cache import CacheInfo, OnceCache
+from tinyjax.backend.cache import OnceCache
+from tinyjax.caching import CacheInfo
 
 
 def test_entries_are_made_once() -> None:

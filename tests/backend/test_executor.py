@@ -15,9 +15,9 @@ import pytest
 from tests.hlo.test_lowering import Mystery
 from tinyjax import backend
 from tinyjax.backend import DeviceBuffer, MemoryStats, XlaExecutor
-from tinyjax.backend.cache import CacheInfo
 from tinyjax.backend.devices import default_device
 from tinyjax.backend.executable import compile_text
+from tinyjax.caching import CacheInfo
 from tinyjax.contexts.evaluation import EvalContext, single_equation
 from tinyjax.control.call import Call
 from tinyjax.errors import DeletedBufferError, InputError, LoweringError, MissingRuleError, XlaError

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,8 +11,9 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.golden import Golden
-from tests.primitives.test_user_primitives import Batched, softplus, square_add
+from tests.primitives.test_user_primitives import Batched, Typed, softplus, square_add
 from tinyjax import lax
+from tinyjax.backend import execute
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.watching import Log, Step
 from tinyjax.errors import ConcretizationError, InputError, MissingRuleError
@@ -27,6 +29,16 @@ def f(x: tj.ArrayLike) -> tj.Array:
     return tnp.sin(x) * x
 
 
+@tj.jit
+def inner(x: tj.ArrayLike) -> tj.Array:
+    return tnp.sin(x) * x
+
+
+def steps(x: tj.ArrayLike) -> tj.Array:
+    y = inner(x) + inner(2.0)
+    return lax.cond(y > 0.0, lambda: lax.fori_loop(0, 3, lambda i, c: c * x, y), lambda: y)
+
+
 @pytest.mark.parametrize(
     ("name", "run"),
     [
@@ -40,11 +52,57 @@ def f(x: tj.ArrayLike) -> tj.Array:
         ("jvp_of_grad", lambda: tj.watch(lambda x: tj.jvp(tj.grad(f), (x,), (1.0,)))(2.0)),
         ("vmap_of_grad", lambda: tj.watch(tj.vmap(tj.grad(f)))(A)),
         ("composite", lambda: tj.watch(lambda x: tj.jvp(softplus, (x,), (x,)))(A)),
+        ("control_flow", lambda: tj.watch(tj.jit(steps))(1.0)),
         ("large", lambda: tj.watch(lambda x: tnp.sum(tnp.multiply(x, 2.0)))(np.ones((3, 4)))),
     ],
 )
 def test_logs(name: str, run: Callable[[], object], golden: Golden) -> None:
+    execute.clear_cache()
     golden(name, str(run()))
+
+
+def test_lowering_is_seen_once() -> None:
+    execute.clear_cache()
+    first, second = tj.watch(tj.jit(steps))(1.0), tj.watch(tj.jit(steps))(1.0)
+    assert first.result == second.result
+    (call,) = second.log.steps
+    assert call.steps == ()
+    lowered = [step for step in first.log if step.context == "lowering"]
+    assert {step.primitive.name for step in lowered} >= {"call", "sin", "mul", "cond", "scan"}
+    (sine,) = [step for step in lowered if step.primitive.name == "sin"]
+    assert sine.rule == "tinyjax.hlo.RULES[Sin]"
+    assert [(str(seen.aval), seen.concrete, str(seen)) for seen in sine.inputs] == [("~f64[]", None, "%arg0:~f64[]")]
+    parents = [step for step in lowered if sine in step.steps]
+    assert [step.primitive.name for step in parents] == ["call"]
+
+
+def test_what_could_not_be_lowered_is_seen() -> None:
+    logs: list[Log] = []
+
+    def run() -> None:
+        with watching() as watcher:
+            try:
+                tj.jit(tj.jit(square_add(Typed())))(2.0, 10.0)
+            finally:
+                logs.append(watcher.log())
+
+    with pytest.raises(MissingRuleError):
+        run()
+    errors = [step for step in logs[0] if step.error is not None and not step.steps]
+    assert [(step.context, step.primitive.name) for step in errors] == [("lowering", "multiply_add")]
+
+
+def test_logs_nest_deeply() -> None:
+    def nested(depth: int) -> Callable[..., tj.Array]:
+        found: Callable[..., tj.Array] = tnp.cos
+        for _ in range(depth):
+            found = partial(lambda inner, x: tj.jit(inner)(x), found)
+        return found
+
+    execute.clear_cache()
+    log = tj.watch(nested(300))(1.0).log
+    assert sum(step.context == "lowering" for step in log) == 300
+    assert str(log).count("by tinyjax.hlo.RULES[Call]") == 299
 
 
 def test_watching_changes_nothing() -> None:

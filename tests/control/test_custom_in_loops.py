@@ -87,3 +87,45 @@ def test_control_flow_within_rules(jit: bool) -> None:
     np.testing.assert_allclose(tj.grad(ours)(x), jax.grad(theirs)(x), rtol=1e-9)
     np.testing.assert_allclose(tj.grad(tj.grad(ours))(x), jax.grad(jax.grad(theirs))(x), rtol=1e-9)
     np.testing.assert_allclose(tj.vmap(tj.grad(ours))(np.arange(3.0)), jax.vmap(jax.grad(theirs))(np.arange(3.0)))
+
+
+@pytest.mark.parametrize("kind", ["plain", "jit", "vmap"])
+def test_control_flow_within_rules_that_close_over_arrays(kind: str) -> None:
+    """The rules apply their own function within branches, loops and jit, and close over constants and arguments."""
+    weights = np.array([1.0, 2.0, 3.0])
+
+    def make(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
+        def whole(x: Any, b: Any) -> Any:
+            @lib.custom_jvp
+            def f(x: Any) -> Any:
+                return xp.sum(weights * x * b)
+
+            @f.defjvp
+            def _(primals: Any, tangents: Any) -> Any:
+                (x,), (t,) = primals, tangents
+                y = lib.lax.cond(x > 0, f, lambda x: f(x) * 1.0, x)
+                z = lib.lax.fori_loop(0, 2, lambda i, c: c + f(x) * xp.sum(weights), 0.0)
+                return y, (z * xp.sum(b) + lib.jit(f)(x)) * t
+
+            @lib.custom_vjp
+            def g(x: Any) -> Any:
+                return xp.sum(weights * x) * b[0]
+
+            def fwd(x: Any) -> Any:
+                return lib.lax.cond(x > 0, g, g, x), x
+
+            g.defvjp(fwd, lambda x, ct: (ct * lib.jit(g)(x) * b[1],))
+            return f(x) + g(x)
+
+        gradient = lib.grad(whole)
+        if kind == "vmap":
+            gradient = lib.vmap(gradient, in_axes=(0, None))
+        function: Callable[..., Any] = lib.jit(gradient) if kind == "jit" else gradient
+        return function
+
+    b = np.array([0.5, 2.0, 1.0])
+    x = np.array([1.5, -1.0]) if kind == "vmap" else np.float64(1.5)
+    np.testing.assert_allclose(make(tj, tnp)(x, b), make(jax, jnp)(x, b), rtol=1e-9)
+    if kind == "plain":  # which JAX can't
+        twice = tj.grad(make(tj, tnp))
+        np.testing.assert_allclose(tj.jit(twice)(x, b), twice(x, b), rtol=1e-6)

@@ -20,7 +20,14 @@ from tests.api.matching import assert_matches
 from tinyjax import ir
 from tinyjax.api.custom_vjp import CustomVjpFunction
 from tinyjax.control.custom_derivatives import CustomLin, CustomVjp, MappedCustom
-from tinyjax.errors import ConcretizationError, ForwardModeError, InputError, MissingRuleError, TreeError
+from tinyjax.errors import (
+    ConcretizationError,
+    ForwardModeError,
+    InputError,
+    MissingRuleError,
+    StaticArgumentError,
+    TreeError,
+)
 
 Make = Callable[[ModuleType, ModuleType], Callable[..., Any]]
 
@@ -408,3 +415,76 @@ def test_rules_that_do_not_fit(
 def test_missing_rule() -> None:
     with pytest.raises(MissingRuleError, match="No VJP defined for custom_vjp function <lambda> using defvjp"):
         tj.custom_vjp(lambda x: x)(1.0)
+
+
+def symbolic(lib: ModuleType, xp: ModuleType, log: list[object]) -> Callable[..., Any]:
+    """A function whose rule notes what is zero."""
+    zero: type = tj.SymbolicZero if lib is tj else jax.custom_derivatives.SymbolicZero
+
+    @lib.custom_vjp
+    def f(x: Any, y: Any, n: Any) -> Any:
+        return xp.sin(x) * y, x * y * n
+
+    def fwd(x: Any, y: Any, n: Any) -> Any:
+        log.append((x.perturbed, y.perturbed, n.perturbed))
+        x, y, n = x.value, y.value, n.value
+        return (xp.sin(x) * y, x * y * n), (x, y, n)
+
+    def bwd(residuals: Any, cts: Any) -> Any:
+        x, y, n = residuals
+        first, second = (isinstance(ct, zero) for ct in cts)
+        assert not (first and second)
+        gx = (0.0 if first else cts[0] * xp.cos(x) * y) + (0.0 if second else cts[1] * y * n)
+        # Marked, so that it shows which case was taken.
+        return gx + (100.0 if first else 0.0) + (1000.0 if second else 0.0), None if second else cts[1] * x * n, None
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    function: Callable[..., Any] = f
+    return function
+
+
+@pytest.mark.parametrize(
+    ("name", "of"),
+    [
+        ("both", lambda f: lambda x: sum(f(x, 2.0, 3))),
+        ("first", lambda f: lambda x: f(x, 2.0, 3)[0]),
+        ("second", lambda f: lambda x: f(x, 2.0, 3)[1]),
+        ("y", lambda f: lambda y: f(2.0, y, 3)[1]),
+    ],
+)
+def test_symbolic_zeros(name: str, of: Callable[..., Callable[..., Any]]) -> None:
+    ours: list[object] = []
+    theirs: list[object] = []
+    f, g = symbolic(tj, tnp, ours), symbolic(jax, jnp, theirs)
+    np.testing.assert_allclose(tj.grad(of(f))(1.5), jax.grad(of(g))(1.5), rtol=1e-9)
+    assert ours == theirs
+    xs = np.array([1.0, 2.0])
+    np.testing.assert_allclose(tj.vmap(tj.grad(of(f)))(xs), jax.vmap(jax.grad(of(g)))(xs), rtol=1e-9)
+    np.testing.assert_allclose(tj.jit(tj.grad(of(f)))(1.5), jax.jit(jax.grad(of(g)))(1.5), rtol=1e-6)
+
+
+def test_symbolic_zeros_where_nothing_is_known() -> None:
+    log: list[object] = []
+    f = symbolic(tj, tnp, log)
+    program = tj.make_jaxpr(lambda x: f(x, 2.0, 3)[0])(1.5)
+    assert log == [(True, True, False)]
+    derived = tj.eval_jaxpr(program, (), 1.5)
+    np.testing.assert_allclose(derived[0], np.sin(1.5) * 2.0)
+    slope = tj.grad(lambda x: tj.eval_jaxpr(program, (), x)[0])(1.5)
+    np.testing.assert_allclose(slope, 2.0 * np.cos(1.5), rtol=1e-9)  # an array of zeros for the second cotangent
+
+
+def test_arguments_by_name_outside_of_differentiation() -> None:
+    def make(lib: ModuleType, xp: ModuleType) -> tuple[Callable[..., Any], Callable[..., Any]]:
+        f = lib.custom_vjp(lambda x, k, g: g(x) ** k, nondiff_argnames=("k", "g"))
+        f.defvjp(lambda x, k, g: (g(x) ** k, x), lambda k, g, x, ct: (ct * k * g(x) * 7.0,))
+        h = lib.custom_jvp(lambda x, k, g: g(x) ** k, nondiff_argnums=(2,), nondiff_argnames="k")
+        h.defjvp(lambda k, g, primals, tangents: (h(primals[0], k, g), 7.0 * k * tangents[0]))
+        return f, h
+
+    for ours, theirs in zip(make(tj, tnp), make(jax, jnp), strict=True):
+        np.testing.assert_allclose(tj.grad(ours)(2.0, 3, tnp.sin), jax.grad(theirs)(2.0, 3, jnp.sin), rtol=1e-9)
+        got = tj.jit(tj.grad(lambda x, f=ours: f(x, g=tnp.sin, k=2)))(1.0)
+        np.testing.assert_allclose(got, jax.grad(lambda x, f=theirs: f(x, g=jnp.sin, k=2))(1.0), rtol=1e-6)
+    with pytest.raises(StaticArgumentError, match="no argument 'z', which is marked outside of differentiation"):
+        tj.custom_jvp(lambda x: x, nondiff_argnames="z")

@@ -34,7 +34,6 @@ from tinyjax.primitives.contractions import DotGeneral, Precision
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.cumulative import CumLogSumExp, CumSum
 from tinyjax.primitives.elementwise import ADD, MUL, add, mul, scale
-from tinyjax.primitives.indexing import ScatterAddAlongAxis, TakeAlongAxis
 from tinyjax.primitives.reductions import ArgMax, ReduceMax
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.slicing import Pad, Slice
@@ -89,8 +88,6 @@ PROGRAMS: dict[str, tuple[Build, tuple[str, ...]]] = {
     "cumsum": (binding(CumSum(1, True)), ("bfloat16[2,5]",)),
     "cumlogsumexp": (binding(CumLogSumExp(0)), ("float32[4]",)),
     "sort": (binding(Sort(0, True, 2)), ("int32[5]", "float32[5]", "bool[5]")),
-    "take_along_axis": (binding(TakeAlongAxis(0)), ("float32[3,2]", "uint8[4,2]")),
-    "scatter_add": (binding(ScatterAddAlongAxis(1, 3)), ("float32[2,4]", "int32[2,4]")),
     "slices": (
         lambda ctx, x, v: ctx.bind(Slice((0, 1), (2, 3), (1, 2)), *ctx.bind(Pad(((1, 0, 2), (-1, 3, 0))), x, v)),
         ("int32[2,3]", "int32[]"),

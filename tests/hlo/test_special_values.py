@@ -28,7 +28,6 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
-from tinyjax.primitives.indexing import ScatterAddAlongAxis, TakeAlongAxis
 from tinyjax.primitives.reductions import ArgMax, ArgMin, ReduceMax, ReduceMin, ReduceProd
 from tinyjax.primitives.selection import SELECT_N
 from tinyjax.primitives.sorting import Sort
@@ -95,21 +94,6 @@ def test_sorting_complex_numbers() -> None:
     (expected,) = Sort(0).evaluate(values)
     np.testing.assert_array_equal(got.real, expected.real)
     np.testing.assert_array_equal(got.imag, expected.imag)
-
-
-@pytest.mark.parametrize("dtype", [INT8, UINT8, INT64, UINT64], ids=SHORT_NAMES.__getitem__)
-def test_positions_out_of_range(dtype: DType) -> None:
-    info = np.iinfo(dtype.name)
-    positions = np.asarray([0, 1, 2, 3, 100, info.max, info.min], dtype)
-    check(TakeAlongAxis(0), np.asarray([1.5, 2.5, 3.5], FLOAT32), positions)
-    check(TakeAlongAxis(0), np.arange(1000, dtype=FLOAT32), positions)
-    check(ScatterAddAlongAxis(0, 3), np.arange(7, dtype=FLOAT32), positions)
-    check(ScatterAddAlongAxis(0, 300), np.arange(7, dtype=INT32), positions)
-
-
-def test_scatter_adds_half_precision_exactly() -> None:
-    ones = np.ones(1000).astype(BFLOAT16)
-    check(ScatterAddAlongAxis(0, 2), ones, np.arange(1000, dtype=INT32) % 2, ulps=0)
 
 
 def test_sums_of_half_precision_are_exact() -> None:

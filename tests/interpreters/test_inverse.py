@@ -11,6 +11,7 @@ import pytest
 from jax import numpy as jnp
 
 import tinyjax as tj
+from tests.primitives.test_user_primitives import softplus
 from tinyjax import lax
 from tinyjax import numpy as tnp
 from tinyjax.errors import InputError, MissingRuleError, TreeError
@@ -18,6 +19,7 @@ from tinyjax.interpreters import inverse
 from tinyjax.interpreters.inverse import RULES
 
 A = np.array([0.3, 0.7, 0.2, 0.9])
+X3 = np.array([0.5, 1.0, 2.0])
 
 
 def seed(x: Any) -> Any:
@@ -155,6 +157,44 @@ def test_loops(reverse: bool, outside: Callable[[Callable[..., Any]], Callable[.
     result = f(2.0, 0.5, xs)
     np.testing.assert_allclose(outside(inverse(f, argnums=1, like=0.5))(result, 2.0, xs), 0.5, rtol=1e-5)
     np.testing.assert_allclose(outside(inverse(f, argnums=2, like=xs))(result, 2.0, 0.5), xs, rtol=1e-5)
+
+
+@tj.custom_jvp
+def special(x: Any) -> Any:
+    return tnp.exp(x)
+
+
+special.defjvp(lambda primals, tangents: (special(primals[0]), tangents[0]))
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (tnp.cumprod, X3),
+        (lambda x: lax.cumprod(x, reverse=True), X3),
+        (lambda x: tnp.pad(x, ((1, 2),)) + 1.0, X3),
+        (lambda x: lax.pad(x, 0.0, ((2, 0, 1),)), X3),
+        (lambda x: ~(x ^ 5), np.array([1, 2, 3])),
+        (lambda x: tnp.conj(x) * 2.0, X3 + 1j),
+        (lambda x: lax.complex(x, 2.0 * x), X3),
+        (lambda x: tnp.arctan2(x, 2.0), X3),
+        (lambda x: tnp.arctan2(2.0, x), X3),
+        (softplus, X3),
+        (tj.vmap(special), X3),
+        (tj.jit(tj.vmap(special)), X3),
+    ],
+)
+def test_more_primitives(f: Any, x: Any) -> None:
+    np.testing.assert_allclose(inverse(f, like=x)(f(x)), x, rtol=1e-6)
+
+
+def test_what_it_was_padded_with() -> None:
+    def f(x: Any, value: Any) -> Any:
+        return lax.pad(x, value, ((1, 2, 0),))
+
+    x, value = inverse(f, argnums=(0, 1), like=(X3, 0.0))(f(X3, 7.0))
+    np.testing.assert_allclose(x, X3)
+    assert float(value) == 7.0
 
 
 def test_rule_of_ones_own() -> None:

@@ -26,6 +26,14 @@ X = RNG.uniform(0.5, 1.5, 4)
 SERIES = [RNG.normal(size=4) for _ in range(ORDER)]
 Function = Callable[[ModuleType, Any], Any]
 
+
+def tail(n: ModuleType, x: Any) -> Any:
+    """The last two elements, and the first one written over."""
+    from_ = jax.lax if n is jnp else lax
+    y = from_.dynamic_update_slice(x, x[:1] * x[1:2], (0,))
+    return from_.dynamic_slice(y, (2,), (2,)) + from_.lgamma(y[:2]) + from_.erf(y[1:3])
+
+
 FUNCTIONS: dict[str, Function] = {
     "add": lambda n, x: x + x[::-1] + 2.0,
     "sub": lambda n, x: 1.0 - x - x[0],
@@ -47,6 +55,13 @@ FUNCTIONS: dict[str, Function] = {
     "shapes": lambda n, x: n.concatenate([x[1:3], n.flip(x)]) * n.pad(x, (1, 1)),
     "steps": lambda n, x: n.floor(x) * x + n.sign(x),
     "constant": lambda n, x: n.ones(2),
+    "gather": lambda n, x: (x * x)[np.array([0, 2, 2])] * n.sin(x)[1:],
+    "scatter": lambda n, x: n.exp(x).at[np.array([0, 2, 2])].add(x[1:] ** 2).at[1].set(n.sin(x[0])),
+    "scatter extremes": lambda n, x: n.exp(x).at[np.array([0, 2])].max(x[2:] ** 3).at[1].multiply(x[0]),
+    "sort": lambda n, x: n.sort(n.sin(3.0 * x)),
+    "complex": lambda n, x: n.abs(n.exp(1j * x) * (x + 2j)) + n.real(n.conj(x * 1j) * 1j),
+    "more functions": lambda n, x: n.arctan2(x, x * x) + n.logaddexp(x, x[::-1]) + n.exp2(x) + n.arcsinh(x),
+    "dynamic": lambda n, x: tail(n, x * x) * n.sin(x[:2]),
 }
 
 

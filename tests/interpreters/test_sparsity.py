@@ -12,11 +12,13 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 import tinyjax as tj
+from tests.interpreters.test_bounds_of_primitives import primitives
 from tinyjax import ShapedArray, lax
 from tinyjax import numpy as tnp
+from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import InputError, MissingRuleError
 from tinyjax.interpreters import color_columns, jacobian_sparsity, sparse_jacobian
-from tinyjax.interpreters.sparsity import SparsityContext
+from tinyjax.interpreters.sparsity import RULES
 
 N = 6
 X = np.linspace(0.1, 1.0, N)
@@ -147,14 +149,39 @@ def test_colors(pattern: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
     assert set(colors) == set(range(colors.max(initial=-1) + 1))
 
 
+def test_python_functions_are_not_run() -> None:
+    calls: list[object] = []
+
+    @tj.custom_jvp
+    def called(x: Any) -> Any:
+        tj.debug.print("x is {}", x)
+        return tj.pure_callback(lambda x: calls.append(x) or np.sin(x), ShapedArray((2,), "float64"), x[:2])
+
+    called.defjvp(lambda primals, tangents: (called(*primals), tnp.cos(primals[0][:2]) * tangents[0][:2]))
+    np.testing.assert_array_equal(jacobian_sparsity(lambda x: called(x) * x[3], X)[0], [1, 1, 0, 1, 0, 0])
+    assert not calls
+
+
+def test_named_axes() -> None:
+    def f(x: Any) -> Any:
+        return lax.psum(x, "i")[1:] * x[:-1] + lax.axis_index("i") + lax.pmax(x[0], "i")
+
+    found: list[Any] = []
+
+    def mapped(x: Any) -> Any:
+        found.append(jacobian_sparsity(f, x))
+        return x
+
+    tj.vmap(mapped, axis_name="i")(np.ones((2, 3)))
+    np.testing.assert_array_equal(found[0], [[1, 1, 0], [1, 1, 1]])
+
+
+def test_every_primitive_has_a_rule() -> None:
+    assert [cls.name for cls in primitives() if cls not in RULES] == ["enclosing"]
+
+
 def test_errors() -> None:
     with pytest.raises(InputError, match="one array as result"):
         sparse_jacobian(lambda x: (x, x))(X)
-
-    def called(x: Any) -> Any:
-        return tj.pure_callback(lambda x: x, ShapedArray((N,), "float64"), x)
-
-    with pytest.raises(MissingRuleError, match="Sparsity rule for 'pure_callback' not implemented"):
-        jacobian_sparsity(called, X)
-    missing = SparsityContext.missing(tj.make_jaxpr(tj.jit(called))(X))
-    assert {cls.name for cls in missing} == {"pure_callback"}
+    with pytest.raises(MissingRuleError, match="'enclosing' not implemented: it stands for the primitive whose rule"):
+        raise RULES.missing_rule(Enclosing)

@@ -252,6 +252,51 @@ def test_spellings_of_other_versions(text: str, same: str) -> None:
     assert ir.parse(program.format(text)) == ir.parse(program.format(same))
 
 
+_SCAN = (
+    "{{ lambda ; a:f32[] b:f32[] c:f32[2]. let\n"
+    "    d:f32[] e:f32[2] = scan[\n"
+    "      ft_in={}\n"
+    "      ft_out=((None,), (RightsOnly(Right(None)),))\n"
+    "      jaxpr={{ lambda ; a:f32[] b:f32[] c:f32[]. let  in (b, c) }}\n"
+    "      length=2 reverse=False unroll=1\n"
+    "    ] a b c\n"
+    "  in (d, e) }}"
+)
+
+
+@pytest.mark.parametrize(
+    "trees",
+    [
+        "((None,), (None,), (None,))",
+        "(((), (None,)), (RightsOnly(Right(None)),), (None,))",
+        "Pytree(vals=[None, None, None], tree=PyTreeDef((([], [*]), {'a': *, 'b': ()}, ([*], None))))",
+        "((None,), Pytree(vals=(None,), tree=PyTreeDef({'a': (*,)})), (None,))",
+    ],
+)
+def test_trees_of_scan_in_jax_011(trees: str) -> None:
+    params = ir.parse(_SCAN.format(trees)).eqns[0].params
+    assert (params["num_consts"], params["num_carry"]) == (1, 1)
+
+
+@pytest.mark.parametrize("trees", ["((), (None,), (None,))", "(None,)", "3", "Pytree(vals=(), tree=3)", "<x y>"])
+def test_trees_of_scan_that_do_not_fit(trees: str) -> None:
+    error = refusal(_SCAN.format(trees))
+    assert (error.line, error.column) == (3, 7)
+    assert "leaves as there are operands" in error.problem or "can't be read" in error.problem
+
+
+def test_one_minus_square() -> None:
+    """A primitive of JAX 0.11, which its derivative of tanh uses."""
+    text = "{ lambda ; a:f64[] b:i32[2]. let c:f64[] = one_minus_square a; d:i32[2] = one_minus_square b in (c, d) }"
+    jaxpr = ir.parse(text)
+    check_round_trip(jaxpr)
+    x, n = np.float64(1e-9), np.asarray([2, -3], np.int32)
+    first, second = tj.eval_jaxpr(jaxpr, [], x, n)
+    assert float(first) == 1.0
+    np.testing.assert_array_equal(second, [-3, -8])
+    assert float(tj.grad(lambda x: tj.eval_jaxpr(jaxpr, [], x, n)[0])(x)) == -2e-9
+
+
 def test_variables_called_like_words() -> None:
     """JAX names its variables a, b, ..., zz, aaa without sparing words that mean something else."""
     text = (

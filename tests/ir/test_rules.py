@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import pytest
 
+from tests.primitives.test_user_primitives import Softplus
+from tinyjax import transforms
 from tinyjax.contexts.evaluation import single_equation
 from tinyjax.control.call import Call
+from tinyjax.control.custom_derivatives import CustomJvp
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.elementwise import ADD, MUL, Add, Elementwise, Mul
+from tinyjax.primitives.exponential import Exp, Log1p
 from tinyjax.primitives.structure import ReduceSum, Reduction
 from tinyjax.primitives.trigonometric import SIN, Sin
 
@@ -84,6 +88,32 @@ def test_missing_looks_into_programs_within() -> None:
     prices[Sin] = lambda primitive, currency: ""
     prices[Mul] = lambda primitive, currency: ""
     assert prices.missing(outer) == {}
+
+
+def test_missing_is_what_running_lacks() -> None:
+    """Not what a derivative needs; and of a primitive that others define, those."""
+    prices = table()
+    cosine = transforms.jvp(single_equation(SIN, (F32,))).jaxpr
+    custom = single_equation(CustomJvp("f", single_equation(SIN, (F32,)), cosine), (F32,))
+    assert prices.missing(custom) == {CustomJvp: 1, Sin: 1}
+    decomposed = single_equation(Softplus(), (F32,))
+    assert prices.missing(decomposed) == {Exp: 1, Log1p: 1}
+    prices[Softplus] = lambda primitive, currency: ""
+    assert prices.missing(decomposed) == {}
+
+
+def test_why_a_rule_is_missing() -> None:
+    parent = table()
+    child: RuleTable[[str], str] = RuleTable("Pricing", name="child", parent=parent)
+    parent.lacks(Elementwise, "elements are free")
+    with pytest.raises(
+        MissingRuleError, match=r"'sin' not implemented: elements are free\. To add it, decorate a func"
+    ):
+        child.apply(SIN, "euros")
+    assert child.reason(Call) is None
+    assert child.missing(single_equation(SIN, (F32,))) == {Sin: 1}
+    parent[Elementwise] = lambda primitive, currency: ""
+    assert (child.entry(Sin), child.entry(Call)) == ("shop.PRICES[Elementwise]", None)
 
 
 def test_what_it_shows() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -113,3 +115,35 @@ def test_errors() -> None:
         tnp.searchsorted(X[0], 1.0, "middle")
     with pytest.raises(ShapeError, match="must be a vector"):
         tnp.searchsorted(X, 1.0)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3, 20])
+def test_positions_of_a_known_number(size: int) -> None:
+    for x in (X > 5, np.array([0, 3, 0, -1]), np.zeros((0, 2)), np.array([[0.0, np.nan], [2.0, 0.0]])):
+        for f, g in ((tnp.nonzero, jnp.nonzero), (tnp.argwhere, jnp.argwhere), (tnp.where, jnp.where)):
+            for got, want in zip(jit(lambda x, f=f: f(x, size=size))(x), g(x, size=size), strict=True):
+                np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+                assert np.asarray(got).dtype == np.asarray(want).dtype
+        if x.size:
+            fill = tuple(range(7, 7 + x.ndim))
+            for got, want in zip(
+                tnp.nonzero(x, size=size, fill_value=fill), jnp.nonzero(x, size=size, fill_value=fill), strict=True
+            ):
+                np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+        got = vmap(lambda x: tnp.flatnonzero(x, size=size, fill_value=-1))(np.stack([x, x]))[0]
+        np.testing.assert_array_equal(np.asarray(got), np.asarray(jnp.flatnonzero(x, size=size, fill_value=-1)))
+    assert tnp.argwhere(3.0, size=2).shape == (2, 0)
+
+
+def test_errors_of_positions() -> None:
+    with pytest.raises(ConcretizationError, match="Pass `size`, for a result of that size"):
+        jit(tnp.where)(X)
+    with pytest.raises(InputError, match="a scalar or a tuple of 2 of them"):
+        tnp.nonzero(X, size=1, fill_value=(1,))
+    with pytest.raises(InputError, match="size is at least 0"):
+        tnp.nonzero(X, size=-1)
+    call: Any = tnp.where
+    with pytest.raises(InputError, match="for a condition alone"):
+        call(X, 1.0, 2.0, size=3)
+    with pytest.raises(InputError, match="one of these two is None"):
+        call(X, 1.0)

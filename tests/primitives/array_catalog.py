@@ -16,7 +16,6 @@ from tinyjax.ir.dtypes import BFLOAT16, INT8, INT32, INT64, UINT8
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.contractions import DotGeneral, Precision
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
-from tinyjax.primitives.indexing import ScatterAddAlongAxis, TakeAlongAxis
 from tinyjax.primitives.reductions import (
     ArgMax,
     ArgMin,
@@ -250,31 +249,6 @@ def _sorting() -> list[Case]:
     ]
 
 
-def _indexing() -> list[Case]:
-    def take(axis: int) -> Reference:
-        return lambda x, i: jnp.take_along_axis(x, jnp.clip(i, 0, max(x.shape[axis] - 1, 0)), axis)
-
-    def scatter(axis: int, size: int) -> Reference:
-        def reference(x: jax.Array, i: jax.Array) -> jax.Array:
-            shape = (*x.shape[:axis], size, *x.shape[axis + 1 :])
-            zeros = jax.ShapeDtypeStruct(shape, x.dtype)
-            (out,) = jax.linear_transpose(lambda z: jnp.take_along_axis(z, jnp.clip(i, 0, size - 1), axis), zeros)(x)
-            result: jax.Array = out
-            return result
-
-        return reference
-
-    return [
-        case("rows", TakeAlongAxis(0), "float32[3,2] int32[4,2]", take(0), _ALL),
-        case("columns", TakeAlongAxis(1), "bfloat16[3,2] uint8[3,3]", take(1), _ALL),
-        case("int", TakeAlongAxis(0), "int8[3] int64[2]", take(0)),
-        case("nothing", TakeAlongAxis(0), "float32[0,2] int32[0,2]", take(0), _ALL),
-        case("rows", ScatterAddAlongAxis(0, 3), "float32[4,2] int32[4,2]", scatter(0, 3), _ALL),
-        case("bf16", ScatterAddAlongAxis(1, 2), "bfloat16[2,40] int32[2,40]", scatter(1, 2), _ALL),
-        case("complex", ScatterAddAlongAxis(0, 4), "complex64[3] int64[3]", scatter(0, 4), _ALL),
-    ]
-
-
 CASES: tuple[Case, ...] = (
     *_shaping(),
     *_slicing(),
@@ -282,7 +256,6 @@ CASES: tuple[Case, ...] = (
     *_cumulative(),
     *_contractions(),
     *_sorting(),
-    *_indexing(),
 )
 
 

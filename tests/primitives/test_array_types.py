@@ -13,7 +13,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL
 
 #: Those that are primitives in jax too.
-SHARED = [case for case in CASES if case.avals and not case.primitive.name.endswith("along_axis")]
+SHARED = [case for case in CASES if case.avals]
 
 
 @pytest.mark.parametrize("example", SHARED, ids=lambda example: example.name)

@@ -27,7 +27,7 @@ from tests.transforms.checks import (
     program,
     run,
 )
-from tinyjax import ShapedArray, transforms
+from tinyjax import ShapedArray, lax, transforms
 from tinyjax.errors import InputError
 from tinyjax.ir import HostArray, Jaxpr
 from tinyjax.transforms import Linearization, PartialEvaluation
@@ -100,6 +100,39 @@ def test_each_residual_is_there_once() -> None:
 def test_literals_are_no_residuals() -> None:
     parts = transforms.partial_eval(program(lambda x, y: y * 2.0 + 1.0, F64, F64), [False, True])
     assert parts.residuals == ()
+
+
+def test_arrays_of_one_literal_are_no_residuals() -> None:
+    """The zeros that a scan starts its tangents with are made again where they are needed."""
+
+    def f(x: tj.Array) -> tj.Array:
+        def body(c: tuple[tj.Array, tj.Array], a: tj.Array) -> tuple[tuple[tj.Array, tj.Array], tj.Array]:
+            h, total = c
+            return (tnp.tanh(h * a), total + h), total * 2.0
+
+        (h, total), ys = lax.scan(body, (x, tnp.zeros(3)), np.arange(4.0))
+        return h + total + ys.sum(0)
+
+    found = transforms.linearize(tj.make_jaxpr(f)(np.ones(3)).jaxpr)
+    assert {str(residual.aval) for residual in found.residuals} == {"f64[4]", "f64[4,3]"}
+    np.testing.assert_allclose(tj.jacrev(f)(np.ones(3)), tj.jacfwd(f)(np.ones(3)), rtol=1e-6)
+    assert not tj.linearize(lambda x: x * tnp.zeros(3), np.ones(3))[1](np.ones(3)).any()
+
+
+def test_sources_of_equal_programs_from_different_lines() -> None:
+    def first(x: tj.Array) -> tj.Array:
+        return tnp.sin(tnp.exp(x))
+
+    def second(x: tj.Array) -> tj.Array:
+        return tnp.sin(tnp.exp(x))
+
+    lines = []
+    for f in (first, second):
+        program = tj.make_jaxpr(tj.jit(f))(1.0).jaxpr
+        for residual in transforms.linearize(program).residuals:
+            assert residual.source is not None
+            lines.append(residual.source.line)
+    assert lines == [first.__code__.co_firstlineno + 1] * 2 + [second.__code__.co_firstlineno + 1] * 2
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

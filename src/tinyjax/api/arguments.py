@@ -26,6 +26,13 @@ class WithStatic(Filled):
         self._positional = positional
         self._named = named
 
+    @property
+    def filled(self) -> dict[int | str, object]:
+        """The arguments that are filled in, by position or name."""
+        found: dict[int | str, object] = dict(self._positional.items())
+        found.update(self._named)
+        return found
+
     @override
     def position(self, index: int) -> int:
         for i in sorted(self._positional):
@@ -144,19 +151,19 @@ def split_resolved(
                 f"{type(value).__name__}: {value!r}. Pass a tuple or another immutable value, or don't mark it static."
             ) from None
     key = (
-        tuple((i, _identity(v)) for i, v in sorted(positional.items())),
-        tuple((name, _identity(v)) for name, v in sorted(named.items())),
+        tuple((i, static_key(v)) for i, v in sorted(positional.items())),
+        tuple((name, static_key(v)) for name, v in sorted(named.items())),
     )
     rest = {name: value for name, value in kwargs.items() if name not in named}
     dynamic = tuple(arg for i, arg in enumerate(args) if i not in chosen)
     return StaticCall(WithStatic(f, positional, named), dynamic, rest, key)
 
 
-def _identity(value: object) -> Hashable:
+def static_key(value: object) -> Hashable:
     """A key under which static arguments are equal only if they are of equal types too: 1, 1.0 and True are three
     values, also within tuples; so are 0.0 and -0.0; and nan is itself."""
     if isinstance(value, tuple):
-        return type(value), tuple(map(_identity, value))
+        return type(value), tuple(map(static_key, value))
     if isinstance(value, float):
         return type(value), value.hex()
     return type(value), value

@@ -9,7 +9,6 @@ from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, final, ov
 
 from typing_extensions import override
 
-from tinyjax.api.arguments import as_tuple
 from tinyjax.api.rule_frames import frame_at
 from tinyjax.api.rules import (
     MAX_DEPTH,
@@ -20,6 +19,7 @@ from tinyjax.api.rules import (
     check_pair,
     check_types,
     make_call,
+    nondiff_positions,
     stage_rule,
     with_common_captures,
     zeros_like,
@@ -44,13 +44,21 @@ SymbolicZero: TypeAlias = Zero
 
 
 @overload
-def custom_jvp(fun: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomJvpFunction[P, R]: ...
+def custom_jvp(
+    fun: Callable[P, R], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+) -> CustomJvpFunction[P, R]: ...
 @overload
-def custom_jvp(*, nondiff_argnums: int | Sequence[int] = ()) -> Callable[[Callable[P, R]], CustomJvpFunction[P, R]]: ...
-def custom_jvp(fun: Callable[..., Any] | None = None, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+def custom_jvp(
+    *, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+) -> Callable[[Callable[P, R]], CustomJvpFunction[P, R]]: ...
+def custom_jvp(
+    fun: Callable[..., Any] | None = None,
+    nondiff_argnums: int | Sequence[int] = (),
+    nondiff_argnames: str | Sequence[str] = (),
+) -> Any:
     """`fun` with a derivative of its own, which `defjvp` or `defjvps` of the result gives.
 
-    Arguments at `nondiff_argnums` may be anything, such as functions; the rule gets them first. While values are known,
+    Arguments at `nondiff_argnums`, or of these names, may be anything, such as functions; the rule gets them first. While values are known,
     Python runs the function and its rule, so both may branch on them; staged, both are programs within one equation.
 
     >>> from tinyjax import numpy as tnp, grad
@@ -65,9 +73,9 @@ def custom_jvp(fun: Callable[..., Any] | None = None, nondiff_argnums: int | Seq
     Array(1., dtype=float64, weak_type=True)
     """
     if fun is None:
-        return partial(custom_jvp, nondiff_argnums=nondiff_argnums)
+        return partial(custom_jvp, nondiff_argnums=nondiff_argnums, nondiff_argnames=nondiff_argnames)
     check_callable("custom_jvp", fun)
-    return CustomJvpFunction(fun, as_tuple(nondiff_argnums))
+    return CustomJvpFunction(fun, nondiff_positions(fun, nondiff_argnums, nondiff_argnames))
 
 
 @final
@@ -213,7 +221,7 @@ class _JvpApplication(Application):
         return outs, results
 
     @override
-    def programs(self) -> tuple[Primitive, Sequence[Array]]:
+    def make(self, captured: Sequence[Array]) -> tuple[Primitive, Sequence[Array]]:
         call = self.at
         avals = [array.aval for array in call.arrays]
         self.treedef = None
@@ -243,7 +251,7 @@ class _JvpApplication(Application):
 
         if self.depth >= MAX_DEPTH:
             return CustomJvp(call.name, program[0], None, len(program[1])), program[1]
-        rule = stage_rule(RuleInProgress(self, out_avals), [*avals, *tangent_avals(avals)], run_rule)
-        (jaxpr, derived), captured = with_common_captures([program, rule])
+        rule = stage_rule(RuleInProgress(self, out_avals, captured), [*avals, *tangent_avals(avals)], run_rule)
+        (jaxpr, derived), captured = with_common_captures([program, rule], captured)
         derived = with_types(derived, [*jaxpr.out_avals, *tangent_avals(jaxpr.out_avals)])
         return CustomJvp(call.name, jaxpr, derived, len(captured)), captured

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
+from itertools import product
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, final, overload
 
+from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.api.arguments import WithStatic, as_tuple
+from tinyjax.api.arguments import WithStatic
 from tinyjax.api.rule_frames import frame_at
 from tinyjax.api.rules import (
     MAX_DEPTH,
@@ -17,23 +19,27 @@ from tinyjax.api.rules import (
     Call,
     RuleInProgress,
     apply,
+    captured_arrays,
     check_pair,
     check_types,
     make_call,
+    nondiff_positions,
     stage_rule,
     with_common_captures,
     zeros_like,
 )
 from tinyjax.contexts.hinted import HintedContext
 from tinyjax.control.branches import with_types
-from tinyjax.control.custom_derivatives import CustomVjp, has_tangent, linear_part, tangent_avals
+from tinyjax.control.custom_derivatives import Backward, CustomVjp, has_tangent, linear_part, tangent_avals
 from tinyjax.errors import InputError, MissingRuleError, TreeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero
+from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, activate
+from tinyjax.tracing.core import Array, ConcreteArray, activate
 from tinyjax.tracing.frames import V
 from tinyjax.tracing.functions import as_arrays, check_callable, function_name
 
@@ -42,16 +48,36 @@ if TYPE_CHECKING:
 
 P = ParamSpec("P")
 R = TypeVar("R")
+#: Up to how many results `bwd` is staged for every choice of cotangents that are zero.
+_MAX_CASES: Final = 3
+
+
+@final
+@frozen(eq=False)
+class CustomVJPPrimal:
+    """An argument of a `fwd` rule with symbolic_zeros=True: its value, and whether it is differentiated with respect
+    to, as far as that is known."""
+
+    value: Array
+    perturbed: bool
 
 
 @overload
-def custom_vjp(fun: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> CustomVjpFunction[P, R]: ...
+def custom_vjp(
+    fun: Callable[P, R], nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+) -> CustomVjpFunction[P, R]: ...
 @overload
-def custom_vjp(*, nondiff_argnums: int | Sequence[int] = ()) -> Callable[[Callable[P, R]], CustomVjpFunction[P, R]]: ...
-def custom_vjp(fun: Callable[..., Any] | None = None, nondiff_argnums: int | Sequence[int] = ()) -> Any:
+def custom_vjp(
+    *, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
+) -> Callable[[Callable[P, R]], CustomVjpFunction[P, R]]: ...
+def custom_vjp(
+    fun: Callable[..., Any] | None = None,
+    nondiff_argnums: int | Sequence[int] = (),
+    nondiff_argnames: str | Sequence[str] = (),
+) -> Any:
     """`fun` with a derivative of its own for reverse mode, which `defvjp` of the result gives.
 
-    Arguments at `nondiff_argnums` may be anything, such as functions; `fwd` gets them where `fun` does, `bwd` gets them
+    Arguments at `nondiff_argnums`, or of these names, may be anything, such as functions; `fwd` gets them where `fun` does, `bwd` gets them
     first. While values are known, Python runs the function, `fwd`, and `bwd` on residuals whose elements are known;
     cotangents have none there yet, as `bwd` is staged when the function is linearized.
 
@@ -68,9 +94,9 @@ def custom_vjp(fun: Callable[..., Any] | None = None, nondiff_argnums: int | Seq
     Array(1., dtype=float64, weak_type=True)
     """
     if fun is None:
-        return partial(custom_vjp, nondiff_argnums=nondiff_argnums)
+        return partial(custom_vjp, nondiff_argnums=nondiff_argnums, nondiff_argnames=nondiff_argnames)
     check_callable("custom_vjp", fun)
-    return CustomVjpFunction(fun, as_tuple(nondiff_argnums))
+    return CustomVjpFunction(fun, nondiff_positions(fun, nondiff_argnums, nondiff_argnames))
 
 
 @final
@@ -82,17 +108,23 @@ class CustomVjpFunction(Generic[P, R]):
         self._fun: Final = fun
         self._nondiff_argnums: Final = nondiff_argnums
         self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
+        self._symbolic_zeros = False
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False) -> None:
         """Sets the rule.
 
         `fwd` takes what the function takes and returns a pair: the results, and residuals, a tree of arrays.
         `bwd(*nondiff_args, residuals, cotangents)` returns a tuple with the cotangent of each argument: of the same
         tree, shapes and dtypes as the argument, or None for zero.
+
+        With `symbolic_zeros`, `fwd` gets each array as a CustomVJPPrimal, which says whether it is differentiated with
+        respect to; and cotangents known to be zero are SymbolicZero objects. Where the function is staged that isn't
+        known: what can have a derivative counts as perturbed, and its cotangents are arrays; so are those of functions
+        with more than three arrays as results.
         """
         check_callable("defvjp", fwd)
         check_callable("defvjp", bwd)
-        self._rules = fwd, bwd
+        self._rules, self._symbolic_zeros = (fwd, bwd), symbolic_zeros
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._rules is None:
@@ -101,7 +133,7 @@ class CustomVjpFunction(Generic[P, R]):
                 f"{function_name(self._fun)}.defvjp(fwd, bwd)."
             )
         call = make_call("custom_vjp", self._fun, self._nondiff_argnums, args, kwargs)
-        result: R = apply(_VjpApplication(call, *self._rules))
+        result: R = apply(_VjpApplication(call, *self._rules, self._symbolic_zeros))
         return result
 
     def __get__(self, instance: object, owner: type | None = None) -> Any:
@@ -113,8 +145,9 @@ class CustomVjpFunction(Generic[P, R]):
 class _VjpApplication(Application):
     """A call of a custom_vjp function. `_residuals` is the tree of what `fwd` hands to `bwd`."""
 
-    def __init__(self, call: Call, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+    def __init__(self, call: Call, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool) -> None:
         super().__init__(call)
+        self._symbolic_zeros = symbolic_zeros
         self._fwd = fwd
         self._bwd = bwd
         self._residuals: PyTreeDef | None = None
@@ -129,34 +162,66 @@ class _VjpApplication(Application):
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         with frame_at(ctx, self.at) as frame:
-            found = self._run_fwd([frame.wrap(primal) for primal in primals])
+            perturbed = [not isinstance(tangent, Zero) for tangent in tangents]
+            found = self._run_fwd([frame.wrap(primal) for primal in primals], perturbed)
             outs, residuals = ([frame.read(array) for array in arrays] for arrays in found)
         out_avals = [ctx.aval(out) for out in outs]
-        # Python runs `bwd` now, on residuals with their elements, if they are known, and on cotangents without.
-        context = HintedContext()
-        leading = [context.argument(ctx.aval(value), ctx.concrete(value)) for value in residuals]
-        cts = [context.argument(aval) for aval in tangent_avals(out_avals)]
-        with activate(context, self.at) as inner:
-            returned = self._run_bwd([*map(inner.wrap, leading)], [*map(inner.wrap, cts)], out_avals)
-            pairs = [
-                (inner.read(ct), tangent)
-                for ct, tangent in zip(returned, tangents, strict=True)
-                if not isinstance(ct, Zero) and not isinstance(tangent, Zero)
-            ]
-        staged = context.finish([ct for ct, _ in pairs])
-        captured = [
-            ctx.constant(value) if isinstance(value, ConcreteValue) else value.into(frame.context)
-            for value in staged.captured
+        known = [(ctx.aval(value), ctx.concrete(value)) for value in residuals]
+        cases = [self._stage_bwd(known, given, out_avals) for given in self._cases(out_avals)]
+        # A cotangent that is zero in one case may be another thing in the next one.
+        columns = zip(*[cts for _, cts in cases], strict=True)
+        marks = [
+            not isinstance(tangent, Zero) and any(not isinstance(ct, Zero) for ct in column)
+            for tangent, column in zip(tangents, columns, strict=True)
         ]
-        given = [tangent for _, tangent in pairs]
-        return outs, linear_part(ctx, self.at.name, staged.jaxpr, [*captured, *residuals], given, out_avals)
+        programs: list[tuple[Jaxpr, tuple[Array, ...]]] = []
+        for context, cts in cases:
+            chosen = [ct for ct, mark in zip(cts, marks, strict=True) if mark]
+            programs.append(captured_arrays(context.finish([instantiate(context, ct) for ct in chosen])))
+        jaxprs, captured = with_common_captures(programs)
+        leading = [
+            ctx.constant(array.value) if isinstance(array, ConcreteArray) else array.into(frame.context)
+            for array in captured
+        ]
+        given = [t for t, mark in zip(tangents, marks, strict=True) if mark and not isinstance(t, Zero)]
+        special = tuple(map(Backward, self._cases(out_avals)[1:], jaxprs[1:])) or None
+        return outs, linear_part(ctx, self.at.name, jaxprs[0], [*leading, *residuals], given, out_avals, special)
 
-    def _run_fwd(self, primals: Sequence[Array]) -> tuple[list[Array], list[Array]]:
+    def _cases(self, out_avals: Sequence[ShapedArray]) -> list[tuple[bool, ...]]:
+        """Which of the cotangents that there can be are there: all of them, and then, if the rule cares, fewer."""
+        count = sum(map(has_tangent, out_avals))
+        if not self._symbolic_zeros or count > _MAX_CASES:
+            return [(True,) * count]
+        return [given for given in product((True, False), repeat=count) if any(given) or not count]
+
+    def _stage_bwd(
+        self,
+        residuals: Sequence[tuple[ShapedArray, ConcreteValue | None]],
+        given: Sequence[bool],
+        out_avals: Sequence[ShapedArray],
+    ) -> tuple[HintedContext, list[Atom | Zero]]:
+        """Python runs `bwd` now, on residuals with their elements, if they are known, and on cotangents without."""
+        context = HintedContext()
+        leading = [context.argument(aval, value) for aval, value in residuals]
+        cts: list[Var | Zero] = [
+            context.argument(aval) if mark else Zero(aval)
+            for aval, mark in zip(tangent_avals(out_avals), given, strict=True)
+        ]
+        with activate(context, self.at) as inner:
+            wrapped = [ct if isinstance(ct, Zero) else inner.wrap(ct) for ct in cts]
+            returned = self._run_bwd([*map(inner.wrap, leading)], wrapped, out_avals)
+            return context, [ct if isinstance(ct, Zero) else inner.read(ct) for ct in returned]
+
+    def _run_fwd(self, primals: Sequence[Array], perturbed: Sequence[bool]) -> tuple[list[Array], list[Array]]:
         """The leaves of the results and of the residuals."""
         call = self.at
         what = f"{function_name(self._fwd)}, the fwd rule of custom_vjp function {call.name},"
         fwd = WithStatic(self._fwd, call.nondiff, {}) if call.nondiff else self._fwd
-        pair = fwd(*call.arguments(primals))
+        if self._symbolic_zeros:
+            fixed = {i: CustomVJPPrimal(x, False) for i, x in call.fixed.items()}
+            pair = fwd(*call.arguments(list(map(CustomVJPPrimal, primals, perturbed)), fixed))
+        else:
+            pair = fwd(*call.arguments(primals))
         out, residuals = check_pair(what, pair, "the results", "residuals")
         leaves, treedef = tree.flatten(out)
         if self.treedef is not None:
@@ -169,7 +234,7 @@ class _VjpApplication(Application):
         )
 
     def _run_bwd(
-        self, residuals: Sequence[Array], cotangents: Sequence[Array], out_avals: Sequence[ShapedArray]
+        self, residuals: Sequence[Array], cotangents: Sequence[Array | Zero], out_avals: Sequence[ShapedArray]
     ) -> list[Array | Zero]:
         """The cotangent of each traced leaf of the arguments, for cotangents of the results that can have one."""
         call = self.at
@@ -177,7 +242,11 @@ class _VjpApplication(Application):
         if self.treedef is None or self._residuals is None:
             raise InputError(f"{what} was called before fwd")
         given = iter(cotangents)
-        cts = [next(given) if has_tangent(aval) else zeros_like(Zero(aval.tangent)) for aval in out_avals]
+        zeros = [Zero(aval.tangent) for aval in out_avals]
+        cts = [
+            next(given) if has_tangent(zero.aval) else zero if self._symbolic_zeros else zeros_like(zero)
+            for zero in zeros
+        ]
         found = self._bwd(
             *call.nondiff.values(), tree.unflatten(self._residuals, residuals), tree.unflatten(self.treedef, cts)
         )
@@ -226,7 +295,7 @@ class _VjpApplication(Application):
         return spread
 
     @override
-    def programs(self) -> tuple[Primitive, Sequence[Array]]:
+    def make(self, captured: Sequence[Array]) -> tuple[Primitive, Sequence[Array]]:
         call = self.at
         avals = [array.aval for array in call.arrays]
         self.treedef = None
@@ -240,14 +309,14 @@ class _VjpApplication(Application):
         out_avals = program[0].out_avals
 
         def run_fwd(arrays: list[Array]) -> Sequence[Array]:
-            outs, residuals = self._run_fwd(arrays)
+            outs, residuals = self._run_fwd(arrays, list(map(has_tangent, avals)))
             what = f"{function_name(self._fwd)}, the fwd rule of custom_vjp function {call.name},"
             checked = check_types(what, outs, out_avals, lambda i: f"result {i}", f"that of the result of {call.name}")
             return [*checked, *residuals]
 
         if self.depth >= MAX_DEPTH:
             return CustomVjp(call.name, program[0], num_captured=len(program[1])), program[1]
-        rule = RuleInProgress(self, out_avals)
+        rule = RuleInProgress(self, out_avals, captured)
         fwd = stage_rule(rule, avals, run_fwd)
         residual_avals = fwd[0].out_avals[len(out_avals) :]
         returned: list[bool] = []
@@ -259,7 +328,7 @@ class _VjpApplication(Application):
             return [ct for ct in cts if not isinstance(ct, Zero)]
 
         bwd = stage_rule(rule, [*residual_avals, *tangent_avals(out_avals)], run_bwd)
-        (jaxpr, forwards, backwards), captured = with_common_captures([program, fwd, bwd])
+        (jaxpr, forwards, backwards), captured = with_common_captures([program, fwd, bwd], captured)
         forwards = with_types(forwards, [*out_avals, *residual_avals])
         return CustomVjp(call.name, jaxpr, forwards, backwards, tuple(returned), len(captured)), captured
 

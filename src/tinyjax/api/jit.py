@@ -13,6 +13,7 @@ from typing_extensions import override
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
 from tinyjax.api.dispatch import MISS, RecentCalls, ready_call, run_flat, run_tree
+from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
 from tinyjax.api.staging import abstractify, closed_values
 from tinyjax.caching import BoundedCache, register
 from tinyjax.control.call import Call
@@ -117,8 +118,9 @@ class Jitted(Generic[P, R]):
         self._donated = donated
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION, "traced functions")
         self._recent = RecentCalls()
-        register(self._own, temporary=True)
-        register(self._recent, temporary=True)
+        self._misses = MissLog()
+        for cache in (self._own, self._recent, self._misses):
+            register(cache, temporary=True)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R
@@ -176,6 +178,22 @@ class Jitted(Generic[P, R]):
         donated = self._donation(args, kwargs, traced, avals)
         return Lowered(traced, function_name(self._fun), donated, treedef)
 
+    def explain(self, /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
+        """Whether these arguments, which may be types (ShapedArray), find their program, and why if they don't.
+
+        Nothing is traced. After a call, it says why that was a miss.
+
+        >>> f = jit(lambda x: 2.0 * x)
+        >>> y = f(1.0)
+        >>> f.explain(ShapedArray((3,), "float32")).differences
+        (LeafChanged(path='x', earlier=ShapedArray((), 'float64', weak_type=True), now=ShapedArray((3,), 'float32')),)
+        """
+        call = split_resolved(self._fun, args, kwargs, *self._static)
+        leaves, treedef = tree.flatten((call.args, call.kwargs))
+        avals = tuple(map(abstractify, leaves))
+        found = self._cache().get((treedef, avals, call.key)) is not None
+        return explain(self._fun, self._misses, call, avals, treedef, found)
+
     def __get__(self, instance: object, owner: type | None = None) -> Any:
         """As a method: the instance becomes the first argument."""
         return self if instance is None else MethodType(self, instance)
@@ -203,6 +221,7 @@ class Jitted(Generic[P, R]):
             found = trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
             if _reusable(found):
                 cache.put(key, found)
+            note_miss(self._fun, self._misses, call, avals, treedef, found)
         return found
 
     def _cache(self) -> BoundedCache[Hashable, Traced]:

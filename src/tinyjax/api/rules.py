@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from attrs import frozen
 
-from tinyjax.api.arguments import WithStatic, resolve_position
-from tinyjax.contexts.staging import StagingContext, stage
-from tinyjax.control.recursion import Enclosing
+from tinyjax.api.arguments import WithStatic, as_tuple, names_tuple, resolve_position, resolve_static
+from tinyjax.contexts.staging import Staged, StagingContext, stage
+from tinyjax.control.recursion import Enclosing, refers_to_itself
 from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Customised
@@ -115,6 +115,15 @@ def make_call(
     return Call(transformation, f, function, nondiff, traced, treedef, fixed)
 
 
+def nondiff_positions(
+    f: Callable[..., Any], numbers: int | Sequence[int], names: str | Sequence[str]
+) -> tuple[int, ...]:
+    """The positions of arguments outside of differentiation, which are given by position or by name."""
+    if not names_tuple(names):
+        return as_tuple(numbers)
+    return resolve_static(f, numbers, names, "outside of differentiation (nondiff_argnames)")[0]
+
+
 def _positional(
     transformation: str, f: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> Sequence[object]:
@@ -152,16 +161,30 @@ class Application(Customised, ABC):
         """The primitive that holds the function and its rules as programs, and the values that these close over."""
         return self.enclosing() or self.programs()
 
-    @abstractmethod
     def programs(self) -> tuple[Primitive, Sequence[Array]]:
-        """The primitive, made of programs newly staged."""
+        """The primitive, made of programs newly staged, and what these close over.
+
+        A rule that applies the function itself hands on to it what they close over, which is known only when all are
+        staged: then they are staged again.
+        """
+        captured: Sequence[Array] = ()
+        while True:
+            primitive, found = self.make(captured)
+            if len(found) == len(captured) or not refers_to_itself(primitive):
+                return primitive, found
+            captured = found
+
+    @abstractmethod
+    def make(self, captured: Sequence[Array]) -> tuple[Primitive, Sequence[Array]]:
+        """The primitive, made of programs newly staged, and what these close over: `captured`, then what else there is.
+        In its own rules it takes `captured`."""
 
     def enclosing(self) -> tuple[Primitive, Sequence[Array]] | None:
         """What stands for the primitive within its own rule, if it is being staged right now."""
         for level, rule in enumerate(rules_in_progress()):
             if rule.application.at.same_as(self.at):
                 self.treedef = rule.application.treedef
-                return Enclosing(self.at.name, level, rule.out_avals), ()
+                return Enclosing(self.at.name, level, rule.out_avals), rule.captured
         return None
 
     @property
@@ -177,6 +200,7 @@ class RuleInProgress:
 
     application: Application
     out_avals: tuple[ShapedArray, ...]
+    captured: Sequence[Array] = ()
 
     @property
     def label(self) -> str:
@@ -275,29 +299,42 @@ def stage_rule(
     context = StagingContext()
     with activate(context, function) as frame:
         outs = [frame.read(array) for array in run([frame.wrap(context.argument(aval)) for aval in avals])]
-    staged = context.finish(outs)
+    return captured_arrays(context.finish(outs))
+
+
+def captured_arrays(staged: Staged) -> tuple[Jaxpr, tuple[Array, ...]]:
+    """A program, and what it closes over as arrays."""
     captured = [ConcreteArray(value) if isinstance(value, ConcreteValue) else value for value in staged.captured]
     return staged.jaxpr, tuple(value for value in captured if isinstance(value, Array))
 
 
 def with_common_captures(
-    programs: Sequence[tuple[Jaxpr, tuple[Array, ...]]],
+    programs: Sequence[tuple[Jaxpr, tuple[Array, ...]]], first: Sequence[Array] = ()
 ) -> tuple[list[Jaxpr], tuple[Array, ...]]:
-    """The programs with the same leading inputs: everything that one of them closes over."""
-    positions: dict[int, int] = {}
-    captured: list[Array] = []
+    """The programs with the same leading inputs: these, then everything else that one of them closes over."""
+    captured: list[Array] = list(first)
+    positions: list[list[int]] = []
     for _, own in programs:
+        places: list[int] = []
         for array in own:
-            if positions.setdefault(_identity(array), len(captured)) == len(captured):
+            place = next((i for i, known in enumerate(captured) if _same_array(known, array)), len(captured))
+            if place == len(captured):
                 captured.append(array)
+            places.append(place)
+        positions.append(places)
     if not captured:
         return [jaxpr for jaxpr, _ in programs], ()
     avals = [array.aval for array in captured]
-    return [_widened(jaxpr, [positions[_identity(x)] for x in own], avals) for jaxpr, own in programs], tuple(captured)
+    widened = [_widened(jaxpr, places, avals) for (jaxpr, _), places in zip(programs, positions, strict=True)]
+    return widened, tuple(captured)
 
 
-def _identity(array: Array) -> int:
-    return id(array.value.data) if isinstance(array, ConcreteArray) else id(array)
+def _same_array(x: Array, y: Array) -> bool:
+    """Whether two captured values are one. Arrays with elements are copied where they are captured, if they might be
+    written to, so it is the elements that count."""
+    if isinstance(x, ConcreteArray) and isinstance(y, ConcreteArray):
+        return x.value.data is y.value.data or (x.aval == y.aval and x.value == y.value)
+    return x is y
 
 
 def _widened(jaxpr: Jaxpr, positions: Sequence[int], captured: Sequence[ShapedArray]) -> Jaxpr:

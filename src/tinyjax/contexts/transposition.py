@@ -25,8 +25,9 @@ def transpose(
     The program must be linear in the UndefPrimal arguments. What depends on the others alone is computed first, in
     order; then the linear equations are transposed in reverse order, and cotangents of the same variable added.
     """
+    env = _forward(ctx, jaxpr, args)
     with ctx.cursor.within("transpose").attributing() as position:
-        return _backward(ctx, jaxpr, _forward(ctx, jaxpr, args), args, cotangents, position)
+        return _backward(ctx, jaxpr, env, args, cotangents, position)
 
 
 def _backward(

@@ -259,6 +259,16 @@ class MappedCustom(CustomCall):
         ]
 
 
+@final
+@frozen
+class Backward:
+    """A program from residuals and cotangents to cotangents, for the case that only those marked in `given` aren't
+    zero: it takes no others."""
+
+    given: tuple[bool, ...]
+    jaxpr: Jaxpr
+
+
 def linear_part(
     ctx: Context[V],
     function_name: str,
@@ -266,12 +276,13 @@ def linear_part(
     residuals: Sequence[V],
     tangents: Sequence[V],
     out_avals: Sequence[ShapedArray],
+    special: tuple[Backward, ...] | None = None,
 ) -> list[V | Zero]:
     """The tangents of the results of a custom_vjp function, for those tangents of arguments whose cotangents `bwd`
     returns."""
     if not tangents:
         return [Zero(aval.tangent) for aval in out_avals]
-    found = iter(ctx.bind(CustomLin(function_name, bwd, len(residuals)), *residuals, *tangents))
+    found = iter(ctx.bind(CustomLin(function_name, bwd, len(residuals), special), *residuals, *tangents))
     return [next(found) if has_tangent(aval) else Zero(aval.tangent) for aval in out_avals]
 
 
@@ -296,12 +307,14 @@ def batch_backwards(
 class CustomLin(Primitive):
     """The derivative of a custom_vjp function at a point: it takes residuals, then tangents, and returns tangents.
 
-    All that is known of it is its transpose, `bwd`, which takes the residuals, then cotangents, and returns cotangents.
+    All that is known of it is its transpose, `bwd`, which takes the residuals, then cotangents, and returns cotangents;
+    and `special` programs for when some of the cotangents are known to be zero.
     """
 
     function_name: str
     bwd: Jaxpr
     num_residuals: int
+    special: tuple[Backward, ...] | None = None
     name: ClassVar[str] = "custom_lin"
 
     @property
@@ -337,8 +350,12 @@ class CustomLin(Primitive):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         n = self.num_residuals
-        bwd = batch_backwards(self.bwd, axis, tuple(axes[:n]), tuple(axes[n:]))
-        outs = ctx.bind(CustomLin(self.function_name, bwd, n), *args)
+
+        def batched(jaxpr: Jaxpr) -> Jaxpr:
+            return batch_backwards(jaxpr, axis, tuple(axes[:n]), tuple(axes[n:]))
+
+        special = self.special and tuple(Backward(case.given, batched(case.jaxpr)) for case in self.special)
+        outs = ctx.bind(CustomLin(self.function_name, batched(self.bwd), n, special), *args)
         return outs, [0] * len(outs)
 
     @override
@@ -349,7 +366,12 @@ class CustomLin(Primitive):
         residuals = [arg for arg in args[:n] if not isinstance(arg, UndefPrimal)]
         if len(residuals) < n:
             self.refuse()
-        outs = interpret(ctx, self.bwd, [*residuals, *(instantiate(ctx, ct) for ct in cotangents)])
+        given = tuple(not isinstance(ct, Zero) for ct in cotangents)
+        case = next((case for case in self.special or () if case.given == given), None)
+        if case is None:
+            outs = interpret(ctx, self.bwd, [*residuals, *(instantiate(ctx, ct) for ct in cotangents)])
+        else:
+            outs = interpret(ctx, case.jaxpr, [*residuals, *(ct for ct in cotangents if not isinstance(ct, Zero))])
         return [
             *([None] * n),
             *(out if isinstance(arg, UndefPrimal) else None for out, arg in zip(outs, args[n:], strict=True)),

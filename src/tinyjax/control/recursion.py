@@ -8,7 +8,7 @@ the primitive in its place, one level at a time.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import ClassVar, TypeVar, final
 
 import attrs
@@ -17,7 +17,6 @@ from typing_extensions import override
 
 from tinyjax.caching import remembered
 from tinyjax.contexts.staging import StagingContext, stage
-from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Foreign
 from tinyjax.ir.effects import Effect, Effects
@@ -41,8 +40,7 @@ class WithRules(Primitive):
 
     @property
     def captured(self) -> int:
-        """How many of the first operands of the primitive, and inputs of its rules, are values that these close over.
-        `Enclosing` doesn't take them."""
+        """How many of the first operands of the primitive, and inputs of its rules, are values they close over."""
         return 0
 
 
@@ -59,7 +57,7 @@ class Recursion(Effect):
 @frozen
 class Enclosing(Primitive):
     """Stands, within a rule, for a primitive that this rule is a part of: for the innermost one with level 0, for the
-    next one with level 1, and so on. It takes its operands without the captured ones."""
+    next one with level 1, and so on. It takes the same operands."""
 
     function_name: str
     level: int
@@ -86,51 +84,42 @@ def outside_of_rule(effects: Effects) -> Effects:
     return frozenset(Recursion(e.level - 1) for e in effects if isinstance(e, Recursion) and e.level > 0)
 
 
+def refers_to_itself(primitive: Primitive) -> bool:
+    """Whether a rule of a primitive refers to the primitive."""
+    rules = primitive.rules.values() if isinstance(primitive, WithRules) else ()
+    return any(Recursion(0) in rule.effects for rule in rules)
+
+
 @remembered
 def closed_rule(primitive: WithRules, rule: Jaxpr) -> Jaxpr:
     """A rule of a primitive, with the primitive in the place of the references to it."""
-    return _close(rule, primitive, 0, primitive.captured)
+    return _close(rule, primitive, 0)
 
 
-def _close(jaxpr: Jaxpr, primitive: Primitive, level: int, captured: int | None) -> Jaxpr:
-    """`captured` counts the first inputs to pass on; None: the program is nested in another one, which has them."""
+def _close(jaxpr: Jaxpr, primitive: Primitive, level: int) -> Jaxpr:
     if Recursion(level) not in jaxpr.effects:
         return jaxpr
-
-    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-        given = None if captured is None else ins[:captured]
-        return interpret(_Closing(ctx, primitive, level, given), jaxpr, ins)
-
-    return stage(jaxpr.in_avals, run)
+    return stage(jaxpr.in_avals, lambda ctx, ins: interpret(_Closing(ctx, primitive, level), jaxpr, ins))
 
 
 @final
 class _Closing(Context[Atom]):
     """Staging, but with a primitive in the place of the references to it."""
 
-    __slots__ = ("_captured", "_level", "_primitive", "cursor", "parent")
+    __slots__ = ("_level", "_primitive", "cursor", "parent")
 
-    def __init__(self, parent: StagingContext, primitive: Primitive, level: int, captured: list[Atom] | None) -> None:
+    def __init__(self, parent: StagingContext, primitive: Primitive, level: int) -> None:
         self.parent = parent
         self.cursor = parent.cursor
         self._primitive = primitive
         self._level = level
-        self._captured = captured
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
         if Recursion(self._level) not in primitive.effects:
             return self.parent.bind(primitive, *args)
         if isinstance(primitive, Enclosing):
-            captured = self._captured
-            if captured is None:
-                expected = self._primitive.captured if isinstance(self._primitive, WithRules) else 0
-                if expected:
-                    raise InputError(
-                        f"a rule of {primitive.function_name!r} applies the function within control flow, a jit or "
-                        "another rule, while one of them closes over an array. Pass that array as an argument."
-                    )
-            return self.parent.bind(self._primitive, *(captured or ()), *args)
+            return self.parent.bind(self._primitive, *args)
         return self.parent.bind(self._within(primitive, self._level), *args)
 
     def _within(self, record: Primitive, level: int) -> Primitive:
@@ -145,7 +134,7 @@ class _Closing(Context[Atom]):
 
     def _replaced(self, value: object, level: int) -> object:
         if isinstance(value, Jaxpr):
-            return _close(value, self._primitive, level, None)
+            return _close(value, self._primitive, level)
         if isinstance(value, Primitive):
             return self._within(value, level)
         if isinstance(value, tuple):

@@ -10,6 +10,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.contexts.watching import Seen, Watcher
 from tinyjax.errors import LeakedTracerError, MissingRuleError
 from tinyjax.hlo.text import dense_text, scalar_text, type_text
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
@@ -59,10 +60,15 @@ class HostCall:
 class Module:
     """The functions of a module while it is written: one for each distinct program that is called."""
 
-    __slots__ = ("_found", "_functions", "_numbers", "_rules", "host_calls", "pending")
+    __slots__ = ("_found", "_functions", "_numbers", "_rules", "host_calls", "on_call", "pending", "watcher")
 
-    def __init__(self, rules: LoweringRules) -> None:
+    def __init__(self, rules: LoweringRules, watcher: Watcher | None = None) -> None:
         self._rules = rules
+        #: Who notes which rules are applied, if anybody does.
+        self.watcher = watcher
+        #: Called when a program has asked for a function. Where somebody watches, it writes the function right away, so
+        #: that what is noted is within what asked for it.
+        self.on_call: Callable[[], None] = _nothing
         #: What compiled programs call on the host; the text refers to them by these numbers.
         self.host_calls: dict[HostCall, int] = {}
         self._found: dict[type[Primitive], Rule] = {}
@@ -82,6 +88,10 @@ class Module:
             self._found[cls] = found
         return found
 
+    def applied(self, cls: type[Primitive]) -> str:
+        """What lowers primitives of a class, for the watcher."""
+        return self._rules.entry(cls) or f"{cls.__name__}.expand"
+
     def host_call(self, call: HostCall) -> int:
         """The number of a call of the host."""
         return self.host_calls.setdefault(call, len(self.host_calls))
@@ -100,6 +110,10 @@ class Module:
         self._functions[jaxpr] = name
         self.pending.append((name, jaxpr))
         return name
+
+
+def _nothing() -> None:
+    """What happens at a call while nobody watches."""
 
 
 def identifier(name: str) -> str:
@@ -130,6 +144,16 @@ class LoweringContext(Context[SSA]):
 
     @override
     def bind(self, primitive: Primitive, *args: SSA) -> tuple[SSA, ...]:
+        watcher = self.module.watcher
+        if watcher is None:
+            return self._lower(primitive, args)
+        rule = self.module.applied(type(primitive))
+        with watcher.step("lowering", primitive, rule, list(map(_seen, args))) as outputs:
+            outs = self._lower(primitive, args)
+            outputs.extend(map(_seen, outs))
+        return outs
+
+    def _lower(self, primitive: Primitive, args: Sequence[SSA]) -> tuple[SSA, ...]:
         try:
             rule = self.module.rule(type(primitive))
         except MissingRuleError as error:
@@ -243,6 +267,7 @@ class LoweringContext(Context[SSA]):
         """Writes a call of the function that computes `jaxpr`, which the module will contain once."""
         function = self.module.function(jaxpr, name)
         self.callees[function] = None
+        self.module.on_call()
         avals = jaxpr.out_avals
         ordered = must_stay(jaxpr.effects)
         if ordered:
@@ -260,6 +285,10 @@ class LoweringContext(Context[SSA]):
         """The values but the first. That makes the effects that follow wait for what returned it."""
         self._order = outs[0]
         return outs[1:]
+
+
+def _seen(value: SSA) -> Seen:
+    return Seen(value.aval, None, f"{value.name}:{value.aval}")
 
 
 def regions_text(*regions: str) -> str:

@@ -8,6 +8,8 @@ from typing import final
 
 from attrs import frozen
 
+from tinyjax.caching import with_room
+from tinyjax.contexts.watching import Watcher
 from tinyjax.errors import InputError, LoweringError
 from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, LoweringRules, Module, identifier, types_text
 from tinyjax.hlo.tables import rules_for
@@ -74,8 +76,12 @@ def lower_module(
     name: str = "main",
     donated: Sequence[bool] = (),
     rules: LoweringRules | None = None,
+    watcher: Watcher | None = None,
 ) -> LoweredModule:
-    """The same as `lower`, with what the text can't say: the Python functions that the program calls."""
+    """The same as `lower`, with what the text can't say: the Python functions that the program calls.
+
+    A `watcher` is told of every rule that is applied.
+    """
     jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
     unbound = axis_names(jaxpr.effects)
     if unbound:
@@ -89,15 +95,21 @@ def lower_module(
         raise InputError(f"donated says which of {len(avals)} arguments are donated; it has {len(donated)} entries")
     args = [SSA(f"%arg{i}", aval) for i, aval in enumerate(avals)]
     marks = _donation_marks(avals, jaxpr.out_avals, donated)
-    module = Module(rules_for(platform) if rules is None else rules)
-    header = _header("public @main", args, jaxpr.out_avals, marks)
-    functions = {"main": _function(module, jaxpr, header, args, consts)}
-    while module.pending:
-        function, called = module.pending.popleft()
-        ordered = [ORDER] if must_stay(called.effects) else []
-        args = [SSA(f"%arg{i}", aval) for i, aval in enumerate((*ordered, *called.in_avals))]
-        header = _header(f"private @{function}", args, (*ordered, *called.out_avals), [""] * len(args))
-        functions[function] = _function(module, called, header, args, (), bool(ordered))
+    module = Module(rules_for(platform) if rules is None else rules, watcher)
+    functions: dict[str, _Function] = {}
+
+    def write_pending() -> None:
+        while module.pending:
+            function, called = module.pending.popleft()
+            ordered = [ORDER] if must_stay(called.effects) else []
+            args = [SSA(f"%arg{i}", aval) for i, aval in enumerate((*ordered, *called.in_avals))]
+            header = _header(f"private @{function}", args, (*ordered, *called.out_avals), [""] * len(args))
+            functions[function] = _function(module, called, header, args, (), bool(ordered))
+
+    if watcher is not None:
+        module.on_call = lambda: with_room(write_pending)
+    functions["main"] = _function(module, jaxpr, _header("public @main", args, jaxpr.out_avals, marks), args, consts)
+    write_pending()
     lines = [f"module @{identifier(name)} {{"]
     for function in _callees_first(functions):
         lines += functions[function].lines

@@ -7,7 +7,16 @@ docs/interpreters.md.
 """
 
 # Imported for the rules that they add to the tables.
-from tinyjax.interpreters import control, interval_arrays, inverse_rules, jet_rules, sparsity_rules  # noqa: F401
+from tinyjax.interpreters import (  # noqa: F401
+    control,
+    interval_arrays,
+    interval_integers,
+    interval_scatters,
+    interval_special,
+    inverse_rules,
+    jet_rules,
+    sparsity_rules,
+)
 from tinyjax.interpreters.base import CONTROL, Form, RuleContext, Rules, Transformed, Wanted, rule_table
 from tinyjax.interpreters.harvest import harvest, plant
 from tinyjax.interpreters.hidden import Hidden, open_frame, staged

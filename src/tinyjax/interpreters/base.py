@@ -7,7 +7,7 @@ loops, functions with derivatives of their own) are taken care of in `control`, 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, cast, final
 
 from attrs import frozen
@@ -15,7 +15,6 @@ from typing_extensions import override
 
 from tinyjax.caching import with_room
 from tinyjax.contexts.staging import StagingContext, stage
-from tinyjax.control.custom_derivatives import CustomCall
 from tinyjax.errors import InputError
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.ir.aval import ShapedArray
@@ -23,8 +22,7 @@ from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal
-from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.traverse import subjaxprs
+from tinyjax.ir.rules import RuleTable, missing_primitives
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.conversion import convert
 
@@ -72,13 +70,15 @@ class RuleContext(Context[W], Generic[W, S]):
     needed too; where a part's axes aren't those of the value, or the structure has axes, `element` and `stacked`.
     """
 
-    __slots__ = ("cursor", "parent")
+    __slots__ = ("cursor", "parent", "transformed")
 
     rules: Rules[W, S]
 
     def __init__(self, parent: Context[Hidden]) -> None:
         self.parent = parent
         self.cursor = parent.cursor
+        #: What has been transformed so far, so that a program that is called twice is transformed once.
+        self.transformed: dict[Hashable, Transformed[S]] = {}
 
     @abstractmethod
     def flatten(self, value: W) -> tuple[Sequence[Hidden], S]:
@@ -99,6 +99,12 @@ class RuleContext(Context[W], Generic[W, S]):
     def over(self, parent: Context[Hidden]) -> Self:
         """The same interpreter on another parent. Override it if there is more to an interpreter than its parent."""
         return type(self)(parent)
+
+    def _within(self, parent: Context[Hidden]) -> Self:
+        """The same interpreter, for a program within this one."""
+        inner = self.over(parent)
+        inner.transformed = self.transformed
+        return inner
 
     def join(self, first: S, second: S) -> S:
         """A structure that values of either structure can be given."""
@@ -178,10 +184,22 @@ class RuleContext(Context[W], Generic[W, S]):
 
         `outs` asks for results of certain structures; None: as they are.
         """
+        try:
+            key = (jaxpr, jaxpr.lines, tuple(ins), None if outs is None else tuple(outs))
+            known = self.transformed.get(key)
+        except TypeError:  # a structure that can't be hashed
+            return self._transform(jaxpr, ins, outs)
+        if known is None:
+            known = self.transformed[key] = self._transform(jaxpr, ins, outs)
+        return known
+
+    def _transform(
+        self, jaxpr: Jaxpr, ins: Sequence[Form[S]], outs: Sequence[Wanted[S] | None] | None
+    ) -> Transformed[S]:
         found: list[Form[S]] = []
 
         def run(parent: Context[Hidden], parts: list[Hidden]) -> Sequence[Hidden]:
-            inner = self.over(parent)
+            inner = self._within(parent)
             results = interpret(inner, jaxpr, inner.assemble(ins, parts))
             flat: list[Hidden] = []
             for result, wanted in zip(results, outs or [None] * len(results), strict=True):
@@ -210,7 +228,7 @@ class RuleContext(Context[W], Generic[W, S]):
         """The program for values of these forms that returns the primals of the results, to decide something by."""
 
         def run(parent: Context[Hidden], parts: list[Hidden]) -> Sequence[Hidden]:
-            inner = self.over(parent)
+            inner = self._within(parent)
             return list(map(inner.primal, interpret(inner, jaxpr, inner.assemble(ins, parts))))
 
         return with_room(lambda: staged([aval for form in ins for aval in form.avals], run))
@@ -222,32 +240,16 @@ class RuleContext(Context[W], Generic[W, S]):
 
     @classmethod
     def missing(cls, program: Jaxpr | ClosedJaxpr) -> dict[type[Primitive], int]:
-        """The primitives of a program that this interpreter has no rule for, and how many equations apply each.
+        """The primitives that are lacking for running a program here, and how many equations apply each.
 
-        Looks into programs within the program, as far as they would be interpreted, and counts each once.
+        As `RuleTable.missing`, for the rules of this interpreter.
         """
-        counts: dict[type[Primitive], int] = {}
-        seen: set[Jaxpr] = set()
-        pending = [program.jaxpr if isinstance(program, ClosedJaxpr) else program]
-        while pending:
-            jaxpr = pending.pop()
-            if jaxpr in seen:
-                continue
-            seen.add(jaxpr)
-            for eqn in jaxpr.eqns:
-                found, known = expansion(eqn), type(eqn.primitive) in cls.rules
-                if known or found is None:
-                    pending += interpreted_programs(eqn.primitive)
-                elif found is not None:
-                    pending.append(found)
-                if not known and found is None:
-                    counts[type(eqn.primitive)] = counts.get(type(eqn.primitive), 0) + 1
-        return counts
+        return missing_primitives(program, cls.covers)
 
-
-def interpreted_programs(primitive: Primitive) -> tuple[Jaxpr, ...]:
-    """The programs that applying a primitive runs: not the rules for the derivative of a function that has its own."""
-    return (primitive.jaxpr,) if isinstance(primitive, CustomCall) else subjaxprs(primitive)
+    @classmethod
+    def covers(cls, primitive: Primitive, avals: Sequence[ShapedArray]) -> bool:
+        """Whether there is a rule for a primitive with operands of these types."""
+        return type(primitive) in cls.rules
 
 
 def expansion(eqn: Eqn) -> Jaxpr | None:

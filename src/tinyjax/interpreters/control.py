@@ -15,8 +15,9 @@ from attrs import evolve
 
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin, CustomVjp, MappedCustom
 from tinyjax.control.loops import While
+from tinyjax.control.recursion import Enclosing
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import CONTROL, Form, RuleContext, Transformed, Wanted
 from tinyjax.ir.aval import ShapedArray, array_type
@@ -38,6 +39,7 @@ def _custom(primitive: CustomCall, ctx: RuleContext[W, S], args: Sequence[W]) ->
 
 CONTROL[CustomJvp] = _custom
 CONTROL[CustomVjp] = _custom
+CONTROL[MappedCustom] = _custom
 
 
 # Branches.
@@ -137,3 +139,5 @@ def transform_body(
 
 CONTROL[Cond] = interpret_cond
 CONTROL[While] = interpret_while
+CONTROL.lacks(CustomLin, "it is the derivative of a custom_vjp function, of which only the transpose is known")
+CONTROL.lacks(Enclosing, "it stands for the primitive whose rule it is in, and is nothing outside of it")

@@ -13,14 +13,13 @@ from typing import Any, Final, TypeAlias, final
 from attrs import evolve
 from typing_extensions import override
 
-from tinyjax.caching import with_room
+from tinyjax.caching import remembered, with_room
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.errors import InputError
-from tinyjax.interpreters.base import interpreted_programs
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.interpreters.running import stage_call
 from tinyjax.ir.aval import ShapedArray, array_type
@@ -49,7 +48,7 @@ class HarvestContext(Context[Hidden]):
 
     @override
     def bind(self, primitive: Primitive, *args: Hidden) -> tuple[Hidden, ...]:
-        if isinstance(primitive, Name) or any(map(names_in, interpreted_programs(primitive))):
+        if isinstance(primitive, Name) or any(map(names_in, primitive.applied_programs)):
             return tuple(RULES.apply(primitive, self, args))
         return self.parent.bind(primitive, *args)
 
@@ -87,18 +86,11 @@ HarvestRules: TypeAlias = RuleTable[[HarvestContext, Sequence[Hidden]], Sequence
 RULES: HarvestRules = RuleTable("Harvest", name="tinyjax.interpreters.harvest.RULES")
 
 
+@remembered
 def names_in(jaxpr: Jaxpr) -> frozenset[str]:
     """The names that a program gives to values, also in programs within it."""
-    names: set[str] = set()
-    seen: set[Jaxpr] = set()
-    pending = [jaxpr]
-    while pending:
-        program = pending.pop()
-        if program not in seen:
-            seen.add(program)
-            names |= {eqn.primitive.label for eqn in program.eqns if isinstance(eqn.primitive, Name)}
-            pending += [inner for eqn in program.eqns for inner in interpreted_programs(eqn.primitive)]
-    return frozenset(names)
+    own = frozenset(eqn.primitive.label for eqn in jaxpr.eqns if isinstance(eqn.primitive, Name))
+    return own.union(*[names_in(inner) for eqn in jaxpr.eqns for inner in eqn.primitive.applied_programs])
 
 
 def harvested(jaxpr: Jaxpr, planted: Sequence[tuple[str, ShapedArray]]) -> tuple[Jaxpr, tuple[str, ...]]:
@@ -147,6 +139,7 @@ def _custom(primitive: CustomCall, ctx: HarvestContext, args: Sequence[Hidden]) 
 
 RULES[CustomJvp] = _custom
 RULES[CustomVjp] = _custom
+RULES[MappedCustom] = _custom
 
 
 def _apply(
@@ -195,7 +188,7 @@ def _scan(primitive: Scan, ctx: HarvestContext, args: Sequence[Hidden]) -> Seque
 
 @RULES.register(While)
 def _while(primitive: While, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
-    names = ", ".join(sorted(frozenset[str]().union(*map(names_in, interpreted_programs(primitive)))))
+    names = ", ".join(sorted(frozenset[str]().union(*map(names_in, primitive.applied_programs))))
     raise InputError(
         f"harvest: {names} is named in a while loop, whose number of iterations isn't known. Use lax.scan, or "
         "lax.fori_loop with a known number of iterations, or return the value from the loop."

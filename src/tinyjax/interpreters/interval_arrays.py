@@ -13,10 +13,10 @@ from tinyjax.interpreters.base import Form, Wanted, register_all
 from tinyjax.interpreters.control import interpret_cond, interpret_while, transform_body, transform_branches
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.interpreters.interval_logic import hull, possible
-from tinyjax.interpreters.interval_rules import Ctx, exact, magnitude
+from tinyjax.interpreters.interval_rules import Ctx, exact, magnitude, wrapping
 from tinyjax.interpreters.intervals import RULES, Interval, Parent, slack, widened
 from tinyjax.ir.aval import array_type
-from tinyjax.ir.dtypes import BOOL, FLOATS, INT32
+from tinyjax.ir.dtypes import BOOL, FLOATS, INT32, SIGNED
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
@@ -24,19 +24,16 @@ from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import max_, min_
 from tinyjax.primitives.bitwise import logical_and, logical_or
 from tinyjax.primitives.comparison import gt, lt
-from tinyjax.primitives.contractions import DotGeneral
-from tinyjax.primitives.conversion import Copy, ReducePrecision, StopGradient
+from tinyjax.primitives.contractions import DotGeneral, product_dtypes
+from tinyjax.primitives.conversion import Copy, ReducePrecision, StopGradient, convert
 from tinyjax.primitives.cumulative import CumMax, CumMin, CumSum
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
-from tinyjax.primitives.elementwise import add, mul, scale, sub
+from tinyjax.primitives.elementwise import add, mul, neg, scale, sub
 from tinyjax.primitives.gather import Gather
-from tinyjax.primitives.indexing import TakeAlongAxis
 from tinyjax.primitives.reductions import (
     Position,
-    ReduceAnd,
     ReduceMax,
     ReduceMin,
-    ReduceOr,
     ReduceProd,
     highest,
     lowest,
@@ -47,7 +44,6 @@ from tinyjax.primitives.reductions import (
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.slicing import Concatenate, Pad, pad, slice_in_dim
-from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import Linear, ReduceSum, broadcast_scalar, constant_like, full, permute
 from tinyjax.primitives.windows import GatherScatterMode
 
@@ -67,6 +63,43 @@ def _summed(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequenc
 
 @RULES.register(DotGeneral)
 def _dot(primitive: DotGeneral, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+    """Computed in the dtype that the primitive computes in."""
+    (aval,) = primitive.type_of(*map(ctx.aval, args))
+    _, within = product_dtypes(*[ctx.aval(arg).dtype for arg in args], primitive.preferred_element_type)
+    plain = DotGeneral(primitive.dimension_numbers, primitive.precision)
+    ins = [convert(ctx, arg, within, ctx.aval(arg).weak_type) for arg in args]
+    (found,) = wrapping(_float_dot if within in FLOATS else _whole_dot)(plain, ctx, ins)
+    return [convert(ctx, found, aval.dtype, aval.weak_type)]
+
+
+def _whole_dot(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+    """Of whole numbers: products of what is positive and what is negative in each operand, which rise with both."""
+    (x, y), p = args, ctx.parent
+
+    def dot(a: Hidden, b: Hidden) -> Hidden:
+        return p.bind(primitive, a, b)[0]
+
+    if ctx.aval(x).dtype in FLOATS:
+        return _float_dot(primitive, ctx, args)
+    if ctx.aval(x).dtype not in SIGNED:
+        return [Interval(dot(x.lower, y.lower), dot(x.upper, y.upper))]
+    (xp, xn), (yp, yn) = (_halves(p, operand) for operand in (x, y))
+    rising, falling = ((xp, yp), (xn, yn)), ((xp, yn), (xn, yp))
+    lows = [add(p, *[dot(a.lower, b.lower) for a, b in pairs]) for pairs in (rising, falling)]
+    highs = [add(p, *[dot(a.upper, b.upper) for a, b in pairs]) for pairs in (rising, falling)]
+    lower, upper = sub(p, lows[0], highs[1]), sub(p, highs[0], lows[1])
+    return [Interval(lower, upper)]
+
+
+def _halves(p: Parent, x: Interval) -> tuple[Interval, Interval]:
+    """Bounds of the positive part, and of the negative one without its sign."""
+    zero = constant_like(p, x.lower, 0)
+    return Interval(max_(p, x.lower, zero), max_(p, x.upper, zero)), Interval(
+        max_(p, neg(p, x.upper), zero), max_(p, neg(p, x.lower), zero)
+    )
+
+
+def _float_dot(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Where one operand is a point, its positive part takes the bound itself and its negative part the other one.
     Otherwise what the midpoints give, and what the radii can change in that."""
     (x, y), p = args, ctx.parent
@@ -74,8 +107,6 @@ def _dot(primitive: DotGeneral, ctx: Ctx, args: Sequence[Interval]) -> Sequence[
     def dot(a: Hidden, b: Hidden) -> Hidden:
         return p.bind(primitive, a, b)[0]
 
-    if ctx.aval(x).dtype not in FLOATS or ctx.aval(y).dtype not in FLOATS:
-        raise RULES.missing_rule(DotGeneral)
     if y.point or x.point:
         positive, negative = _signed_parts(p, y.lower if y.point else x.lower)
         if y.point:
@@ -89,7 +120,7 @@ def _dot(primitive: DotGeneral, ctx: Ctx, args: Sequence[Interval]) -> Sequence[
         radius = add(p, dot(magnitude(p, Interval(mx, mx)).upper, ry), dot(rx, magnitude(p, y).upper))
         center = dot(mx, my)
         lower, upper = sub(p, center, radius), add(p, center, radius)
-    (contracted, _), _ = primitive.dimension_numbers
+    contracted = primitive.dimension_numbers[0][0] if isinstance(primitive, DotGeneral) else ()
     terms = math.prod(ctx.aval(x).shape[i] for i in contracted)
     error = slack(p, dot(magnitude(p, x).upper, magnitude(p, y).upper), 16 + 8 * terms)
     return [widened(p, lower, upper, error, error)]
@@ -153,13 +184,6 @@ def _updated(primitive: DynamicUpdateSlice, ctx: Ctx, args: Sequence[Interval]) 
     ]
 
 
-@RULES.register(Sort)
-def _sort(primitive: Sort, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    if len(args) > 1:
-        raise RULES.missing_rule(Sort)
-    return exact(primitive, ctx, args)
-
-
 def _position(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Any position along the axis."""
     (x,), p = args, ctx.parent
@@ -168,11 +192,11 @@ def _position(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Seque
     return [Interval(full(p, aval, 0), full(p, aval, size - 1))]
 
 
-register_all(RULES, _summed, (ReduceSum, CumSum))
-register_all(RULES, _moved, (Gather, DynamicSlice, TakeAlongAxis))
+register_all(RULES, wrapping(_summed), (ReduceSum, CumSum))
+register_all(RULES, _moved, (Gather, DynamicSlice))
 register_all(RULES, _position, (Position,))
 register_all(RULES, exact, (Linear, Concatenate, Pad, Copy, StopGradient, ReducePrecision, Name, OptimizationBarrier,
-                            ReduceMax, ReduceMin, ReduceAnd, ReduceOr, CumMax, CumMin))  # fmt: skip
+                            ReduceMax, ReduceMin, CumMax, CumMin))  # fmt: skip
 
 # Branches and loops.
 

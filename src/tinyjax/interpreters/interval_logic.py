@@ -9,17 +9,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
-from tinyjax.interpreters.base import register_all
 from tinyjax.interpreters.hidden import Hidden
-from tinyjax.interpreters.interval_rules import Ctx, corners, exact
-from tinyjax.interpreters.intervals import RULES, Interval, Parent, outward
+from tinyjax.interpreters.interval_rules import Ctx, exact
+from tinyjax.interpreters.intervals import RULES, Interval, Parent, outward, real, unless_overflow
 from tinyjax.ir.dtypes import BOOL, INTEGERS
-from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.arithmetic import (
     max_,
     min_,
 )
-from tinyjax.primitives.bitwise import And, Not, Or, Xor, logical_and, logical_not, logical_or
+from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or
 from tinyjax.primitives.comparison import EQ, Eq, Ge, Gt, Le, Lt, Ne, ge, gt, le, lt
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.reductions import highest, lowest
@@ -71,19 +69,6 @@ def _negated(p: Parent, x: Interval) -> Interval:
     return Interval(logical_not(p, x.upper), logical_not(p, x.lower))
 
 
-@RULES.register(Not)
-def _not(primitive: Not, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    """Of truth values and of integers: it falls with its operand."""
-    return [_negated(ctx.parent, args[0])]
-
-
-def _logical(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    x, y = args
-    if ctx.aval(x).dtype != BOOL:
-        raise RULES.missing_rule(type(primitive))
-    return [corners(ctx.parent, primitive, x, y)]
-
-
 @RULES.register(IsFinite)
 def _is_finite(primitive: IsFinite, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,), p = args, ctx.parent
@@ -128,9 +113,8 @@ def _convert(primitive: ConvertElementType, ctx: Ctx, args: Sequence[Interval]) 
         return _ne(Ne(), ctx, [x, Interval(zero, zero)])
     (found,) = exact(primitive, ctx, args)
     source = p.aval(x.lower).dtype
-    if primitive.new_dtype in INTEGERS or source in (primitive.new_dtype, BOOL):
+    if source in (primitive.new_dtype, BOOL):
         return [found]
+    if primitive.new_dtype in INTEGERS:
+        return [unless_overflow(p, found, real(p, x))]
     return [outward(p, found.lower, found.upper)]
-
-
-register_all(RULES, _logical, (And, Or, Xor))

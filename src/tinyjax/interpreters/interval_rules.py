@@ -11,18 +11,25 @@ from attrs import frozen
 
 from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.hidden import Hidden
-from tinyjax.interpreters.intervals import RULES, Interval, Parent, outward, replace_nan, slack
-from tinyjax.ir.dtypes import FLOATS
+from tinyjax.interpreters.intervals import (
+    RULES,
+    Interval,
+    Parent,
+    outward,
+    real,
+    replace_nan,
+    slack,
+    unless_overflow,
+)
+from tinyjax.ir.dtypes import FLOATS, INTEGERS, UNSIGNED
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.arithmetic import (
     ABS,
     DIV,
     Abs,
-    Div,
     IntegerPow,
     Max,
     Min,
-    Rem,
     Square,
     abs_,
     integer_pow,
@@ -140,19 +147,29 @@ def exact(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[
 # Sums and products.
 
 
-@RULES.register(Neg)
+def wrapping(rule: Rule) -> Rule:
+    """The rule, which holds for real numbers, for integers too: where results may overflow, they may be anything."""
+
+    def guarded(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+        outs = rule(primitive, ctx, args)
+        if ctx.aval(outs[0]).dtype not in INTEGERS:
+            return outs
+        exactly = rule(primitive, ctx, [real(ctx.parent, arg) for arg in args])
+        return [unless_overflow(ctx.parent, out, bound) for out, bound in zip(outs, exactly, strict=True)]
+
+    return guarded
+
+
 def _neg(primitive: Neg, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,) = args
     return [Interval(neg(ctx.parent, x.upper), neg(ctx.parent, x.lower))]
 
 
-@RULES.register(Add)
 def _add(primitive: Add, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     return [outward(p, add(p, x.lower, y.lower), add(p, x.upper, y.upper))]
 
 
-@RULES.register(Sub)
 def _sub(primitive: Sub, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     return [outward(p, sub(p, x.lower, y.upper), sub(p, x.upper, y.lower))]
@@ -173,12 +190,11 @@ def _product(p: Parent, x: Interval, y: Interval) -> Interval:
     return outward(p, found.lower, found.upper)
 
 
-@RULES.register(Mul)
 def _mul(primitive: Mul, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [_product(ctx.parent, *args)]
 
 
-def _quotient(p: Parent, x: Interval, y: Interval) -> Interval:
+def quotient(p: Parent, x: Interval, y: Interval) -> Interval:
     zero = constant_like(p, y.lower, 0)
     # A bound that is zero is one from the side where the numbers are.
     low = select(p, eq(p, y.lower, zero), zero, y.lower)
@@ -192,21 +208,12 @@ def _quotient(p: Parent, x: Interval, y: Interval) -> Interval:
     )
 
 
-@RULES.register(Div)
-def _div(primitive: Div, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    if ctx.aval(args[0]).dtype not in FLOATS:
-        raise RULES.missing_rule(Div)
-    return [_quotient(ctx.parent, *args)]
-
-
-@RULES.register(Rem)
-def _rem(primitive: Rem, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+def remainder(p: Parent, x: Interval, y: Interval) -> Interval:
     """No larger than either operand, with the sign of the first."""
-    p, x, y = ctx.parent, *(magnitude(ctx.parent, arg) for arg in args)
-    largest = min_(p, x.upper, y.upper)
+    largest = min_(p, magnitude(p, x).upper, magnitude(p, y).upper)
     zero = constant_like(p, largest, 0)
-    below, above = lt(p, args[0].lower, zero), gt(p, args[0].upper, zero)
-    return [Interval(select(p, below, neg(p, largest), zero), select(p, above, largest, zero))]
+    below, above = lt(p, x.lower, zero), gt(p, x.upper, zero)
+    return Interval(select(p, below, neg(p, largest), zero), select(p, above, largest, zero))
 
 
 # Even functions, and powers.
@@ -214,18 +221,18 @@ def _rem(primitive: Rem, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interva
 
 def magnitude(p: Parent, x: Interval) -> Interval:
     """Bounds of the absolute value."""
+    if p.aval(x.lower).dtype in UNSIGNED:
+        return x
     if x.point:
         return Interval(*p.bind(ABS, x.lower) * 2)
     smallest = max_(p, max_(p, x.lower, neg(p, x.upper)), constant_like(p, x.lower, 0))
     return Interval(smallest, max_(p, abs_(p, x.lower), abs_(p, x.upper)))
 
 
-@RULES.register(Abs)
 def _abs(primitive: Abs, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [magnitude(ctx.parent, args[0])]
 
 
-@RULES.register(Square)
 def _square(primitive: Square, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [_power(ctx.parent, args[0], 2)]
 
@@ -245,7 +252,6 @@ def _power(p: Parent, x: Interval, n: int) -> Interval:
     return _within(p, found, (0, INF)) if n % 2 == 0 else found
 
 
-@RULES.register(IntegerPow)
 def _integer_pow(primitive: IntegerPow, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     p, n = ctx.parent, primitive.y
     if n == 0:
@@ -254,7 +260,7 @@ def _integer_pow(primitive: IntegerPow, ctx: Ctx, args: Sequence[Interval]) -> S
     if n > 0:
         return [power]
     one = constant_like(p, power.lower, 1)
-    return [_quotient(p, Interval(one, one), power)]
+    return [quotient(p, Interval(one, one), power)]
 
 
 @RULES.register(Pow)
@@ -325,5 +331,9 @@ def _atan2(primitive: Atan2, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Int
     return [Interval(select(p, right, found.lower, neg(p, half)), select(p, right, found.upper, half))]
 
 
+for _cls, _rule in (
+    (Neg, _neg), (Add, _add), (Sub, _sub), (Mul, _mul), (Abs, _abs), (Square, _square), (IntegerPow, _integer_pow),
+):  # fmt: skip
+    RULES[_cls] = wrapping(_rule)
 register_all(RULES, _monotone, tuple(_MONOTONE))
 register_all(RULES, exact, (Max, Min, Clamp, Floor, Ceil, Round, Sign))

@@ -5,30 +5,33 @@ Truth values are intervals too: from False to True where it isn't known. `interv
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, final
 
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.errors import InputError, TreeError
-from tinyjax.interpreters.base import RuleContext, Rules, interpreted_programs, rule_table
+from tinyjax.errors import InputError, TreeError, UnsupportedError
+from tinyjax.interpreters.base import RuleContext, Rules, rule_table
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.running import stage_call
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import COMPLEXES, FLOATS, DType
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT64, FLOATS, DType
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.numpy.types import finfo
 from tinyjax.primitives.arithmetic import abs_, max_, min_
-from tinyjax.primitives.comparison import ne
-from tinyjax.primitives.conversion import copy, stop_gradient
+from tinyjax.primitives.bitwise import logical_and
+from tinyjax.primitives.comparison import ge, le, ne
+from tinyjax.primitives.conversion import convert, copy, stop_gradient
 from tinyjax.primitives.elementwise import add, scale, sub
 from tinyjax.primitives.reductions import highest, lowest
 from tinyjax.primitives.rounding import is_finite
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.structure import constant_like
+from tinyjax.primitives.structure import broadcast_scalar, constant_like
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import as_array
 from tinyjax.tracing.frames import OpenFrame
@@ -62,13 +65,23 @@ class IntervalContext(RuleContext[Interval, bool]):
 
     @override
     def bind(self, primitive: Primitive, *args: Interval) -> tuple[Interval, ...]:
+        if not self.covers(primitive, [self.aval(arg) for arg in args]) and type(primitive) in RULES:
+            raise UnsupportedError(
+                f"bounds: {primitive.name} is applied to complex numbers, which have no order, so there are no bounds. "
+                "Compute with their real and imaginary parts as two arrays."
+            )
         points = all(arg.point for arg in args)
-        if points and not interpreted_programs(primitive):
+        if points and not primitive.applied_programs:
             types = primitive.type_of(*[self.aval(arg) for arg in args])
             exact = not any(aval.dtype in FLOATS or aval.dtype in COMPLEXES for aval in types)
             if exact or not args or primitive.effects != NO_EFFECTS:  # nothing is rounded
                 return tuple(map(self.pure, self.parent.bind(primitive, *[arg.lower for arg in args])))
         return super().bind(primitive, *args)
+
+    @override
+    @classmethod
+    def covers(cls, primitive: Primitive, avals: Sequence[ShapedArray]) -> bool:
+        return super().covers(primitive, avals) and not any(aval.dtype in COMPLEXES for aval in avals)
 
     @override
     def flatten(self, value: Interval) -> tuple[Sequence[Hidden], bool]:
@@ -130,6 +143,47 @@ def widened(p: Parent, lower: Hidden, upper: Hidden, below: Hidden, above: Hidde
     )
 
 
+# Integers, which overflow where real numbers would leave the range.
+
+
+def real(p: Parent, x: Interval) -> Interval:
+    """The bounds as real numbers."""
+    if p.aval(x.lower).dtype in FLOATS:
+        return x
+    lower, upper = (convert(p, end, FLOAT64, False) for end in (x.lower, x.upper))
+    return outward(p, lower, upper) if p.aval(x.lower).dtype.itemsize == FLOAT64.itemsize else Interval(lower, upper)
+
+
+def unless_overflow(p: Parent, found: Interval, exact: Interval) -> Interval:
+    """What was found for integers, where bounds of the exact results are in the range; elsewhere, all of the range."""
+    dtype = p.aval(found.lower).dtype
+    # Exact results are whole numbers. Those of 64 bits have none between that are floating-point numbers.
+    low, high = float(lowest(dtype)) - 0.5, float(highest(dtype)) + 0.5
+    if dtype.itemsize == FLOAT64.itemsize:
+        low, high = (math.nextafter(end, 0.0) for end in (low, high))
+    fits = logical_and(
+        p,
+        ge(p, exact.lower, constant_like(p, exact.lower, low)),
+        le(p, exact.upper, constant_like(p, exact.upper, high)),
+    )
+    return chosen(p, fits, found, whole(p, found))
+
+
+def whole(p: Parent, like: Interval) -> Interval:
+    """All numbers of a dtype."""
+    aval = p.aval(like.lower)
+    ends = (constant_like(p, like.lower, end(aval.dtype)) for end in (lowest, highest))
+    return Interval(*[broadcast_scalar(p, end, aval.shape) for end in ends])
+
+
+def chosen(p: Parent, which: Hidden, on_true: Interval, on_false: Interval) -> Interval:
+    """One or the other, element by element."""
+    return Interval(
+        select(p, which, on_true.lower, on_false.lower),
+        select(p, which, on_true.upper, on_false.upper),
+    )
+
+
 def replace_nan(p: Parent, x: Hidden, value: Hidden) -> Hidden:
     return select(p, ne(p, x, x), value, x)
 
@@ -139,8 +193,9 @@ def bounds(fun: Callable[..., object]) -> Callable[[Any, Any], tuple[Any, Any]]:
 
     `bounds(fun)(lower, upper)` returns the lower and the upper bounds of the results. `lower` and `upper` are the
     argument, or a tuple of the arguments. Every result that `fun` can have in between lies within the bounds, computed
-    exactly or in floating point; where it would be nan or integers would overflow, nothing is said. Bounds may be wider
-    than they need to be, as a value that is used twice is taken for two that are independent.
+    exactly or in floating point; where it would be nan, nothing is said. Integers that may overflow may be any
+    number of their dtype. Bounds may be wider than they need to be, as a value that is used twice is taken for two that
+    are independent.
 
     >>> import tinyjax.numpy as tnp
     >>> lower, upper = bounds(lambda x: tnp.sin(x) ** 2)(1.0, 2.0)

@@ -13,7 +13,9 @@ from attrs import frozen
 
 from tinyjax.api.arguments import as_tuple, resolve_position
 from tinyjax.api.staging import abstractify
+from tinyjax.caching import with_room
 from tinyjax.errors import InputError, TreeError
+from tinyjax.interpreters.base import expansion
 from tinyjax.interpreters.hidden import Hidden, open_frame, staged
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -87,10 +89,21 @@ class Solution:
 
     def _solve(self, eqn: Eqn) -> bool:
         """Finds the operands, if all outputs are known. An equation for which there is no rule is left."""
-        if not all(map(self.known, eqn.outvars)) or type(eqn.primitive) not in RULES:
+        if not all(map(self.known, eqn.outvars)):
             return False
+        if type(eqn.primitive) not in RULES:
+            return self._solve_expanded(eqn)
         args: list[Partly] = [self.read(atom) if self.known(atom) else Unknown(atom.aval) for atom in eqn.invars]
         return self._learn(eqn.invars, RULES.apply(eqn.primitive, self._ctx, list(map(self.read, eqn.outvars)), args))
+
+    def _solve_expanded(self, eqn: Eqn) -> bool:
+        """The same, for a primitive that is defined by others."""
+        program = expansion(eqn)
+        if program is None:
+            return False
+        args: list[Partly] = [self.read(atom) if self.known(atom) else Unknown(atom.aval) for atom in eqn.invars]
+        inner = Solution(self._ctx, program, args, list(map(self.read, eqn.outvars)))
+        return self._learn(eqn.invars, [inner.read(var) if inner.known(var) else None for var in program.invars])
 
     def all_of(self, atoms: Sequence[Atom]) -> list[Hidden]:
         """The values of these atoms; an error that names an equation that couldn't be solved if one isn't known."""
@@ -99,7 +112,7 @@ class Solution:
         for eqn in reversed(self._left):
             if all(map(self.known, eqn.outvars)):
                 where = "" if eqn.source is None else f" ({eqn.source})"
-                if type(eqn.primitive) not in RULES:
+                if type(eqn.primitive) not in RULES and expansion(eqn) is None:
                     raise RULES.missing_rule(type(eqn.primitive))
                 raise InputError(
                     f"inverse: {eqn.primitive.name!r}{where} can't be solved: its result is known, but more than one "
@@ -127,7 +140,7 @@ def inverted(jaxpr: Jaxpr, known_in: Sequence[bool], known_out: Sequence[bool]) 
 
         return Solution(ctx, jaxpr, partly(jaxpr.invars, known_in), partly(jaxpr.outvars, known_out)).all_of(asked)
 
-    return staged([atom.aval for atom in given], run)
+    return with_room(lambda: staged([atom.aval for atom in given], run))
 
 
 def inverse(fun: Callable[..., object], argnums: int | Sequence[int] = 0, *, like: Any = None) -> Callable[..., Any]:

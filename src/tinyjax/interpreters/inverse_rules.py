@@ -11,7 +11,7 @@ from attrs import evolve
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.carry import rearranged
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.inverse import RULES, Partly, Unknown, inverted
@@ -21,8 +21,10 @@ from tinyjax.ir.dtypes import INEXACT
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import Div, IntegerPow, Square, abs_, div, integer_pow, reciprocal, square
+from tinyjax.primitives.bitwise import Not, Xor, logical_not, logical_xor
+from tinyjax.primitives.complex import IMAG, REAL, Complex, Conj
 from tinyjax.primitives.conversion import ConvertElementType, Copy, convert
-from tinyjax.primitives.cumulative import CumSum
+from tinyjax.primitives.cumulative import CumProd, CumSum
 from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub, add, mul, neg, scale, sub
 from tinyjax.primitives.exponential import (
     Cbrt,
@@ -44,7 +46,7 @@ from tinyjax.primitives.exponential import (
 )
 from tinyjax.primitives.rounding import sign
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze, reshape
-from tinyjax.primitives.slicing import Concatenate, Split, pad, slice_
+from tinyjax.primitives.slicing import Concatenate, Pad, Split, pad, slice_
 from tinyjax.primitives.special import ERF, ERF_INV, Erf, Erfc, ErfInv
 from tinyjax.primitives.structure import BroadcastInDim, Transpose, constant_like
 from tinyjax.primitives.trigonometric import (
@@ -65,6 +67,7 @@ from tinyjax.primitives.trigonometric import (
     Asin,
     Asinh,
     Atan,
+    Atan2,
     Atanh,
     Cos,
     Cosh,
@@ -81,6 +84,7 @@ Found: TypeAlias = Sequence[Hidden | None]
 
 _UNARY: Final[dict[type[Primitive], Callable[[Ctx, Hidden], Hidden]]] = {
     Neg: neg,
+    Not: logical_not,
     Exp: log,
     Log: exp,
     Expm1: log1p,
@@ -120,7 +124,7 @@ for _cls in _UNARY:
     RULES[_cls] = _unary
 for _cls in _PAIRS:
     RULES[_cls] = _paired
-for _cls in (Transpose, Reshape, Squeeze, Rev, Concatenate, Split, Copy, Name, OptimizationBarrier):
+for _cls in (Transpose, Reshape, Squeeze, Rev, Concatenate, Split, Copy, Name, OptimizationBarrier, Conj):
     RULES[_cls] = _rearranged
 
 
@@ -157,6 +161,62 @@ def _one_of(ctx: Ctx, y: Hidden, wanted: ShapedArray, dims: tuple[int, ...]) -> 
     return reshape(ctx, slice_(ctx, y, limits=limits), wanted.shape) if shape != wanted.shape else y
 
 
+@RULES.register(Complex)
+def _complex(primitive: Complex, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    return [ctx.bind(part, outs[0])[0] for part in (REAL, IMAG)]
+
+
+@RULES.register(Pad)
+def _pad(primitive: Pad, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    """The operand, if nothing of it was cut off; and what it was padded with, if there is padding around it."""
+    x, padding = args
+    if any(low < 0 or high < 0 for low, high, _ in primitive.padding_config):
+        return [None, None]
+    shape = x.aval.shape if isinstance(x, Unknown) else ctx.aval(x).shape
+    taken = slice_(
+        ctx,
+        outs[0],
+        starts=tuple(low for low, _, _ in primitive.padding_config),
+        limits=tuple(
+            low + max(size + (size - 1) * inside, 0)
+            for size, (low, _, inside) in zip(shape, primitive.padding_config, strict=True)
+        ),
+        strides=tuple(inside + 1 for *_, inside in primitive.padding_config),
+    )
+    return [taken, None if not isinstance(padding, Unknown) else _padding(ctx, primitive, outs[0])]
+
+
+def _padding(ctx: Ctx, primitive: Pad, y: Hidden) -> Hidden | None:
+    """What y was padded with: an element at an edge that isn't the operand's."""
+    shape = ctx.aval(y).shape
+    for axis, (low, high, _) in enumerate(primitive.padding_config):
+        if low > 0 or high > 0:
+            start = tuple(size - 1 if i == axis and low == 0 else 0 for i, size in enumerate(shape))
+            return reshape(ctx, slice_(ctx, y, starts=start, limits=tuple(i + 1 for i in start)), ())
+    return None
+
+
+@RULES.register(Atan2)
+def _atan2(primitive: Atan2, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    (y, x), (angle,) = args, outs
+    (slope,) = ctx.bind(TAN, angle)
+    if isinstance(y, Unknown) and not isinstance(x, Unknown):
+        return [_scalar(ctx, mul(ctx, slope, x), y.aval), None]
+    if isinstance(x, Unknown) and not isinstance(y, Unknown):
+        return [None, _scalar(ctx, div(ctx, y, slope), x.aval)]
+    return [None, None]
+
+
+@RULES.register(CumProd)
+def _cumprod(primitive: CumProd, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    (y,) = outs
+    if ctx.aval(y).dtype not in INEXACT:
+        return [None]
+    shift = (-1, 1, 0) if primitive.reverse else (1, -1, 0)
+    config = tuple(shift if i == primitive.axis else (0, 0, 0) for i in range(ctx.aval(y).ndim))
+    return [div(ctx, y, pad(ctx, y, config, 1))]
+
+
 @RULES.register(CumSum)
 def _cumsum(primitive: CumSum, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     (y,) = outs
@@ -171,6 +231,7 @@ _FROM_RIGHT: Final[dict[type[Primitive], Callable[[Ctx, Hidden, Hidden], Hidden]
     Add: sub,
     Sub: add,
     Mul: div,
+    Xor: logical_xor,
     Div: mul,
     Pow: lambda ctx, out, y: pow_(ctx, out, reciprocal(ctx, y)),
 }
@@ -178,6 +239,7 @@ _FROM_LEFT: Final[dict[type[Primitive], Callable[[Ctx, Hidden, Hidden], Hidden]]
     Add: sub,
     Sub: lambda ctx, out, x: sub(ctx, x, out),
     Mul: div,
+    Xor: logical_xor,
     Div: lambda ctx, out, x: div(ctx, x, out),
     Pow: lambda ctx, out, x: div(ctx, log(ctx, out), log(ctx, x)),
 }
@@ -185,7 +247,7 @@ _FROM_LEFT: Final[dict[type[Primitive], Callable[[Ctx, Hidden, Hidden], Hidden]]
 
 def _binary(primitive: Primitive, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     (out,), (x, y) = outs, args
-    if ctx.aval(out).dtype not in INEXACT and not isinstance(primitive, Add | Sub):
+    if ctx.aval(out).dtype not in INEXACT and not isinstance(primitive, Add | Sub | Xor):
         return [None, None]  # integers that were multiplied or divided
     if isinstance(x, Unknown):
         if isinstance(y, Unknown):
@@ -231,6 +293,7 @@ def _custom(primitive: CustomCall, ctx: Ctx, outs: Sequence[Hidden], args: Seque
 
 RULES[CustomJvp] = _custom
 RULES[CustomVjp] = _custom
+RULES[MappedCustom] = _custom
 
 
 @RULES.register(Cond)

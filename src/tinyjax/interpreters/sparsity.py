@@ -18,7 +18,7 @@ from tinyjax.api.arguments import resolve_position
 from tinyjax.api.staging import abstractify
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.errors import InputError
-from tinyjax.interpreters.base import RuleContext, Rules, interpreted_programs, rule_table
+from tinyjax.interpreters.base import RuleContext, Rules, rule_table
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
@@ -79,7 +79,7 @@ class SparsityContext(RuleContext[Pattern, Pattern]):
 
     @override
     def bind(self, primitive: Primitive, *args: Pattern) -> tuple[Pattern, ...]:
-        plain = not interpreted_programs(primitive)
+        plain = not primitive.applied_programs
         known = [arg.value for arg in args if arg.value is not None]
         if plain and len(known) == len(args) and primitive.effects == NO_EFFECTS:
             return tuple(self.known(out) for out in EVALUATION.bind(primitive, *known))

@@ -10,7 +10,9 @@ import numpy as np
 from attrs import evolve
 
 from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.control.callbacks import Callback
 from tinyjax.control.cond import Cond
+from tinyjax.control.custom_derivatives import CustomLin
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.sparsity import EVALUATION, RULES, Bools, Pattern
@@ -21,13 +23,16 @@ from tinyjax.ir.primitive import BatchAxis, Primitive, Zero
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import IntegerPow
+from tinyjax.primitives.collectives import AxisIndex, ReducingCollective
+from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.cumulative import CumSum, Cumulative
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Elementwise, LinearUnary, Mul, Stepwise
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
-from tinyjax.primitives.indexing import ScatterAddAlongAxis, TakeAlongAxis
+from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.selection import SelectN
+from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import Linear, ReduceSum, Reduction
@@ -148,10 +153,11 @@ def _unchanged(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Seque
     return args
 
 
-register_all(RULES, _elementwise, (Elementwise,))
-register_all(RULES, _nowhere, (Stepwise,))
+# Over a named axis, each element depends on the same inputs, of every element of the batch.
+register_all(RULES, _elementwise, (Elementwise, ReducingCollective))
+register_all(RULES, _nowhere, (Stepwise, Position, Constant, Iota, AxisIndex))
 register_all(RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd,
-                              DynamicSlice, DynamicUpdateSlice, TakeAlongAxis, ScatterAddAlongAxis))  # fmt: skip
+                              DynamicSlice, DynamicUpdateSlice))  # fmt: skip
 register_all(RULES, _scattered, (Scattering,))
 register_all(RULES, _bilinear, (Mul, DotGeneral))
 register_all(RULES, _reduced, (Reduction,))
@@ -159,7 +165,8 @@ register_all(RULES, _cumulated, (Cumulative,))
 register_all(RULES, _integer_pow, (IntegerPow,))
 register_all(RULES, _select, (SelectN,))
 register_all(RULES, _unchanged, (OptimizationBarrier,))
-register_all(RULES, _anywhere, (Sort,))
+# What a Python function does isn't known, nor what is known only by its transpose. None of them is run.
+register_all(RULES, _anywhere, (Sort, Callback, CustomLin))
 
 
 @RULES.register(Cond)

@@ -84,7 +84,7 @@ def value(programs: Programs, key: str) -> Rule:
             tokens.seek(start)
             return (yield programs.program())
         items = yield _items(programs, "}", key)
-        return guarded(tokens, start, lambda: frozenset(items)) if isinstance(items, tuple) else items
+        return guarded(tokens, start, lambda: _set(items))
     if kind == "mark" and text in ("(", "["):
         tokens.advance()
         return (yield _items(programs, _CLOSING[text], key))
@@ -135,11 +135,22 @@ def _items(programs: Programs, closing: str, key: str) -> Rule:
     tokens = programs.tokens
     items: list[object] = []
     while not (tokens.kind == "mark" and tokens.text == closing):
-        items.append((yield value(programs, key)))
+        item = yield value(programs, key)
+        if closing == "}" and tokens.skip(":"):
+            item = Record("", ((str(item), (yield value(programs, key))),))
+        items.append(item)
         if not tokens.skip(",") and not tokens.starts_line() and tokens.text != closing:
             tokens.fail(f"expected ',' or {closing!r}, got {tokens.shown()}")
     tokens.advance()
     return tuple(items)
+
+
+def _set(items: object) -> object:
+    """A frozenset; or, of what was written as a dictionary, a record."""
+    if not isinstance(items, tuple):
+        return items
+    entries = [item.fields[0] for item in items if isinstance(item, Record) and item.name == ""]
+    return Record("dict", tuple(entries)) if entries else frozenset(items)
 
 
 def _call(programs: Programs, name: str, start: int) -> Rule:

@@ -110,10 +110,8 @@ from tinyjax.numpy.elementwise import (
     tan,
     tanh,
 )
+from tinyjax.numpy.finding import argwhere, flatnonzero, nonzero
 from tinyjax.numpy.indexing import (
-    argwhere,
-    flatnonzero,
-    nonzero,
     put,
     put_along_axis,
     searchsorted,

@@ -6,7 +6,7 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from tinyjax.errors import ConcretizationError, InputError, ShapeError
+from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INEXACT, INT32, INT64, Scalar
 from tinyjax.numpy.creation import asarray
 from tinyjax.primitives.windows import GatherScatterMode
@@ -106,38 +106,6 @@ def _refuse_inplace(name: str, inplace: bool) -> None:
         raise InputError(
             f"{name}: arrays are immutable, so the result is a new array. Pass inplace=False to say that you know."
         )
-
-
-def nonzero(a: ArrayLike) -> tuple[Array, ...]:
-    """The positions of the elements that aren't zero: a vector for each axis. The elements must be known.
-
-    >>> nonzero(np.array([0, 3, 0, 4]))
-    (Array([1, 3], dtype=int64),)
-    """
-    x = as_array(a)
-    if x.ndim == 0:
-        raise ShapeError(f"nonzero needs an array with axes, got {x.aval}. Use atleast_1d first.")
-    known = x.concrete()
-    if known is None:
-        raise ConcretizationError(
-            f"nonzero: the shape of the result depends on the elements, which aren't known of {x.aval} here. Use "
-            "numpy.where(condition, x, y), or call it outside of jit and vmap."
-        )
-    return tuple(as_array(found) for found in np.nonzero(np.asarray(known.data)))
-
-
-def flatnonzero(a: ArrayLike) -> Array:
-    """The positions, in row-major order, of the elements that aren't zero. The elements must be known."""
-    return nonzero(ravel(as_array(a)))[0]
-
-
-def argwhere(a: ArrayLike) -> Array:
-    """The positions of the elements that aren't zero, as rows of a matrix. The elements must be known."""
-    x = as_array(a)
-    if x.ndim == 0:
-        return as_array(np.zeros((int(bool(x)), 0), np.int64))
-    found = [np.asarray(positions) for positions in nonzero(x)]
-    return as_array(np.stack(found, -1))
 
 
 def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import overload
 
-from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8
 from tinyjax.numpy.creation import full
+from tinyjax.numpy.finding import nonzero
 from tinyjax.primitives.arithmetic import ABS, NEXTAFTER
 from tinyjax.primitives.bitwise import AND, NOT, OR, POPULATION_COUNT, XOR
 from tinyjax.primitives.comparison import EQ, NE
@@ -115,12 +117,37 @@ def logical_not(x: ArrayLike, /) -> Array:
     return apply(NOT, truth(as_array(x)))
 
 
-def where(condition: ArrayLike, x: ArrayLike | None = None, y: ArrayLike | None = None, /) -> Array:
-    """x where the condition holds, y elsewhere; all three are broadcast."""
+@overload
+def where(condition: ArrayLike, x: ArrayLike, y: ArrayLike, /) -> Array: ...
+@overload
+def where(
+    condition: ArrayLike,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | Sequence[ArrayLike] | None = None,
+) -> tuple[Array, ...]: ...
+def where(
+    condition: ArrayLike,
+    x: ArrayLike | None = None,
+    y: ArrayLike | None = None,
+    /,
+    *,
+    size: int | None = None,
+    fill_value: ArrayLike | Sequence[ArrayLike] | None = None,
+) -> Array | tuple[Array, ...]:
+    """x where the condition holds, y elsewhere; all three are broadcast. Of a condition alone: `nonzero` of it.
+
+    >>> import numpy as np
+    >>> where(as_array(np.array([True, False, True])), size=3, fill_value=-1)
+    (Array([ 0,  2, -1], dtype=int64),)
+    """
+    if x is None and y is None:
+        return nonzero(condition, size=size, fill_value=fill_value)
     if x is None or y is None:
-        raise UnsupportedError(
-            "where needs x and y: the number of places where a condition holds isn't known before it is computed"
-        )
+        raise InputError("where takes a condition, or a condition and both x and y; one of these two is None")
+    if size is not None or fill_value is not None:
+        raise InputError("where: size and fill_value are for a condition alone, not for a choice between x and y")
     return choose(as_array(condition), as_array(x), as_array(y))
 
 

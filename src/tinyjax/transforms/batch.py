@@ -79,9 +79,11 @@ def _batch(
     found: list[int | None] = []
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-        outs = interpret(BatchContext(ctx, axis), jaxpr, list(map(Batched, ins, in_axes)))
+        inner = BatchContext(ctx, axis)
+        outs = interpret(inner, jaxpr, list(map(Batched, ins, in_axes)))
         found.extend(out.axis if want is None else want for out, want in zip(outs, wanted, strict=True))
-        return [place_axis(ctx, out.value, out.axis, want, axis.size) for out, want in zip(outs, wanted, strict=True)]
+        with inner.cursor.attributing():
+            return [place_axis(ctx, x.value, x.axis, want, axis.size) for x, want in zip(outs, wanted, strict=True)]
 
     avals = [add_axis(aval, at, axis.size) for aval, at in zip(jaxpr.in_avals, in_axes, strict=True)]
     return BatchedProgram(stage(avals, run), in_axes, tuple(found))

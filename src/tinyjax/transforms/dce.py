@@ -1,34 +1,163 @@
-"""Removal of equations that nothing reads."""
+"""Removal of what nothing reads: equations, and within calls, branches and loops also results, operands and carries."""
 
 from __future__ import annotations
 
-from tinyjax.contexts.staging import StagingContext, stage
+from collections.abc import Sequence
+from typing import Final, final, overload
+
+from attrs import frozen
+
+from tinyjax.caching import remembered
 from tinyjax.ir.effects import must_stay
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
+from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.traverse import holds_programs, map_programs
+from tinyjax.transforms.arguments import one_each
+from tinyjax.transforms.rebuild import Rebuilding, count_vars
 
 
-def dce(jaxpr: Jaxpr) -> Jaxpr:
+@final
+@frozen
+class PrunedProgram:
+    """A program without what some of its outputs don't need.
+
+    `jaxpr` takes the inputs marked in `used_inputs`, and returns the outputs that were asked for.
+    """
+
+    jaxpr: Jaxpr
+    used_inputs: tuple[bool, ...]
+
+
+@final
+@frozen
+class PrunedPrimitive:
+    """What can stand in the place of a primitive some of whose outputs nothing reads.
+
+    `primitive` takes the operands marked in `used_inputs`, and returns the outputs marked in `outputs`: at least those
+    that are read.
+    """
+
+    primitive: Primitive
+    used_inputs: tuple[bool, ...]
+    outputs: tuple[bool, ...]
+
+
+#: How primitives with programs do without some of their outputs. A rule takes the primitive, then which outputs are
+#: read. Without a rule, all outputs and operands stay, and the programs are cleaned up within.
+PRUNING: Final[RuleTable[[tuple[bool, ...]], PrunedPrimitive]] = RuleTable("Pruning", name="transforms.PRUNING")
+
+
+@overload
+def dce(program: Jaxpr) -> Jaxpr: ...
+@overload
+def dce(program: ClosedJaxpr) -> ClosedJaxpr: ...
+def dce(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
     """The program without the equations that no output depends on. The inputs stay; so do equations with effects.
 
-    { lambda ; a:f64[]. let b:f64[] = sin a; c:f64[] = cos a in (c,) }
-    { lambda ; a:f64[]. let b:f64[] = cos a in (b,) }
+        { lambda ; a:f64[]. let b:f64[] = sin a; c:f64[] = cos a in (c,) }
+        { lambda ; a:f64[]. let b:f64[] = cos a in (b,) }
+
+    It looks into programs within the program: results that nothing reads and operands that nothing needs disappear from
+    calls and branches, and so do carries that only serve themselves from loops. A program that is called several times
+    is called in as many versions as different results of it are read. A closed program also loses constants.
     """
-    live = {atom.index for atom in jaxpr.outvars if isinstance(atom, Var)}
-    kept: list[Eqn] = []
+    if isinstance(program, ClosedJaxpr):
+        n = len(program.consts)
+        keep = tuple(i >= n for i in range(len(program.jaxpr.invars)))
+        found = _sweep(program.jaxpr, (True,) * len(program.jaxpr.outvars), keep)
+        if found.jaxpr is program.jaxpr:
+            return program
+        return ClosedJaxpr(
+            found.jaxpr, tuple(c for c, used in zip(program.consts, found.used_inputs, strict=False) if used)
+        )
+    return _sweep(program, (True,) * len(program.outvars), (True,) * len(program.invars)).jaxpr
+
+
+def prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], keep_inputs: Sequence[bool] | None = None) -> PrunedProgram:
+    """The part of a program that the marked outputs need.
+
+        { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = cos b in (c, d) }        # only d is used
+        { lambda ; a:f64[]. let b:f64[] = cos a in (b,) }
+
+    Inputs that it doesn't need disappear, but for those marked in `keep_inputs`; effects stay.
+    """
+    used = one_each("prune: used_outputs", used_outputs, len(jaxpr.outvars), "outputs")
+    keep = (False,) * len(jaxpr.invars) if keep_inputs is None else keep_inputs
+    return _prune(jaxpr, used, one_each("prune: keep_inputs", keep, len(jaxpr.invars), "inputs"))
+
+
+@remembered
+def _prune(jaxpr: Jaxpr, used: tuple[bool, ...], keep: tuple[bool, ...]) -> PrunedProgram:
+    return _sweep(jaxpr, used, keep)
+
+
+def _sweep(jaxpr: Jaxpr, used: tuple[bool, ...], keep: tuple[bool, ...]) -> PrunedProgram:
+    live = bytearray(count_vars(jaxpr))
+    for atom, mark in zip(jaxpr.outvars, used, strict=True):
+        if mark and isinstance(atom, Var):
+            live[atom.index] = 1
+    # What is left of the program, last equation first; the second entry says how one was pruned.
+    kept: list[tuple[Eqn, PrunedPrimitive | None]] = []
+    changed = False
     for eqn in reversed(jaxpr.eqns):
-        if any(out.index in live for out in eqn.outvars) or must_stay(eqn.effects):
-            kept.append(eqn)
-            live.update(atom.index for atom in eqn.invars if isinstance(atom, Var))
-    if len(kept) == len(jaxpr.eqns):
-        return jaxpr
+        primitive = eqn.primitive
+        read = tuple([live[out.index] == 1 for out in eqn.outvars])
+        if True not in read and not must_stay(primitive.effects):
+            changed = True
+            continue
+        pruned = _pruned(primitive, read, len(eqn.invars)) if holds_programs(primitive) else None
+        kept.append((eqn, pruned))
+        if pruned is None:
+            for atom in eqn.invars:
+                if isinstance(atom, Var):
+                    live[atom.index] = 1
+        else:
+            changed = changed or pruned.primitive is not primitive
+            for atom, mark in zip(eqn.invars, pruned.used_inputs, strict=True):
+                if mark and isinstance(atom, Var):
+                    live[atom.index] = 1
+    used_inputs = tuple([mark or live[i] == 1 for i, mark in enumerate(keep)])
+    if not changed and all(used) and all(used_inputs):
+        return PrunedProgram(jaxpr, used_inputs)
     kept.reverse()
+    outs = [atom for atom, mark in zip(jaxpr.outvars, used, strict=True) if mark]
+    return PrunedProgram(_rebuilt(jaxpr, used_inputs, kept, outs), used_inputs)
 
-    def run(ctx: StagingContext, ins: list[Atom]) -> list[Atom]:
-        env: dict[int, Atom] = dict(enumerate(ins))
-        for eqn in kept:
-            ctx.cursor.source = eqn.source
-            args = [env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars]
-            env.update(zip((out.index for out in eqn.outvars), ctx.bind(eqn.primitive, *args), strict=True))
-        return [env[atom.index] if isinstance(atom, Var) else atom for atom in jaxpr.outvars]
 
-    return stage(jaxpr.in_avals, run)
+def _pruned(primitive: Primitive, read: tuple[bool, ...], num_operands: int) -> PrunedPrimitive:
+    rule = PRUNING.find(type(primitive))
+    if rule is not None:
+        return rule(primitive, read)
+    cleaned = map_programs(primitive, cleaned_up)
+    return PrunedPrimitive(cleaned, (True,) * num_operands, (True,) * len(read))
+
+
+def cleaned_up(jaxpr: Jaxpr) -> Jaxpr:
+    """`dce` of a program within another one, remembered."""
+    return _prune(jaxpr, (True,) * len(jaxpr.outvars), (True,) * len(jaxpr.invars)).jaxpr
+
+
+def _rebuilt(
+    jaxpr: Jaxpr,
+    used_inputs: Sequence[bool],
+    kept: Sequence[tuple[Eqn, PrunedPrimitive | None]],
+    outs: Sequence[Atom],
+) -> Jaxpr:
+    """The program of these inputs, equations and outputs."""
+    inputs = [var for var, mark in zip(jaxpr.invars, used_inputs, strict=True) if mark]
+    new = [var if var.index == i else Var(i, var.aval) for i, var in enumerate(inputs)]
+    ctx = Rebuilding(new)
+    env: dict[int, Atom] = {old.index: var for old, var in zip(inputs, new, strict=True)}
+    for eqn, pruned in kept:
+        if pruned is None or pruned.primitive is eqn.primitive:
+            ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars])
+            bound, results = eqn.outvars, ctx.again(eqn, ins)
+        else:
+            operands = [atom for atom, mark in zip(eqn.invars, pruned.used_inputs, strict=True) if mark]
+            ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in operands])
+            bound = tuple([var for var, mark in zip(eqn.outvars, pruned.outputs, strict=True) if mark])
+            results = ctx.emit(pruned.primitive, ins, [var.aval for var in bound], eqn.source)
+        for old, var in zip(bound, results, strict=True):
+            env[old.index] = var
+    return ctx.finish([env[atom.index] if isinstance(atom, Var) else atom for atom in outs])

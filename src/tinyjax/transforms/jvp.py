@@ -74,11 +74,13 @@ def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> Jv
             Dual(primal, next(tangents) if mark else Zero(primal.aval.tangent))
             for primal, mark in zip(ins[: len(nonzero)], nonzero, strict=True)
         ]
-        outs = interpret(JvpContext(ctx), jaxpr, duals)
+        inner = JvpContext(ctx)
+        outs = interpret(inner, jaxpr, duals)
         for out, keep in zip(outs, force, strict=True):
             tangent = out.tangent
             marked.append(keep and tangent.aval.dtype != FLOAT0 if isinstance(tangent, Zero) else True)
-        results = [instantiate(ctx, out.tangent) for out, mark in zip(outs, marked, strict=True) if mark]
+        with inner.cursor.attributing():
+            results = [instantiate(ctx, out.tangent) for out, mark in zip(outs, marked, strict=True) if mark]
         return [*(out.primal for out in outs), *results]
 
     avals = jaxpr.in_avals

@@ -73,7 +73,7 @@ class Residual:
         else:
             origin = "" if self.name is None else f"{self.name!r}, "
             origin += "computed" if self.primitive is None else f"the result of {self.primitive.name}"
-            origin += "" if self.source is None else f" at {self.source}"
+            origin += "" if self.source is None else f" at {self.source.location}"
         return f"{self.aval}, {self.nbytes} bytes: {origin}"
 
 
@@ -155,11 +155,11 @@ def _producer(jaxpr: Jaxpr, position: int) -> Producer | None:
     found: Eqn | None = None
     atom = jaxpr.outvars[position]
     while isinstance(atom, Var):
-        eqn = _producers(jaxpr).get(atom.index)
+        eqn = _producers(jaxpr, jaxpr.lines).get(atom.index)
         if eqn is None:
             break
         found, programs = eqn, subjaxprs(eqn.primitive)
-        name = name or _labels(jaxpr).get(atom.index)
+        name = name or _labels(jaxpr, jaxpr.lines).get(atom.index)
         if isinstance(eqn.primitive, Name):
             name, (atom,) = name or eqn.primitive.label, eqn.invars
         elif len(programs) == 1 and len(programs[0].outvars) == len(eqn.outvars):
@@ -171,13 +171,13 @@ def _producer(jaxpr: Jaxpr, position: int) -> Producer | None:
 
 
 @lru_cache(maxsize=16)
-def _producers(jaxpr: Jaxpr) -> dict[int, Eqn]:
-    """The equation that binds each variable, by the variable's number."""
+def _producers(jaxpr: Jaxpr, lines: int) -> dict[int, Eqn]:
+    """The equation that binds each variable, by the variable's number. `lines` tells equal programs apart."""
     return {var.index: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
 
 
 @lru_cache(maxsize=16)
-def _labels(jaxpr: Jaxpr) -> dict[int, str]:
+def _labels(jaxpr: Jaxpr, lines: int) -> dict[int, str]:
     """The names of variables that `checkpoint_name` was applied to."""
     named = [(eqn.invars[0], eqn.primitive.label) for eqn in jaxpr.eqns if isinstance(eqn.primitive, Name)]
     return {atom.index: label for atom, label in named if isinstance(atom, Var)}

@@ -63,7 +63,8 @@ def _transpose(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
         found = transposition.transpose(ctx, jaxpr, args, cts)
         results = [ct for ct, mark in zip(found, linear, strict=True) if mark and ct is not None]
         marked.extend(force or not isinstance(ct, Zero) for ct in results)
-        return [instantiate(ctx, ct) for ct, mark in zip(results, marked, strict=True) if mark]
+        with ctx.cursor.within("transpose").attributing():
+            return [instantiate(ctx, ct) for ct, mark in zip(results, marked, strict=True) if mark]
 
     known_avals = [var.aval for var, mark in zip(jaxpr.invars, linear, strict=True) if not mark]
     ct_avals = [atom.aval for atom, mark in zip(jaxpr.outvars, nonzero, strict=True) if mark]
