@@ -1,0 +1,59 @@
+"""The benchmarks run, compare the same work, and notice a difference. How long anything takes is not tested."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import jax
+import numpy as np
+import pytest
+from rich.console import Console
+
+from benchmarks.library import OURS, THEIRS
+from benchmarks.programs import PROGRAMS, Program
+from benchmarks.report import Report
+from benchmarks.running import compiled, incrementing
+from benchmarks.staging import FAMILIES, memory, staging
+from benchmarks.timing import Comparison, check, compare
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
+def test_programs_agree(program: Program) -> None:
+    check(program.name, compiled(program, OURS)(), compiled(program, THEIRS)())
+
+
+def test_a_difference_is_an_error() -> None:
+    with pytest.raises(AssertionError, match="mine"):
+        check("mine", [np.ones(3)], [np.ones(3) + 1e-3])
+    with pytest.raises(AssertionError, match="mine"):
+        check("mine", [np.ones(3)], [np.ones(3), np.ones(3)])
+
+
+def test_calls_of_trees() -> None:
+    point = np.arange(3.0)
+    for args in [(1.5,), (point, point), ({"w": point, "layers": [point]},)]:
+        check("tree", incrementing(OURS)(*args), incrementing(THEIRS)(*args))
+
+
+def test_comparisons() -> None:
+    calls: list[str] = []
+    found = compare("group", "name", lambda: calls.append("a"), lambda: calls.append("b"), units=2, rounds=4)
+    assert calls == list("ababbaabba")
+    assert len(found.ratios) == 4
+    figures = Comparison("group", "name", 2, (3.0, 1.0, 2.0), (4.0, 4.0, 4.0), unit="bytes")
+    assert (figures.ratio, figures.per_unit(figures.ours)) == (0.5, 1.0)
+    assert Comparison("group", "name", 2, (3.0,)).ratio is None
+
+
+def test_report() -> None:
+    text = io.StringIO()
+    report = Report(Console(file=text, width=120))
+    report.add(staging(dict.fromkeys(FAMILIES, (22,)), rounds=1))
+    report.add(memory(30))
+    printed = text.getvalue()
+    assert all(f"{name}, 22 equations" in printed for name in FAMILIES)
+    found = json.loads(report.as_json())
+    assert found["machine"]["jax"] == jax.__version__
+    assert {measure["name"] for measure in found["measures"]} >= {"trace", "trace and grad", "trace and lower"}
+    assert all(measure["ratio"] > 0 for measure in found["measures"])
