@@ -1,0 +1,68 @@
+"""What reverse mode keeps in memory between a function's value and its derivative."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, final
+
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.api.checkpointing import saved_residuals
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.source import SourceInfo
+from tinyjax.transforms.linearize import linearize
+from tinyjax.transforms.partial_eval import Residual
+
+
+@final
+@frozen
+class ResidualMemory:
+    """The values that `grad` keeps until the derivative is computed."""
+
+    residuals: tuple[Residual, ...]
+
+    @property
+    def total(self) -> int:
+        """The bytes of all."""
+        return sum(residual.nbytes for residual in self.residuals)
+
+    @property
+    def computed(self) -> int:
+        """The bytes of those that aren't inputs, which are in memory anyway."""
+        return sum(residual.nbytes for residual in self.residuals if residual.input is None)
+
+    @property
+    def lines(self) -> tuple[tuple[SourceInfo | None, int], ...]:
+        """The bytes of those that are computed, by line of user code, most first."""
+        found: dict[SourceInfo | None, int] = {}
+        for residual in self.residuals:
+            if residual.input is None:
+                line = residual.source and residual.source.untransformed
+                found[line] = found.get(line, 0) + residual.nbytes
+        return tuple(sorted(found.items(), key=lambda item: item[1], reverse=True))
+
+    @override
+    def __str__(self) -> str:
+        rows = sorted(self.residuals, key=lambda residual: residual.nbytes, reverse=True)
+        head = f"{self.total:,} bytes in {len(rows)} residuals, {self.computed:,} of them computed"
+        return "\n".join([head, *(f"  {residual.describe()}" for residual in rows)])
+
+
+def residual_memory(fun: Callable[..., Any] | Jaxpr | ClosedJaxpr, /, *args: Any, **kwargs: Any) -> ResidualMemory:
+    """What `grad` or `vjp` of a function keeps in memory, for arguments like these: arrays, or types (ShapedArray).
+
+    For a program instead of a function, there are no arguments.
+
+    >>> from tinyjax import ShapedArray, checkpoint, numpy as tnp
+    >>> f = lambda x: tnp.sum(tnp.sin(tnp.sin(x)))
+    >>> x = ShapedArray((100,), "float32")
+    >>> residual_memory(f, x).computed, residual_memory(checkpoint(f), x).computed
+    (800, 0)
+    """
+    if isinstance(fun, ClosedJaxpr):
+        n = len(fun.consts)
+        return ResidualMemory(linearize(fun.jaxpr, [i >= n for i in range(len(fun.jaxpr.invars))]).residuals)
+    if isinstance(fun, Jaxpr):
+        return ResidualMemory(linearize(fun).residuals)
+    return ResidualMemory(saved_residuals(fun, *args, **kwargs))

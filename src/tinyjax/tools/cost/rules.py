@@ -1,0 +1,244 @@
+"""The cost of one application of each primitive, counted as XLA counts it.
+
+Elementwise primitives cost an operation per element of the result, of which some are transcendental; movements of data
+cost bytes only. Primitives that are defined by others need no rule, and neither do calls, branches and loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from tinyjax.interpreters.base import register_all
+from tinyjax.ir.dtypes import BOOL
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Eqn, Var
+from tinyjax.ir.rules import RuleTable
+from tinyjax.primitives.annotations import Name, OptimizationBarrier
+from tinyjax.primitives.arithmetic import Abs, Div, IntegerPow, Max, Min, NextAfter, Rem, Square
+from tinyjax.primitives.bitwise import (
+    And,
+    Clz,
+    Not,
+    Or,
+    PopulationCount,
+    ShiftLeft,
+    ShiftRightArithmetic,
+    ShiftRightLogical,
+    Xor,
+)
+from tinyjax.primitives.comparison import Eq, Ge, Gt, Le, Lt, Ne
+from tinyjax.primitives.complex import Complex, Conj, Imag, Real
+from tinyjax.primitives.constant import Constant
+from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.primitives.conversion import BitcastConvertType, ConvertElementType, Copy, ReducePrecision, StopGradient
+from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum, Cumulative
+from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
+from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub
+from tinyjax.primitives.exponential import Cbrt, Exp, Exp2, Expm1, Log, Log1p, Logistic, Pow, Rsqrt, Sqrt
+from tinyjax.primitives.gather import Gather, ScatterAdd
+from tinyjax.primitives.reductions import (
+    ArgMax,
+    ArgMin,
+    ReduceAnd,
+    ReduceMax,
+    ReduceMin,
+    ReduceOr,
+    ReduceProd,
+    ReduceXor,
+)
+from tinyjax.primitives.rounding import Ceil, Floor, IsFinite, Round, Sign
+from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
+from tinyjax.primitives.selection import Clamp, SelectN
+from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
+from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
+from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.special import Digamma, Erf, Erfc, ErfInv, Lgamma, Polygamma
+from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
+from tinyjax.primitives.trigonometric import (
+    Acos,
+    Acosh,
+    Asin,
+    Asinh,
+    Atan,
+    Atan2,
+    Atanh,
+    Cos,
+    Cosh,
+    Sin,
+    Sinh,
+    Tan,
+    Tanh,
+)
+from tinyjax.tools.cost.records import FREE, Cost
+
+#: Rules take the primitive and the equation, whose operands and results have types, and return a Cost.
+CostRules: TypeAlias = RuleTable[[Eqn], Cost]
+COSTS: Final[CostRules] = RuleTable("Cost", name="tinyjax.tools.cost.COSTS")
+
+
+def bytes_read(eqn: Eqn) -> int:
+    """The size of the operands, each counted once. Literals are part of the instruction."""
+    operands = eqn.invars if len(eqn.invars) < 2 else dict.fromkeys(eqn.invars)
+    return sum([atom.aval.nbytes for atom in operands if isinstance(atom, Var)])
+
+
+def bytes_written(eqn: Eqn) -> int:
+    """The size of the results."""
+    return sum([var.aval.nbytes for var in eqn.outvars])
+
+
+def bytes_moved(eqn: Eqn) -> int:
+    """What is read and written if the equation reads all of its operands and writes all of its results.
+
+    >>> from tinyjax import ShapedArray, make_jaxpr
+    >>> (eqn,) = make_jaxpr(lambda x: x + x)(ShapedArray((8,), "float32")).eqns
+    >>> bytes_moved(eqn)
+    64
+    """
+    return bytes_read(eqn) + bytes_written(eqn)
+
+
+# Elementwise.
+
+
+def _elementwise(primitive: Primitive, eqn: Eqn) -> Cost:
+    return Cost(flops=eqn.outvars[0].aval.size, bytes=bytes_moved(eqn))
+
+
+def _transcendental(primitive: Primitive, eqn: Eqn) -> Cost:
+    return Cost(transcendentals=eqn.outvars[0].aval.size, bytes=bytes_moved(eqn))
+
+
+# Class by class, so that nothing is guessed of other people's elementwise primitives.
+register_all(COSTS, _elementwise, (
+    Neg, Add, Sub, Mul, Div, Rem, Max, Min, NextAfter, Abs, Square, Sign, Floor, Ceil, Round, IsFinite, Clamp,
+    Not, And, Or, Xor, PopulationCount, Clz, ShiftLeft, ShiftRightLogical, ShiftRightArithmetic,
+    Eq, Ne, Lt, Le, Gt, Ge, Real, Imag, Conj, Complex, ConvertElementType, ReducePrecision,
+))  # fmt: skip
+register_all(COSTS, _transcendental, (
+    Cbrt, Exp, Expm1, Log, Log1p, Pow, Rsqrt, Sqrt,
+    Acos, Acosh, Asin, Asinh, Atan, Atan2, Atanh, Cos, Cosh, Sin, Sinh, Tan, Tanh,
+    Digamma, Erf, Erfc, ErfInv, Lgamma, Polygamma,
+))  # fmt: skip
+
+
+def _with_flops(flops: int) -> Callable[[Primitive, Eqn], Cost]:
+    """The rule of a function that is computed by one elementary function and some operations."""
+
+    def rule(primitive: Primitive, eqn: Eqn) -> Cost:
+        size = eqn.outvars[0].aval.size
+        return Cost(flops * size, size, bytes_moved(eqn))
+
+    return rule
+
+
+COSTS[Logistic] = _with_flops(3)  # 1 / (1 + exp(-x))
+COSTS[Exp2] = _with_flops(1)  # exp(x log 2)
+
+
+@COSTS.register(IntegerPow)
+def _integer_pow(primitive: IntegerPow, eqn: Eqn) -> Cost:
+    """Squarings, multiplications for the bits that are set, and a division for a negative power."""
+    power = abs(primitive.y)
+    flops = power.bit_length() - 1 + power.bit_count() - 1 if power else 0
+    return Cost((flops + (primitive.y < 0)) * eqn.outvars[0].aval.size, bytes=bytes_moved(eqn))
+
+
+@COSTS.register(SelectN)
+def _select_n(primitive: SelectN, eqn: Eqn) -> Cost:
+    """A choice for each element; among n cases by an integer n - 1, each after a comparison."""
+    which, *cases = eqn.invars
+    choices = 1 if which.aval.dtype == BOOL else 2 * (len(cases) - 1)
+    return Cost(choices * eqn.outvars[0].aval.size, bytes=bytes_moved(eqn))
+
+
+# Data that is moved, or only seen differently.
+
+
+def _moved(primitive: Primitive, eqn: Eqn) -> Cost:
+    return Cost(bytes=bytes_moved(eqn))
+
+
+def _nothing(primitive: Primitive, eqn: Eqn) -> Cost:
+    return FREE
+
+
+def _part(primitive: Primitive, eqn: Eqn) -> Cost:
+    """Only that part of the first operand is read which gets to the results; the others are indices."""
+    indices = sum(atom.aval.nbytes for atom in eqn.invars[1:] if isinstance(atom, Var))
+    return Cost(bytes=2 * bytes_written(eqn) + indices)
+
+
+def _written(primitive: Primitive, eqn: Eqn) -> Cost:
+    return Cost(bytes=bytes_written(eqn))
+
+
+register_all(COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, OptimizationBarrier, Constant))
+register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Pad, Copy, BitcastConvertType))
+register_all(COSTS, _part, (Slice, Split, DynamicSlice, Gather))
+register_all(COSTS, _written, (Iota,))
+
+
+@COSTS.register(DynamicUpdateSlice)
+def _dynamic_update_slice(primitive: DynamicUpdateSlice, eqn: Eqn) -> Cost:
+    """The update is read, and written in place."""
+    _, update, *starts = eqn.invars
+    indices = sum(atom.aval.nbytes for atom in starts if isinstance(atom, Var))
+    return Cost(bytes=2 * update.aval.nbytes + indices)
+
+
+def _scatter(primitive: Primitive, eqn: Eqn) -> Cost:
+    """In place: the updates are read, and combined with what is there. A plain `scatter` only writes."""
+    _, indices, updates = (atom.aval for atom in eqn.invars)
+    if isinstance(primitive, Scatter):
+        return Cost(bytes=2 * updates.nbytes + indices.nbytes)
+    return Cost(updates.size, bytes=3 * updates.nbytes + indices.nbytes)
+
+
+register_all(COSTS, _scatter, (Scatter, ScatterAdd, ScatterMul, ScatterMin, ScatterMax))
+
+
+# Sums and contractions.
+
+
+def _reduction(primitive: Primitive, eqn: Eqn) -> Cost:
+    """n elements are combined by n - 1 operations."""
+    operations = eqn.invars[0].aval.size - eqn.outvars[0].aval.size
+    return Cost(max(operations, 0), bytes=bytes_moved(eqn))
+
+
+register_all(COSTS, _reduction, (
+    ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceAnd, ReduceOr, ReduceXor, ArgMax, ArgMin,
+))  # fmt: skip
+
+
+def _cumulative(primitive: Primitive, eqn: Eqn) -> Cost:
+    """n elements along the axis are combined by n - 1 operations; log(exp(x) + exp(y)), without overflow, is 9."""
+    x = eqn.invars[0].aval
+    axis = primitive.axis if isinstance(primitive, Cumulative) else 0
+    operations = x.size - x.size // x.shape[axis] if x.size else 0
+    if isinstance(primitive, CumLogSumExp):
+        return Cost(7 * operations, 2 * operations, bytes_moved(eqn))
+    return Cost(operations, bytes=bytes_moved(eqn))
+
+
+register_all(COSTS, _cumulative, (CumSum, CumProd, CumMax, CumMin, CumLogSumExp))
+
+
+@COSTS.register(DotGeneral)
+def _dot_general(primitive: DotGeneral, eqn: Eqn) -> Cost:
+    """A multiplication and an addition for each product."""
+    (x_sum, _), _ = primitive.dimension_numbers
+    products = eqn.outvars[0].aval.size
+    for axis in x_sum:
+        products *= eqn.invars[0].aval.shape[axis]
+    return Cost(2 * products, bytes=bytes_moved(eqn))
+
+
+@COSTS.register(Sort)
+def _sort(primitive: Sort, eqn: Eqn) -> Cost:
+    """n log2(n) comparisons for each row of n, with the logarithm rounded up."""
+    x = eqn.invars[0].aval
+    length = x.shape[primitive.dimension]
+    return Cost(x.size * max(length - 1, 0).bit_length(), bytes=bytes_moved(eqn))
