@@ -96,8 +96,8 @@ def test_missing_is_what_running_lacks() -> None:
     cosine = transforms.jvp(single_equation(SIN, (F32,))).jaxpr
     custom = single_equation(CustomJvp("f", single_equation(SIN, (F32,)), cosine), (F32,))
     assert prices.missing(custom) == {CustomJvp: 1, Sin: 1}
-    decomposed = single_equation(Softplus(), (F32,))
-    assert prices.missing(decomposed) == {Exp: 1, Log1p: 1}
+    decomposed = single_equation(Softplus(1.0), (F32,))
+    assert prices.missing(decomposed) == {Exp: 1, Log1p: 1, Mul: 1}
     prices[Softplus] = lambda primitive, currency: ""
     assert prices.missing(decomposed) == {}
 
@@ -107,7 +107,7 @@ def test_why_a_rule_is_missing() -> None:
     child: RuleTable[[str], str] = RuleTable("Pricing", name="child", parent=parent)
     parent.lacks(Elementwise, "elements are free")
     with pytest.raises(
-        MissingRuleError, match=r"'sin' not implemented: elements are free\. To add it, decorate a func"
+        MissingRuleError, match=r"'sin' not implemented: elements are free\. To add it"
     ):
         child.apply(SIN, "euros")
     assert child.reason(Call) is None

@@ -50,8 +50,8 @@ class Step:
 
     `context` says which: "evaluation", "jvp", "batching", "partial evaluation", "staging", "transposition", "lowering".
     `rule` is the method of the primitive that said what to do (in lowering: the entry of the table, such as
-    "tinyjax.hlo.RULES[Sin]"), or "" where the context knew by itself. `error` is set if it failed, and then there are no
-    outputs.
+    "tinyjax.hlo.RULES[Sin]"), or "" where the context knew by itself. `error` is set if it failed, and then there are
+    no outputs.
     """
 
     context: str

@@ -144,6 +144,9 @@ class Primitive(Immutable, Keyed, ABC):
     """
 
     name: ClassVar[str]
+    #: Whether `type_of` and `evaluate` are all that evaluating it needs, on the host: it has one output and no programs,
+    #: and sees to it itself that NumPy warns of nothing.
+    quiet: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
         for attribute in attrs.fields(type(self)):

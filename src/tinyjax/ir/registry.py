@@ -9,6 +9,7 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from importlib import import_module
+from types import MappingProxyType
 from typing import Final, TypeAlias, final
 
 import attrs
@@ -92,6 +93,12 @@ class Registry:
             self._filled_by = None
         return self._tables
 
+    @property
+    def entered(self) -> Mapping[str, type[Primitive]]:
+        """The primitives that have been entered so far, by name: for the modules that fill the tables, which can't ask
+        for all of them."""
+        return MappingProxyType(self._own.primitives)
+
     def add(self, *classes: type) -> None:
         """Enters primitives, and attrs classes and enumerations that occur among parameters, under their own names.
 
@@ -103,11 +110,11 @@ class Registry:
             if not primitive and enum.Enum not in cls.__mro__ and not attrs.has(cls):
                 raise RegistryError(f"{cls.__qualname__} is no primitive, attrs class or enumeration")
             name = cls.__name__
-            known = self._find_class(name)
+            known = next((table.classes[name] for table in self._tables if name in table.classes), None)
             if (known is not None and known is not cls) or name in _TAKEN:
                 raise RegistryError(f"the name {name} of {_full_name(cls)} is taken: rename the class")
             if primitive and issubclass(cls, Primitive):
-                other = self._find_primitive(cls.name)
+                other = next((t.primitives[cls.name] for t in self._tables if cls.name in t.primitives), None)
                 if other is not None and other is not cls:
                     raise RegistryError(
                         f"{_full_name(cls)} and {_full_name(other)} are both primitives called {cls.name!r}: "

@@ -13,9 +13,9 @@ from typing import Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, cast, fi
 from typing_extensions import override
 
 from tinyjax.errors import MissingRuleError
-from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
 
@@ -104,9 +104,8 @@ class RuleTable(Generic[Args, R]):
         """The error that says that a class has no rule, why if that is known, and how to add one."""
         reason = self.reason(cls)
         return MissingRuleError(
-            f"{self.kind} rule for '{cls.name}' not implemented{f': {reason}' if reason else ''}. To add it, decorate a "
-            "function with "
-            f"`@{self.name}.register({cls.__name__})`."
+            f"{self.kind} rule for '{cls.name}' not implemented{f': {reason}' if reason else ''}. To add it, decorate "
+            f"a function with `@{self.name}.register({cls.__name__})`."
         )
 
     def missing(self, program: Jaxpr | ClosedJaxpr) -> dict[type[Primitive], int]:

@@ -175,6 +175,7 @@ class IntegerPow(Smooth):
 
     y: int
     name: ClassVar[str] = "integer_pow"
+    quiet: ClassVar[bool] = False
     accepts: ClassVar[Dtypes] = NUMERIC
 
     @override

@@ -45,6 +45,7 @@ class ConvertElementType(LinearUnary):
     new_dtype: DType = field(converter=array_dtype)
     weak_type: bool = False
     name: ClassVar[str] = "convert_element_type"
+    quiet: ClassVar[bool] = False
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -72,6 +73,7 @@ class BitcastConvertType(Stepwise):
 
     new_dtype: DType = field(converter=array_dtype)
     name: ClassVar[str] = "bitcast_convert_type"
+    quiet: ClassVar[bool] = False
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -112,6 +114,7 @@ class ReducePrecision(LinearUnary):
     exponent_bits: int
     mantissa_bits: int
     name: ClassVar[str] = "reduce_precision"
+    quiet: ClassVar[bool] = False
     accepts: ClassVar[Dtypes] = FLOATS
 
     @override

@@ -253,7 +253,8 @@ class RootFrame(OpenFrame[ConcreteValue]):
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
         context = self.context
         values = [arg.value if type(arg) is ConcreteArray else arg.into(context) for arg in args]
-        return tuple([ConcreteArray(value) for value in context.bind(primitive, *values)])
+        outs = context.bind(primitive, *values)
+        return (ConcreteArray(outs[0]),) if len(outs) == 1 else tuple(map(ConcreteArray, outs))
 
     @override
     def wrap(self, value: ConcreteValue) -> Array:
