@@ -105,12 +105,12 @@ def test_literals_are_no_residuals() -> None:
 def test_arrays_of_one_literal_are_no_residuals() -> None:
     """The zeros that a scan starts its tangents with are made again where they are needed."""
 
-    def f(x: tj.Array) -> tj.Array:
+    def f(x: tj.ArrayLike) -> tj.Array:
         def body(c: tuple[tj.Array, tj.Array], a: tj.Array) -> tuple[tuple[tj.Array, tj.Array], tj.Array]:
             h, total = c
             return (tnp.tanh(h * a), total + h), total * 2.0
 
-        (h, total), ys = lax.scan(body, (x, tnp.zeros(3)), np.arange(4.0))
+        (h, total), ys = lax.scan(body, (tnp.asarray(x), tnp.zeros(3)), np.arange(4.0))
         return h + total + ys.sum(0)
 
     found = transforms.linearize(tj.make_jaxpr(f)(np.ones(3)).jaxpr)

@@ -84,7 +84,9 @@ def prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], keep_inputs: Sequence[bool
     """
     used = one_each("prune: used_outputs", used_outputs, len(jaxpr.outvars), "outputs")
     keep = (False,) * len(jaxpr.invars) if keep_inputs is None else keep_inputs
-    return _prune(jaxpr, used, one_each("prune: keep_inputs", keep, len(jaxpr.invars), "inputs"))
+    found = _prune(jaxpr, used, one_each("prune: keep_inputs", keep, len(jaxpr.invars), "inputs"))
+    # What is remembered may be that of an equal program: nothing has changed then either.
+    return PrunedProgram(jaxpr, found.used_inputs) if found.jaxpr == jaxpr else found
 
 
 @remembered
@@ -135,7 +137,7 @@ def _pruned(primitive: Primitive, read: tuple[bool, ...], num_operands: int) -> 
 
 def cleaned_up(jaxpr: Jaxpr) -> Jaxpr:
     """`dce` of a program within another one, remembered."""
-    return _prune(jaxpr, (True,) * len(jaxpr.outvars), (True,) * len(jaxpr.invars)).jaxpr
+    return prune(jaxpr, (True,) * len(jaxpr.outvars), (True,) * len(jaxpr.invars)).jaxpr
 
 
 def _rebuilt(

@@ -1,0 +1,114 @@
+"""Inlining: the equations of what is called, instead of the call."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Final, TypeAlias, final, overload
+
+from attrs import frozen
+
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr
+from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.traverse import nested_programs, subjaxprs
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, on_closed, read
+
+
+@final
+@frozen
+class Inlinable:
+    """A program that computes, from the same operands, what a primitive does. `transparent`: and that is all there is
+    to the primitive. Otherwise it has a derivative of its own, say, which inlining gives up."""
+
+    jaxpr: Jaxpr
+    transparent: bool
+
+
+#: What can be inlined, and the program that it stands for.
+INLINING: Final[RuleTable[[], Inlinable]] = RuleTable("Inlining", name="transforms.INLINING")
+#: Says of an equation whether to inline it.
+Choice: TypeAlias = Callable[[Eqn], bool]
+
+
+@overload
+def inline(program: Jaxpr, where: Choice | None = None) -> Jaxpr: ...
+@overload
+def inline(program: ClosedJaxpr, where: Choice | None = None) -> ClosedJaxpr: ...
+def inline(program: Jaxpr | ClosedJaxpr, where: Choice | None = None) -> Jaxpr | ClosedJaxpr:
+    """The program with the equations of calls in the place of the calls, also within the programs in it.
+
+        { lambda ; a:f64[]. let b:f64[] = call[jaxpr={ lambda ; a:f64[]. let b:f64[] = sin a in (b,) }] a in (b,) }
+        { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }
+
+    `where` chooses among the equations that can be inlined: by default, all calls. A `where` of your own is also asked
+    about `custom_jvp`, `custom_vjp` and `checkpoint`, which are only the function then: without its derivative, without
+    its policy. What is called n times is there n times afterwards, so calls of calls of calls can make a large program.
+    """
+    if isinstance(program, ClosedJaxpr):
+        return on_closed(program, lambda jaxpr: inline(jaxpr, where))
+    return bottom_up(program, lambda jaxpr: jaxpr, before=lambda jaxpr: _flat(jaxpr, where))
+
+
+def once_or_small(program: Jaxpr | ClosedJaxpr, size: int = 4) -> Choice:
+    """A choice for `inline`: calls of what one equation of the program calls, and calls of at most `size` equations.
+
+    The program grows by at most `size` for each of its equations.
+    """
+    jaxpr = program if isinstance(program, Jaxpr) else program.jaxpr
+    sites: Counter[Jaxpr] = Counter()
+    for nested in nested_programs(jaxpr):
+        sites.update(callee for eqn in nested.eqns for callee in subjaxprs(eqn.primitive))
+    sizes: dict[Jaxpr, int] = {}
+
+    def choice(eqn: Eqn) -> bool:
+        callee = _callee(eqn)
+        return callee is not None and (sites[callee] == 1 or sizes.get(callee, 0) <= size)
+
+    for nested in nested_programs(jaxpr):
+        # Its size after inlining.
+        found = [(_callee(eqn), choice(eqn)) for eqn in nested.eqns]
+        sizes[nested] = sum(sizes[callee] if callee is not None and chosen else 1 for callee, chosen in found)
+    return choice
+
+
+def _callee(eqn: Eqn) -> Jaxpr | None:
+    """What an equation calls, if it does nothing else."""
+    rule = INLINING.find(type(eqn.primitive))
+    found = None if rule is None else rule(eqn.primitive)
+    return found.jaxpr if found is not None and found.transparent else None
+
+
+def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
+    """The program with the equations of what it calls, what that calls, and so on."""
+    rules: dict[type[Primitive], Callable[[Primitive], Inlinable] | None] = {}
+    ctx = Rebuilding(jaxpr.invars)
+    changed = False
+    env: list[Atom] = list(jaxpr.invars)
+    # The program at hand and those which call it: its variables so far, what is left of it, and the call's line.
+    path: list[tuple[list[Atom], Iterator[Eqn], Jaxpr, Eqn | None]] = [(env, iter(jaxpr.eqns), jaxpr, None)]
+    while True:
+        env, left, program, call = path[-1]
+        for eqn in left:
+            cls = type(eqn.primitive)
+            if cls not in rules:
+                rules[cls] = INLINING.find(cls)
+            rule = rules[cls]
+            ins = read(env, eqn.invars)
+            found = None if rule is None else rule(eqn.primitive)
+            if found is not None and (found.transparent if where is None else where(eqn)):
+                changed = True
+                callee = found.jaxpr
+                args = [ctx.converted(arg, var.aval) for arg, var in zip(ins, callee.invars, strict=True)]
+                path.append((args, iter(callee.eqns), callee, eqn))
+                break
+            if eqn.source is None and call is not None and call.source is not None:
+                env += ctx.emit(eqn.primitive, ins, [var.aval for var in eqn.outvars], call.source)
+            else:
+                env += ctx.again(eqn, ins)
+        else:
+            path.pop()
+            outs = read(env, program.outvars)
+            if call is None:
+                return ctx.finish(outs) if changed else jaxpr
+            path[-1][0].extend(outs)

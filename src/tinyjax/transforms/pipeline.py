@@ -1,0 +1,217 @@
+"""Passes one after the other, and what each of them changed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from typing import Final, TypeAlias, TypeVar, final, overload
+
+from attrs import field, frozen
+from typing_extensions import override
+
+from tinyjax.errors import InputError, TinyjaxError, VerificationError
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr, JaxprType
+from tinyjax.ir.traverse import nested_programs
+from tinyjax.ir.typecheck import typecheck
+from tinyjax.transforms.cse import cse
+from tinyjax.transforms.dce import dce
+from tinyjax.transforms.fold_constants import fold_constants
+from tinyjax.transforms.hoist_constants import hoist_constants
+from tinyjax.transforms.inline import inline, once_or_small
+from tinyjax.transforms.rebuild import on_closed
+from tinyjax.transforms.simplify import simplify
+
+Program = TypeVar("Program", Jaxpr, ClosedJaxpr)
+Counts: TypeAlias = tuple[tuple[str, int], ...]
+
+
+@final
+@frozen
+class Pass:
+    """A pass with a name. It keeps the types of inputs and outputs.
+
+    `closed` is for passes that make something of the constants of a closed program; others work on its jaxpr.
+    """
+
+    name: str
+    jaxpr: Callable[[Jaxpr], Jaxpr]
+    closed: Callable[[ClosedJaxpr], ClosedJaxpr] | None = None
+
+    def __call__(self, program: Program) -> Program:
+        if isinstance(program, Jaxpr):
+            return self.jaxpr(program)
+        return on_closed(program, self.jaxpr) if self.closed is None else self.closed(program)
+
+
+@final
+@frozen
+class PassReport:
+    """What a pass did to a program: how many equations of each primitive there were, and are.
+
+    Equations of programs within the program count once for each distinct program. `changed` may be true although the
+    counts are the same.
+    """
+
+    name: str
+    before: Counts
+    after: Counts
+    changed: bool
+
+    @property
+    def size_before(self) -> int:
+        """The number of equations before the pass."""
+        return sum(count for _, count in self.before)
+
+    @property
+    def size_after(self) -> int:
+        """The number of equations after the pass."""
+        return sum(count for _, count in self.after)
+
+    @property
+    def differences(self) -> Counts:
+        """By how many the equations of each primitive have become more (or fewer: negative)."""
+        before, after = dict(self.before), dict(self.after)
+        names = sorted(before.keys() | after.keys())
+        found = [(name, after.get(name, 0) - before.get(name, 0)) for name in names]
+        return tuple((name, difference) for name, difference in found if difference)
+
+    @override
+    def __str__(self) -> str:
+        if not self.changed:
+            return f"{self.name}: nothing"
+        shown = ", ".join(f"{difference:+d} {name}" for name, difference in self.differences)
+        return f"{self.name}: {self.size_before} -> {self.size_after} equations" + (f" ({shown})" if shown else "")
+
+
+def count_primitives(program: Jaxpr | ClosedJaxpr) -> Counts:
+    """How many equations apply each primitive, by its name, also within the programs in a program, each once."""
+    jaxpr = program if isinstance(program, Jaxpr) else program.jaxpr
+    counts: Counter[str] = Counter()
+    for nested in nested_programs(jaxpr):
+        counts.update([eqn.primitive.name for eqn in nested.eqns])
+    return tuple(sorted(counts.items()))
+
+
+#: Also the constants of closed programs are known to, dropped by, or found by these.
+_BUILT_IN: Final = (
+    Pass("dce", dce, dce),
+    Pass("fold_constants", fold_constants, fold_constants),
+    Pass("hoist_constants", hoist_constants, hoist_constants),
+)
+AnyPass: TypeAlias = "Pass | Callable[[Jaxpr], Jaxpr] | tuple[str, Callable[[Jaxpr], Jaxpr]]"
+
+
+def as_pass(given: AnyPass) -> Pass:
+    """A pass with a name: that of the function, unless there is another one."""
+    if isinstance(given, Pass):
+        return given
+    if isinstance(given, tuple):
+        name, function = given
+        return Pass(name, function)
+    if not callable(given):
+        raise InputError(f"a pass is a function from programs to programs, got {given!r}")
+    for known in _BUILT_IN:
+        if given is known.jaxpr:
+            return known
+    named: object = given
+    while isinstance(named, partial):
+        named = named.func
+    return Pass(getattr(named, "__name__", type(named).__name__), given)
+
+
+def _as_passes(given: Iterable[AnyPass]) -> tuple[Pass, ...]:
+    return tuple(map(as_pass, given))
+
+
+@final
+@frozen
+class Pipeline:
+    """Passes, to be run one after the other. A pipeline is itself a function from programs to programs.
+
+    A pass is a function from a Jaxpr to a Jaxpr, maybe in a pair with a name; or a `Pass`.
+
+    >>> from tinyjax.transforms import cse, dce
+    >>> Pipeline([cse, dce]).names
+    ('cse', 'dce')
+    """
+
+    passes: tuple[Pass, ...] = field(converter=_as_passes)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(each.name for each in self.passes)
+
+    def __call__(self, program: Program) -> Program:
+        for each in self.passes:
+            program = each(program)
+        return program
+
+    def steps(self, program: Program) -> Iterator[tuple[PassReport, Program]]:
+        """After each pass, what it did, and the program."""
+        before = count_primitives(program)
+        for each in self.passes:
+            result = each(program)
+            after = before if result is program else count_primitives(result)
+            yield PassReport(each.name, before, after, result != program), result
+            program, before = result, after
+
+    def report(
+        self, program: Program, *, show: Callable[[str], object] | None = None, check: bool = False
+    ) -> tuple[Program, tuple[PassReport, ...]]:
+        """The program after all passes, and what each of them did.
+
+        `show`, say `print`, gets the program as it is given, and after each pass that changes it. With `check`, the
+        verifier looks at each result, and an error says after which pass it is.
+        """
+        if show is not None:
+            show(f"{program}\n")
+        reports: list[PassReport] = []
+        type_before = typecheck(program) if check else None
+        for report, result in self.steps(program):
+            reports.append(report)
+            if check:
+                _check(report.name, result, type_before)
+            if show is not None:
+                show(f"after {report}\n{result}\n" if report.changed else f"after {report}\n")
+            program = result
+        return program, tuple(reports)
+
+
+def _check(name: str, result: Jaxpr | ClosedJaxpr, type_before: JaxprType | None) -> None:
+    try:
+        found = typecheck(result)
+    except TinyjaxError as error:
+        error.add_note(f"This is the program after the pass {name!r}.")
+        raise
+    if type_before is not None and found != type_before:
+        raise VerificationError(f"the pass {name!r} changed the type of the program from {type_before} to {found}")
+
+
+def _inline_some(jaxpr: Jaxpr) -> Jaxpr:
+    return inline(jaxpr, once_or_small(jaxpr))
+
+
+#: The passes of `optimize`.
+OPTIMIZATION: Final = Pipeline(
+    (("inline", _inline_some), fold_constants, simplify, hoist_constants, cse, dce),
+)
+
+
+@overload
+def optimize(program: Jaxpr) -> Jaxpr: ...
+@overload
+def optimize(program: ClosedJaxpr) -> ClosedJaxpr: ...
+def optimize(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
+    """The program after every pass there is, none of which changes what it computes: `transforms.OPTIMIZATION`.
+
+        { lambda ; a:f64[]. let b:f64[] = cos 0.0; c:f64[] = mul a b; d:f64[] = sin c; e:f64[] = sin a;
+            f:f64[] = add d e in (f,) }
+        { lambda ; a:f64[]. let b:f64[] = sin a; c:f64[] = add b b in (c,) }
+
+    Calls are inlined where what they call is small, or called once. `OPTIMIZATION.report(program)` also tells what each
+    pass did.
+    """
+    if isinstance(program, Jaxpr):
+        return OPTIMIZATION(program)
+    return OPTIMIZATION(program)

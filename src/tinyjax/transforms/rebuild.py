@@ -1,0 +1,218 @@
+"""What passes are made of: growing a program out of another one, and going through programs within programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import TypeAlias, final
+
+import numpy as np
+from typing_extensions import override
+
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context
+from tinyjax.ir.effects import must_stay
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, python_scalar
+from tinyjax.ir.source import SourceCursor, SourceInfo
+from tinyjax.ir.traverse import holds_programs, map_programs, subjaxprs
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.constant import Constant
+from tinyjax.primitives.conversion import convert
+
+#: Tells programs apart that are equal but come from different lines of user code.
+Key: TypeAlias = tuple[int, Jaxpr]
+
+
+def key_of(jaxpr: Jaxpr) -> Key:
+    """What a pass remembers its result for a program by."""
+    return jaxpr.lines, jaxpr
+
+
+@final
+class Rebuilding(Context[Atom]):
+    """A program that grows out of another one: its equations are taken over as they are where nothing changes.
+
+    As a context it is like staging. What is bound is attributed to the line of `cursor.source`.
+    """
+
+    __slots__ = ("_next", "cursor", "eqns", "invars")
+
+    def __init__(self, invars: Sequence[Var]) -> None:
+        self.cursor = SourceCursor()
+        self.invars = tuple(invars)
+        self.eqns: list[Eqn] = []
+        self._next = len(self.invars)
+
+    @property
+    def num_vars(self) -> int:
+        """How many variables are bound so far."""
+        return self._next
+
+    def emit(
+        self, primitive: Primitive, ins: tuple[Atom, ...], avals: Sequence[ShapedArray], source: SourceInfo | None
+    ) -> tuple[Var, ...]:
+        """A new equation, whose outputs have these types."""
+        at = self._next
+        outs = tuple([Var(i, aval) for i, aval in enumerate(avals, at)])
+        self._next = at + len(outs)
+        self.eqns.append(Eqn(primitive, ins, outs, source))
+        return outs
+
+    def again(self, eqn: Eqn, ins: tuple[Atom, ...], primitive: Primitive | None = None) -> tuple[Var, ...]:
+        """An equation of the old program, with these operands, which are of the same types; maybe another primitive."""
+        outs = eqn.outvars
+        at = self._next
+        self._next = at + len(outs)
+        if primitive is None:
+            primitive = eqn.primitive
+        if not outs or outs[0].index == at:
+            if primitive is eqn.primitive and ins == eqn.invars:
+                self.eqns.append(eqn)
+                return outs
+        else:
+            outs = tuple([Var(i, var.aval) for i, var in enumerate(outs, at)])
+        self.eqns.append(Eqn(primitive, ins, outs, eqn.source))
+        return outs
+
+    def splice(self, jaxpr: Jaxpr, args: Sequence[Atom], source: SourceInfo | None) -> list[Atom]:
+        """The equations of another program, on these operands; returns its outputs, which have the types it declares.
+
+        Operands that are weak where the program's inputs aren't, or the other way round, are converted.
+        """
+        self.cursor.source = source
+        env: list[Atom] = [self.converted(arg, var.aval) for arg, var in zip(args, jaxpr.invars, strict=True)]
+        for eqn in jaxpr.eqns:
+            ins = read(env, eqn.invars)
+            env += self.emit(eqn.primitive, ins, [var.aval for var in eqn.outvars], eqn.source or source)
+        return list(read(env, jaxpr.outvars))
+
+    def converted(self, atom: Atom, aval: ShapedArray) -> Atom:
+        """An atom as weak as this type, which is its own but for that."""
+        return atom if atom.aval == aval else convert(self, atom, aval.dtype, aval.weak_type)
+
+    def finish(self, outs: Sequence[Atom]) -> Jaxpr:
+        """The program that has grown, with these outputs."""
+        return Jaxpr(self.invars, tuple(self.eqns), tuple(outs))
+
+    @override
+    def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
+        avals = primitive.type_of(*[arg.aval for arg in args])
+        return self.emit(primitive, args, avals, self.cursor.source)
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> Atom:
+        if isinstance(value, Literal):
+            return value
+        return literal_of(value) if value.aval.shape == () else self.bind(Constant(value.frozen_copy()))[0]
+
+    @override
+    def aval(self, value: Atom) -> ShapedArray:
+        return value.aval
+
+
+def literal_of(value: ConcreteValue) -> Literal:
+    """The literal for a scalar, of the same type."""
+    return Literal(python_scalar(np.asarray(value.data).reshape(1)[0], value.aval.dtype), value.aval)
+
+
+def read(env: Sequence[Atom], atoms: Sequence[Atom]) -> tuple[Atom, ...]:
+    """What these atoms of an old program are in a new one."""
+    return tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in atoms])
+
+
+def count_vars(jaxpr: Jaxpr) -> int:
+    """How many variables a program binds."""
+    for eqn in reversed(jaxpr.eqns):
+        if eqn.outvars:
+            return eqn.outvars[-1].index + 1
+    return len(jaxpr.invars)
+
+
+def count_reads(jaxpr: Jaxpr) -> list[int]:
+    """How often each variable is read, by equations and by the outputs."""
+    reads = [0] * count_vars(jaxpr)
+    for eqn in jaxpr.eqns:
+        for atom in eqn.invars:
+            if isinstance(atom, Var):
+                reads[atom.index] += 1
+    for atom in jaxpr.outvars:
+        if isinstance(atom, Var):
+            reads[atom.index] += 1
+    return reads
+
+
+def without_unread(jaxpr: Jaxpr) -> Jaxpr:
+    """The program without the equations that nothing reads, leaving the programs within as they are."""
+    live = bytearray(count_vars(jaxpr))
+    for atom in jaxpr.outvars:
+        if isinstance(atom, Var):
+            live[atom.index] = 1
+    kept: list[Eqn] = []
+    for eqn in reversed(jaxpr.eqns):
+        if any(live[out.index] for out in eqn.outvars) or must_stay(eqn.primitive.effects):
+            kept.append(eqn)
+            for atom in eqn.invars:
+                if isinstance(atom, Var):
+                    live[atom.index] = 1
+    if len(kept) == len(jaxpr.eqns):
+        return jaxpr
+    ctx = Rebuilding(jaxpr.invars)
+    env: dict[int, Atom] = dict(enumerate(jaxpr.invars))
+    for eqn in reversed(kept):
+        ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars])
+        for old, new in zip(eqn.outvars, ctx.again(eqn, ins), strict=True):
+            env[old.index] = new
+    return ctx.finish([env[atom.index] if isinstance(atom, Var) else atom for atom in jaxpr.outvars])
+
+
+def bottom_up(jaxpr: Jaxpr, change: Callable[[Jaxpr], Jaxpr], before: Callable[[Jaxpr], Jaxpr] | None = None) -> Jaxpr:
+    """`change` of a program after the programs within it, at every depth, have been replaced by `change` of them.
+
+    `before` is applied to each program when it is met, before those within it. Both must keep the types of inputs and
+    outputs. Each distinct program is changed once, however often it occurs.
+    """
+    if before is not None:
+        jaxpr = before(jaxpr)
+    done: dict[Key, Jaxpr] = {}
+    path: list[tuple[Jaxpr, Key | None, Iterator[Jaxpr]]] = [(jaxpr, None, _children(jaxpr))]
+    while True:
+        program, key, children = path[-1]
+        for child in children:
+            found = key_of(child)
+            if found not in done:
+                inner = child if before is None else before(child)
+                path.append((inner, found, _children(inner)))
+                break
+        else:
+            path.pop()
+            result = change(_with_changed(program, done))
+            if key is None:
+                return result
+            done[key] = result
+
+
+def _children(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
+    for eqn in jaxpr.eqns:
+        if holds_programs(eqn.primitive):
+            yield from subjaxprs(eqn.primitive)
+
+
+def _with_changed(jaxpr: Jaxpr, done: dict[Key, Jaxpr]) -> Jaxpr:
+    """The program with others in the place of those within it."""
+    eqns: list[Eqn] = []
+    changed = False
+    for eqn in jaxpr.eqns:
+        if holds_programs(eqn.primitive):
+            primitive = map_programs(eqn.primitive, lambda program: done[key_of(program)])
+            if primitive is not eqn.primitive:
+                eqns.append(Eqn(primitive, eqn.invars, eqn.outvars, eqn.source))
+                changed = True
+                continue
+        eqns.append(eqn)
+    return Jaxpr(jaxpr.invars, tuple(eqns), jaxpr.outvars) if changed else jaxpr
+
+
+def on_closed(program: ClosedJaxpr, change: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
+    """A closed program, changed by what keeps the inputs."""
+    jaxpr = change(program.jaxpr)
+    return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
