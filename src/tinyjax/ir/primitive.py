@@ -144,7 +144,7 @@ class Primitive(Immutable, Keyed, ABC):
     """
 
     name: ClassVar[str]
-    #: Whether `type_of` and `evaluate` are all that evaluating it needs, on the host: it has one output and no programs,
+    #: Whether `type_of` and `evaluate` are all that evaluating it on the host needs: it has one output and no programs,
     #: and sees to it itself that NumPy warns of nothing.
     quiet: ClassVar[bool] = False
 

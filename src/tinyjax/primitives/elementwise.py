@@ -112,8 +112,8 @@ def unmapped(shape: Shape, at: int | None) -> Shape:
     return shape if at is None else shape[:at] + shape[at + 1 :]
 
 
-#: Where NumPy says nothing of overflows, invalid values and divisions by zero. Running in a copy costs a fraction of what
-#: `np.errstate` does.
+#: Where NumPy says nothing of overflows, invalid values and divisions by zero. Running in a copy costs a fraction of
+#: what `np.errstate` does.
 _QUIET: Final = contextvars.Context()
 _QUIET.run(np.seterr, all="ignore")
 

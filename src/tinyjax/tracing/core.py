@@ -20,7 +20,7 @@ from typing_extensions import override
 from tinyjax import backend
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
-from tinyjax.contexts.watching import Watcher, WatchingContext, unwatched
+from tinyjax.contexts.watching import WatchingContext, unwatched
 from tinyjax.errors import AxisNameError, ConcretizationError, LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -29,7 +29,7 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.conversions import Conversions
-from tinyjax.tracing.frames import Frame, OpenFrame, Transformed, WatchFrame
+from tinyjax.tracing.frames import Frame, OpenFrame, Transformed
 from tinyjax.tracing.host import concrete_value, convert_scalar, host_array
 from tinyjax.tracing.messages import why_unknown
 from tinyjax.tracing.methods import Methods
@@ -292,8 +292,7 @@ class TraceFrame(OpenFrame[V]):
         values = [arg.into(context) for arg in args]
         if position is None:
             return tuple(map(self.wrap, context.bind(primitive, *values)))
-        before = position.transformations
-        position.transformations = context.cursor.transformations
+        before, position.transformations = position.transformations, context.cursor.transformations
         try:
             return tuple(map(self.wrap, context.bind(primitive, *values)))
         finally:
@@ -361,24 +360,6 @@ def activate(context: Context[V], function: Transformed, axis: BatchAxis | None 
         yield frame
     finally:
         frame.alive = False
-        _active.reset(token)
-
-
-@contextmanager
-def watching() -> Iterator[Watcher]:
-    """Notes what is applied within the block, and in the transformations that are started there."""
-    watcher = Watcher()
-
-    def observed(frame: OpenFrame[V]) -> Frame:
-        return WatchFrame(frame, watcher)
-
-    frame = _active.get()
-    if frame is ROOT:
-        frame = RootFrame(EvalContext(backend.execute.watched(watcher)))
-    token = _active.set(frame.open(observed))
-    try:
-        yield watcher
-    finally:
         _active.reset(token)
 
 
