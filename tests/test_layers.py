@@ -30,6 +30,7 @@ LAYERS = [
     {"debug", "extend", "interpreters"},
     {"tools", "interop"},
     {"__init__"},
+    {"__main__"},
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}
 FILES = sorted(ROOT.rglob("*.py"))

@@ -676,3 +676,12 @@ def test_lowering_calls_what_nests() -> None:
     text = tj.jit(f).lower(tnp.asarray(1.0)).as_text()
     assert text.count("stablehlo.case") == 2
     assert text.count("func.call") == 1
+
+
+def test_the_operand_by_name() -> None:
+    for x in (1.0, None, (2.0, 3.0)):
+        for lib in (tj, jax):
+            assert lib.lax.cond(True, lambda x: x, lambda x: x, operand=x) == x
+            assert lib.lax.switch(1, [lambda x: x, lambda x: x], operand=x) == x
+    with pytest.raises(InputError, match="or one by the name `operand`, but not both"):
+        tj.lax.cond(True, lambda x: x, lambda x: x, 1.0, operand=2.0)

@@ -96,24 +96,19 @@ def test_control_flow_within_rules_that_close_over_arrays(kind: str) -> None:
 
     def make(lib: ModuleType, xp: ModuleType) -> Callable[..., Any]:
         def whole(x: Any, b: Any) -> Any:
-            @lib.custom_jvp
-            def f(x: Any) -> Any:
-                return xp.sum(weights * x * b)
+            f: Any = lib.custom_jvp(lambda x: xp.sum(weights * x * b))
+            g: Any = lib.custom_vjp(lambda x: xp.sum(weights * x) * b[0])
 
-            @f.defjvp
-            def _(primals: Any, tangents: Any) -> Any:
+            def rule(primals: Any, tangents: Any) -> Any:
                 (x,), (t,) = primals, tangents
                 y = lib.lax.cond(x > 0, f, lambda x: f(x) * 1.0, x)
                 z = lib.lax.fori_loop(0, 2, lambda i, c: c + f(x) * xp.sum(weights), 0.0)
                 return y, (z * xp.sum(b) + lib.jit(f)(x)) * t
 
-            @lib.custom_vjp
-            def g(x: Any) -> Any:
-                return xp.sum(weights * x) * b[0]
-
             def fwd(x: Any) -> Any:
                 return lib.lax.cond(x > 0, g, g, x), x
 
+            f.defjvp(rule)
             g.defvjp(fwd, lambda x, ct: (ct * lib.jit(g)(x) * b[1],))
             return f(x) + g(x)
 

@@ -421,9 +421,10 @@ def symbolic(lib: ModuleType, xp: ModuleType, log: list[object]) -> Callable[...
     """A function whose rule notes what is zero."""
     zero: type = tj.SymbolicZero if lib is tj else jax.custom_derivatives.SymbolicZero
 
-    @lib.custom_vjp
-    def f(x: Any, y: Any, n: Any) -> Any:
+    def function(x: Any, y: Any, n: Any) -> Any:
         return xp.sin(x) * y, x * y * n
+
+    f: Any = lib.custom_vjp(function)
 
     def fwd(x: Any, y: Any, n: Any) -> Any:
         log.append((x.perturbed, y.perturbed, n.perturbed))
@@ -439,8 +440,8 @@ def symbolic(lib: ModuleType, xp: ModuleType, log: list[object]) -> Callable[...
         return gx + (100.0 if first else 0.0) + (1000.0 if second else 0.0), None if second else cts[1] * x * n, None
 
     f.defvjp(fwd, bwd, symbolic_zeros=True)
-    function: Callable[..., Any] = f
-    return function
+    found: Callable[..., Any] = f
+    return found
 
 
 @pytest.mark.parametrize(

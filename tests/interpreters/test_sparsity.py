@@ -155,7 +155,7 @@ def test_python_functions_are_not_run() -> None:
     @tj.custom_jvp
     def called(x: Any) -> Any:
         tj.debug.print("x is {}", x)
-        return tj.pure_callback(lambda x: calls.append(x) or np.sin(x), ShapedArray((2,), "float64"), x[:2])
+        return tj.pure_callback(calls.append, ShapedArray((2,), "float64"), x[:2])
 
     called.defjvp(lambda primals, tangents: (called(*primals), tnp.cos(primals[0][:2]) * tangents[0][:2]))
     np.testing.assert_array_equal(jacobian_sparsity(lambda x: called(x) * x[3], X)[0], [1, 1, 0, 1, 0, 0])

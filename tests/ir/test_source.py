@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import io
+import pickle
 from typing import Any, final
 
 import numpy as np
@@ -29,6 +31,8 @@ from tinyjax.ir import (
     Var,
     Zero,
     interpret,
+    load,
+    save,
     subjaxprs,
     typecheck,
 )
@@ -248,3 +252,13 @@ def test_errors_name_the_line_and_what_was_done_to_it() -> None:
     eqn = Eqn(SIN, (x,), (y,), LINE.through(("jvp", "vmap")))
     with pytest.raises(VerificationError, match=r"The equation comes from jvp of vmap of model\.py:12 \(loss\)\."):
         typecheck(Jaxpr((x,), (eqn,), (y,)))
+
+
+def test_files_and_pickles_keep_it() -> None:
+    jaxpr = transforms.jvp(tj.make_jaxpr(loss)(1.0).jaxpr).jaxpr
+    save(file := io.BytesIO(), jaxpr)
+    loaded = load(io.BytesIO(file.getvalue()))
+    assert isinstance(loaded, Jaxpr)
+    for other in (loaded, pickle.loads(pickle.dumps(jaxpr))):
+        assert [eqn.source for eqn in other.eqns] == [eqn.source for eqn in jaxpr.eqns]
+        assert marks(other) == {("jvp",)}

@@ -137,7 +137,7 @@ def test_positions_of_a_known_number(size: int) -> None:
 
 def test_errors_of_positions() -> None:
     with pytest.raises(ConcretizationError, match="Pass `size`, for a result of that size"):
-        jit(tnp.where)(X)
+        jit(tnp.argwhere)(X)
     with pytest.raises(InputError, match="a scalar or a tuple of 2 of them"):
         tnp.nonzero(X, size=1, fill_value=(1,))
     with pytest.raises(InputError, match="size is at least 0"):

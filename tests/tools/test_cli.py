@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 import tinyjax as tj
 from tinyjax import ShapedArray, ir
@@ -509,6 +510,7 @@ def test_colors(tinyjax: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "\x1b[34msin\x1b[0m a" in always
 
     class Terminal(io.StringIO):
+        @override
         def isatty(self) -> bool:
             return True
 

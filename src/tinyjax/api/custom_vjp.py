@@ -77,9 +77,10 @@ def custom_vjp(
 ) -> Any:
     """`fun` with a derivative of its own for reverse mode, which `defvjp` of the result gives.
 
-    Arguments at `nondiff_argnums`, or of these names, may be anything, such as functions; `fwd` gets them where `fun` does, `bwd` gets them
-    first. While values are known, Python runs the function, `fwd`, and `bwd` on residuals whose elements are known;
-    cotangents have none there yet, as `bwd` is staged when the function is linearized.
+    Arguments at `nondiff_argnums`, or of the names `nondiff_argnames`, may be anything, such as functions; `fwd` gets
+    them where `fun` does, `bwd` gets them first. While values are known, Python runs the function, `fwd`, and `bwd` on
+    residuals whose elements are known; cotangents have none there yet, as `bwd` is staged when the function is
+    linearized.
 
     >>> from tinyjax import numpy as tnp, grad
     >>> @custom_vjp

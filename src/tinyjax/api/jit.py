@@ -186,7 +186,7 @@ class Jitted(Generic[P, R]):
         >>> f = jit(lambda x: 2.0 * x)
         >>> y = f(1.0)
         >>> f.explain(ShapedArray((3,), "float32")).differences
-        (LeafChanged(path='x', earlier=ShapedArray((), 'float64', weak_type=True), now=ShapedArray((3,), 'float32')),)
+        (LeafChanged(path='x', earlier=ShapedArray(~f64[]), now=ShapedArray(f32[3])),)
         """
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))

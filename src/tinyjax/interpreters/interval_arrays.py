@@ -65,7 +65,8 @@ def _summed(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequenc
 def _dot(primitive: DotGeneral, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Computed in the dtype that the primitive computes in."""
     (aval,) = primitive.type_of(*map(ctx.aval, args))
-    _, within = product_dtypes(*[ctx.aval(arg).dtype for arg in args], primitive.preferred_element_type)
+    x, y = (ctx.aval(arg).dtype for arg in args)
+    _, within = product_dtypes(x, y, primitive.preferred_element_type)
     plain = DotGeneral(primitive.dimension_numbers, primitive.precision)
     ins = [convert(ctx, arg, within, ctx.aval(arg).weak_type) for arg in args]
     (found,) = wrapping(_float_dot if within in FLOATS else _whole_dot)(plain, ctx, ins)

@@ -160,17 +160,23 @@ def wrapping(rule: Rule) -> Rule:
     return guarded
 
 
-def _neg(primitive: Neg, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+@RULES.register(Neg)
+@wrapping
+def _neg(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,) = args
     return [Interval(neg(ctx.parent, x.upper), neg(ctx.parent, x.lower))]
 
 
-def _add(primitive: Add, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+@RULES.register(Add)
+@wrapping
+def _add(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     return [outward(p, add(p, x.lower, y.lower), add(p, x.upper, y.upper))]
 
 
-def _sub(primitive: Sub, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+@RULES.register(Sub)
+@wrapping
+def _sub(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     return [outward(p, sub(p, x.lower, y.upper), sub(p, x.upper, y.lower))]
 
@@ -190,7 +196,9 @@ def _product(p: Parent, x: Interval, y: Interval) -> Interval:
     return outward(p, found.lower, found.upper)
 
 
-def _mul(primitive: Mul, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+@RULES.register(Mul)
+@wrapping
+def _mul(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [_product(ctx.parent, *args)]
 
 
@@ -229,11 +237,15 @@ def magnitude(p: Parent, x: Interval) -> Interval:
     return Interval(smallest, max_(p, abs_(p, x.lower), abs_(p, x.upper)))
 
 
-def _abs(primitive: Abs, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+@RULES.register(Abs)
+@wrapping
+def _abs(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [magnitude(ctx.parent, args[0])]
 
 
-def _square(primitive: Square, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+@RULES.register(Square)
+@wrapping
+def _square(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [_power(ctx.parent, args[0], 2)]
 
 
@@ -252,8 +264,10 @@ def _power(p: Parent, x: Interval, n: int) -> Interval:
     return _within(p, found, (0, INF)) if n % 2 == 0 else found
 
 
-def _integer_pow(primitive: IntegerPow, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    p, n = ctx.parent, primitive.y
+@RULES.register(IntegerPow)
+@wrapping
+def _integer_pow(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+    p, n = ctx.parent, primitive.y if isinstance(primitive, IntegerPow) else 1
     if n == 0:
         return exact(primitive, ctx, args)
     power = _power(p, args[0], abs(n))
@@ -331,9 +345,5 @@ def _atan2(primitive: Atan2, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Int
     return [Interval(select(p, right, found.lower, neg(p, half)), select(p, right, found.upper, half))]
 
 
-for _cls, _rule in (
-    (Neg, _neg), (Add, _add), (Sub, _sub), (Mul, _mul), (Abs, _abs), (Square, _square), (IntegerPow, _integer_pow),
-):  # fmt: skip
-    RULES[_cls] = wrapping(_rule)
 register_all(RULES, _monotone, tuple(_MONOTONE))
 register_all(RULES, exact, (Max, Min, Clamp, Floor, Ceil, Round, Sign))

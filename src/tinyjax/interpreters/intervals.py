@@ -158,7 +158,7 @@ def unless_overflow(p: Parent, found: Interval, exact: Interval) -> Interval:
     """What was found for integers, where bounds of the exact results are in the range; elsewhere, all of the range."""
     dtype = p.aval(found.lower).dtype
     # Exact results are whole numbers. Those of 64 bits have none between that are floating-point numbers.
-    low, high = float(lowest(dtype)) - 0.5, float(highest(dtype)) + 0.5
+    low, high = float(lowest(dtype).real) - 0.5, float(highest(dtype).real) + 0.5
     if dtype.itemsize == FLOAT64.itemsize:
         low, high = (math.nextafter(end, 0.0) for end in (low, high))
     fits = logical_and(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Sequence
 from typing import TypeVar, final
 
@@ -29,7 +30,19 @@ R = TypeVar("R")
 S = TypeVar("S")
 
 
-def cond(pred: ArrayLike, true_fun: Callable[..., R], false_fun: Callable[..., S], *operands: object) -> R | S:
+class _Missing(enum.Enum):
+    """Stands for an argument that wasn't given, where None is one."""
+
+    MISSING = enum.auto()
+
+
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[..., R],
+    false_fun: Callable[..., S],
+    *operands: object,
+    operand: object = _Missing.MISSING,
+) -> R | S:
     """`true_fun(*operands) if pred else false_fun(*operands)`, also where `pred` is traced.
 
     Both functions are traced, and only the chosen one runs. They take trees of arrays and return trees of the same
@@ -41,6 +54,7 @@ def cond(pred: ArrayLike, true_fun: Callable[..., R], false_fun: Callable[..., S
       true_fun: what is applied if `pred` holds.
       false_fun: what is applied otherwise.
       operands: the arguments, trees of arrays.
+      operand: the only argument, by name, as in older programs.
 
     Raises:
       InputError: `pred` is no scalar, or complex; the types of the results differ.
@@ -49,6 +63,7 @@ def cond(pred: ArrayLike, true_fun: Callable[..., R], false_fun: Callable[..., S
     >>> cond(True, lambda x: x + 1.0, lambda x: x * 10.0, 3.0)
     Array(4., dtype=float64, weak_type=True)
     """
+    operands = _all_operands("cond", operands, operand)
     check_callable("cond", true_fun)
     check_callable("cond", false_fun)
     index = _scalar("cond", "the predicate", pred)
@@ -62,7 +77,12 @@ def cond(pred: ArrayLike, true_fun: Callable[..., R], false_fun: Callable[..., S
     return result
 
 
-def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: object) -> R:
+def switch(
+    index: ArrayLike,
+    branches: Sequence[Callable[..., R]],
+    *operands: object,
+    operand: object = _Missing.MISSING,
+) -> R:
     """`branches[index](*operands)`, also where `index` is traced. An index out of range names the nearest branch.
 
     All functions are traced, and only the chosen one runs. What they return must agree as for `cond`.
@@ -71,6 +91,7 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: ob
       index: an integer scalar.
       branches: at least one function.
       operands: the arguments, trees of arrays.
+      operand: the only argument, by name, as in older programs.
 
     Raises:
       InputError: `index` is no integer scalar; there are no branches; the types of the results differ.
@@ -79,6 +100,7 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: ob
     >>> switch(7, [lambda x: x, lambda x: -x], 3.0)
     Array(-3., dtype=float64, weak_type=True)
     """
+    operands = _all_operands("switch", operands, operand)
     if not branches:
         raise InputError("switch needs at least one branch, got none")
     for branch in branches:
@@ -96,6 +118,14 @@ def switch(index: ArrayLike, branches: Sequence[Callable[..., R]], *operands: ob
     staged = _stage("switch", branches, [f"branch {i}" for i in range(len(branches))], operands)
     result: R = staged.results.results(bind(Cond(staged.branches), convert(which, INT32), *staged.operands))
     return result
+
+
+def _all_operands(what: str, operands: tuple[object, ...], operand: object) -> tuple[object, ...]:
+    if operand is _Missing.MISSING:
+        return operands
+    if operands:
+        raise InputError(f"{what}: operands are given by position, or one by the name `operand`, but not both")
+    return (operand,)
 
 
 def _scalar(what: str, role: str, x: object) -> Array:
