@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
@@ -342,3 +342,30 @@ def make(cls: Callable[..., object], **fields: object) -> object:
 def test_lowered_text(golden: Callable[[str, str], None]) -> None:
     f: Callable[..., object] = chatty
     golden("callbacks", tj.jit(f).lower(ShapedArray((2,), "float32")).as_text())
+
+
+@pytest.mark.parametrize("how", ["jvp", "linearize", "linearize and apply", "jit"])
+def test_effects_in_the_body_of_a_while_happen_as_often_as_in_jax(how: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """Once; but the derivative of a loop that is linearized goes through the iterations again."""
+    found: list[str] = []
+    for lib in (tj, jax):
+
+        def loop(x: Any, lib: Any = lib) -> Any:
+            def body(c: Any) -> Any:
+                lib.debug.print("y = {}", c[1])
+                return c[0] + 1, c[1] * 1.5
+
+            return lib.lax.while_loop(lambda c: c[0] < 2, body, (0, x))[1]
+
+        if how == "jvp":
+            lib.jvp(loop, (1.0,), (1.0,))
+        elif how == "jit":
+            lib.jit(lambda x, lib=lib, loop=loop: lib.jvp(loop, (x,), (x,)))(1.0)
+        else:
+            _, linear = lib.linearize(loop, 1.0)
+            if "apply" in how:
+                linear(1.0)
+        jax.effects_barrier()
+        found.append(capsys.readouterr().out)
+    assert found[0] == found[1]
+    assert found[0].count("y = 1.5") == (2 if "apply" in how else 1)

@@ -58,9 +58,9 @@ def custom_jvp(
 ) -> Any:
     """`fun` with a derivative of its own, which `defjvp` or `defjvps` of the result gives.
 
-    Arguments at `nondiff_argnums`, or of the names `nondiff_argnames`, may be anything, such as functions; the rule gets
-    them first. While values are known, Python runs the function and its rule, so both may branch on them; staged, both
-    are programs within one equation.
+    Arguments at `nondiff_argnums`, or of the names `nondiff_argnames`, may be anything, such as functions; the rule
+    gets them first. While values are known, Python runs the function and its rule, so both may branch on them; staged,
+    both are programs within one equation.
 
     >>> from tinyjax import numpy as tnp, grad
     >>> @custom_jvp

@@ -35,9 +35,9 @@ def watch(fun: Callable[P, R]) -> Callable[P, Watched[R]]:
 
     Each step of the log is a primitive applied in a context, with the values that went in and came out, and the method
     of the primitive that said what to do there; indented below it is what that method applied in turn. Transformations
-    within `fun` are watched too: `watch(grad(f))(x)` shows how the derivative comes about. Below a call that is compiled
-    are the lowering rules that wrote its StableHLO, with the names and types of the values. What `jit` has traced and
-    compiled before isn't traced and lowered again, so then the call is one step.
+    within `fun` are watched too: `watch(grad(f))(x)` shows how the derivative comes about. Below a call that is
+    compiled are the lowering rules that wrote its StableHLO, with the names and types of the values. What `jit` has
+    traced and compiled before isn't traced and lowered again, so then the call is one step.
 
     A value of `jvp` shows as dual(primal, tangent), a mapped one with its axis, and one without elements as its type.
 
