@@ -41,9 +41,9 @@ class EvalContext(Context[ConcreteValue]):
     @override
     def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
         if primitive.quiet:
-            found = _elementwise(primitive, args)
-            if found is not None:
-                return (found,)
+            out = _elementwise(primitive, args)
+            if out is not None:
+                return (out,)
         avals: Sequence[ShapedArray] | None
         try:
             avals = primitive.type_of(*map(_aval, args))

@@ -313,12 +313,12 @@ def as_array(x: object) -> Array:
 
     An InputError for anything else. Python scalars are weakly typed.
     """
-    cls = type(x)
-    return (
-        x
-        if cls is ConcreteArray or cls is Tracer or (cls is not np.ndarray and isinstance(x, Array))
-        else _converted(x)
-    )
+    # The exact types first: asking an abstract class takes its time.
+    if type(x) is ConcreteArray:
+        return x
+    if type(x) is np.ndarray or not isinstance(x, Array):
+        return _converted(x)
+    return x
 
 
 def _converted(x: object) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import cached_property
 from itertools import count
 from typing import final
 
@@ -15,7 +15,7 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.primitives.annotations import Name
@@ -48,7 +48,10 @@ class Residual:
 
     @cached_property
     def _producer(self) -> Producer | None:
-        return None if self._result is None else _producer(*self._result)
+        if self._result is None:
+            return None
+        program, position = self._result
+        return _producers(program)[position]
 
     @property
     def name(self) -> str | None:
@@ -149,38 +152,34 @@ def _with_results(known: Jaxpr, residuals: Sequence[Residual]) -> tuple[Residual
     )
 
 
-def _producer(jaxpr: Jaxpr, position: int) -> Producer | None:
-    """What computes an output of a program, also within calls; None if it is an input or a literal."""
-    name: str | None = None
-    found: Eqn | None = None
-    atom = jaxpr.outvars[position]
-    while isinstance(atom, Var):
-        eqn = _producers(jaxpr, jaxpr.lines).get(atom.index)
-        if eqn is None:
-            break
-        found, programs = eqn, subjaxprs(eqn.primitive)
-        name = name or _labels(jaxpr, jaxpr.lines).get(atom.index)
-        if isinstance(eqn.primitive, Name):
-            name, (atom,) = name or eqn.primitive.label, eqn.invars
-        elif len(programs) == 1 and len(programs[0].outvars) == len(eqn.outvars):
-            (jaxpr,) = programs
-            atom = jaxpr.outvars[eqn.outvars.index(atom)]
-        else:
-            break
-    return None if found is None else Producer(found.primitive, found.source, name)
-
-
-@lru_cache(maxsize=16)
-def _producers(jaxpr: Jaxpr, lines: int) -> dict[int, Eqn]:
-    """The equation that binds each variable, by the variable's number. `lines` tells equal programs apart."""
-    return {var.index: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
-
-
-@lru_cache(maxsize=16)
-def _labels(jaxpr: Jaxpr, lines: int) -> dict[int, str]:
-    """The names of variables that `checkpoint_name` was applied to."""
+@remembered
+def _producers(jaxpr: Jaxpr) -> tuple[Producer | None, ...]:
+    """What computes each output of a program, also within calls; None for inputs and literals."""
+    binding = {var.index: (eqn, i) for eqn in jaxpr.eqns for i, var in enumerate(eqn.outvars)}
     named = [(eqn.invars[0], eqn.primitive.label) for eqn in jaxpr.eqns if isinstance(eqn.primitive, Name)]
-    return {atom.index: label for atom, label in named if isinstance(atom, Var)}
+    labels = {atom.index: label for atom, label in named if isinstance(atom, Var)}
+
+    def producer(atom: Atom) -> Producer | None:
+        name: str | None = None
+        found: Producer | None = None
+        while isinstance(atom, Var) and atom.index in binding:
+            eqn, position = binding[atom.index]
+            name = name or labels.get(atom.index)
+            if isinstance(eqn.primitive, Name):
+                name = name or eqn.primitive.label
+            found = Producer(eqn.primitive, eqn.source, name)
+            if isinstance(eqn.primitive, Name):
+                (atom,) = eqn.invars
+                continue
+            programs = subjaxprs(eqn.primitive)
+            if len(programs) == 1 and len(programs[0].outvars) == len(eqn.outvars):
+                inner = _producers(programs[0])[position]
+                if inner is not None:
+                    found = Producer(inner.primitive, inner.source, name or inner.name)
+            break
+        return found
+
+    return tuple(map(producer, jaxpr.outvars))
 
 
 def _input_position(atom: Atom, positions: Sequence[int]) -> int | None:
