@@ -1,0 +1,54 @@
+"""What a command says when it can't do what was asked."""
+
+from __future__ import annotations
+
+import traceback
+from types import TracebackType
+from typing import final
+
+from tinyjax.errors import TinyjaxError
+from tinyjax.ir.source import is_internal
+
+
+@final
+class CommandError(Exception):
+    """Something is wrong with the arguments of a command, or with the files that they name. Its text says what."""
+
+
+@final
+class UserCodeError(Exception):
+    """A file or a function of the user's raised: `what` did, and the exception is `error`."""
+
+    def __init__(self, what: str, error: BaseException) -> None:
+        super().__init__(what)
+        self.what = what
+        self.error = error
+
+
+def describe_error(error: BaseException) -> str:
+    """One line for what users' code raised; the whole message of an error of the library, which is made to be read."""
+    if isinstance(error, UserCodeError):
+        inner = error.error
+        where = _where(inner.__traceback__)
+        if isinstance(inner, TinyjaxError):
+            return f"{error.what}: {inner}{where}"
+        return f"{error.what} raised {_one_line(inner)}{where}"
+    if isinstance(error, CommandError | TinyjaxError):
+        return str(error)
+    return _one_line(error)
+
+
+def _one_line(error: BaseException) -> str:
+    text = traceback.format_exception_only(error)[-1].strip()
+    return " ".join(text.split("\n", 1)[:1])
+
+
+def _where(found: TracebackType | None) -> str:
+    """The last line of the user's code that an exception came through."""
+    where = ""
+    while found is not None:
+        code = found.tb_frame.f_code
+        if not is_internal(code) and not code.co_filename.startswith("<frozen"):
+            where = f" (at {code.co_filename}:{found.tb_lineno})"
+        found = found.tb_next
+    return where
