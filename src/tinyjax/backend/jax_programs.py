@@ -1,0 +1,262 @@
+"""What of JAX's programs can only be reached through its private modules. Imports jax: to be imported at first need."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias, final
+
+import jax
+import numpy as np
+from attrs import frozen
+from jax._src import ad_checkpoint, ad_util, core, literals, source_info_util
+from jax._src.linear_util import StoreException
+from jax._src.random import threefry2x32
+from jax.extend.core import Jaxpr as JaxJaxpr
+from jax.extend.core import JaxprEqn, primitives
+from jax.typing import ArrayLike
+
+from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOAT64, FLOATS, INTEGERS, SUPPORTED, Scalar
+from tinyjax.ir.program import python_scalar
+from tinyjax.ir.source import SourceInfo
+from tinyjax.ir.value import ConcreteValue
+
+#: From 0.11 on, scans say by trees which operand is what, and backward rules return logs, too.
+_NEW = jax.__version_info__ >= (0, 11)
+#: What goes wrong when a user's function is traced.
+TRACING_ERRORS = (TypeError, ValueError, LookupError, NotImplementedError, AttributeError, RuntimeError, StoreException)
+#: A wrapped function of JAX: private, and without types.
+_Wrapped: TypeAlias = Any
+
+
+def literal(value: Scalar, aval: ShapedArray) -> ArrayLike:
+    """What JAX stages as a literal of this type. Only its own typed numbers are weak and of any dtype."""
+    dtype = aval.dtype
+    if not aval.weak_type or dtype == BOOL:
+        return np.asarray(value, dtype)[()]
+    if dtype in FLOATS:
+        found: ArrayLike = literals.TypedFloat(float(value.real), dtype)
+    elif dtype in INTEGERS:
+        found = literals.TypedInt(int(value.real), dtype)
+    else:
+        found = literals.TypedComplex(value, dtype)
+    return found
+
+
+def scalar_of(data: object) -> Scalar:
+    """The one element of an array, as a Python number."""
+    found: Scalar = np.asarray(data).item()
+    return found
+
+
+def array_of(value: ConcreteValue) -> ArrayLike:
+    """The value as JAX takes it, which it stages as a constant."""
+    if value.aval.shape == () and value.aval.dtype in SUPPORTED:
+        return literal(python_scalar(scalar_of(value.data), value.dtype), value.aval)
+    data = value.data
+    array = data.array if isinstance(data, DeviceBuffer) else np.asarray(data)
+    if not value.aval.weak_type:
+        return array
+    with jax.ensure_compile_time_eval():
+        weak: jax.Array = primitives.convert_element_type_p.bind(
+            array, new_dtype=value.dtype, weak_type=True, sharding=None
+        )
+    return weak
+
+
+def as_jax(value: ArrayLike) -> ArrayLike:
+    """A literal as a result: an array, unless JAX is tracing, for then it stays a literal."""
+    if isinstance(value, jax.Array) or not core.trace_ctx.is_top_level():
+        return value
+    weak = isinstance(value, literals.TypedFloat | literals.TypedInt | literals.TypedComplex)
+    found: jax.Array = primitives.convert_element_type_p.bind(
+        value, new_dtype=jax.typeof(value).dtype, weak_type=weak, sharding=None
+    )
+    return found
+
+
+def as_typed(value: Scalar, aval: ShapedArray) -> ArrayLike:
+    """A Python number as a scalar of this type, if it can be one without loss of its kind; else as it is."""
+    kinds = {bool: 0, int: 1, float: 2, complex: 3}
+    highest = 0 if aval.dtype == BOOL else 1 if aval.dtype in INTEGERS else 2 if aval.dtype in FLOATS else 3
+    fits = aval.shape == () and kinds[type(value)] <= highest and (kinds[type(value)] == 0) == (highest == 0)
+    return literal(python_scalar(value, aval.dtype), aval) if fits else value
+
+
+def x64_enabled() -> bool:
+    """Whether JAX has 64-bit types now."""
+    return jax.dtypes.canonicalize_dtype(np.float64) == FLOAT64
+
+
+def bind_scan(
+    args: Sequence[ArrayLike], body: object, *, length: int, reverse: bool, num_consts: int, num_carry: int,
+    num_ys: int, unroll: int,
+) -> Sequence[jax.Array]:  # fmt: skip
+    """One scan of a body that has been staged, as it is: `lax.scan` would rearrange operands that pass through."""
+    if _NEW:
+        ft = importlib.import_module("jax._src.flattree")
+
+        num_xs = len(args) - num_consts - num_carry
+        groups: dict[str, Any] = {
+            "ft_in": ft.pack((ft.nones(num_consts), ft.nones(num_carry), ft.nones(num_xs))),
+            "ft_out": ft.pack((ft.nones(num_carry), ft.nones(num_ys).filter_with_mask([True] * num_ys))),
+        }
+    else:
+        groups = {"num_consts": num_consts, "num_carry": num_carry}
+    found: Sequence[jax.Array] = primitives.scan_p.bind(
+        *args, jaxpr=body, length=length, reverse=reverse, unroll=unroll, **groups
+    )
+    return found
+
+
+def scan_groups(params: dict[str, object]) -> tuple[int, int] | None:
+    """How many constants and how many carries a scan of JAX has; None if its parameters say so themselves."""
+    if "ft_in" not in params:
+        return None
+    consts, carry, _ = _unpacked(params["ft_in"])
+    return len(consts), len(carry)
+
+
+def _unpacked(tree: Any) -> tuple[Any, Any, Any]:  # a FlatTree
+    consts, carry, xs = tree.unpack()
+    return consts, carry, xs
+
+
+def line_of(eqn: JaxprEqn) -> SourceInfo | None:
+    """The line of user code that an equation of JAX comes from."""
+    frame = source_info_util.user_frame(eqn.source_info.traceback)
+    return None if frame is None else SourceInfo(frame.file_name, frame.start_line, frame.function_name)
+
+
+def function_name(jaxpr: JaxJaxpr) -> str:
+    """The name of the Python function that a program of JAX was traced from."""
+    return jaxpr.debug_info.func_name or "fn"
+
+
+@final
+@frozen(eq=False)
+class TracedRule:
+    """A rule as a program of JAX. `consts` are values that it closes over. For a rule of custom_jvp, `out_zeros` says
+    which results have no tangent; for the backward rule of a custom_vjp, which arguments have no cotangent."""
+
+    jaxpr: JaxJaxpr
+    consts: tuple[object, ...]
+    out_zeros: tuple[bool, ...] = ()
+
+
+def jvp_rule(eqn: JaxprEqn) -> TracedRule:
+    """The rule of a `custom_jvp_call`: from primals and a tangent for each, to results and their tangents."""
+    count = len(eqn.invars) - int(eqn.params["num_consts"])
+    thunk: _Wrapped = eqn.params["jvp_jaxpr_fun"]
+    jaxpr, consts, out_zeros = thunk.call_wrapped(*[False] * count)
+    return TracedRule(jaxpr, tuple(consts), tuple(out_zeros))
+
+
+def rule_key(eqn: JaxprEqn) -> tuple[object, ...]:
+    """What two calls of one function with derivatives of its own have in common: where the function and its rules are
+    written down. Calls with equal keys and equal programs may yet be different functions."""
+    infos = [eqn.params[name].debug_info for name in ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd") if name in eqn.params]
+    return (eqn.primitive.name, *(info.func_src_info for info in infos if info is not None))
+
+
+def fwd_rule(eqn: JaxprEqn) -> tuple[TracedRule, tuple[int | None, ...]]:
+    """The forward rule of a `custom_vjp_call`: from arguments to residuals, then results. For each residual of the
+    backward rule, which operand of the equation it is; None for the next one that the program returns."""
+    count = len(eqn.invars) - int(eqn.params["num_consts"])
+    thunk: _Wrapped = eqn.params["fwd_jaxpr_thunk"]
+    jaxpr, consts = thunk.call_wrapped(*[True] * count)
+    _, _, forwarded = eqn.params["out_trees"]()
+    return TracedRule(jaxpr, tuple(consts)), tuple(forwarded)
+
+
+def bwd_rule(eqn: JaxprEqn, residuals: Sequence[object], cotangents: Sequence[object]) -> TracedRule:
+    """The backward rule of a `custom_vjp_call`, traced for these types: from residuals and cotangents of the results to
+    cotangents of those arguments that get one. A cotangent without bits is given by its shape."""
+    wrapped: _Wrapped = eqn.params["bwd"]
+    zeros: list[bool] = []
+
+    def run(*args: jax.Array) -> list[jax.Array]:
+        given = iter(args[len(residuals) :])
+        cts = [np.zeros(ct, FLOAT0) if isinstance(ct, tuple) else next(given) for ct in cotangents]
+        found = wrapped.call_wrapped(*args[: len(residuals)], *cts)
+        if _NEW:  # with what the rule logs
+            found, _ = found
+        zeros[:] = [isinstance(ct, ad_util.Zero) for ct in found]
+        return [ct for ct, zero in zip(found, zeros, strict=True) if not zero]
+
+    closed = jax.make_jaxpr(run)(*residuals, *(ct for ct in cotangents if not isinstance(ct, tuple)))
+    return TracedRule(closed.jaxpr, tuple(closed.consts), tuple(zeros))
+
+
+def names_of_policy(policy: object) -> tuple[str, frozenset[str]] | None:
+    """For a policy that goes by names: whether it saves "only" these or all names "except" them, and the names."""
+    if isinstance(policy, ad_checkpoint.SaveOnlyTheseNames):
+        return "only", frozenset(policy.saveable_names)
+    if isinstance(policy, ad_checkpoint.SaveAnyNamesButThese):
+        return "except", frozenset(policy.names)
+    return None
+
+
+def key_ndim(aval: Any) -> int:  # an aval of JAX
+    """How many axes an array of keys of this type has."""
+    return len(aval.shape)
+
+
+def is_key(aval: object) -> bool:
+    """Whether this is the type of an array of typed keys."""
+    dtype = getattr(aval, "dtype", None)
+    return dtype is not None and jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def key_shape(aval: Any) -> tuple[int, ...]:  # an aval of JAX
+    """The shape of the integers that keys of this type consist of."""
+    return (*aval.shape, *aval.dtype._impl.key_shape)  # noqa: SLF001 (JAX says it nowhere else)
+
+
+def integers_of(value: Any) -> Any:  # an array of JAX, or anything else
+    """The integers that typed keys consist of; any other array as it is."""
+    return jax.random.key_data(value) if is_key(value) else value
+
+
+_RANDOM = frozenset({"random_seed", "random_bits", "random_split", "random_fold_in"})
+
+
+def random_function(eqn: JaxprEqn) -> Callable[..., jax.Array] | None:
+    """What a primitive on keys computes, as a function of their integers."""
+    params, name = eqn.params, eqn.primitive.name
+    if name not in _RANDOM:
+        return None
+    first: Any = eqn.invars[0].aval
+    impl: Any = params.get("impl") or first.dtype._impl  # noqa: SLF001
+    table: dict[str, Callable[..., jax.Array]] = {
+        "random_seed": lambda seeds: _mapped(impl.seed, seeds, 0),
+        "random_bits": lambda keys: _mapped(
+            lambda key: impl.random_bits(key, params["bit_width"], params["shape"]), keys, 1
+        ),
+        "random_split": lambda keys: _mapped(lambda key: impl.split(key, params["shape"]), keys, 1),
+        "random_fold_in": lambda keys, data: _mapped_over_both(impl.fold_in, keys, data),
+    }
+    return table[name]
+
+
+def _mapped(function: Callable[[jax.Array], jax.Array], x: jax.Array, ndim: int) -> jax.Array:
+    """The function of the last `ndim` axes, over the others."""
+    for _ in range(x.ndim - ndim):
+        function = jax.vmap(function)
+    return function(x)
+
+
+def _mapped_over_both(
+    function: Callable[[jax.Array, jax.Array], jax.Array], keys: jax.Array, data: jax.Array
+) -> jax.Array:
+    for _ in range(data.ndim):
+        function = jax.vmap(function)
+    return function(keys, data)
+
+
+def threefry(key1: jax.Array, key2: jax.Array, x1: jax.Array, x2: jax.Array) -> Sequence[jax.Array]:
+    """The hash that JAX's random numbers are made by, spelled out in arithmetic on bits."""
+    found: Sequence[jax.Array] = threefry2x32._threefry2x32_lowering(key1, key2, x1, x2, use_rolled_loops=False)  # noqa: SLF001
+    return found

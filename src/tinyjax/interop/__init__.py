@@ -1,0 +1,1 @@
+"""Programs from and for other libraries. Each module needs the library that it is named after."""

@@ -1,0 +1,38 @@
+"""JAX's parameters as the plain values that the standard registry reads."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import numpy as np
+
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.registry import Member, Record, Unreadable
+
+#: Values of these types mean the same here.
+_PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.dtype, Jaxpr)
+
+
+def generic(value: object) -> object:
+    """A parameter without programs in it: numbers, strings, tuples, dtypes, and what was written for all others.
+
+    >>> import jax
+    >>> generic((np.int64(2), jax.lax.GatherScatterMode.CLIP))
+    (2, Member(enumeration='GatherScatterMode', name='CLIP'))
+    """
+    if isinstance(value, enum.Enum):  # before numbers: some of JAX's are both
+        return Member(type(value).__name__, value.name)
+    if isinstance(value, np.generic):
+        found: object = value.item()
+        return found
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        names: tuple[str, ...] = value._fields
+        return Record(type(value).__name__, tuple(zip(names, map(generic, value), strict=True)))
+    if isinstance(value, tuple | list):
+        return tuple(map(generic, value))
+    if isinstance(value, frozenset):
+        return frozenset(map(generic, value))
+    if isinstance(value, _PLAIN):
+        return value
+    return Unreadable(type(value).__name__)

@@ -1,0 +1,105 @@
+"""`to_jax`: a program as a function that JAX can run and transform."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from jax.typing import ArrayLike
+
+from tinyjax.backend import jax_programs
+from tinyjax.errors import InputError, UnsupportedError, X64DisabledError
+from tinyjax.interop import control, first_order
+from tinyjax.interop.jax_context import TO_JAX, JaxContext, Prepared, ToJaxRules, check_rules, wide_place
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.traverse import nested_programs
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing.core import Array
+
+__all__ = ["control", "first_order", "to_jax"]  # the first two fill the table of rules
+
+#: What a program's function returns: its result, or a tuple of them if it has none or several.
+Results: TypeAlias = ArrayLike | tuple[ArrayLike, ...]
+
+
+def to_jax(program: Jaxpr | ClosedJaxpr, *, rules: ToJaxRules | None = None) -> Callable[..., Any]:
+    """A function of JAX that computes what a program does: `jax.jit`, `jax.grad`, `jax.vmap` and others apply to it.
+
+    It takes the program's inputs (those that no constant feeds) by position, and returns its result, or a tuple if it
+    has not exactly one. Each equation is one of JAX with the same meaning, and each program within becomes a program of
+    JAX, with custom derivatives and checkpoints as JAX has them.
+
+    Args:
+      rules: a table with rules for primitives of your own, whose parent is `TO_JAX`.
+
+    Raises:
+      UnsupportedError: JAX has nothing for some primitives. The error lists all of them.
+      When it is called, an X64DisabledError if the program needs 64-bit types and JAX has them switched off, and an
+      InputError for arguments of other types than the program's.
+
+    >>> import jax
+    >>> import tinyjax as tj
+    >>> f = to_jax(tj.make_jaxpr(lambda x: tj.numpy.sin(x) * x)(tj.ShapedArray((), "float32")))
+    >>> jax.make_jaxpr(jax.grad(f))(jax.numpy.float32(2.0))
+    { lambda ; a:f32[]. let
+        b:f32[] = sin a
+        c:f32[] = cos a
+        _:f32[] = mul b a
+        d:f32[] = mul b 1.0:f32[]
+        e:f32[] = mul 1.0:f32[] a
+        f:f32[] = mul e c
+        g:f32[] = add_any d f
+      in (g,) }
+    """
+    jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
+    nested = nested_programs(jaxpr)
+    table = TO_JAX if rules is None else rules
+    check_rules(nested, table)
+    wide = wide_place(nested, consts)
+    context = JaxContext(Prepared(), table)
+    held = [context.constant(const) for const in consts]
+    avals = jaxpr.in_avals[len(consts) :]
+
+    def tinyjax(*args: ArrayLike) -> Results:
+        if wide is not None and not jax_programs.x64_enabled():
+            raise X64DisabledError(
+                f"the program computes with 64-bit numbers ({wide}), which JAX has switched off: it would truncate "
+                'them silently. Switch them on with `jax.config.update("jax_enable_x64", True)` or within `with '
+                "jax.enable_x64(True):`, or convert the program's inputs to 32 bits before it is traced."
+            )
+        operands = _checked(args, avals)
+        try:
+            outs = interpret(context, jaxpr, [*held, *operands])
+        except RecursionError:
+            raise UnsupportedError(
+                "to_jax: programs within programs are nested more deeply here than JAX, which traces them by "
+                "recursion, can go. Inline calls first, with tinyjax.transforms.inline."
+            ) from None
+        results = tuple(map(jax_programs.as_jax, outs))
+        return results[0] if len(results) == 1 else results
+
+    return tinyjax
+
+
+def _checked(args: Sequence[object], avals: Sequence[ShapedArray]) -> list[ArrayLike]:
+    """The arguments as values of JAX; an InputError if they aren't what the program takes."""
+    found: list[Any] = [
+        np.asarray(arg) if isinstance(arg, Array | ConcreteValue) else arg for arg in args
+    ]  # the user's
+    operands: list[ArrayLike] = []
+    fits = len(args) == len(avals)
+    for arg, aval in zip(found, avals, strict=False):
+        if isinstance(arg, bool | int | float | complex):
+            operands.append(jax_programs.as_typed(arg, aval))
+        else:
+            operands.append(arg)
+        given = jax.typeof(operands[-1])
+        fits = fits and given.shape == aval.shape and given.dtype == aval.dtype
+    if not fits:
+        shown = ", ".join(str(jax.typeof(arg)) for arg in found)
+        raise InputError(f"the program takes ({', '.join(map(str, avals))}), got ({shown})")
+    return operands
