@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+
 import jax
 import pytest
 
@@ -10,6 +12,10 @@ from tests.golden import golden
 __all__ = ["golden", "pytest_addoption"]
 
 jax.config.update("jax_enable_x64", True)
+
+# What jax and the tests keep is looked through by each full collection of garbage: thousands of tests pay for it.
+gc.freeze()
+gc.set_threshold(100_000, 50, 100)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -18,6 +18,12 @@ from benchmarks.staging import FAMILIES, memory, staging
 from benchmarks.timing import Comparison, check, compare
 
 
+@pytest.fixture(autouse=True)
+def _uncollected(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Among thousands of tests there is much that each collection would look through in vain."""
+    monkeypatch.setattr("gc.collect", lambda: 0)
+
+
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_programs_agree(program: Program) -> None:
     check(program.name, compiled(program, OURS)(), compiled(program, THEIRS)())

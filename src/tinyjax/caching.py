@@ -60,7 +60,7 @@ def with_room(f: Callable[[], T]) -> T:
 
 
 class Keyed:
-    """A program, or what holds some: it is remembered by `remembered_by`, which is quick to compare whatever its size."""
+    """A program, or what holds some. It is remembered by what is quick to compare, whatever its size."""
 
     __slots__ = ()
 

@@ -296,7 +296,7 @@ def test_a_deep_nest() -> None:
         return bind(Cond((jaxpr,)), as_array(np.int32(0)), x)[0]
 
     def deep(x: Array) -> Array:
-        return nested(x, 2000)
+        return nested(x, 1100)
 
     x = tnp.asarray(0.5)
     np.testing.assert_allclose(deep(x), np.sin(0.5))

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
-import inspect
-import pkgutil
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +14,7 @@ import tinyjax as tj
 from tinyjax import lax
 from tinyjax import numpy as tnp
 from tinyjax.errors import MissingRuleError, UnsupportedError
+from tinyjax.extend import STANDARD
 from tinyjax.interpreters import bounds
 from tinyjax.interpreters.intervals import RULES, IntervalContext
 from tinyjax.ir.primitive import Primitive
@@ -201,15 +199,7 @@ def test_least_of_lgamma() -> None:
 
 def primitives() -> Iterator[type[Primitive]]:
     """All primitives of the library."""
-    for module in pkgutil.walk_packages(tj.__path__, "tinyjax."):
-        if module.name.split(".")[1] in ("primitives", "control"):
-            importlib.import_module(module.name)
-    pending = [Primitive]
-    while pending:
-        for cls in pending.pop().__subclasses__():
-            pending.append(cls)
-            if cls.__module__.startswith("tinyjax.") and not inspect.isabstract(cls) and "name" in vars(cls):
-                yield cls
+    return (cls for cls in STANDARD if issubclass(cls, Primitive))
 
 
 def test_every_primitive_has_a_rule_or_a_reason() -> None:

@@ -106,9 +106,7 @@ def test_why_a_rule_is_missing() -> None:
     parent = table()
     child: RuleTable[[str], str] = RuleTable("Pricing", name="child", parent=parent)
     parent.lacks(Elementwise, "elements are free")
-    with pytest.raises(
-        MissingRuleError, match=r"'sin' not implemented: elements are free\. To add it"
-    ):
+    with pytest.raises(MissingRuleError, match=r"'sin' not implemented: elements are free\. To add it"):
         child.apply(SIN, "euros")
     assert child.reason(Call) is None
     assert child.missing(single_equation(SIN, (F32,))) == {Sin: 1}

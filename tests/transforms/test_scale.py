@@ -99,7 +99,7 @@ def test_shared_programs_are_transformed_once() -> None:
     assert count_eqns(transforms.batch(j, BatchAxis(3), [0]).jaxpr) == 102
 
 
-LONG = 20_000
+LONG = 4_000
 
 
 def test_long_chains() -> None:
@@ -115,17 +115,17 @@ def test_long_chains() -> None:
 
 def test_long_chains_on_the_fly() -> None:
     def f(x: Array) -> Array:
-        for _ in range(2000):
+        for _ in range(1000):
             x = x * 1.0001
         return x
 
-    expected = 1.0001**2000
+    expected = 1.0001**1000
     np.testing.assert_allclose(tj.grad(f)(tnp.asarray(1.0)), expected)
     np.testing.assert_allclose(tj.vmap(tj.grad(f))(tnp.ones(2)), [expected] * 2)
-    assert len(tj.make_jaxpr(f)(1.0).eqns) == 2000
+    assert len(tj.make_jaxpr(f)(1.0).eqns) == 1000
 
 
-@pytest.mark.parametrize("depth", [20, 200])
+@pytest.mark.parametrize("depth", [20, 100])
 def test_deep_nesting(depth: int) -> None:
     j = nested(depth, depth + 0.5)
     assert ir.typecheck(j).out_types == (F64,)

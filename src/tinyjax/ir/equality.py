@@ -23,7 +23,7 @@ def same_program(a: Jaxpr, b: Jaxpr) -> bool:
     seen: set[tuple[int, int]] = set()
     while pairs:
         x, y = pairs.pop()
-        if x is y or (x._token is not None and x._token is y._token) or (id(x), id(y)) in seen:
+        if x is y or (x.token is not None and x.token is y.token) or (id(x), id(y)) in seen:
             continue
         seen.add((id(x), id(y)))
         if hash(x) != hash(y) or len(x.eqns) != len(y.eqns) or x.invars != y.invars or x.outvars != y.outvars:

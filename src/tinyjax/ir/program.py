@@ -142,17 +142,13 @@ class Jaxpr(Immutable, Keyed):  # noqa: PLW1641 (attrs makes the hash)
     invars: tuple[Var, ...]
     eqns: tuple[Eqn, ...]
     outvars: tuple[Atom, ...]
-    _token: Token | None = field(default=None, init=False, eq=False, repr=False)
+    token: Token | None = field(default=None, init=False, eq=False, repr=False)
 
     @property
     @override
     def remembered_by(self) -> Token:
         """One object for all equal programs from the same lines of user code, so that it is quick to compare."""
-        token = self._token
-        if token is None:
-            token = _TOKENS.get_or_make((self.lines, self), Token)
-            object.__setattr__(self, "_token", token)
-        return token
+        return _find_token(self) if self.token is None else self.token
 
     @cached_property
     def effects(self) -> Effects:
@@ -188,7 +184,7 @@ class Jaxpr(Immutable, Keyed):  # noqa: PLW1641 (attrs makes the hash)
             return True
         if not isinstance(other, Jaxpr):
             return NotImplemented
-        return (self._token is not None and self._token is other._token) or same_program(self, other)
+        return (self.token is not None and self.token is other.token) or same_program(self, other)
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
@@ -211,6 +207,26 @@ class Jaxpr(Immutable, Keyed):  # noqa: PLW1641 (attrs makes the hash)
         from tinyjax.ir.html import format_html
 
         return format_html(self)
+
+
+def _find_token(jaxpr: Jaxpr) -> Token:
+    """Finds the token of a program, after those of the programs within it: so that comparing two looks at each program
+    once, however deep they nest."""
+    from tinyjax.ir.traverse import subjaxprs
+
+    token = Token()
+    path = [(jaxpr, (inner for eqn in jaxpr.eqns for inner in subjaxprs(eqn.primitive)))]
+    while path:
+        program, children = path[-1]
+        for child in children:
+            if child.token is None:
+                path.append((child, (inner for eqn in child.eqns for inner in subjaxprs(eqn.primitive))))
+                break
+        else:
+            token = _TOKENS.get_or_make((program.lines, program), Token)
+            object.__setattr__(program, "token", token)
+            path.pop()
+    return token
 
 
 @final

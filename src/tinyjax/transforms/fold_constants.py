@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, final, overload
 
 import numpy as np
@@ -63,8 +63,21 @@ def fold_constants(program: Jaxpr | ClosedJaxpr, *, max_size: int = MAX_SIZE) ->
 
 
 def _folded(jaxpr: Jaxpr, consts: Sequence[ConcreteValue], max_size: int) -> Jaxpr:
-    within = bottom_up(jaxpr, lambda program: _Folding(program, (), max_size).run())
+    within = bottom_up(jaxpr, *_each_once(lambda program: _Folding(program, (), max_size).run()))
     return _Folding(within, consts, max_size).run() if consts else within
+
+
+def _each_once(change: Callable[[Jaxpr], Jaxpr]) -> tuple[Callable[[Jaxpr], Jaxpr], Callable[[Jaxpr], Jaxpr]]:
+    """What to do with a program after those within it, and what before: to change it before, so that what is taken out
+    of programs that stand in each other is moved once; and again only if something within it has changed."""
+    kept: dict[int, Jaxpr] = {}
+
+    def before(program: Jaxpr) -> Jaxpr:
+        changed = change(program)
+        kept[id(changed)] = changed
+        return changed
+
+    return (lambda program: program if id(program) in kept else change(program)), before
 
 
 @final

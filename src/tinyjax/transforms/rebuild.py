@@ -74,18 +74,6 @@ class Rebuilding(Context[Atom]):
         self.eqns.append(Eqn(primitive, ins, outs, eqn.source))
         return outs
 
-    def splice(self, jaxpr: Jaxpr, args: Sequence[Atom], source: SourceInfo | None) -> list[Atom]:
-        """The equations of another program, on these operands; returns its outputs, which have the types it declares.
-
-        Operands that are weak where the program's inputs aren't, or the other way round, are converted.
-        """
-        self.cursor.source = source
-        env: list[Atom] = [self.converted(arg, var.aval) for arg, var in zip(args, jaxpr.invars, strict=True)]
-        for eqn in jaxpr.eqns:
-            ins = read(env, eqn.invars)
-            env += self.emit(eqn.primitive, ins, [var.aval for var in eqn.outvars], eqn.source or source)
-        return list(read(env, jaxpr.outvars))
-
     def converted(self, atom: Atom, aval: ShapedArray) -> Atom:
         """An atom as weak as this type, which is its own but for that."""
         return atom if atom.aval == aval else convert(self, atom, aval.dtype, aval.weak_type)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Final, overload
 
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Literal
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal
+from tinyjax.ir.source import SourceInfo
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, on_closed, read
 from tinyjax.transforms.rewrite import Rewriter
 from tinyjax.transforms.shortcuts import SHORTCUTS, ShortcutRule
@@ -38,29 +40,47 @@ def simplify(program: Jaxpr | ClosedJaxpr, *, fast_math: bool = False) -> Jaxpr 
     if isinstance(program, ClosedJaxpr):
         return on_closed(program, lambda jaxpr: simplify(jaxpr, fast_math=fast_math))
     rewriter = _FAST if fast_math else _EXACT
-    return bottom_up(program, lambda jaxpr: rewriter.rewrite_one(_shortened(jaxpr)))
+    return bottom_up(program, lambda jaxpr: rewriter.rewrite_one(_shortened(jaxpr)), before=_shortened)
 
 
 def _shortened(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with what stands for primitives that hold programs, where there is something shorter."""
+    """The program with what stands for primitives that hold programs, where there is something shorter; also within
+    what stands for them, so that loops of one iteration around each other are taken apart in one go."""
     rules: dict[type[Primitive], ShortcutRule | None] = {}
     ctx = Rebuilding(jaxpr.invars)
-    env: list[Atom] = list(jaxpr.invars)
     changed = False
-    for cls in {type(eqn.primitive) for eqn in jaxpr.eqns}:
-        rules[cls] = SHORTCUTS.find(cls)
-    if not any(rules.values()):
+    if not any(SHORTCUTS.find(cls) for cls in {type(eqn.primitive) for eqn in jaxpr.eqns}):
         return jaxpr
-    for eqn in jaxpr.eqns:
-        ins = read(env, eqn.invars)
-        rule = rules[type(eqn.primitive)]
-        program = None
-        if rule is not None:
-            program = rule(eqn.primitive, [atom if isinstance(atom, Literal) else None for atom in ins])
-        if program is None:
-            env += ctx.again(eqn, ins)
-            continue
-        changed = True
-        outs = ctx.splice(program, ins, eqn.source)
-        env += [ctx.converted(out, var.aval) for out, var in zip(outs, eqn.outvars, strict=True)]
-    return ctx.finish(read(env, jaxpr.outvars)) if changed else jaxpr
+    # The program at hand and those around it: its variables so far, what is left of it, what it stands for, and where.
+    path: list[tuple[list[Atom], Iterator[Eqn], Jaxpr, Eqn | None, SourceInfo | None]] = [
+        (list(jaxpr.invars), iter(jaxpr.eqns), jaxpr, None, None)
+    ]
+    while True:
+        env, left, program, place, source = path[-1]
+        for eqn in left:
+            cls = type(eqn.primitive)
+            if cls not in rules:
+                rules[cls] = SHORTCUTS.find(cls)
+            rule = rules[cls]
+            ins = read(env, eqn.invars)
+            shorter = None
+            if rule is not None:
+                shorter = rule(eqn.primitive, [atom if isinstance(atom, Literal) else None for atom in ins])
+            if shorter is not None:
+                changed = True
+                ctx.cursor.source = source = eqn.source or source
+                args = [ctx.converted(arg, var.aval) for arg, var in zip(ins, shorter.invars, strict=True)]
+                path.append((args, iter(shorter.eqns), shorter, eqn, source))
+                break
+            if eqn.source is None and source is not None:
+                env += ctx.emit(eqn.primitive, ins, [var.aval for var in eqn.outvars], source)
+            else:
+                env += ctx.again(eqn, ins)
+        else:
+            path.pop()
+            outs = read(env, program.outvars)
+            if place is None:
+                return ctx.finish(outs) if changed else jaxpr
+            ctx.cursor.source = source
+            outs = tuple([ctx.converted(out, var.aval) for out, var in zip(outs, place.outvars, strict=True)])
+            path[-1][0].extend(outs)
