@@ -91,9 +91,9 @@ class CustomCall(WithRules):
         if found is None:
             raise MissingRuleError(
                 f"the program holds no derivative of {self.function_name!r} of this order. Either it was read from "
-                "what JAX printed, which doesn't have the rules, or the rule applies the function to ever new arguments "
-                "outside of differentiation (nondiff_argnums), so that it has no finite program. Differentiate the "
-                "Python function instead of the staged one."
+                "what JAX printed, which doesn't have the rules, or the rule applies the function to ever new "
+                "arguments outside of differentiation (nondiff_argnums), so that it has no finite program. "
+                "Differentiate the Python function instead of the staged one."
             )
         return closed_rule(self, found)
 
