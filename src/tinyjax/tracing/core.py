@@ -18,6 +18,7 @@ import numpy as np
 from typing_extensions import override
 
 from tinyjax import backend
+from tinyjax.caching import bounded
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.watching import WatchingContext, unwatched
@@ -322,8 +323,16 @@ def as_array(x: object) -> Array:
 
 
 def _converted(x: object) -> Array:
+    if (type(x) is float or type(x) is int) and x:
+        return _scalar(x)
     converter = None if type(x) in _PLAIN else getattr(x, "__jax_array__", None)
     return ConcreteArray(concrete_value(x)) if converter is None else as_array(converter())
+
+
+@bounded(4096, typed=True)
+def _scalar(x: float) -> ConcreteArray:
+    """A Python number, which is met again and again. Zeros have signs that keys don't show."""
+    return ConcreteArray(concrete_value(x))
 
 
 def operand(x: object) -> Array | None:
