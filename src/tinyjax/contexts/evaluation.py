@@ -122,13 +122,15 @@ _aval: Final = attrgetter("aval")
 
 def _elementwise(primitive: Primitive, args: Sequence[ConcreteValue]) -> ConcreteValue | None:
     """The one output of a primitive that needs nothing around it; None if an argument isn't on the host."""
-    host: list[HostArray] = []
+    host = []
+    avals = []
     for arg in args:
         data = arg.data
         if type(data) is not np.ndarray:
             return None
         host.append(data)
-    aval = primitive.type_of(*map(_aval, args))[0]
+        avals.append(arg.aval)
+    aval = primitive.type_of(*avals)[0]
     result = primitive.evaluate(*host)[0]
     if result.dtype is not aval.dtype:
         result = np.asarray(result, aval.dtype)

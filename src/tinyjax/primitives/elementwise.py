@@ -151,7 +151,8 @@ class Elementwise(Primitive):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return (np.asarray(_QUIET.copy().run(type(self).function, *args)),)
+        result = _QUIET.copy().run(type(self).function, *args)
+        return (result if type(result) is np.ndarray else np.asarray(result),)
 
     @override
     def batch(

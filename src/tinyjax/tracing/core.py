@@ -253,7 +253,9 @@ class RootFrame(OpenFrame[ConcreteValue]):
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
         context = self.context
-        values = [arg.value if type(arg) is ConcreteArray else arg.into(context) for arg in args]
+        values = []
+        for arg in args:
+            values.append(arg.value if type(arg) is ConcreteArray else arg.into(context))  # noqa: PERF401 (a call less)
         outs = context.bind(primitive, *values)
         return (ConcreteArray(outs[0]),) if len(outs) == 1 else tuple(map(ConcreteArray, outs))
 
