@@ -11,6 +11,7 @@ import numpy.typing as npt
 import pytest
 from typing_extensions import CapsuleType
 
+import tinyjax as tj
 from tests.hlo.test_text import DTYPES, random_bits
 from tinyjax import backend
 from tinyjax.backend import DeviceBuffer
@@ -193,3 +194,14 @@ def test_jax_is_imported_at_first_need() -> None:
         "assert backend.to_jax(value).dtype == np.float64\n"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_waiting_for_many() -> None:
+    """Trees are waited for at once; an array that is no more is an error, and arrays of the host are ready."""
+    make = tj.jit(lambda x: {"a": x + 1, "b": [x * 2, x]})
+    found = make(np.ones(3))
+    assert tj.block_until_ready(found) is found
+    assert tj.block_until_ready({"host": tj.numpy.ones(2), "none": None, "text": "no array"})["text"] == "no array"
+    found["b"][0].delete()
+    with pytest.raises(DeletedBufferError, match="was used after it had been donated or deleted"):
+        tj.block_until_ready(found)

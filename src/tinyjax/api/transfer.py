@@ -30,7 +30,11 @@ def device_get(x: T) -> T:
 
 def block_until_ready(x: T) -> T:
     """Waits until all arrays of the tree are computed. Returns the tree itself."""
+    buffers = []
     for leaf in tree.flatten(x)[0]:
-        if isinstance(leaf, Array):
+        if isinstance(leaf, ConcreteArray) and leaf.buffer is not None:
+            buffers.append(leaf.buffer)
+        elif isinstance(leaf, Array):
             leaf.block_until_ready()
+    backend.wait_for(buffers)
     return x

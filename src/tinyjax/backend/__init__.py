@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer
+from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.stages import Compiled, MemoryStats, Options
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
@@ -43,4 +43,5 @@ __all__ = [
     "to_dlpack",
     "to_jax",
     "value_of_buffer",
+    "wait_for",
 ]

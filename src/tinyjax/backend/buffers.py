@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, TypeAlias, final
 
 import numpy as np
@@ -106,3 +107,18 @@ def value_of_buffer(array: ArrayImpl, aval: ShapedArray) -> ConcreteValue:
     """An array on one device as a value."""
     (device,) = array.devices()
     return ConcreteValue(DeviceBuffer(array, device), aval)
+
+
+def wait_for(arrays: Sequence[ArrayImpl]) -> None:
+    """Waits until all these arrays are computed; the errors of `DeviceBuffer.block_until_ready`."""
+    if not arrays:
+        return
+    import jax
+
+    try:
+        jax.block_until_ready(arrays)
+    except RuntimeError:
+        for array in arrays:
+            (device,) = array.devices()
+            DeviceBuffer(array, device).block_until_ready()
+        raise
