@@ -45,7 +45,11 @@ def _functions(names: list[str]) -> dict[str, tuple[Function, Function]]:
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_unary(dtype: str) -> None:
     x = sample(dtype)
-    compare(_functions(UNARY), [x], [x])
+    functions = _functions(UNARY)
+    # At infinity NumPy and jax 0.10 say nan, jax 0.11 the limit, 0.
+    finite = x[np.isfinite(x)]
+    compare({"sinc": functions.pop("sinc")}, [finite], [finite])
+    compare(functions, [x], [x])
 
 
 @pytest.mark.parametrize(("left", "right"), PAIRS)

@@ -44,7 +44,8 @@ def test_take_along_axis(shape: tuple[int, ...], index: tuple[int, ...], axis: i
     rng = np.random.default_rng(0)
     x, i = rng.normal(size=shape), rng.integers(-5, 6, index)
     for mode in (None, "clip", "promise_in_bounds"):
-        check("take_along_axis", x, i, axis, mode)
+        # jax 0.10 has another default, which depends on the mode.
+        check("take_along_axis", x, i, axis, mode, wrap_negative_indices=True)
     got = vmap(grad(lambda x, i: tnp.take_along_axis(x, i, axis, "clip").sum()))(np.stack([x, x]), np.stack([i, -i]))
     want = jax.vmap(jax.grad(lambda x, i: jnp.take_along_axis(x, i, axis, "clip").sum()))(
         np.stack([x, x]), np.stack([i, -i])

@@ -48,7 +48,7 @@ def take_along_axis(
     mode: str | GatherScatterMode | None = None,
     fill_value: Scalar | None = None,
     *,
-    wrap_negative_indices: bool | None = None,
+    wrap_negative_indices: bool = True,
 ) -> Array:
     """The elements at positions along an axis: `out[i, j] = arr[indices[i, j], j]` for axis 0."""
     return taking.take_along_axis(as_array(arr), as_array(indices), axis, mode, fill_value, wrap_negative_indices)

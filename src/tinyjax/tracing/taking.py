@@ -66,12 +66,12 @@ def take_along_axis(
     axis: SupportsIndex | None = -1,
     mode: str | GatherScatterMode | None = None,
     fill_value: Scalar | None = None,
-    wrap: bool | None = None,
+    wrap: bool = True,
 ) -> Array:
     """The elements at positions along an axis: `out[i, j] = x[indices[i, j], j]` for axis 0.
 
     The other axes are broadcast. `mode` is what becomes of positions out of range, by default "fill". `wrap`: negative
-    positions count from the end; by default they do, unless the mode is "promise_in_bounds".
+    positions count from the end.
     """
     check_positions("take_along_axis", indices)
     if axis is None:
@@ -83,7 +83,7 @@ def take_along_axis(
     at = canonical_axis(axis, x.ndim, "take_along_axis")
     size = x.shape[at]
     settled = GatherScatterMode.from_any(mode)
-    if wrap or (wrap is None and settled is not GatherScatterMode.PROMISE_IN_BOUNDS):
+    if wrap:
         indices = wrap_negative(indices, size)
     broadcast_shapes(indices.shape, (*x.shape[:at], 1, *x.shape[at + 1 :]))
     if size == 0 and indices.size:
