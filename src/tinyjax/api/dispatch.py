@@ -7,16 +7,19 @@ of the run itself, belongs to the long way in `api.jit`.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
+import numpy as np
 from attrs import frozen
 
 from tinyjax import backend
 from tinyjax.caching import CacheInfo
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import HostArray
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ConcreteArray, as_array
+from tinyjax.tracing.host import host_type
 from tinyjax.tracing.staging import Traced
 
 if TYPE_CHECKING:
@@ -24,6 +27,8 @@ if TYPE_CHECKING:
 
 #: Signatures of one function that are found without hashing; the others take the long way.
 _RECENT: Final = 8
+#: An argument: an array of ours, or one of NumPy's, which is used as it is.
+Leaf: TypeAlias = ConcreteArray | HostArray
 #: What a call returns that isn't ready.
 MISS: Final = object()
 
@@ -43,38 +48,58 @@ class ReadyCall:
     static: tuple[Hashable, ...]
     flat: list[ShapedArray] | None
     single: bool
-    captured: list[backend.RawBuffer]
+    captured: list[backend.Argument]
     executable: backend.Executable
     traced: Traced
     out_avals: tuple[ShapedArray, ...]
     name: str
 
-    def run(self, arrays: Sequence[ConcreteArray]) -> Any:  # the user's own tree of results
-        """The results for arguments of this signature; MISS if they are not all where the executable is."""
+    def launch(self, args: list[backend.Argument], on_host: bool) -> Any:  # the user's own tree of results
+        """The results for arrays on a device; if `on_host`, some are on the host, and nobody writes to them any more.
+
+        MISS if they are not all where the executable is.
+        """
         executable = self.executable
-        buffers = self.captured.copy()
-        for array in arrays:
-            buffer = array.buffer
-            if buffer is None:
-                buffer = executable.place(array.value)
-                if buffer is None:
-                    return MISS
-                if not array.value.on_host:
-                    array.buffer = buffer
-            buffers.append(buffer)
-        if not executable.alone and not executable.holds(buffers):
+        if self.captured:
+            args = self.captured + args
+        if not executable.alone and not executable.holds(args):
             return MISS
-        outs = []
-        for result, aval in zip(executable.launch(buffers, self.name), self.out_avals, strict=True):
-            out = _new(ConcreteArray)
-            out.buffer = result
-            out.aval = aval
-            outs.append(out)
-        return outs[0] if self.single else self.traced.results(outs)
+        results = executable.launch(args, self.name, on_host)
+        if self.single:
+            return _array(results[0], self.out_avals[0])
+        return self.traced.results(list(map(_array, results, self.out_avals)))
+
+    def run(self, leaves: Sequence[Leaf]) -> Any:  # the user's own tree of results
+        """The results for any arguments of this signature; MISS if they can't all be where the executable is."""
+        executable = self.executable
+        args: list[backend.Argument] = []
+        on_host = False
+        for leaf in leaves:
+            if type(leaf) is not ConcreteArray:
+                arg = executable.admit_host(leaf)
+            elif leaf.buffer is not None:
+                arg = leaf.buffer
+            elif (value := leaf.value).on_host:
+                arg = executable.admit(value)
+            else:
+                arg = leaf.buffer = executable.place(value)
+            if arg is None:
+                return MISS
+            if type(arg) is np.ndarray:
+                on_host = True
+            args.append(arg)
+        return self.launch(args, on_host)
 
 
 # Without `__init__`, which wants a value.
 _new: Final = object.__new__
+
+
+def _array(buffer: backend.RawBuffer, aval: ShapedArray) -> ConcreteArray:
+    array = _new(ConcreteArray)
+    array.buffer = buffer
+    array.aval = aval
+    return array
 
 
 def ready_call(
@@ -86,7 +111,7 @@ def ready_call(
     name: str,
 ) -> ReadyCall | None:
     """The call of a traced and compiled function; None if it closes over arrays of another device."""
-    captured: list[backend.RawBuffer] = []
+    captured: list[backend.Argument] = []
     for array in traced.captured:
         buffer = executable.place(array.value) if isinstance(array, ConcreteArray) else None
         if buffer is None:
@@ -111,15 +136,27 @@ def ready_call(
 def run_flat(ready: Iterable[ReadyCall], args: Sequence[object]) -> Any:  # the user's own tree of results
     """The results of a call whose arguments are all arrays; MISS if it isn't ready."""
     avals = []
-    arrays = []
+    buffers: list[backend.Argument] = []
     for arg in args:
-        if type(arg) is not ConcreteArray:
-            return MISS
-        arrays.append(arg)
+        if type(arg) is not ConcreteArray or (buffer := arg.buffer) is None:
+            return _run_leaves(ready, args)
+        buffers.append(buffer)
         avals.append(arg.aval)
     for call in ready:
         if call.flat == avals:
-            return call.run(arrays)
+            return call.launch(buffers, False)
+    return MISS
+
+
+def _run_leaves(ready: Iterable[ReadyCall], args: Sequence[object]) -> Any:  # the user's own tree of results
+    """The same with arrays on the host and numbers among the arguments."""
+    for arg in args:
+        if type(arg) not in _FLAT:
+            return MISS
+    leaves, avals = _leaves(args)
+    for call in ready:
+        if call.flat == avals:
+            return call.run(leaves)
     return MISS
 
 
@@ -127,22 +164,38 @@ def run_tree(
     ready: Iterable[ReadyCall], args: Sequence[object], kwargs: Mapping[str, object], static: tuple[Hashable, ...]
 ) -> Any:  # the user's own tree of results
     """The same for trees of anything that becomes an array; `static` identifies the arguments that are left out."""
-    leaves, treedef = tree.flatten((args, kwargs))
-    arrays: list[ConcreteArray] = []
-    avals: list[ShapedArray] = []
+    flat, treedef = tree.flatten((args, kwargs))
     try:
-        for leaf in leaves:
-            array = leaf if type(leaf) is ConcreteArray else as_array(leaf)
-            if type(array) is not ConcreteArray:
-                return MISS
-            arrays.append(array)
-            avals.append(array.aval)
+        leaves, avals = _leaves(flat)
     except InputError:
         return MISS
     for call in ready:
         if call.avals == avals and call.treedef == treedef and call.static == static:
-            return call.run(arrays)
+            return call.run(leaves)
     return MISS
+
+
+#: What is known to be no tree, without asking.
+_FLAT: Final = frozenset({ConcreteArray, np.ndarray, float, int})
+
+
+def _leaves(args: Iterable[object]) -> tuple[list[Leaf], list[ShapedArray | None]]:
+    """The arguments as arrays, and their types; None as the type of what can't take the short way."""
+    leaves: list[Leaf] = []
+    avals: list[ShapedArray | None] = []
+    for arg in args:
+        if type(arg) is ConcreteArray:
+            leaves.append(arg)
+            avals.append(arg.aval)
+        elif type(arg) is np.ndarray and (aval := host_type(arg.shape, arg.dtype)) is not None:
+            leaves.append(arg)
+            avals.append(aval)
+        elif type(array := as_array(arg)) is ConcreteArray:
+            leaves.append(array)
+            avals.append(array.aval)
+        else:
+            avals.append(None)
+    return leaves, avals
 
 
 @final

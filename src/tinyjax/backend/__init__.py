@@ -19,10 +19,12 @@ from tinyjax.backend.transfer import (
 )
 
 if TYPE_CHECKING:
+    from tinyjax.backend.dispatcher import Argument
     from tinyjax.backend.executable import Executable
 
 __all__ = [
     "MAX_BYTES",
+    "Argument",
     "CompilationCache",
     "Compiled",
     "DeviceBuffer",

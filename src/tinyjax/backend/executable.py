@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final, final
+from typing import Any, Final, Protocol, cast, final
 
 import jax
 import numpy as np
 from jax._src import compiler
 from jaxlib import _jax
 
-from tinyjax.backend.buffers import DeviceBuffer, deleted_message
+from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, deleted_message
 from tinyjax.backend.callbacks import callback_failure, host_function, parse
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
+from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
 from tinyjax.backend.persistence import compile_or_read
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
@@ -20,7 +21,11 @@ from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, InputError, XlaError
 from tinyjax.hlo.context import HostCall
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.value import ConcreteValue, Data
+
+#: Arrays of up to so many bytes are copied on the host, which takes less than to put them on the device by themselves.
+_SMALL: Final = 1 << 16
 
 
 def compile_text(
@@ -61,15 +66,17 @@ def compile_text(
     return Executable(loaded, device, in_avals, out_avals, donated, waits=bool(host_calls))
 
 
-def _put(value: ConcreteValue, device: _jax.Device) -> _jax.ArrayImpl:
-    aval, array = value.aval, np.asarray(value.data)
+def _put(data: Data, device: _jax.Device) -> RawBuffer:
+    array = np.asarray(data)
     if not array.dtype.isnative:
-        array = array.astype(aval.dtype)
-    return put_array(array, jax_type(aval.shape, aval.dtype), device)
+        array = array.astype(array.dtype.newbyteorder("="))
+    return put_array(array, jax_type(array.shape, array.dtype), device)
 
 
-#: Python's small numbers are passed again and again; they take no room.
-_kept_scalar: Final = bounded(1024)(_put)
+@bounded(1024)
+def _kept_scalar(value: ConcreteValue, device: _jax.Device) -> RawBuffer:
+    """A scalar on a device. Python's small numbers are passed again and again; they take no room."""
+    return _put(value.data, device)
 
 
 def first_lines(error: BaseException, count: int = 8) -> str:
@@ -77,17 +84,24 @@ def first_lines(error: BaseException, count: int = 8) -> str:
     return "\n".join(lines[:count])
 
 
+class _Execute(Protocol):
+    def __call__(self, args: Sequence[Argument], /, with_tokens: bool = False) -> _jax.ExecuteResults: ...
+
+
 @final
 class Executable:
     """A program that XLA has compiled for one device. Everything that doesn't depend on the arguments is done here."""
 
     __slots__ = (
+        "_arity",
+        "_dispatcher",
         "_donated",
         "_execute",
         "_handlers",
-        "_in_avals",
         "_loaded",
         "_out_avals",
+        "_out_types",
+        "_plain",
         "_sharding",
         "_waits",
         "alone",
@@ -105,21 +119,25 @@ class Executable:
     ) -> None:
         self.device = device
         self._loaded = loaded
-        self._execute = loaded.execute_sharded
-        self._in_avals = [jax_type(aval.shape, aval.dtype) for aval in in_avals]
+        # Not on arrays of the host, which `launch` sees to.
+        self._execute = cast(_Execute, loaded.execute_sharded)
+        self._arity = len(in_avals)
         self._out_avals = tuple(out_avals)
         self._sharding = sharding = sharding_of(device)
         #: Whether there is no other device that an array could be on.
         self.alone = device.platform == "cpu" and len(jax.local_devices()) == 1
         # Before 0.11, jax's checks of its own results must be told not to run.
         checks = {} if jax.__version_info__ >= (0, 11) else {"_skip_checks": True}
+        self._out_types = [jax_type(aval.shape, aval.dtype) for aval in out_avals]
         self._handlers = [
-            _jax.array_result_handler(jax_type(aval.shape, aval.dtype), sharding, committed=False, **checks)
-            for aval in out_avals
+            _jax.array_result_handler(out_type, sharding, committed=False, **checks) for out_type in self._out_types
         ]
         # A program that calls the host has done so, and has failed if that failed, when its call returns.
         self._waits = waits
         self._donated = [i for i, donate in enumerate(donated) if donate]
+        self._plain = not waits and not self._donated
+        #: Made when there is something on the host to run on.
+        self._dispatcher: Dispatcher | None = None
 
     def __call__(self, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
         """The results, on the device. The arguments must have the types that the program was compiled for.
@@ -127,58 +145,75 @@ class Executable:
         NumPy arrays are copied to the device, and so are arrays of other devices. `name` is for messages, because equal
         programs are compiled once, whatever their names.
         """
-        device = self.device
-        buffers: list[_jax.ArrayImpl] = []
-        for arg, aval in zip(args, self._in_avals, strict=True):
+        buffers: list[RawBuffer] = []
+        for arg in args:
             data = arg.data
             if type(data) is not DeviceBuffer:
-                array = np.asarray(data)
-                if not array.dtype.isnative:
-                    array = array.astype(aval.dtype)
-                buffers.append(put_array(array, aval, device))
+                buffers.append(_put(data, self.device))
             elif data.array.is_deleted():
                 raise DeletedBufferError(f"argument {len(buffers)} of {name!r}: {deleted_message(data)}")
-            elif data.device is device:
+            elif data.device is self.device:
                 buffers.append(data.array)
             else:
-                buffers.append(put_array(data.array, aval, device))
+                buffers.append(put_array(data.array, jax_type(arg.aval.shape, arg.aval.dtype), self.device))
         results = self.launch(buffers, name)
         return tuple(
             [
-                ConcreteValue(DeviceBuffer(result, device), aval)
+                ConcreteValue(DeviceBuffer(result, self.device), aval)
                 for result, aval in zip(results, self._out_avals, strict=True)
             ]
         )
 
-    def launch(self, buffers: Sequence[_jax.ArrayImpl], name: str) -> Sequence[_jax.ArrayImpl]:
-        """The results for arguments that are on the device already, without anything around them."""
+    def launch(self, args: Sequence[Argument], name: str, on_host: bool = False) -> Sequence[RawBuffer]:
+        """The results for what `admit` has returned, without anything around them.
+
+        `on_host`: some of it is on the host.
+        """
         if self._donated:
-            self._check_donated(buffers, name)
+            self._check_donated(args, name)
         try:
+            if on_host:
+                return (self._dispatcher or self._dispatch())(args)
             if self._waits:
-                run = self._execute(buffers, with_tokens=True)
-                token = run.consume_token()
-                results = run.consume_with_handlers(self._handlers)
-                token.block_until_ready()
-                return results
-            return self._execute(buffers).consume_with_handlers(self._handlers)
+                return self._run_and_wait(args)
+            return self._execute(args).consume_with_handlers(self._handlers)
         except (RuntimeError, ValueError) as error:
             # A run that fails later may have used up what was donated to it, which is no mistake of the caller's.
             refused = "deleted" in str(error) or "INVALID_ARGUMENT" in str(error)
-            for i, buffer in enumerate(buffers):
-                if refused and buffer.is_deleted():
+            for i, arg in enumerate(args):
+                if refused and not isinstance(arg, np.ndarray) and arg.is_deleted():
                     raise DeletedBufferError(
-                        f"argument {i} of {name!r}: {deleted_message(DeviceBuffer(buffer, self.device))}"
+                        f"argument {i} of {name!r}: {deleted_message(DeviceBuffer(arg, self.device))}"
                     ) from error
             reason = callback_failure(error) or f"\n{first_lines(error)}"
             raise XlaError(f"{name!r} failed on {self.device}:{reason}") from error
 
-    def holds(self, buffers: Sequence[_jax.ArrayImpl]) -> bool:
-        """Whether these arrays are all on the executable's device."""
-        sharding = self._sharding
-        return all(buffer.sharding is sharding or buffer.devices() == {self.device} for buffer in buffers)
+    def _run_and_wait(self, args: Sequence[Argument]) -> Sequence[RawBuffer]:
+        run = self._execute(args, with_tokens=True)
+        token = run.consume_token()
+        results = run.consume_with_handlers(self._handlers)
+        token.block_until_ready()
+        return results
 
-    def place(self, value: ConcreteValue) -> _jax.ArrayImpl | None:
+    def _dispatch(self) -> Dispatcher:
+        """The dispatcher, once it is needed."""
+        execute, handlers, device = self._execute, self._handlers, self.device
+
+        def plain(args: Sequence[Argument]) -> Sequence[RawBuffer]:
+            placed = [_put(arg, device) if isinstance(arg, np.ndarray) else arg for arg in args]
+            return execute(placed).consume_with_handlers(handlers)
+
+        self._dispatcher = dispatcher(self._loaded, device, self._arity, self._out_types, plain)
+        return self._dispatcher
+
+    def holds(self, args: Sequence[Argument]) -> bool:
+        """Whether these arrays are all on the executable's device, or on the host."""
+        sharding = self._sharding
+        return all(
+            isinstance(arg, np.ndarray) or arg.sharding is sharding or arg.devices() == {self.device} for arg in args
+        )
+
+    def place(self, value: ConcreteValue) -> RawBuffer | None:
         """The array on the executable's device, put there if it is on the host. None if it is on another one, or if
         another one is the default."""
         data = value.data
@@ -186,12 +221,27 @@ class Executable:
             return data.array if data.device is self.device else None
         if not self.alone and default_device() is not self.device:
             return None
-        aval = value.aval
-        if aval.weak_type and not aval.shape and not self._donated:
+        if value.aval.weak_type and not value.aval.shape and not self._donated:
             return _kept_scalar(value, self.device)
-        return _put(value, self.device)
+        return _put(data, self.device)
 
-    def _check_donated(self, buffers: Sequence[_jax.ArrayImpl], name: str) -> None:
+    def admit(self, value: ConcreteValue) -> Argument | None:
+        """What `launch` takes for a value: like `place`, but arrays of the host may stay there."""
+        data, aval = value.data, value.aval
+        if isinstance(data, np.ndarray) and not (aval.weak_type and not aval.shape):
+            return self.admit_host(data)
+        return self.place(value)
+
+    def admit_host(self, array: HostArray) -> Argument | None:
+        """The same for a NumPy array, which may be written to afterwards. None if another device is the default."""
+        if not self.alone and default_device() is not self.device:
+            return None
+        # The dispatcher makes no copy of some arrays, and reads them while the program runs.
+        if self._plain and array.nbytes <= _SMALL and array.dtype.isnative:
+            return array.copy()
+        return _put(array, self.device)
+
+    def _check_donated(self, buffers: Sequence[Argument], name: str) -> None:
         for i in self._donated:
             if sum(buffers[i] is buffer for buffer in buffers) > 1:
                 raise InputError(

@@ -41,7 +41,7 @@ def concrete_value(x: object) -> ConcreteValue:
     An InputError for anything else. Python scalars are weakly typed.
     """
     if type(x) is np.ndarray:
-        aval = _host_type(x.shape, x.dtype)
+        aval = host_type(x.shape, x.dtype)
         if aval is not None:
             return ConcreteValue(x, aval)
     if type(x) is float or type(x) is int or type(x) is bool or type(x) is complex:
@@ -70,7 +70,7 @@ def concrete_value(x: object) -> ConcreteValue:
 
 
 @bounded(4096)
-def _host_type(shape: Shape, dtype: DType) -> ShapedArray | None:
+def host_type(shape: Shape, dtype: DType) -> ShapedArray | None:
     """The type of a NumPy array that is a value as it is; None if it has to be looked at more closely."""
     return array_type(shape, dtype) if dtype in SUPPORTED and dtype.isnative else None
 
@@ -91,10 +91,11 @@ def convert_scalar(value: ConcreteValue, dtype: DType, weak_type: bool) -> Concr
     if not value.aval.weak_type:
         return _converted(value.data, dtype, weak_type)
     number: Scalar = np.asarray(value.data).item()
-    return (_cached_conversion if number else _conversion)(number, value.aval.dtype, dtype, weak_type)
+    return convert_number(number, value.aval.dtype, dtype, weak_type)
 
 
-def _conversion(number: Scalar, own: DType, dtype: DType, weak_type: bool) -> ConcreteValue:
+def convert_number(number: Scalar, own: DType, dtype: DType, weak_type: bool) -> ConcreteValue:
+    """A number that has one dtype with another; the same error."""
     value = _converted(np.asarray(number, own), dtype, weak_type)
     if own in INTEGERS and dtype in INTEGERS and int(np.asarray(value.data)) != number:
         raise InputError(
@@ -111,7 +112,6 @@ def _converted(data: Data, dtype: DType, weak_type: bool) -> ConcreteValue:
 
 # Small numbers are met again and again. Zeros are not cached: 0.0 and -0.0 would be the same key.
 _cached_scalar = bounded(4096, typed=True)(_scalar)
-_cached_conversion = bounded(4096, typed=True)(_conversion)
 
 
 def _shown(x: object) -> str:

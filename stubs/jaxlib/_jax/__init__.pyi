@@ -6,7 +6,7 @@ Written from the signatures that the module itself reports, and holds for jaxlib
 
 import enum
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, final, overload
+from typing import Any, TypeVar, final, overload
 
 import jax
 import numpy as np
@@ -14,6 +14,8 @@ from typing_extensions import CapsuleType, override
 
 from . import mlir as mlir
 from . import pytree as pytree
+
+_R = TypeVar("_R")
 
 class JaxRuntimeError(RuntimeError):
     def __init__(self, msg: str | None = None, code: int | None = None) -> None: ...
@@ -285,3 +287,23 @@ class Client:
 
 def get_tfrt_cpu_client(asynchronous: bool = True, *, num_devices: int | None = None) -> Client: ...
 def collect_garbage() -> None: ...
+
+# The dispatcher of compiled functions
+
+@final
+class PjitFunctionCache:
+    def __init__(self, capacity: int = 4096) -> None: ...
+
+# `cache_miss` returns the results, what a run of the program takes (None if it can't be run without `cache_miss`), and
+# whether this signature is to be asked about again.
+def pjit(
+    function_name: str,
+    fun: Callable[..., _R] | None,
+    cache_miss: Callable[..., tuple[_R, object, bool]],
+    static_argnums: Sequence[int],
+    static_argnames: Sequence[str],
+    global_cache_key: object,
+    pytree_registry: pytree.PyTreeRegistry,
+    shard_arg_fallback: Callable[..., object],
+    cache: PjitFunctionCache | None = None,
+) -> Callable[..., _R]: ...
