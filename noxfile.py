@@ -44,6 +44,13 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session
+def explore(session: nox.Session) -> None:
+    """The tests with examples that no run has seen before; arguments after `--` go to pytest."""
+    arguments = session.posargs or ["--numprocesses=auto", "--maxprocesses=4"]
+    run_module(session, "pytest", "--hypothesis-profile=explore", *arguments)
+
+
+@nox.session
 def bench(session: nox.Session) -> None:
     """The benchmarks, in their quick form unless arguments follow `--`."""
     run_module(session, "benchmarks", *(session.posargs or ["--quick"]))

@@ -10,6 +10,7 @@ CODE = """
 import jax
 import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+import tinyjax as tj
 from tinyjax import backend
 from tinyjax.contexts.evaluation import single_equation
 from tinyjax.ir import ConcreteValue
@@ -45,6 +46,24 @@ assert backend.from_jax(sharded) is None
 whole = jax.device_put(np.arange(4.0), NamedSharding(Mesh([second], "x"), PartitionSpec("x")))
 assert backend.from_jax(whole).data.device is second
 assert (backend.to_jax(here) + jax.device_put(1.0, second)).devices() == {second}, "not committed to a device"
+
+# Calls that are ready, also with arrays of the host, go where the default device is, or the arrays on devices are.
+f = tj.jit(lambda x, y: 2.0 * x + y)
+
+def where(*args):
+    (device,) = {f(*args).value.data.device for _ in range(3)}
+    assert np.asarray(f(*args)).tolist() == [0.0, 3.0, 6.0]
+    return device
+
+x = np.arange(3.0)
+for device in (first, second, first, second):
+    with jax.default_device(device):
+        assert where(x, x) is device
+on_second = jax.device_put(x, second)
+assert where(on_second, x) is second
+assert where(x, on_second) is second
+assert where(x, x) is first
+assert where(jax.device_put(x, first), x) is first
 """
 
 
