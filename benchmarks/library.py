@@ -15,7 +15,7 @@ import tinyjax.numpy as tnp
 
 
 class Numeric(Protocol):
-    """What the programs do with arrays by operators."""
+    """What the programs do with arrays by operators and methods."""
 
     def __add__(self, other: Self | float, /) -> Self: ...
     def __sub__(self, other: Self | float, /) -> Self: ...
@@ -23,7 +23,10 @@ class Numeric(Protocol):
     def __truediv__(self, other: Self | float, /) -> Self: ...
     def __matmul__(self, other: Self, /) -> Self: ...
     def __neg__(self) -> Self: ...
-    def __getitem__(self, index: int, /) -> Self: ...
+    def __lt__(self, other: Self | float, /) -> Self: ...
+    def __getitem__(self, index: int | slice, /) -> Self: ...
+    def reshape(self, *sizes: int) -> Self: ...
+    def astype(self, dtype: np.dtype[np.generic], /) -> Self: ...
 
 
 A = TypeVar("A", bound=Numeric)
@@ -49,6 +52,8 @@ class Library(Generic[A]):
     total_over: Callable[[A], A]
     sum: Callable[[A], A]
     transpose: Callable[[A], A]
+    #: The elements of the second array where the first holds, those of the third elsewhere.
+    where: Callable[[A, A, A], A]
     jit: Callable[[Callable[[A], A]], Callable[[A], A]]
     grad: Callable[[Callable[[A], A]], Callable[[A], A]]
     vmap: Callable[[Callable[[A], A]], Callable[[A], A]]
@@ -107,6 +112,7 @@ OURS: Library[tj.Array] = Library(
     total_over=lambda x: tnp.sum(x, axis=-1, keepdims=True),
     sum=tnp.sum,
     transpose=lambda x: x.T,
+    where=tnp.where,
     jit=tj.jit,
     grad=tj.grad,
     vmap=tj.vmap,
@@ -133,6 +139,7 @@ THEIRS: Library[jax.Array] = Library(
     total_over=lambda x: jnp.sum(x, axis=-1, keepdims=True),
     sum=jnp.sum,
     transpose=lambda x: x.T,
+    where=jnp.where,
     jit=jax.jit,
     grad=jax.grad,
     vmap=jax.vmap,

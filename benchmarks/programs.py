@@ -42,6 +42,81 @@ def mixed(lib: Library[A], n: int) -> Callable[[A], A]:
     return f
 
 
+# About n operations of one kind, on the same small vector again and again.
+
+
+def choosing(lib: Library[A], n: int) -> Callable[[A], A]:
+    """Comparisons, and choices by their results."""
+
+    def f(x: A) -> A:
+        for _ in range(n // 2):
+            x = lib.where(x < 0.5, x, x)
+        return x
+
+    return f
+
+
+def indexing(lib: Library[A], n: int) -> Callable[[A], A]:
+    """Elements and slices."""
+
+    def f(x: A) -> A:
+        y = x
+        for _ in range(n // 3):
+            y = x[0] + x[1:]
+        return y
+
+    return f
+
+
+def reshaping(lib: Library[A], n: int) -> Callable[[A], A]:
+    """Changes of shape, and transpositions."""
+
+    def f(x: A) -> A:
+        y = x
+        for _ in range(n // 2):
+            y = lib.transpose(x.reshape(3, 1))
+        return y
+
+    return f
+
+
+def reducing(lib: Library[A], n: int) -> Callable[[A], A]:
+    """Sums and maxima."""
+
+    def f(x: A) -> A:
+        y = z = x
+        for _ in range(n // 2):
+            y, z = lib.sum(x), lib.maximum_over(x)
+        return y + z
+
+    return f
+
+
+def contracting(lib: Library[A], n: int) -> Callable[[A], A]:
+    """Products of vectors."""
+
+    def f(x: A) -> A:
+        y = x
+        for _ in range(n):
+            y = x @ x
+        return y
+
+    return f
+
+
+def converting(lib: Library[A], n: int) -> Callable[[A], A]:
+    """Other dtypes, and back."""
+    narrow, wide = np.dtype(np.float32), np.dtype(np.float64)
+
+    def f(x: A) -> A:
+        y = x
+        for _ in range(n // 2):
+            y = x.astype(narrow).astype(wide)
+        return y
+
+    return f
+
+
 def nested(lib: Library[A], n: int) -> Callable[[A], A]:
     """Compiled functions that call compiled functions, with about n equations if each call counts as its body."""
 

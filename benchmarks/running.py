@@ -10,7 +10,19 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from benchmarks.library import OURS, THEIRS, A, Library
-from benchmarks.programs import PROGRAMS, Program, chain
+from benchmarks.programs import (
+    PROGRAMS,
+    Program,
+    chain,
+    choosing,
+    contracting,
+    converting,
+    indexing,
+    mixed,
+    reducing,
+    reshaping,
+)
+from benchmarks.staging import Family
 from benchmarks.timing import Comparison, check, compare
 
 
@@ -105,20 +117,33 @@ def calling(rounds: int) -> Iterator[Comparison]:
         )
 
 
+#: What about n operations are measured with.
+EAGER: dict[str, Family] = {
+    "operation": chain,
+    "mixed arithmetic": mixed,
+    "comparison, where": choosing,
+    "index, slice": indexing,
+    "reshape, transpose": reshaping,
+    "sum, maximum": reducing,
+    "dot": contracting,
+    "astype": converting,
+}
+
+
 def eager(rounds: int) -> Iterator[Comparison]:
     """Operations outside of everything, on small arrays, and gradients of functions of them."""
     n, point = 300, np.linspace(0.1, 0.9, 3)
 
-    def operations(lib: Library[A]) -> Callable[[], object]:
+    def operations(lib: Library[A], family: Family) -> Callable[[], object]:
         x = lib.asarray_on_host(point)
-        return lambda: chain(lib, n)(x)
+        return lambda: family(lib, n)(x)
 
     def gradient(lib: Library[A]) -> Callable[[], object]:
         x = lib.asarray_on_host(point)
         return lambda: lib.grad(lambda x: lib.sum(chain(lib, n)(x)))(x)
 
-    for name, measure in (("operation", operations), ("grad", gradient)):
-        ours, theirs = measure(OURS), measure(THEIRS)
+    pairs = {name: (operations(OURS, family), operations(THEIRS, family)) for name, family in EAGER.items()}
+    for name, (ours, theirs) in {**pairs, "grad": (gradient(OURS), gradient(THEIRS))}.items():
         check(name, ours(), theirs())
         yield compare("eager", name, ours, theirs, units=n, rounds=rounds)
 

@@ -45,6 +45,25 @@ def remembered(f: Callable[P, T]) -> Callable[P, T]:
     return call
 
 
+def remembered_of(f: Callable[P, T]) -> Callable[P, T]:
+    """f with a bounded cache, by the identity of its first argument, and by the values of the others, given in order.
+
+    For what is asked of the same object again and again, so often that even finding what is equal takes too long.
+    """
+    cache: PlainCache[Hashable, tuple[object, T]] = PlainCache(_REMEMBERED, _name(f))
+    register(cache)
+
+    @wraps(f)
+    def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        key = id(args[0]), args[1:]
+        found = cache.entries.get(key)
+        if found is None:  # what is identified is kept alive
+            found = cache.put(key, (args[0], f(*args, **kwargs)))
+        return found[1]
+
+    return call
+
+
 def with_room(f: Callable[[], T]) -> T:
     """f(), on the empty stack of a new thread if this one's is half full: so recursion is as deep as it has to be."""
     try:
@@ -198,6 +217,58 @@ class BoundedCache(Generic[K, T]):
 
     def __len__(self) -> int:
         return len(self._entries)
+
+
+@final
+class Recent(Generic[T]):
+    """The last few things of a kind, the newest first, for those who look at each in turn. Bounded."""
+
+    __slots__ = ("__weakref__", "_limit", "_made", "name", "ready")
+
+    def __init__(self, limit: int, name: str) -> None:
+        self.name = name
+        self.ready: tuple[T, ...] = ()
+        self._limit = limit
+        self._made = 0
+
+    def add(self, item: T) -> None:
+        self.ready = (item, *self.ready[: self._limit - 1])
+        self._made += 1
+
+    def info(self) -> CacheInfo:
+        return CacheInfo(self._made, len(self.ready), self._limit)
+
+    def clear(self) -> None:
+        self.ready = ()
+
+
+@final
+class PlainCache(Generic[K, T]):
+    """A dictionary that is emptied when it is full: for what is looked up too often for a lock.
+
+    A user looks into `entries`, and puts what it doesn't find. Two threads may put the same.
+    """
+
+    __slots__ = ("_made", "entries", "limit", "name")
+
+    def __init__(self, limit: int, name: str) -> None:
+        self.limit = limit
+        self.name = name
+        self.entries: dict[K, T] = {}
+        self._made = 0
+
+    def put(self, key: K, value: T) -> T:
+        if len(self.entries) >= self.limit:
+            self.entries.clear()
+        self.entries[key] = value
+        self._made += 1
+        return value
+
+    def info(self) -> CacheInfo:
+        return CacheInfo(self._made, len(self.entries), self.limit)
+
+    def clear(self) -> None:
+        self.entries.clear()
 
 
 @final

@@ -10,7 +10,7 @@ import numpy as np
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax.caching import BoundedCache, CacheInfo, IdentityCache, registered_caches
+from tinyjax.caching import BoundedCache, CacheInfo, IdentityCache, Recent, registered_caches, remembered_of
 from tinyjax.primitives.elementwise import Add
 
 
@@ -73,6 +73,32 @@ def test_bounds() -> None:
         types.put(argument, n)
         assert types.entries[(id(argument[0]),)][1] == n
     assert types.info() == CacheInfo(made=10, size=1, limit=3)
+
+
+def test_the_last_few() -> None:
+    recent: Recent[int] = Recent(3, "numbers")
+    for i in range(5):
+        recent.add(i)
+    assert recent.ready == (4, 3, 2)
+    assert recent.info() == CacheInfo(made=5, size=3, limit=3)
+    recent.clear()
+    assert recent.info() == CacheInfo(made=5, size=0, limit=3)
+
+
+def test_remembered_of_one_object() -> None:
+    """By identity: an object that is made where one was freed is another one."""
+    made: list[int] = []
+
+    @remembered_of
+    def total(x: list[int], factor: int) -> int:
+        made.append(1)
+        return sum(x) * factor
+
+    x = [1, 2]
+    assert (total(x, 2), total(x, 2), total(x, 3), total([1, 2], 2)) == (6, 6, 9, 6)
+    assert len(made) == 3
+    for n in range(5000):
+        assert total([n], 1) == n
 
 
 def test_identities_are_not_mistaken() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import io
 import pickle
-from typing import Any, final
+from collections.abc import Sequence
+from typing import Any, ClassVar, TypeVar, final
 
 import numpy as np
 import pytest
-from attrs import evolve
+from attrs import evolve, frozen
 from typing_extensions import override
 
 import tinyjax as tj
@@ -36,11 +37,15 @@ from tinyjax.ir import (
     subjaxprs,
     typecheck,
 )
+from tinyjax.ir.primitive import Outputs
 from tinyjax.ir.program import Atom
 from tinyjax.ir.source import SourceCursor, is_internal, user_frame, user_source
 from tinyjax.primitives import elementwise
 from tinyjax.primitives.elementwise import neg
 from tinyjax.primitives.trigonometric import SIN
+from tinyjax.tracing.core import bind
+
+V = TypeVar("V")
 
 
 @final
@@ -212,6 +217,35 @@ def test_rules_in_python() -> None:
     jaxpr = tj.make_jaxpr(tj.vmap(lambda x: tj.jvp(f, (x,), (x,))))(np.ones(3)).jaxpr
     assert {eqn.source and eqn.source.transformations for eqn in jaxpr.eqns} == {("vmap", "jvp")}
     assert {eqn.source and eqn.source.function.rpartition(".")[2] for eqn in jaxpr.eqns} == {"rule"}
+
+
+@final
+@frozen
+class Twice(Primitive):
+    """A primitive of a user's, with a rule in the user's file."""
+
+    name: ClassVar[str] = "twice"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        return avals
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (x,), (t,) = primals, tangents
+        assert not isinstance(t, Zero)
+        return ctx.bind(self, x), ctx.bind(self, t)
+
+
+def test_rules_of_a_user_have_lines_of_their_own() -> None:
+    def f(x: Any) -> Any:
+        (y,) = bind(Twice(), tj.numpy.asarray(x))
+        return tj.numpy.sin(y)
+
+    jaxpr = tj.make_jaxpr(lambda x: tj.jvp(f, (x,), (x,)))(1.0).jaxpr
+    where = [(eqn.primitive.name, eqn.source.function.rpartition(".")[2]) for eqn in jaxpr.eqns if eqn.source]
+    assert where == [("twice", "jvp"), ("twice", "jvp"), ("sin", "f"), ("cos", "f"), ("mul", "f")]
+    assert {eqn.source and eqn.source.transformations for eqn in jaxpr.eqns} == {("jvp",)}
 
 
 def test_errors_leave_nothing_behind() -> None:

@@ -13,20 +13,18 @@ import numpy as np
 from attrs import frozen
 
 from tinyjax import backend
-from tinyjax.caching import CacheInfo
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ConcreteArray, as_array
+from tinyjax.tracing.functions import only_positional
 from tinyjax.tracing.host import host_type
 from tinyjax.tracing.staging import Traced
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
-#: Signatures of one function that are found without hashing; the others take the long way.
-_RECENT: Final = 8
 #: An argument: an array of ours, or one of NumPy's, which is used as it is.
 Leaf: TypeAlias = ConcreteArray | HostArray
 #: What a call returns that isn't ready.
@@ -118,13 +116,12 @@ def ready_call(
             return None
         captured.append(buffer)
     known = list(avals)
-    flat = not static and treedef == tree.flatten(((0,) * len(known), {}))[1]
     return ReadyCall(
         treedef=treedef,
         avals=known,
         static=static,
-        flat=known if flat else None,
-        single=not traced.erased and traced.treedef == tree.flatten(0)[1],
+        flat=known if not static and only_positional(treedef) else None,
+        single=traced.single,
         captured=captured,
         executable=executable,
         traced=traced,
@@ -196,25 +193,3 @@ def _leaves(args: Iterable[object]) -> tuple[list[Leaf], list[ShapedArray | None
         else:
             avals.append(None)
     return leaves, avals
-
-
-@final
-class RecentCalls:
-    """The signatures that one function was called with lately, each ready to run. Bounded."""
-
-    __slots__ = ("__weakref__", "_made", "name", "ready")
-
-    def __init__(self) -> None:
-        self.name = "calls of compiled functions"
-        self.ready: tuple[ReadyCall, ...] = ()
-        self._made = 0
-
-    def add(self, call: ReadyCall) -> None:
-        self.ready = (call, *self.ready[: _RECENT - 1])
-        self._made += 1
-
-    def info(self) -> CacheInfo:
-        return CacheInfo(self._made, len(self.ready), _RECENT)
-
-    def clear(self) -> None:
-        self.ready = ()

@@ -220,16 +220,16 @@ def note_miss(
     call: StaticCall,
     avals: Sequence[ShapedArray],
     treedef: PyTreeDef,
-    traced: Traced,
+    unkept: Traced | None,
 ) -> None:
-    """Remembers that a function was traced for a signature."""
+    """Remembers that a function was traced for a signature. `unkept`: the program, if it wasn't kept."""
     log = _log_of(fun, own)
     if not log.signatures and not log.cleared:
         code, wrappers = _code_of(fun)
         if code is not None:
             counts = _OBJECTS.setdefault(code, {})
             counts[wrappers] = counts.get(wrappers, 0) + 1
-    signature = Signature.of(call, avals, treedef, _why_unkept(traced))
+    signature = Signature.of(call, avals, treedef, None if unkept is None else _why_unkept(unkept))
     log.add((treedef, signature.avals, call.key), signature)
 
 

@@ -12,10 +12,11 @@ from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
-from tinyjax.api.dispatch import MISS, RecentCalls, ready_call, run_flat, run_tree
+from tinyjax.api.dispatch import MISS, ReadyCall, ready_call, run_flat, run_tree
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
+from tinyjax.api.staged_calls import StagedCall, bind_flat, bind_tree
 from tinyjax.api.staging import abstractify, closed_values
-from tinyjax.caching import BoundedCache, register
+from tinyjax.caching import BoundedCache, Recent, register
 from tinyjax.control.call import Call
 from tinyjax.control.recursion import is_open
 from tinyjax.errors import InputError, StaticArgumentError
@@ -40,6 +41,9 @@ _TRACES: Final[weakref.WeakKeyDictionary[Callable[..., object], BoundedCache[Has
     weakref.WeakKeyDictionary()
 )
 _TRACES_PER_FUNCTION: Final = 1024
+#: Signatures of one function that are found without hashing, outside of transformations and within; the others take the
+#: long way.
+_RECENT: Final = 8
 
 
 @overload
@@ -117,15 +121,18 @@ class Jitted(Generic[P, R]):
         self._static = static
         self._donated = donated
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION, "traced functions")
-        self._recent = RecentCalls()
+        self._recent: Recent[ReadyCall] = Recent(_RECENT, "calls of compiled functions")
+        self._staged: Recent[StagedCall] = Recent(_RECENT, "calls of traced functions")
         self._misses = MissLog()
-        for cache in (self._own, self._recent, self._misses):
+        for cache in (self._own, self._recent, self._staged, self._misses):
             register(cache, temporary=True)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R
         ready = self._recent.ready
-        if not ready or active_frame() is not ROOT:
+        if active_frame() is not ROOT:
+            return self._call_within(args, kwargs)
+        if not ready:
             return self._call(split_resolved(self._fun, args, kwargs, *self._static), args, kwargs)
         if not kwargs:
             result = run_flat(ready, args)
@@ -142,11 +149,26 @@ class Jitted(Generic[P, R]):
                 return result
         return self._call(call, args, kwargs)
 
+    def _call_within(self, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
+        """A call while something is being transformed."""
+        result: R
+        staged = self._staged.ready
+        if staged and not kwargs:
+            result = bind_flat(staged, args)
+            if result is not MISS:
+                return result
+        call = split_resolved(self._fun, args, kwargs, *self._static)
+        if staged:
+            result = bind_tree(staged, call.args, call.kwargs, call.key)
+            if result is not MISS:
+                return result
+        return self._call(call, args, kwargs)
+
     def _call(self, call: StaticCall, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
         """A call of a signature that isn't ready, or within a transformation."""
         arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs, copy=False)
         avals = [array.aval for array in arrays]
-        traced = self._trace(call, avals, treedef)
+        traced, kept = self._trace(call, avals, treedef)
         donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
         inputs = (*traced.captured, *arrays)
         complete = len(inputs) == len(traced.jaxpr.invars)
@@ -158,12 +180,15 @@ class Jitted(Generic[P, R]):
             values = [array.value for array in inputs if isinstance(array, ConcreteArray)]
             executable = backend.execute.executable(traced.jaxpr, values, name, donated)
             outs: Sequence[Array] = list(map(ConcreteArray, executable(values, name)))
-            if complete and _reusable(traced):
+            if complete and kept:
                 ready = ready_call(traced, executable, treedef, avals, call.key, name)
                 if ready is not None:
                     self._recent.add(ready)
         else:
-            outs = bind(Call(name, traced.jaxpr), *inputs)
+            equation = Call(name, traced.jaxpr)
+            outs = bind(equation, *inputs)
+            if complete and kept:
+                self._staged.add(StagedCall.of(equation, traced, treedef, avals, call.key))
         result: R = traced.results(outs)
         return result
 
@@ -208,21 +233,24 @@ class Jitted(Generic[P, R]):
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = [abstractify(leaf) for leaf in leaves]
-        return self._trace(call, avals, treedef), avals, treedef
+        return self._trace(call, avals, treedef)[0], avals, treedef
 
-    def _trace(self, call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Traced:
-        """The program for a signature: traced once, unless it depends on another transformation in progress."""
+    def _trace(self, call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> tuple[Traced, bool]:
+        """The program for a signature, and whether it is kept: traced once, unless it depends on another transformation
+        in progress."""
         key = (treedef, tuple(avals), call.key)
         cache = self._cache()
         found = cache.get(key)
+        kept = found is not None
         if found is None:
             fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
             function = FlatFunction(call.function, "jit", treedef, fixed=fixed)
             found = trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
-            if _reusable(found):
+            kept = _reusable(found)
+            if kept:
                 cache.put(key, found)
-            note_miss(self._fun, self._misses, call, avals, treedef, found)
-        return found
+            note_miss(self._fun, self._misses, call, avals, treedef, None if kept else found)
+        return found, kept
 
     def _cache(self) -> BoundedCache[Hashable, Traced]:
         try:
@@ -257,7 +285,9 @@ class Jitted(Generic[P, R]):
 def _reusable(traced: Traced) -> bool:
     """Whether a program depends on no other transformation in progress, so that it serves other calls too."""
     effects = traced.jaxpr.effects
-    return traced.closed and not axis_names(effects) and not is_open(effects) and not active_frame().axes
+    if effects and (axis_names(effects) or is_open(effects)):
+        return False
+    return traced.closed and not active_frame().axes
 
 
 @final

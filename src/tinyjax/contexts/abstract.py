@@ -9,7 +9,7 @@ from typing_extensions import override
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Foreign
 from tinyjax.ir.effects import NO_EFFECTS, Effects
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Literal
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
@@ -30,7 +30,7 @@ class AbstractContext(Context[ShapedArray]):
         effects = primitive.effects
         if effects:
             self.effects |= effects
-        return primitive.type_of(*args)
+        return result_types(primitive, args)
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> ShapedArray:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from operator import attrgetter
-from typing import Final, Protocol, final
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, cast, final
 
 import numpy as np
+from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.caching import bounded, with_room
+from tinyjax.caching import IdentityCache, bounded, register, with_room
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue, may_change
+from tinyjax.primitives.host import QUIET
 
 
 class Executor(Protocol):
@@ -40,13 +41,13 @@ class EvalContext(Context[ConcreteValue]):
 
     @override
     def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
-        if primitive.quiet:
-            out = _elementwise(primitive, args)
+        if primitive.plain:
+            out = _by_kernel(primitive, args)
             if out is not None:
                 return (out,)
         avals: Sequence[ShapedArray] | None
         try:
-            avals = primitive.type_of(*map(_aval, args))
+            avals = result_types(primitive, [arg.aval for arg in args])
         except MissingRuleError:  # it can be evaluated without
             avals = None
         outs = primitive.evaluate_with(self, args)
@@ -116,25 +117,67 @@ class EvalContext(Context[ConcreteValue]):
         return tuple(self.interpret(jaxpr, args))
 
 
-#: Shorter than the method for what every operation asks.
-_aval: Final = attrgetter("aval")
+@final
+@frozen
+class Kernel:
+    """How the output of a primitive is computed on the host from operands of certain types."""
+
+    function: Callable[..., HostArray | np.generic]
+    aval: ShapedArray
+    dtype: DType
+    #: Whether results never share memory with operands.
+    fresh: bool
 
 
-def _elementwise(primitive: Primitive, args: Sequence[ConcreteValue]) -> ConcreteValue | None:
-    """The one output of a primitive that needs nothing around it; None if an argument isn't on the host."""
+#: Kernels by primitive and types of operands. What is found here has been checked: nothing has to be promoted or
+#: broadcast, whatever the operation that asks.
+KERNELS: Final[IdentityCache[Kernel]] = IdentityCache(8192, "contexts.evaluation.kernel")
+register(KERNELS)
+
+
+def _kernel(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None:
+    """None: the primitive hasn't exactly one output, or doesn't say of what type."""
+    try:
+        types = primitive.type_of(*avals)
+    except MissingRuleError:
+        return None
+    if len(types) != 1:
+        return None
+    function = primitive.host_function(*avals)
+    kernel = Kernel(function, types[0], types[0].dtype, fresh=isinstance(function, np.ufunc))
+    return KERNELS.put((primitive, *avals), kernel)
+
+
+def run_kernel(kernel: Kernel, host: Sequence[HostArray]) -> HostArray:
+    """The elements of the output, which nobody can write to."""
+    result = _quiet().run(kernel.function, *host)
+    fresh = kernel.fresh or isinstance(result, np.generic)
+    if type(result) is not np.ndarray or result.dtype is not kernel.dtype:
+        result = np.asarray(result, kernel.dtype)
+    if not fresh:
+        return _owned(result, host)
+    _set_writeable(result, False)
+    return result
+
+
+_quiet: Final = QUIET.copy
+# By name, as NumPy's stubs have it, the argument takes as long as the rest of the call.
+_set_writeable: Final = cast("Callable[[HostArray, bool], None]", np.ndarray.setflags)
+
+
+def _by_kernel(primitive: Primitive, args: Sequence[ConcreteValue]) -> ConcreteValue | None:
+    """The output of a plain primitive; None if it has several, or an argument isn't on the host."""
+    key = [id(primitive)]
     host = []
-    avals = []
     for arg in args:
         data = arg.data
         if type(data) is not np.ndarray:
             return None
+        key.append(id(arg.aval))
         host.append(data)
-        avals.append(arg.aval)
-    aval = primitive.type_of(*avals)[0]
-    result = primitive.evaluate(*host)[0]
-    if result.dtype is not aval.dtype:
-        result = np.asarray(result, aval.dtype)
-    return ConcreteValue(_owned(result, host), aval)
+    found = KERNELS.entries.get(tuple(key))
+    kernel = found[1] if found is not None else _kernel(primitive, [arg.aval for arg in args])
+    return None if kernel is None else ConcreteValue(run_kernel(kernel, host), kernel.aval)
 
 
 def _owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:
@@ -144,11 +187,11 @@ def _owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:
             if arg is result:
                 break
         else:
-            result.setflags(write=False)
+            _set_writeable(result, False)
             return result
     if may_change(result):
         result = result.copy()
-        result.setflags(write=False)
+        _set_writeable(result, False)
     return result
 
 

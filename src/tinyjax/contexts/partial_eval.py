@@ -80,20 +80,24 @@ class PartialEvalContext(Context[Partial[V]]):
     def bind(self, primitive: Primitive, *args: Partial[V]) -> tuple[Partial[V], ...]:
         known = [arg.value for arg in args if isinstance(arg, Known)]
         if len(known) == len(args):
-            outs = self.parent.bind(primitive, *known)
+            values = self.parent.bind(primitive, *known)
             if type(primitive) in _REBUILT:
                 literals = [arg.literal for arg in args if isinstance(arg, Known) and arg.literal is not None]
                 if len(literals) == len(args):
-                    return tuple(Known(out, None, (primitive, tuple(literals))) for out in outs)
-            return tuple(map(Known, outs))
+                    return tuple(Known(out, None, (primitive, tuple(literals))) for out in values)
+            return (Known(values[0]),) if len(values) == 1 else tuple(map(Known, values))
         if known:
-            split = primitive.partial_eval(tuple(isinstance(arg, Unknown) for arg in args))
-            if split is not None:
-                return self._bind_split(split, args, known)
-            expanded = primitive.expand(self, args)
-            if expanded is not None:
-                return tuple(expanded)
-        return tuple(map(Unknown, self.staged.bind(primitive, *map(self.instantiate, args))))
+            cls = type(primitive)  # most have neither rule
+            if cls.partial_eval is not Primitive.partial_eval:
+                split = primitive.partial_eval(tuple([isinstance(arg, Unknown) for arg in args]))
+                if split is not None:
+                    return self._bind_split(split, args, known)
+            if cls.expand is not Primitive.expand:
+                expanded = primitive.expand(self, args)
+                if expanded is not None:
+                    return tuple(expanded)
+        outs = self.staged.bind(primitive, *[self.instantiate(arg) for arg in args])
+        return (Unknown(outs[0]),) if len(outs) == 1 else tuple(map(Unknown, outs))
 
     def _bind_split(self, split: Split, args: Sequence[Partial[V]], known: Sequence[V]) -> tuple[Partial[V], ...]:
         if split.known_inputs is not None:

@@ -12,7 +12,7 @@ from typing_extensions import override
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.dtypes import SUPPORTED
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.value import ConcreteValue
@@ -83,7 +83,12 @@ class StagingContext(Context[Atom]):
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
-        outs = tuple(self._new(aval) for aval in primitive.type_of(*[arg.aval for arg in args]))
+        avals = result_types(primitive, [arg.aval for arg in args])
+        if len(avals) == 1:  # as it nearly always is
+            outs: tuple[Var, ...] = (Var(self._next, avals[0]),)
+            self._next += 1
+        else:
+            outs = tuple(map(self._new, avals))
         self._records.append((primitive, args, outs, self._position.current(self._outside)))
         return outs
 
@@ -129,8 +134,8 @@ class StagingContext(Context[Atom]):
     def finish(self, outs: Sequence[Atom]) -> Staged:
         """The program that was recorded, with these outputs."""
         inputs = (*self._leading, *self._trailing)
-        if all(var.index == i for i, var in enumerate(inputs)):
-            eqns = tuple(Eqn(*record) for record in self._records)
+        if [var.index for var in inputs] == list(range(len(inputs))):
+            eqns = tuple([Eqn(*record) for record in self._records])
             return Staged(Jaxpr(inputs, eqns, tuple(outs)), tuple(self._captured))
         return Staged(_renumber(inputs, self._records, outs), tuple(self._captured))
 
@@ -161,12 +166,10 @@ def _renumber(inputs: Sequence[Var], records: Sequence[_Record], outs: Sequence[
         fresh = new[var.index] = Var(len(new), var.aval)
         return fresh
 
-    def read(atom: Atom) -> Atom:
-        return new[atom.index] if isinstance(atom, Var) else atom
-
     invars = tuple(map(bound, inputs))
-    eqns = tuple(
-        Eqn(primitive, tuple(map(read, ins)), tuple(map(bound, results)), source)
-        for primitive, ins, results, source in records
-    )
-    return Jaxpr(invars, eqns, tuple(map(read, outs)))
+    eqns = []
+    for primitive, ins, results, source in records:
+        read = tuple([new[atom.index] if type(atom) is Var else atom for atom in ins])
+        made = (bound(results[0]),) if len(results) == 1 else tuple(map(bound, results))
+        eqns.append(Eqn(primitive, read, made, source))
+    return Jaxpr(invars, tuple(eqns), tuple([new[atom.index] if type(atom) is Var else atom for atom in outs]))

@@ -51,10 +51,14 @@ def _backward(
     for atom, cotangent in zip(jaxpr.outvars, cotangents, strict=True):
         accumulate(atom, cotangent)
     for eqn in reversed(jaxpr.eqns):
-        if not any(out.index in pending for out in eqn.outvars):
+        for out in eqn.outvars:
+            if out.index in pending:
+                break
+        else:
             continue
         position.source = eqn.source or outer
-        outs: list[V | Zero] = [pending.pop(out.index, Zero(out.aval.tangent)) for out in eqn.outvars]
+        found = [pending.pop(out.index, None) for out in eqn.outvars]
+        outs = [Zero(out.aval.tangent) if ct is None else ct for ct, out in zip(found, eqn.outvars, strict=True)]
         ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
         if not any(isinstance(arg, UndefPrimal) for arg in ins):
             raise LinearityError(

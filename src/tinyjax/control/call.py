@@ -8,8 +8,9 @@ from typing import ClassVar, TypeVar, final
 from attrs import evolve, frozen
 from typing_extensions import override
 
+from tinyjax.caching import remembered_of
 from tinyjax.errors import TypingError
-from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.aval import ShapedArray, all_match
 from tinyjax.ir.context import Context, Evaluator
 from tinyjax.ir.effects import Effects
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
@@ -38,7 +39,7 @@ class Calling(Primitive):
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         expected = self.jaxpr.in_avals
-        if len(avals) != len(expected) or not all(map(ShapedArray.matches, avals, expected)):
+        if not all_match(avals, expected):
             raise TypingError(
                 f"{self.name} of {self.function_name!r} takes ({', '.join(map(str, expected))}), "
                 f"got ({', '.join(map(str, avals))})"
@@ -52,43 +53,71 @@ class Calling(Primitive):
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         nonzero = [t for t in tangents if not isinstance(t, Zero)]
-        derived = jvp(self.jaxpr, tuple(not isinstance(t, Zero) for t in tangents))
-        outs = ctx.bind(evolve(self, jaxpr=derived.jaxpr), *primals, *nonzero)
-        n = len(self.jaxpr.outvars)
+        derived, nonzero_out = _differentiated(self, tuple([not isinstance(t, Zero) for t in tangents]))
+        outs = ctx.bind(derived, *primals, *nonzero)
+        n = len(nonzero_out)
+        if all(nonzero_out):
+            return outs[:n], outs[n:]
         found = iter(outs[n:])
         avals = self.jaxpr.out_avals
         return outs[:n], [
-            next(found) if mark else Zero(aval.tangent) for mark, aval in zip(derived.nonzero_out, avals, strict=True)
+            next(found) if mark else Zero(aval.tangent) for mark, aval in zip(nonzero_out, avals, strict=True)
         ]
 
     @override
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        batched = batch(self.jaxpr, axis, axes)
-        return ctx.bind(evolve(self, jaxpr=batched.jaxpr), *args), batched.out_axes
+        batched, out_axes = _batched(self, axis, tuple(axes))
+        return ctx.bind(batched, *args), out_axes
 
     @override
     def partial_eval(self, unknown: tuple[bool, ...]) -> Split:
-        parts = partial_eval(self.jaxpr, unknown)
-        known, staged = (evolve(self, jaxpr=jaxpr) for jaxpr in (parts.known, parts.staged))
-        return Split(known, staged, parts.unknown_out, tuple(residual.input for residual in parts.residuals))
+        return _divided(self, unknown)
 
     @override
     def transpose(
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
-        linear = [isinstance(arg, UndefPrimal) for arg in args]
-        nonzero = [not isinstance(ct, Zero) for ct in cotangents]
-        transposed = transpose(self.jaxpr, linear, nonzero, force=False)
+        linear = tuple([isinstance(arg, UndefPrimal) for arg in args])
+        nonzero = tuple([not isinstance(ct, Zero) for ct in cotangents])
+        transposed, nonzero_out = _transposed(self, linear, nonzero)
         known = [arg for arg in args if not isinstance(arg, UndefPrimal)]
         cts = [ct for ct in cotangents if not isinstance(ct, Zero)]
-        found = iter(ctx.bind(evolve(self, jaxpr=transposed.jaxpr), *known, *cts))
-        marks = iter(transposed.nonzero_out)
+        found = iter(ctx.bind(transposed, *known, *cts))
+        marks = iter(nonzero_out)
         return [
             (next(found) if next(marks) else Zero(arg.aval.tangent)) if isinstance(arg, UndefPrimal) else None
             for arg in args
         ]
+
+
+@remembered_of
+def _differentiated(call: Calling, nonzero: tuple[bool, ...]) -> tuple[Calling, tuple[bool, ...]]:
+    """What also computes tangents, and which outputs have one."""
+    derived = jvp(call.jaxpr, nonzero)
+    return evolve(call, jaxpr=derived.jaxpr), derived.nonzero_out
+
+
+@remembered_of
+def _batched(call: Calling, axis: BatchAxis, axes: tuple[int | None, ...]) -> tuple[Calling, tuple[int | None, ...]]:
+    """What works on a batch, and where the mapped axis of each output is."""
+    batched = batch(call.jaxpr, axis, axes)
+    return evolve(call, jaxpr=batched.jaxpr), batched.out_axes
+
+
+@remembered_of
+def _divided(call: Calling, unknown: tuple[bool, ...]) -> Split:
+    parts = partial_eval(call.jaxpr, unknown)
+    known, staged = (evolve(call, jaxpr=jaxpr) for jaxpr in (parts.known, parts.staged))
+    return Split(known, staged, parts.unknown_out, tuple(residual.input for residual in parts.residuals))
+
+
+@remembered_of
+def _transposed(call: Calling, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> tuple[Calling, tuple[bool, ...]]:
+    """What returns the cotangents of linear inputs, and which inputs have one."""
+    transposed = transpose(call.jaxpr, linear, nonzero, force=False)
+    return evolve(call, jaxpr=transposed.jaxpr), transposed.nonzero_out
 
 
 @final

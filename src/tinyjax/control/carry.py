@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from itertools import accumulate, pairwise
 from typing import TypeVar
 
 from tinyjax.caching import remembered
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import TypingError
-from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.aval import ShapedArray, all_match
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 
@@ -37,8 +36,13 @@ def fixpoint(
 
 def groups(items: Sequence[T], sizes: Sequence[int]) -> list[Sequence[T]]:
     """The items in consecutive groups of these sizes, and the rest as the last one."""
-    bounds = [*accumulate(sizes, initial=0), len(items)]
-    return [items[start:stop] for start, stop in pairwise(bounds)]
+    found = []
+    start = 0
+    for size in sizes:
+        found.append(items[start : start + size])
+        start += size
+    found.append(items[start:])
+    return found
 
 
 def interleaved(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
@@ -75,13 +79,13 @@ def with_unused(jaxpr: Jaxpr, avals: tuple[ShapedArray, ...]) -> Jaxpr:
 
 def check_operands(what: str, found: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> None:
     """A TypingError unless these are operands of the types that are expected, weak or not."""
-    if len(found) != len(expected) or not all(map(ShapedArray.matches, found, expected)):
+    if not all_match(found, expected):
         raise TypingError(f"{what} takes ({_list(expected)}), got ({_list(found)})")
 
 
 def check_carry(what: str, before: Sequence[ShapedArray], after: Sequence[ShapedArray]) -> None:
     """A TypingError unless a body returns carries of the types that it takes."""
-    if len(before) != len(after) or not all(map(ShapedArray.matches, before, after)):
+    if not all_match(before, after):
         raise TypingError(f"the body of {what} takes the carry ({_list(before)}), but returns ({_list(after)})")
 
 

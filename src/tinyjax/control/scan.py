@@ -82,7 +82,7 @@ class Scan(Primitive):
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         consts, carry, xs = self.operands(self.jaxpr.in_avals)
         after, ys = self.results(self.jaxpr.out_avals)
-        check_operands(self.name, avals, [*consts, *carry, *map(self.stacked, xs)])
+        check_operands(self.name, avals, (*consts, *carry, *map(self.stacked, xs)))
         check_carry(self.name, carry, after)
         if self.length < 0 or self.unroll < 1:
             raise TypingError(f"scan needs length >= 0 and unroll >= 1, got {self.length} and {self.unroll}")

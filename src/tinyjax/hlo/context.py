@@ -18,7 +18,7 @@ from tinyjax.ir.context import Context, Foreign
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.source import SourceCursor
@@ -163,7 +163,7 @@ class LoweringContext(Context[SSA]):
             if self.cursor.source is not None:
                 error.add_note(f"The equation comes from {self.cursor.source}.")
             raise
-        return tuple(rule(primitive, self, args, primitive.type_of(*[arg.aval for arg in args])))
+        return tuple(rule(primitive, self, args, result_types(primitive, [arg.aval for arg in args])))
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> SSA:

@@ -55,7 +55,7 @@ def combining(primitive: Elementwise) -> Body:
 
 def widened(ctx: LoweringContext, x: SSA) -> SSA:
     """x in a dtype that is exact enough to add up or multiply many numbers in."""
-    return convert(ctx, x, array_type(x.aval.shape, reductions.accumulator(x.aval.dtype)))
+    return convert(ctx, x, array_type(x.aval.shape, structure.accumulator(x.aval.dtype)))
 
 
 def reduce(ctx: LoweringContext, x: SSA, axes: Sequence[int], op: str, combine: Elementwise, identity: Identity) -> SSA:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import final
 
 import numpy.typing as npt
@@ -88,7 +88,19 @@ class ShapedArray:
         return f"ShapedArray({self})"
 
 
+def all_match(found: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> bool:
+    """Whether these are the same types one by one, weak or not."""
+    # The first is for tuples of shared types, which are compared by identity.
+    return found == expected or (len(found) == len(expected) and all(map(ShapedArray.matches, found, expected)))
+
+
 @bounded(16384)
 def array_type(shape: Shape, dtype: DType, weak_type: bool = False) -> ShapedArray:
     """The one ShapedArray of this shape and dtype that the library itself uses: shared, so comparing it is cheap."""
+    return _shared(shape, dtype, weak_type)
+
+
+@bounded(16384)
+def _shared(shape: Shape, dtype: DType, weak_type: bool) -> ShapedArray:
+    """The same however `array_type` is called: its own cache tells a default that is given from one left out."""
     return ShapedArray(shape, dtype, weak_type)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import enum
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Literal, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, ClassVar, Final, Literal, ParamSpec, TypeAlias, TypeVar, final
 
 import attrs
 import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.caching import Keyed
+from tinyjax.caching import IdentityCache, Keyed, bounded, register
 from tinyjax.errors import MissingRuleError, ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from tinyjax.ir.context import Context, Evaluator
 
 V = TypeVar("V")
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @final
@@ -100,6 +102,8 @@ class Opaque(ABC):
 
 #: The types of parameters that hold nothing else.
 PLAIN_TYPES: frozenset[type] = frozenset({int, float, complex, bool, str, bytes, type(None)})
+#: Those of which equal ones are interchangeable.
+_SETTLED_TYPES: Final = PLAIN_TYPES - {float, complex}
 
 
 def is_value(parameter: object) -> bool:
@@ -108,7 +112,8 @@ def is_value(parameter: object) -> bool:
     if cls in PLAIN_TYPES:
         return True
     if isinstance(parameter, tuple | frozenset):
-        return cls in (tuple, frozenset) and all(map(is_value, parameter))
+        plain = PLAIN_TYPES.issuperset(map(type, parameter))
+        return cls in (tuple, frozenset) and (plain or all(map(is_value, parameter)))
     if isinstance(parameter, Jaxpr):
         return _is_settled(parameter)
     if isinstance(parameter, ShapedArray | ConcreteValue | np.dtype | enum.Enum | type | Opaque):
@@ -119,8 +124,10 @@ def is_value(parameter: object) -> bool:
 
 
 def _is_settled(jaxpr: Jaxpr) -> bool:
-    """Whether a program is hashable. What it caches is computed now, so that asking for it never recurses through the
-    programs within, however deep they nest."""
+    """Whether a program is hashable. What it caches is computed now if there are programs within, so that asking for it
+    never recurses through them, however deep they nest."""
+    if not jaxpr.inner:  # and so nothing that wasn't looked at when its primitives were made, but their classes
+        return None not in {type(eqn.primitive).__hash__ for eqn in jaxpr.eqns}
     try:
         hash(jaxpr)
         hash(jaxpr.effects)
@@ -128,6 +135,11 @@ def _is_settled(jaxpr: Jaxpr) -> bool:
     except TypeError:
         return False
     return True
+
+
+@bounded(4096)
+def _parameter_names(cls: type[Primitive]) -> tuple[str, ...]:
+    return tuple([attribute.name for attribute in attrs.fields(cls)])
 
 
 def _made_again(cls: type[Primitive], fields: Mapping[str, object]) -> Primitive:
@@ -144,23 +156,24 @@ class Primitive(Immutable, Keyed, ABC):
     """
 
     name: ClassVar[str]
-    #: Whether `type_of` and `evaluate` are all that evaluating it on the host needs: it has one output and no programs,
-    #: and sees to it itself that NumPy warns of nothing.
-    quiet: ClassVar[bool] = False
+    #: Whether `evaluate` depends on nothing but the elements of its arguments: not on programs, effects or the
+    #: surroundings. It runs where NumPy warns of nothing, and what types alone decide is found out once.
+    plain: ClassVar[bool] = False
 
     def __attrs_post_init__(self) -> None:
-        for attribute in attrs.fields(type(self)):
-            parameter = getattr(self, attribute.name)
+        for name in _parameter_names(type(self)):
+            parameter = getattr(self, name)
+            if type(parameter) in _SETTLED_TYPES:
+                continue
             if not is_value(parameter):
                 raise ParameterError(
-                    f"parameter {attribute.name!r} of primitive {self.name!r} is a {type(parameter).__name__}: "
+                    f"parameter {name!r} of primitive {self.name!r} is a {type(parameter).__name__}: "
                     f"{parameter!r}. Parameters must be immutable, hashable values: numbers, strings, tuples, enums, "
                     "dtypes, frozen attrs classes or jaxprs."
                 )
-            if isinstance(parameter, float | complex | tuple):
-                one = settled(parameter)
-                if one is not parameter:
-                    object.__setattr__(self, attribute.name, one)
+            one = settled(parameter)
+            if one is not parameter:
+                object.__setattr__(self, name, one)
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
@@ -202,6 +215,11 @@ class Primitive(Immutable, Keyed, ABC):
         """The outputs for NumPy arrays whose types `type_of` has accepted."""
         raise self._missing("Evaluation rule", "evaluate")
 
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        """What computes the only output for NumPy arrays of these types: `evaluate`, or what does the same faster."""
+        evaluate = self.evaluate
+        return lambda *args: evaluate(*args)[0]
+
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue] | None:
         """For primitives with programs as parameters: the outputs, computed by the evaluator. None: use `evaluate`."""
         return None
@@ -239,3 +257,25 @@ class Primitive(Immutable, Keyed, ABC):
             f"{rule} for '{self.name}' not implemented. To add it, define the method "
             f"`{method}` of {type(self).__name__}."
         )
+
+
+@bounded(8192, typed=True)
+def made_once(make: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """`make(...)`, a primitive: the same object each time, which saves making it, and all that is found by identity."""
+    return make(*args, **kwargs)
+
+
+#: Types of results, which tracing and the passes ask for again and again.
+_TYPES: Final[IdentityCache[tuple[ShapedArray, ...]]] = IdentityCache(8192, "ir.primitive.result_types")
+register(_TYPES)
+
+
+def result_types(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
+    """What `type_of` says; asked once for a plain primitive on operands of these types, if they are shared objects."""
+    if not primitive.plain:
+        return primitive.type_of(*avals)
+    if len(avals) == 2:
+        found = _TYPES.entries.get((id(primitive), id(avals[0]), id(avals[1])))
+    else:
+        found = _TYPES.entries.get((id(primitive), *map(id, avals)))
+    return _TYPES.put((primitive, *avals), primitive.type_of(*avals)) if found is None else found[1]

@@ -47,7 +47,7 @@ def python_scalar(value: Scalar | np.generic, dtype: DType) -> Scalar:
 
 
 @final
-@frozen(cache_hash=True)
+@frozen
 class Var:
     """A variable: the number of its binding within its jaxpr, and its type."""
 
@@ -86,7 +86,7 @@ Atom: TypeAlias = Var | Literal
 
 
 @final
-@frozen(cache_hash=True)
+@frozen
 class Eqn(Immutable):
     """One application of a primitive. Where it came from (`source`) is no part of its value."""
 
@@ -131,8 +131,8 @@ register(_TOKENS)
 
 
 @final
-@frozen(cache_hash=True, unsafe_hash=True, repr=False)
-class Jaxpr(Immutable, Keyed):  # noqa: PLW1641 (attrs makes the hash)
+@frozen(repr=False)
+class Jaxpr(Immutable, Keyed):
     """A program: inputs, equations in order, outputs.
 
     Variables are numbered by their bindings, inputs first, then the outputs of each equation, from 0. So programs that
@@ -158,20 +158,24 @@ class Jaxpr(Immutable, Keyed):  # noqa: PLW1641 (attrs makes the hash)
         return frozenset().union(*(eqn.primitive.effects for eqn in self.eqns))
 
     @cached_property
-    def lines(self) -> int:
-        """A number that tells equal programs from different lines of user code apart, for what remembers results."""
+    def inner(self) -> tuple[Jaxpr, ...]:
+        """The programs that its equations hold, one after the other."""
         from tinyjax.ir.traverse import subjaxprs
 
-        nested = [inner.lines for eqn in self.eqns for inner in subjaxprs(eqn.primitive)]
-        return hash((*(eqn.source for eqn in self.eqns), *nested))
+        return tuple([program for eqn in self.eqns for program in subjaxprs(eqn.primitive)])
 
-    @property
+    @cached_property
+    def lines(self) -> int:
+        """A number that tells equal programs from different lines of user code apart, for what remembers results."""
+        return hash((*[eqn.source for eqn in self.eqns], *[program.lines for program in self.inner]))
+
+    @cached_property
     def in_avals(self) -> tuple[ShapedArray, ...]:
-        return tuple(var.aval for var in self.invars)
+        return tuple([var.aval for var in self.invars])
 
-    @property
+    @cached_property
     def out_avals(self) -> tuple[ShapedArray, ...]:
-        return tuple(atom.aval for atom in self.outvars)
+        return tuple([atom.aval for atom in self.outvars])
 
     @property
     def type(self) -> JaxprType:
@@ -185,6 +189,20 @@ class Jaxpr(Immutable, Keyed):  # noqa: PLW1641 (attrs makes the hash)
         if not isinstance(other, Jaxpr):
             return NotImplemented
         return (self.token is not None and self.token is other.token) or same_program(self, other)
+
+    @override
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Enough of it to tell programs apart: types follow from those of the inputs.
+        found: list[object] = list(self.in_avals)
+        for eqn in self.eqns:
+            found.append(eqn.primitive)
+            found += [atom.index if type(atom) is Var else atom for atom in eqn.invars]
+        found += [atom.index if type(atom) is Var else atom for atom in self.outvars]
+        return hash(tuple(found))
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
@@ -212,15 +230,13 @@ class Jaxpr(Immutable, Keyed):  # noqa: PLW1641 (attrs makes the hash)
 def _find_token(jaxpr: Jaxpr) -> Token:
     """Finds the token of a program, after those of the programs within it: so that comparing two looks at each program
     once, however deep they nest."""
-    from tinyjax.ir.traverse import subjaxprs
-
     token = Token()
-    path = [(jaxpr, (inner for eqn in jaxpr.eqns for inner in subjaxprs(eqn.primitive)))]
+    path = [(jaxpr, iter(jaxpr.inner))]
     while path:
         program, children = path[-1]
         for child in children:
             if child.token is None:
-                path.append((child, (inner for eqn in child.eqns for inner in subjaxprs(eqn.primitive))))
+                path.append((child, iter(child.inner)))
                 break
         else:
             token = _TOKENS.get_or_make((program.lines, program), Token)

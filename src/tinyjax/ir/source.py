@@ -12,6 +12,8 @@ from typing import Final, final
 from attrs import evolve, frozen
 from typing_extensions import override
 
+from tinyjax.caching import PlainCache, bounded, register
+
 #: How the names of files begin that no line of a user's is in: the library's, and those inside the interpreter.
 _INTERNAL: Final = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep, "<frozen ")
 
@@ -54,6 +56,12 @@ def is_internal(code: CodeType) -> bool:
     return code.co_filename.startswith(_INTERNAL)
 
 
+@bounded(4096)
+def is_ours(cls: type) -> bool:
+    """Whether this class is part of the library."""
+    return cls.__module__.startswith(__name__.partition(".")[0] + ".")
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame that isn't the library's own."""
     frame: FrameType | None = sys._getframe(1)
@@ -73,23 +81,32 @@ def user_source() -> SourceInfo | None:
     return None if frame is None else source_of_frame(frame)
 
 
+#: Whether files are the library's, by their names.
+_INSIDE: Final[PlainCache[str, bool]] = PlainCache(4096, "ir.source.files")
+#: Lines by the instruction: by the identity of the code, which an entry keeps alive, and the place in it; and by the
+#: transformations that they went through.
+_LINES: Final[PlainCache[tuple[int, int, tuple[str, ...]], tuple[CodeType, SourceInfo]]] = PlainCache(
+    16384, "ir.source.lines"
+)
+#: Lines put through further transformations, by the identity of the line, which an entry keeps alive.
+_PASSED: Final[PlainCache[tuple[int, tuple[str, ...]], tuple[SourceInfo, SourceInfo]]] = PlainCache(
+    16384, "ir.source.transformed"
+)
+for _cache in (_INSIDE, _LINES, _PASSED):
+    register(_cache)
+
+
 @final
 class Position:
-    """Where the contexts over one staging context are: at which line, and by which transformations.
+    """Where the contexts over one staging context are: at which line, and by which transformations."""
 
-    It remembers what it was asked for, by the identities of code and lines, which it keeps alive.
-    """
-
-    __slots__ = ("_asked", "_internal", "_passed", "source", "transformations")
+    __slots__ = ("source", "transformations")
 
     def __init__(self) -> None:
         #: The line of the equation that an interpretation is at. None while a Python function is traced.
         self.source: SourceInfo | None = None
         #: Those which the primitive that is being applied goes through, the outermost first.
         self.transformations: tuple[str, ...] = ()
-        self._asked: dict[tuple[int, int, tuple[str, ...]], tuple[CodeType, SourceInfo]] = {}
-        self._internal: dict[str, bool] = {}
-        self._passed: dict[tuple[int, tuple[str, ...]], tuple[SourceInfo, SourceInfo]] = {}
 
     def current(self, outside: int) -> SourceInfo | None:
         """The line of what is recorded now; the first `outside` transformations are yet to come."""
@@ -99,27 +116,31 @@ class Position:
         if source is not None:
             if not by:
                 return source
-            passed = self._passed.get((id(source), by))
+            passed = _PASSED.entries.get((id(source), by))
             if passed is None:
-                passed = self._passed[id(source), by] = source, source.through(by)
+                passed = _PASSED.put((id(source), by), (source, source.through(by)))
             return passed[1]
-        frame: FrameType | None = sys._getframe(1)
-        internal = self._internal
+        return self.user_line(by)
+
+    def user_line(self, by: tuple[str, ...] = ()) -> SourceInfo | None:
+        """The line of user code that is being run, put through these transformations."""
+        frame: FrameType | None = sys._getframe(2)  # whoever asks is no user
+        internal = _INSIDE.entries
         while frame is not None:  # as user_frame() does, but many times
             file = frame.f_code.co_filename
             inside = internal.get(file)
             if inside is None:
-                inside = internal[file] = file.startswith(_INTERNAL)
+                inside = _INSIDE.put(file, file.startswith(_INTERNAL))
             if not inside:
                 break
             frame = frame.f_back
         else:
             return None
         code, at = frame.f_code, frame.f_lasti
-        asked = self._asked.get((id(code), at, by))
-        if asked is None:
-            asked = self._asked[id(code), at, by] = code, source_of_frame(frame, by)
-        return asked[1]
+        line = _LINES.entries.get((id(code), at, by))
+        if line is None:
+            line = _LINES.put((id(code), at, by), (code, source_of_frame(frame, by)))
+        return line[1]
 
 
 @final

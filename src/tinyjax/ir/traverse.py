@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import attrs
 
+from tinyjax.caching import bounded
 from tinyjax.ir.primitive import PLAIN_TYPES, Opaque, Primitive
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
@@ -16,15 +17,14 @@ from tinyjax.ir.value import ConcreteValue
 P = TypeVar("P", bound=Primitive)
 
 
-@lru_cache(maxsize=4096)
-def _fields(cls: type[attrs.AttrsInstance]) -> tuple[str, ...]:
-    return tuple(attribute.name for attribute in attrs.fields(cls) if attribute.eq)
+@bounded(4096)
+def _fields(cls: type) -> tuple[str, ...]:
+    return tuple(attribute.name for attribute in attrs.fields(cls) if attribute.eq) if attrs.has(cls) else ()
 
 
 def value_fields(record: object) -> tuple[str, ...]:
     """The names of the fields of an attrs class that are part of its value: those that `==` looks at."""
-    cls = type(record)
-    return _fields(cls) if attrs.has(cls) else ()
+    return _fields(type(record))
 
 
 def record_values(record: object) -> Iterator[tuple[str, object]]:
@@ -53,7 +53,8 @@ def subjaxprs(primitive: Primitive) -> tuple[Jaxpr, ...]:
     Not those within these programs: see `nested_programs`.
     """
     found: tuple[Jaxpr, ...] = ()
-    for _, value in record_values(primitive):
+    for name in value_fields(primitive):
+        value = getattr(primitive, name)
         if type(value) not in PLAIN_TYPES:
             found += tuple(programs_of(value))
     return found
@@ -101,7 +102,7 @@ def _children(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
 
 def holds_programs(primitive: Primitive) -> bool:
     """Whether there are programs within a primitive."""
-    for name in _names(type(primitive)):
+    for name in value_fields(primitive):
         value = getattr(primitive, name)
         if type(value) not in PLAIN_TYPES and any(True for _ in programs_of(value)):
             return True
@@ -140,8 +141,3 @@ def _mapped(value: object, change: Callable[[Jaxpr], Jaxpr]) -> object:
         return value
     fields = {(each.alias or each.name): getattr(value, each.name) for each in attrs.fields(cls) if each.init}
     return cls(**fields | changed)
-
-
-@lru_cache(maxsize=4096)
-def _names(cls: type) -> tuple[str, ...]:
-    return _fields(cls) if attrs.has(cls) else ()

@@ -11,7 +11,7 @@ import numpy as np
 from tinyjax.errors import MissingRuleError, TinyjaxError, VerificationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, SUPPORTED, DType, short_name
-from tinyjax.ir.primitive import Primitive, is_value
+from tinyjax.ir.primitive import Primitive, is_value, result_types
 from tinyjax.ir.printer import format_eqn, format_jaxpr, variable_names
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var, python_scalar
 from tinyjax.ir.spelling import format_literal
@@ -162,7 +162,7 @@ class _Checker:
 
     def _out_types(self, primitive: Primitive, operands: Sequence[Atom]) -> Sequence[ShapedArray]:
         try:
-            return primitive.type_of(*[atom.aval for atom in operands])
+            return result_types(primitive, [atom.aval for atom in operands])
         except MissingRuleError:
             raise
         except _REFUSALS as error:

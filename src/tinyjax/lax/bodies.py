@@ -31,6 +31,8 @@ def stage(what: str, f: Callable[..., object], treedef: PyTreeDef, avals: Sequen
 
 def out_avals(traced: Traced) -> list[ShapedArray]:
     """The types of all leaves of the results."""
+    if not traced.erased:
+        return list(traced.jaxpr.out_avals)
     found = iter(traced.jaxpr.out_avals)
     return [traced.erased[i].aval if i in traced.erased else next(found) for i in range(traced.treedef.num_leaves)]
 
@@ -82,6 +84,9 @@ def _carry_avals(
     what: str, f: Callable[..., object], traced: Traced, carry_tree: PyTreeDef, returns_pair: bool
 ) -> list[ShapedArray]:
     """The types of the carry that a body returns."""
+    found = tree.first_of_pair(traced.treedef) if returns_pair else traced.treedef
+    if found is not None and found == carry_tree:
+        return out_avals(traced)[: carry_tree.num_leaves]
     returned = tree.unflatten(traced.treedef, range(traced.treedef.num_leaves))
     if returns_pair:
         if not isinstance(returned, tuple | list) or len(returned) != 2:

@@ -89,7 +89,10 @@ def _scan_length(
     what: str, f: Callable[..., object], treedef: PyTreeDef, arrays: Sequence[Array], first: int, length: int | None
 ) -> int:
     """The number of iterations. The arrays from the `first` one on are scanned over."""
-    sizes: dict[str, int] = {}
+    shapes = [x.aval.shape for x in arrays[first:]]
+    if length is None and all(shapes) and len({shape[0] for shape in shapes}) == 1:
+        return shapes[0][0]
+    sizes: dict[str, int] = {}  # by what messages say of each
     for i in range(first, len(arrays)):
         aval = arrays[i].aval
         name = f"{argument_path(f, treedef, i)}, {aval}"
@@ -135,7 +138,9 @@ def _bind_scan(body: Body, xs: Sequence[Array], length: int, reverse: bool, unro
         jaxpr = rearranged(jaxpr, order, (*kept, *outputs[len(carry) :]))
         consts += [carry[i] for i in moved]
     loop = Scan(jaxpr, length, reverse, len(consts), len(kept), unroll)
-    outs = bind(loop, *consts, *(carry[i] for i in kept), *(x for x in xs if x.aval.dtype != FLOAT0))
+    outs = bind(loop, *consts, *[carry[i] for i in kept], *[x for x in xs if x.aval.dtype != FLOAT0])
+    if not moved and not body.traced.erased:
+        return list(outs)
     return _with_erased(body, carry, kept, outs, length)
 
 

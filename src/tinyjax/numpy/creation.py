@@ -16,6 +16,7 @@ import numpy.typing as npt
 from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type, as_shape
 from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64, INTEGERS, PYTHON_DTYPES, DType, HostArray, Scalar, real_dtype
+from tinyjax.ir.primitive import made_once
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.conversion import COPY, conversion
 from tinyjax.primitives.host import convert
@@ -71,7 +72,7 @@ def scalar(value: Scalar | np.generic, dtype: DType) -> ConcreteArray:
 
 def iota(dtype: DType, shape: Shape, dimension: int) -> Array:
     """An array that counts from 0 along one axis."""
-    return bind(Iota(dtype, shape, dimension))[0]
+    return bind(made_once(Iota, dtype, shape, dimension))[0]
 
 
 # From what is there.
@@ -374,7 +375,7 @@ def diag(v: ArrayLike, k: SupportsIndex = 0) -> Array:
     # In row-major order the elements are size + 1 apart.
     start = max(offset, 0) - min(offset, 0) * size
     end = size * size - start - (x.aval.shape[0] - 1) * (size + 1) - 1
-    (flat,) = bind(Pad(((start, end, size),)), x, constant_like(x, 0))
+    (flat,) = bind(made_once(Pad, ((start, end, size),)), x, constant_like(x, 0))
     return reshape(flat, (size, size))
 
 
@@ -394,5 +395,5 @@ def meshgrid(
     out = []
     for at, x in zip(places, vectors, strict=True):
         shape = tuple(1 if sparse and other != at else sizes[other] for other in range(len(vectors)))
-        out.append(bind(BroadcastInDim(shape, (at,)), x)[0])
+        out.append(bind(made_once(BroadcastInDim, shape, (at,)), x)[0])
     return out

@@ -53,7 +53,7 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 to the power of x2, a float."""
-    return inexact(POW, *_pair(x1, x2))
+    return apply(POW, *promote_inexact(*_pair(x1, x2)))
 
 
 def square(x: ArrayLike, /) -> Array:

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.primitive import made_once
 from tinyjax.numpy.manipulation import with_axes
 from tinyjax.primitives.slicing import Split
 from tinyjax.tracing import shaping
@@ -131,4 +132,4 @@ def _split(name: str, x: Array, sections: Sections, axis: SupportsIndex) -> list
         if rest and name == "split":
             raise ShapeError(f"split: {count} equal parts can't be made of axis {at} of {x.aval}; array_split can")
         sizes = [whole + (i < rest) for i in range(count)]
-    return list(bind(Split(tuple(sizes), at), x))
+    return list(bind(made_once(Split, tuple(sizes), at), x))

@@ -9,6 +9,7 @@ from typing import Literal, SupportsIndex, TypeAlias
 import numpy as np
 
 from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.ir.primitive import made_once
 from tinyjax.numpy.creation import Nested, ShapeLike, asarray, shape_of
 from tinyjax.primitives.shaping import Rev
 from tinyjax.primitives.slicing import Pad
@@ -130,7 +131,7 @@ def flip(m: ArrayLike, axis: SupportsIndex | Iterable[SupportsIndex] | None = No
     """The elements in reverse order along these axes, all by default."""
     x = as_array(m)
     axes = canonical_axes(axis, x.aval.ndim, "flip")
-    return bind(Rev(axes), x)[0] if axes else x
+    return bind(made_once(Rev, axes), x)[0] if axes else x
 
 
 def fliplr(m: ArrayLike) -> Array:
@@ -243,7 +244,7 @@ def _pad_constant(x: Array, pairs: list[tuple[int, int]], value: Array) -> Array
 
 
 def _padded(x: Array, config: tuple[tuple[int, int, int], ...], value: Array) -> Array:
-    return x if all(entry == (0, 0, 0) for entry in config) else bind(Pad(config), x, value)[0]
+    return x if all(entry == (0, 0, 0) for entry in config) else bind(made_once(Pad, config), x, value)[0]
 
 
 def _source(mode: str, size: int, before: int, after: int) -> list[int]:

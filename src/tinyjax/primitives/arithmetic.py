@@ -24,7 +24,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
     short_name,
 )
-from tinyjax.ir.primitive import UndefPrimal, Zero
+from tinyjax.ir.primitive import UndefPrimal, Zero, made_once
 from tinyjax.primitives import host
 from tinyjax.primitives.comparison import eq, ge
 from tinyjax.primitives.complex import conj, real
@@ -175,7 +175,6 @@ class IntegerPow(Smooth):
 
     y: int
     name: ClassVar[str] = "integer_pow"
-    quiet: ClassVar[bool] = False
     accepts: ClassVar[Dtypes] = NUMERIC
 
     @override
@@ -241,7 +240,7 @@ def square(ctx: Context[V], x: V) -> V:
 
 
 def integer_pow(ctx: Context[V], x: V, y: int) -> V:
-    return ctx.bind(IntegerPow(y), x)[0]
+    return ctx.bind(made_once(IntegerPow, y), x)[0]
 
 
 def replace_zero(ctx: Context[V], x: V) -> V:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -31,9 +31,8 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, check_dtype
-from tinyjax.primitives.reductions import accumulator
 from tinyjax.primitives.shaping import shift_axes
-from tinyjax.primitives.structure import check_arity, check_axes, permute, shape_error
+from tinyjax.primitives.structure import accumulator, check_arity, check_axes, permute, shape_error
 
 V = TypeVar("V")
 Axes: TypeAlias = tuple[int, ...]
@@ -68,6 +67,7 @@ class DotGeneral(Primitive):
     precision: Precision | None = None
     preferred_element_type: DType | None = None
     name: ClassVar[str] = "dot_general"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -92,8 +92,8 @@ class DotGeneral(Primitive):
         x, y = args
         out, within = product_dtypes(x.dtype, y.dtype, self.preferred_element_type)
         x, y = x.astype(within, copy=False), y.astype(within, copy=False)
-        if self.dimension_numbers == MATMUL and x.ndim == 2 >= y.ndim:
-            return (np.matmul(x, y).astype(out, copy=False),)
+        if self._is_matmul(x.ndim, y.ndim):
+            return (np.asarray(np.matmul(x, y)).astype(out, copy=False),)
         (x_sum, y_sum), (x_batch, y_batch) = self.dimension_numbers
         x_rest, y_rest = _rest(x.ndim, x_sum, x_batch), _rest(y.ndim, y_sum, y_batch)
         batch, rows, columns = ([a.shape[i] for i in axes] for a, axes in ((x, x_batch), (x, x_rest), (y, y_rest)))
@@ -101,6 +101,18 @@ class DotGeneral(Primitive):
         left = x.transpose(x_batch + x_rest + x_sum).reshape((*batch, math.prod(rows), summed))
         right = y.transpose(y_batch + y_sum + y_rest).reshape((*batch, summed, math.prod(columns)))
         return (np.matmul(left, right).reshape((*batch, *rows, *columns)).astype(out, copy=False),)
+
+    def _is_matmul(self, x_ndim: int, y_ndim: int) -> bool:
+        """Whether NumPy has this product as it is."""
+        return max(x_ndim, y_ndim) <= 2 and self.dimension_numbers == (((x_ndim - 1,), (0,)), ((), ()))
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        x, y = avals
+        _, within = product_dtypes(x.dtype, y.dtype, self.preferred_element_type)
+        if not self._is_matmul(x.ndim, y.ndim) or not x.dtype == y.dtype == within:
+            return super().host_function(*avals)
+        return np.dot if x.ndim == y.ndim == 1 else np.matmul
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

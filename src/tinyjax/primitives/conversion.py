@@ -45,7 +45,6 @@ class ConvertElementType(LinearUnary):
     new_dtype: DType = field(converter=array_dtype)
     weak_type: bool = False
     name: ClassVar[str] = "convert_element_type"
-    quiet: ClassVar[bool] = False
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -73,7 +72,6 @@ class BitcastConvertType(Stepwise):
 
     new_dtype: DType = field(converter=array_dtype)
     name: ClassVar[str] = "bitcast_convert_type"
-    quiet: ClassVar[bool] = False
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -114,7 +112,6 @@ class ReducePrecision(LinearUnary):
     exponent_bits: int
     mantissa_bits: int
     name: ClassVar[str] = "reduce_precision"
-    quiet: ClassVar[bool] = False
     accepts: ClassVar[Dtypes] = FLOATS
 
     @override

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -22,11 +23,10 @@ from tinyjax.primitives.arithmetic import MAX, MIN, max_
 from tinyjax.primitives.comparison import eq, ne
 from tinyjax.primitives.elementwise import MUL, Dtypes, add, check_dtype, mul, sub
 from tinyjax.primitives.exponential import exp, log1p
-from tinyjax.primitives.reductions import accumulator
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import rev
 from tinyjax.primitives.slicing import concatenate, pad, slice_in_dim
-from tinyjax.primitives.structure import check_arity, check_axes, constant_like, instantiate
+from tinyjax.primitives.structure import accumulator, check_arity, check_axes, constant_like, instantiate
 
 V = TypeVar("V")
 #: Numbers and their tangents.
@@ -60,6 +60,7 @@ class Cumulative(Primitive):
     accepts: ClassVar[Dtypes] = NUMERIC
     #: Combines two elements.
     operator: ClassVar[np.ufunc]
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -78,6 +79,13 @@ class Cumulative(Primitive):
         else:
             out = _accumulate(operator, wide, at)
         return (out.astype(x.dtype, copy=False),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        dtype, operator = avals[0].dtype, type(self).operator
+        if self.reverse or operator is np.logaddexp:
+            return super().host_function(*avals)
+        return partial(operator.accumulate, axis=self.axis, dtype=accumulator(dtype))
 
     @override
     def batch(

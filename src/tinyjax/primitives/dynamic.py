@@ -77,6 +77,7 @@ class DynamicSlice(Primitive):
 
     slice_sizes: Shape
     name: ClassVar[str] = "dynamic_slice"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -134,6 +135,7 @@ class DynamicUpdateSlice(Primitive):
     """The first operand with the second written to it, from the positions on that the others, scalars, give."""
 
     name: ClassVar[str] = "dynamic_update_slice"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

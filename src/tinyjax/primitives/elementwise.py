@@ -5,7 +5,6 @@ A scalar operand goes with an array of any shape; otherwise shapes must be equal
 
 from __future__ import annotations
 
-import contextvars
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeVar, final
@@ -14,7 +13,6 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.caching import IdentityCache, register
 from tinyjax.errors import LinearityError, ShapeError, TypingError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context
@@ -33,6 +31,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.primitives.host import QUIET
 from tinyjax.primitives.structure import broadcast_scalar, check_arity, constant_like, unbroadcast, with_leading_axis
 
 V = TypeVar("V")
@@ -112,21 +111,11 @@ def unmapped(shape: Shape, at: int | None) -> Shape:
     return shape if at is None else shape[:at] + shape[at + 1 :]
 
 
-#: Where NumPy says nothing of overflows, invalid values and divisions by zero. Running in a copy costs a fraction of
-#: what `np.errstate` does.
-_QUIET: Final = contextvars.Context()
-_QUIET.run(np.seterr, all="ignore")
-
-#: Types of results, which eager operations and tracing ask for again and again.
-_TYPES: Final[IdentityCache[tuple[ShapedArray, ...]]] = IdentityCache(8192, "primitives.elementwise.type_of")
-register(_TYPES)
-
-
 @frozen
 class Elementwise(Primitive):
     """An elementwise primitive whose operands have one dtype, which decides the result's."""
 
-    quiet: ClassVar[bool] = True
+    plain: ClassVar[bool] = True
     accepts: ClassVar[Dtypes]
     arity: ClassVar[int] = 1
     #: The value on NumPy arrays: a function of NumPy's, or of such functions.
@@ -138,21 +127,20 @@ class Elementwise(Primitive):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        if len(avals) == 2:
-            found = _TYPES.entries.get((id(self), id(avals[0]), id(avals[1])))
-        else:
-            found = _TYPES.entries.get((id(self), *map(id, avals)))
-        if found is not None:
-            return found[1]
         check_arity(self.name, avals, self.arity)
         dtype = common_dtype(self.name, avals)
         check_dtype(self.name, dtype, self.accepts)
-        return _TYPES.put((self, *avals), (elementwise_type(self.name, avals, self.result_dtype(dtype)),))
+        return (elementwise_type(self.name, avals, self.result_dtype(dtype)),)
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        result = _QUIET.copy().run(type(self).function, *args)
-        return (result if type(result) is np.ndarray else np.asarray(result),)
+        return (np.asarray(QUIET.copy().run(type(self).function, *args)),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        # A subclass may say otherwise what its value is.
+        own = type(self).evaluate is Elementwise.evaluate
+        return type(self).function if own else super().host_function(*avals)
 
     @override
     def batch(
@@ -204,9 +192,9 @@ class LinearUnary(Elementwise):
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         outs, (t,) = ctx.bind(self, *primals), tangents
-        zero = Zero(ctx.aval(outs[0]).tangent)
-        if isinstance(t, Zero) or zero.aval.dtype == FLOAT0:
-            return outs, [zero]
+        tangent = ctx.aval(outs[0]).tangent
+        if isinstance(t, Zero) or tangent.dtype == FLOAT0:
+            return outs, [Zero(tangent)]
         return outs, ctx.bind(self, t)
 
     @override
@@ -248,16 +236,15 @@ class Binary(Elementwise):
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         (x, y), (tx, ty) = primals, tangents
         (out,) = ctx.bind(self, x, y)
-        aval = ctx.aval(out)
-        total: V | Zero = Zero(aval.tangent)
         if not isinstance(tx, Zero):
             total = self.left(ctx, tx, x, y, out)
-        if not isinstance(ty, Zero):
-            part = self.right(ctx, ty, x, y, out)
-            total = part if isinstance(total, Zero) else add(ctx, total, part)
-        if not isinstance(total, Zero):
-            total = broadcast_scalar(ctx, total, aval.shape)
-        return [out], [total]
+            if not isinstance(ty, Zero):
+                total = add(ctx, total, self.right(ctx, ty, x, y, out))
+        elif not isinstance(ty, Zero):
+            total = self.right(ctx, ty, x, y, out)
+        else:
+            return [out], [Zero(ctx.aval(out).tangent)]
+        return [out], [broadcast_scalar(ctx, total, ctx.aval(out).shape)]
 
 
 # The four that all other rules are built from.

@@ -76,6 +76,7 @@ class Gather(Primitive):
     indices_are_sorted: bool = False
     unique_indices: bool = False
     name: ClassVar[str] = "gather"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -169,6 +170,7 @@ class Scattering(Primitive):
     indices_are_sorted: bool = False
     unique_indices: bool = False
     accepts: ClassVar[Dtypes] = SUPPORTED
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

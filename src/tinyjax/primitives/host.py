@@ -5,12 +5,14 @@ Where operators are applied, the annotations name one dtype for all those of its
 
 from __future__ import annotations
 
+import contextvars
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
+from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -29,6 +31,10 @@ Floats: TypeAlias = npt.NDArray[np.float64]
 Complexes: TypeAlias = npt.NDArray[np.complex128]
 Integers: TypeAlias = npt.NDArray[np.int64]
 _HALF: Final = frozenset({FLOAT16, BFLOAT16})
+#: Where NumPy says nothing of overflows, invalid values and divisions by zero. Running in a copy costs a fraction of
+#: what `np.errstate` does.
+QUIET: Final = contextvars.Context()
+QUIET.run(np.seterr, all="ignore")
 #: How many bits the exponent and the mantissa of each float have.
 _FORMATS: Final = {FLOAT16: (5, 10), BFLOAT16: (8, 7), FLOAT32: (8, 23), FLOAT64: (11, 52)}
 
@@ -52,6 +58,25 @@ def unsigned(dtype: DType) -> DType:
 
 def identity(x: HostArray) -> HostArray:
     return x
+
+
+def broadcaster(sizes: Shape, shape: Shape, dtype: DType) -> Callable[[HostArray], HostArray]:
+    """What sees arrays with these sizes and repeats them along axes of size 1 to fill `shape`.
+
+    The same as reshape and `np.broadcast_to`, in a fifth of the time.
+    """
+    stride, strides = dtype.itemsize, []
+    for size in sizes[::-1]:
+        strides.append(0 if size == 1 else stride)
+        stride *= size
+    strides.reverse()
+
+    def broadcast(x: HostArray) -> HostArray:
+        if not stride or not x.flags.c_contiguous:
+            return np.broadcast_to(x.reshape(sizes), shape)
+        return np.ndarray(shape, dtype, x, 0, strides)
+
+    return broadcast
 
 
 # Floats.

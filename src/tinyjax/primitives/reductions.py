@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import ClassVar, TypeVar, final
 
 import numpy as np
@@ -18,11 +19,8 @@ from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
-    BFLOAT16,
     BOOL,
     COMPLEXES,
-    FLOAT16,
-    FLOAT32,
     INTEGERS,
     SIGNED,
     SUPPORTED,
@@ -40,20 +38,17 @@ from tinyjax.primitives.shaping import reshape, shift_axes
 from tinyjax.primitives.slicing import pad, slice_in_dim
 from tinyjax.primitives.structure import (
     Reduction,
+    accumulator,
     broadcast_in_dim,
     check_arity,
     check_axes,
     permute,
     reduce_sum,
+    reduction,
     shape_error,
 )
 
 V = TypeVar("V")
-
-
-def accumulator(dtype: DType) -> DType:
-    """The dtype to add or multiply many numbers in: half precision is not enough for that."""
-    return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
 
 
 def lowest(dtype: DType) -> Scalar:
@@ -87,6 +82,10 @@ class ReduceProd(Reduction):
         (x,) = args
         product = np.multiply.reduce(x, axis=self.axes, dtype=accumulator(x.dtype))
         return (np.asarray(product).astype(x.dtype, copy=False),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return reduction(np.multiply, self.axes, avals[0].dtype)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
@@ -142,6 +141,10 @@ class Choice(Reduction):
             shape = [n for i, n in enumerate(x.shape) if i not in self.axes]
             return (np.full(shape, self.identity(x.dtype), x.dtype),)
         return (np.asarray(type(self).choose.reduce(x, axis=self.axes)),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return partial(type(self).choose.reduce, axis=self.axes) if avals[0].size else super().host_function(*avals)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
@@ -202,6 +205,10 @@ class BitwiseReduction(Reduction):
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         return (np.asarray(type(self).combine.reduce(args[0], axis=self.axes)),)
 
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return partial(type(self).combine.reduce, axis=self.axes)
+
 
 @final
 @frozen
@@ -236,6 +243,7 @@ class Position(Primitive):
 
     axes: tuple[int, ...]
     index_dtype: DType
+    plain: ClassVar[bool] = True
 
     @abstractmethod
     def find(self, x: HostArray) -> HostArray:

@@ -64,7 +64,6 @@ class Round(Stepwise):
 
     rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO
     name: ClassVar[str] = "round"
-    quiet: ClassVar[bool] = False
     accepts: ClassVar[Dtypes] = FLOATS
 
     @override

@@ -5,7 +5,8 @@ The classes come first, then the vocabulary. Slices, paddings and joins are in `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import methodcaller
 from typing import ClassVar, TypeVar, final
 
 import numpy as np
@@ -34,6 +35,7 @@ class Reshape(Linear):
 
     new_sizes: Shape
     name: ClassVar[str] = "reshape"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -51,6 +53,10 @@ class Reshape(Linear):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         return (args[0].reshape(self.new_sizes),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return methodcaller("reshape", self.new_sizes)
 
     @override
     def batch(
@@ -76,6 +82,7 @@ class Squeeze(Linear):
 
     dimensions: tuple[int, ...]
     name: ClassVar[str] = "squeeze"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -90,6 +97,10 @@ class Squeeze(Linear):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         return (np.squeeze(args[0], self.dimensions),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return methodcaller("squeeze", self.dimensions)
 
     @override
     def batch(
@@ -114,6 +125,7 @@ class Rev(Linear):
 
     dimensions: tuple[int, ...]
     name: ClassVar[str] = "rev"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -149,6 +161,7 @@ class Iota(Primitive):
     shape: Shape
     dimension: int
     name: ClassVar[str] = "iota"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

@@ -5,7 +5,8 @@ The classes come first, then the vocabulary.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import ClassVar, TypeAlias, TypeVar, final
 
 import numpy as np
@@ -53,6 +54,7 @@ class Slice(Linear):
     limit_indices: tuple[int, ...]
     strides: tuple[int, ...] | None = None
     name: ClassVar[str] = "slice"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -76,8 +78,15 @@ class Slice(Linear):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        return (args[0][self._key()],)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return itemgetter(self._key())
+
+    def _key(self) -> tuple[slice, ...]:
         bounds = zip(self.start_indices, self.limit_indices, self._strides(), strict=True)
-        return (args[0][tuple(slice(start, limit, stride) for start, limit, stride in bounds)],)
+        return tuple(slice(start, limit, stride) for start, limit, stride in bounds)
 
     @override
     def batch(
@@ -121,6 +130,7 @@ class Concatenate(_Joint):
 
     dimension: int
     name: ClassVar[str] = "concatenate"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -216,6 +226,7 @@ class Pad(_Joint):
 
     padding_config: PaddingConfig
     name: ClassVar[str] = "pad"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

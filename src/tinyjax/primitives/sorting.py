@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, TypeVar, final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
 from attrs import frozen
@@ -11,15 +12,18 @@ from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import COMPLEXES, INT32, INT64, SUPPORTED, HostArray
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, INT32, INT64, INTEGERS, SUPPORTED, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
 from tinyjax.primitives.elementwise import check_dtype, unmapped
 from tinyjax.primitives.gather import permuted
-from tinyjax.primitives.reductions import accumulator
 from tinyjax.primitives.shaping import iota
-from tinyjax.primitives.structure import check_axes, shape_error, with_leading_axis
+from tinyjax.primitives.structure import accumulator, check_axes, shape_error, with_leading_axis
 
 V = TypeVar("V")
+
+
+#: What NumPy sorts the same way.
+_SORTED_BY_NUMPY: Final = INTEGERS | {BOOL, FLOAT32, FLOAT64}
 
 
 @final
@@ -35,6 +39,7 @@ class Sort(Primitive):
     is_stable: bool = True
     num_keys: int = 1
     name: ClassVar[str] = "sort"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -60,6 +65,11 @@ class Sort(Primitive):
                 keys.append(arg.astype(accumulator(arg.dtype), copy=False))
         order = np.lexsort(keys[::-1], self.dimension)
         return tuple(np.take_along_axis(arg, order, self.dimension) for arg in args)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        known = len(avals) == 1 and avals[0].dtype in _SORTED_BY_NUMPY
+        return partial(np.sort, axis=self.dimension, kind="stable") if known else super().host_function(*avals)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

@@ -5,13 +5,16 @@ The classes come first, then the vocabulary: the same primitives as functions on
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, TypeVar, final
+from collections.abc import Callable, Sequence
+from functools import partial
+from operator import methodcaller
+from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError, TypingError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context
@@ -20,8 +23,10 @@ from tinyjax.ir.dtypes import (
     FLOAT16,
     FLOAT32,
     FLOAT64,
+    INEXACT,
     INT64,
     NUMERIC,
+    UINT64,
     DType,
     HostArray,
     Scalar,
@@ -29,12 +34,29 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Literal, python_scalar
+from tinyjax.primitives import host
 
 V = TypeVar("V")
 
 
 def shape_error(name: str, problem: str) -> ShapeError:
     return ShapeError(f"{name}: {problem}")
+
+
+def accumulator(dtype: DType) -> DType:
+    """The dtype to add or multiply many numbers in: half precision is not enough for that."""
+    return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
+
+
+def reduction(operator: np.ufunc, axes: tuple[int, ...], dtype: DType) -> Callable[..., HostArray | np.generic]:
+    """What combines many numbers of this dtype, in a dtype that is wide enough, which the result may have."""
+    wide = accumulator(dtype)
+    own = dtype == wide and dtype in _REDUCED_AS_THEY_ARE
+    return partial(operator.reduce, axis=axes) if own else partial(operator.reduce, axis=axes, dtype=wide)
+
+
+#: NumPy adds and multiplies other integers as wider ones. To name a dtype takes it some time, though.
+_REDUCED_AS_THEY_ARE: Final = INEXACT | {INT64, UINT64}
 
 
 def check_arity(name: str, avals: Sequence[ShapedArray], arity: int) -> None:
@@ -73,6 +95,7 @@ class BroadcastInDim(Linear):
     shape: Shape
     broadcast_dimensions: tuple[int, ...]
     name: ClassVar[str] = "broadcast_in_dim"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -90,10 +113,19 @@ class BroadcastInDim(Linear):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,) = args
+        return (np.broadcast_to(x.reshape(self._sizes(x.shape)), self.shape),)
+
+    def _sizes(self, shape: Shape) -> Shape:
+        """The operand's shape, with an axis of size 1 for each new one."""
         sizes = [1] * len(self.shape)
-        for size, dim in zip(x.shape, self.broadcast_dimensions, strict=True):
+        for size, dim in zip(shape, self.broadcast_dimensions, strict=True):
             sizes[dim] = size
-        return (np.broadcast_to(x.reshape(sizes), self.shape),)
+        return tuple(sizes)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        sizes, shape = self._sizes(avals[0].shape), self.shape
+        return methodcaller("reshape", shape) if sizes == shape else host.broadcaster(sizes, shape, avals[0].dtype)
 
     @override
     def batch(
@@ -127,6 +159,7 @@ class Transpose(Linear):
 
     permutation: tuple[int, ...]
     name: ClassVar[str] = "transpose"
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -139,6 +172,10 @@ class Transpose(Linear):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         return (np.transpose(args[0], self.permutation),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return methodcaller("transpose", self.permutation)
 
     @override
     def batch(
@@ -164,6 +201,7 @@ class Reduction(Primitive):
     """Reduces over `axes`, which disappear."""
 
     axes: tuple[int, ...]
+    plain: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -198,8 +236,11 @@ class ReduceSum(Reduction):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,) = args
-        wide = FLOAT32 if x.dtype in (FLOAT16, BFLOAT16) else x.dtype
-        return (np.asarray(np.add.reduce(x, axis=self.axes, dtype=wide)).astype(x.dtype, copy=False),)
+        return (np.asarray(np.add.reduce(x, axis=self.axes, dtype=accumulator(x.dtype))).astype(x.dtype, copy=False),)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        return reduction(np.add, self.axes, avals[0].dtype)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
@@ -275,7 +316,15 @@ def literal_for(aval: ShapedArray, value: Scalar) -> Literal:
     """A scalar of the dtype of `aval` that never changes the type of what it is combined with."""
     dtype = aval.dtype
     weak = aval.weak_type or dtype in (FLOAT64, INT64)
+    # Zeros have signs that a cache's keys don't show.
+    return _literal(value, dtype, weak) if value or type(value) is int else _new_literal(value, dtype, weak)
+
+
+def _new_literal(value: Scalar, dtype: DType, weak: bool) -> Literal:
     return Literal(python_scalar(value, dtype), array_type((), dtype, weak))
+
+
+_literal: Final = bounded(4096, typed=True)(_new_literal)
 
 
 def constant_like(ctx: Context[V], x: V, value: Scalar) -> V:

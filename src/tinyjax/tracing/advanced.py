@@ -15,6 +15,7 @@ from attrs import frozen
 from tinyjax.errors import IndexingError, InputError
 from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import BOOL, INT32, INT64, INTEGERS, SIGNED, UINT32, UINT64, DType, HostArray, Scalar
+from tinyjax.ir.primitive import made_once
 from tinyjax.primitives.comparison import LT
 from tinyjax.primitives.dynamic import DynamicSlice
 from tinyjax.primitives.elementwise import ADD
@@ -56,8 +57,7 @@ class Key:
 
 def getitem(x: Array, key: Index) -> Array:
     """`x[key]`. Positions in arrays, and traced ones, that are out of range are moved to the nearest one within it."""
-    items = key if isinstance(key, tuple) else (key,)
-    if all(map(indexing.is_basic, items)):
+    if type(key) is int or all(map(indexing.is_basic, key if isinstance(key, tuple) else (key,))):
         return index(x, key)
     return get(x, key, strict=True)
 
@@ -264,7 +264,7 @@ def _vectors(parts: Sequence[tuple[Positions, int]], batch: Shape) -> Positions:
     wide = any(found.dtype in (INT64, UINT32, UINT64) for found in traced) or not all(map(_fits, known))
     dtype = INT64 if wide else INT32
     columns = [_column(traced[0], found, place, batch, dtype) for found, place in parts]
-    return columns[0] if len(columns) == 1 else columns[0]._bind(Concatenate(len(batch)), *columns)[0]
+    return columns[0] if len(columns) == 1 else columns[0]._bind(made_once(Concatenate, len(batch)), *columns)[0]
 
 
 def _fits(positions: Known) -> bool:
@@ -283,7 +283,7 @@ def _column(like: Array, found: Positions, place: int, batch: Shape, dtype: DTyp
     if isinstance(found, np.ndarray):
         return like._operands(np.broadcast_to(_placed(found, place, batch)[..., None], shape).astype(dtype))[1]
     found = convert(found, dtype)
-    return found._bind(BroadcastInDim(shape, tuple(range(place, place + found.ndim))), found)[0]
+    return found._bind(made_once(BroadcastInDim, shape, tuple(range(place, place + found.ndim))), found)[0]
 
 
 # Taking.
@@ -347,8 +347,8 @@ def _dynamically(x: Array, key: Key) -> Array:
     if any(x.shape[axis] == 0 for axis in dropped):
         raise IndexingError(f"there is nothing to index along an axis of size 0 of {x.aval}")
     sizes = tuple(1 if axis in dropped else size for axis, size in enumerate(x.shape))
-    (x,) = x._bind(DynamicSlice(sizes), x, *scalars(x, starts))
-    (x,) = x._bind(Squeeze(dropped), x)
+    (x,) = x._bind(made_once(DynamicSlice, sizes), x, *scalars(x, starts))
+    (x,) = x._bind(made_once(Squeeze, dropped), x)
     result = [entry for entry in key.entries if entry is None or isinstance(entry, slice)]
     return with_axes(x, [axis for axis, entry in enumerate(result) if entry is None])
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tinyjax.errors import TypingError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, made_once
 from tinyjax.primitives.arithmetic import ABS, DIV, MAX, MIN, REM, IntegerPow
 from tinyjax.primitives.bitwise import (
     AND,
@@ -57,8 +57,7 @@ def refuse_complex(name: str, *arrays: Array) -> None:
 
 def add(x: Array, y: Array) -> Array:
     """The sum; of bools whether either holds."""
-    x, y = promote(x, y)
-    return apply(OR if x.aval.dtype == BOOL else ADD, x, y)
+    return elementwise(OR if x.aval.dtype == BOOL == y.aval.dtype else ADD, x, y)
 
 
 def subtract(x: Array, y: Array) -> Array:
@@ -67,8 +66,7 @@ def subtract(x: Array, y: Array) -> Array:
 
 def multiply(x: Array, y: Array) -> Array:
     """The product; of bools whether both hold."""
-    x, y = promote(x, y)
-    return apply(AND if x.aval.dtype == BOOL else MUL, x, y)
+    return elementwise(AND if x.aval.dtype == BOOL == y.aval.dtype else MUL, x, y)
 
 
 def negative(x: Array) -> Array:
@@ -174,7 +172,7 @@ def integer_power(x: Array, exponent: int) -> Array:
     """x to a power that is known; a TypingError for a negative power of integers."""
     if exponent == 0:
         return full_like(x, 1)
-    return x if exponent == 1 else apply(IntegerPow(exponent), x)
+    return x if exponent == 1 else apply(made_once(IntegerPow, exponent), x)
 
 
 def _power_of_integers(x: Array, y: Array) -> Array:
@@ -193,9 +191,9 @@ def _power_of_integers(x: Array, y: Array) -> Array:
 
 def compare(primitive: Comparison, x: Array, y: Array) -> Array:
     """An order relation. Complex numbers are compared by their real parts, then by their imaginary ones."""
+    if x.aval.dtype not in COMPLEXES and y.aval.dtype not in COMPLEXES:
+        return elementwise(primitive, x, y)
     x, y = promote(x, y)
-    if x.aval.dtype not in COMPLEXES:
-        return apply(primitive, x, y)
     x_real, y_real = apply(REAL, x), apply(REAL, y)
     same = apply(EQ, x_real, y_real)
     return where(same, apply(primitive, apply(IMAG, x), apply(IMAG, y)), apply(primitive, x_real, y_real))

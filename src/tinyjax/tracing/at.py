@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, Scalar
+from tinyjax.ir.primitive import made_once
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.dynamic import DynamicUpdateSlice
@@ -87,9 +88,9 @@ def _with_box(
     box = expand_dims(values, dropped) if dropped else values
     if combine is not None:
         limits = tuple(start + size for start, size in zip(starts, found.sizes, strict=True))
-        (old,) = x._bind(Slice(tuple(starts), limits), x)
+        (old,) = x._bind(made_once(Slice, tuple(starts), limits), x)
         (box,) = x._bind(combine, old, box)
-    return x._bind(DynamicUpdateSlice(), x, box, *advanced.scalars(x, starts))[0]
+    return x._bind(made_once(DynamicUpdateSlice), x, box, *advanced.scalars(x, starts))[0]
 
 
 def _restored(x: Array, dtype: np.dtype[np.generic], weak_type: bool) -> Array:

@@ -9,7 +9,9 @@ import numpy.typing as npt
 
 from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
+from tinyjax.ir.primitive import made_once
 from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, Precision
 from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.structure import Transpose
@@ -81,7 +83,7 @@ def _batched_matmul(x: Array, y: Array, precision: PrecisionLike, preferred: npt
     columns = [ndim + 1] if len(y_shape) > 1 else []
     places = [*shared, *x_only, *rows, *y_only, *columns]
     order = tuple(sorted(range(len(places)), key=places.__getitem__))
-    return out if order == tuple(range(len(places))) else out._bind(Transpose(order), out)[0]
+    return out if order == tuple(range(len(places))) else out._bind(made_once(Transpose, order), out)[0]
 
 
 def _padded(sizes: tuple[int, ...], ndim: int) -> list[int | None]:
@@ -94,7 +96,7 @@ def _without(x: Array, sizes: list[int | None], dropped: list[int]) -> tuple[Arr
     present = [i for i, size in enumerate(sizes) if size is not None]
     squeezed = tuple(i - offset for i in dropped if i in present)
     if squeezed:
-        (x,) = x._bind(Squeeze(squeezed), x)
+        (x,) = x._bind(made_once(Squeeze, squeezed), x)
     return x, {i: at for at, i in enumerate(i for i in present if i not in dropped)}
 
 
@@ -123,10 +125,18 @@ def _summed(
     precision: PrecisionLike,
     preferred: npt.DTypeLike | None,
 ) -> Array:
-    sizes = [tuple(array.aval.shape[i] for i in own) for array, own in zip((x, y), axes, strict=True)]
+    return contract(x, y, _numbers(name, x.aval, y.aval, axes), precision, preferred)
+
+
+@bounded(1024)
+def _numbers(
+    name: str, left: ShapedArray, right: ShapedArray, axes: tuple[tuple[int, ...], tuple[int, ...]]
+) -> DimensionNumbers:
+    """What sums over these axes, which must be of the same sizes."""
+    sizes = [tuple(aval.shape[i] for i in own) for aval, own in zip((left, right), axes, strict=True)]
     if sizes[0] != sizes[1]:
-        raise ShapeError(f"{name}: axes {axes[0]} of {x.aval} and {axes[1]} of {y.aval} differ in size")
-    return contract(x, y, (axes, ((), ())), precision, preferred)
+        raise ShapeError(f"{name}: axes {axes[0]} of {left} and {axes[1]} of {right} differ in size")
+    return axes, ((), ())
 
 
 def tensordot(

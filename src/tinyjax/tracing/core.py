@@ -9,10 +9,9 @@ that is started inside another one knows its parent, and so that a staged functi
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar, final
+from collections.abc import Callable, Iterable, Sequence
+from contextvars import ContextVar, Token
+from typing import Final, Generic, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -28,10 +27,12 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, HostArray, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.conversions import Conversions
+from tinyjax.tracing.elements import Elements, apply_kernel
 from tinyjax.tracing.frames import Frame, OpenFrame, Transformed
-from tinyjax.tracing.host import concrete_value, convert_scalar, host_array
+from tinyjax.tracing.host import concrete_value, convert_number, convert_scalar
 from tinyjax.tracing.messages import why_unknown
 from tinyjax.tracing.methods import Methods
 
@@ -65,6 +66,10 @@ class Array(Methods, Conversions, ABC):
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
         return top_frame(args, primitive.effects).bind(primitive, args)
 
+    @override
+    def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
+        return None
+
     @property
     @override
     def _array(self) -> Array:
@@ -94,33 +99,19 @@ class Array(Methods, Conversions, ABC):
 
 
 @final
-class ConcreteArray(Array):
-    """An array with its elements, on the host or on a device.
+class ConcreteArray(Elements, Array):
+    """An array with its elements, on the host or on a device."""
 
-    What compiled functions return has a `buffer`, and its `value` is made when something asks for it. An array that was
-    made of a value on a device gets its `buffer` when a compiled function needs it.
-    """
+    __slots__ = ()
 
-    __slots__ = ("aval", "buffer", "value")
+    @override
+    def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
+        return apply_kernel(primitive, operands, ConcreteArray) if active_frame().base is ROOT else None
 
-    aval: ShapedArray
-    #: The array on the device, for the backend.
-    buffer: backend.RawBuffer | None
-    value: ConcreteValue
-
-    def __init__(self, value: ConcreteValue) -> None:
-        self.value = value
-        self.aval = value.aval
-        self.buffer = None
-
-    if not TYPE_CHECKING:  # or every attribute would seem to exist
-
-        def __getattr__(self, name: str) -> object:
-            """Fills the slot of the value when it is asked for."""
-            if name != "value" or (buffer := self.buffer) is None:
-                raise AttributeError(f"an array has no attribute {name!r}")
-            value = self.value = backend.value_of_buffer(buffer, self.aval)
-            return value
+    @override
+    def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
+        done = self._at_once(primitive, args)
+        return top_frame(args, primitive.effects).bind(primitive, args) if done is None else (done,)
 
     @override
     def into(self, context: Context[C]) -> C:
@@ -136,8 +127,12 @@ class ConcreteArray(Array):
 
     @override
     def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
-        if not isinstance(self.value.data, np.ndarray):
+        elements = self.host
+        if elements is None:
             return None
+        number = elements.item() if self.aval.weak_type else None
+        if isinstance(number, int | float) and number:
+            return _converted_number(number, self.aval.dtype, dtype, weak_type)
         return ConcreteArray(convert_scalar(self.value, dtype, weak_type))
 
     @override
@@ -149,16 +144,6 @@ class ConcreteArray(Array):
         """This array, or a copy if its elements may be written to from outside."""
         value = self.value.frozen_copy()
         return self if value is self.value else ConcreteArray(value)
-
-    @override
-    def __str__(self) -> str:
-        return str(host_array(self.value))
-
-    @override
-    def __repr__(self) -> str:
-        text = np.array2string(host_array(self.value), separator=", ", prefix="Array(")
-        weak = ", weak_type=True" if self.aval.weak_type else ""
-        return f"Array({text}, dtype={self.aval.dtype.name}{weak})"
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
@@ -173,16 +158,14 @@ def _rebuild(elements: HostArray, aval: ShapedArray) -> ConcreteArray:
 class Tracer(Array, Generic[V]):
     """What stands for an array while a function is transformed: a value of a context."""
 
-    __slots__ = ("frame", "value")
+    __slots__ = ("aval", "frame", "value")
+
+    aval: ShapedArray
 
     def __init__(self, frame: TraceFrame[V], value: V) -> None:
         self.frame: Final = frame
         self.value: Final = value
-
-    @property
-    @override
-    def aval(self) -> ShapedArray:
-        return self.frame.context.aval(self.value)
+        self.aval = frame.context.aval(value)
 
     @override
     def into(self, context: Context[C]) -> C:
@@ -268,7 +251,9 @@ class RootFrame(OpenFrame[ConcreteValue]):
 class TraceFrame(OpenFrame[V]):
     """A transformation in progress."""
 
-    __slots__ = ("_position", "alive", "context", "function", "parent")
+    __slots__ = ("_position", "_token", "alive", "context", "function", "parent")
+
+    _token: Token[Frame]
 
     def __init__(
         self, context: Context[V], parent: Frame, function: Transformed, axis: BatchAxis | None = None
@@ -283,6 +268,14 @@ class TraceFrame(OpenFrame[V]):
         self.axes = parent.axes if axis is None or axis.name is None else (*parent.axes, (axis, self))
         self.alive = True
 
+    def __enter__(self) -> Self:
+        self._token = _active.set(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.alive = False
+        _active.reset(self._token)
+
     @override
     def wrap(self, value: V) -> Array:
         # Values of evaluation need nothing to stand for them: a rule in Python that runs there gets arrays.
@@ -290,16 +283,27 @@ class TraceFrame(OpenFrame[V]):
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
-        """What is staged is attributed to the transformations that it went through from here."""
+        """What is staged is attributed to the transformations that it went through from here, and to the line that is
+        being run: found once, unless the rules are the user's, whose lines count."""
         context, position = self.context, self._position
-        values = [arg.into(context) for arg in args]
+        values: list[V] = []
+        for arg in args:  # what `into` does, but many times
+            if type(arg) is Tracer and arg.frame is self and self.alive:
+                values.append(arg.value)
+            else:
+                values.append(arg.into(context))
         if position is None:
-            return tuple(map(self.wrap, context.bind(primitive, *values)))
-        before, position.transformations = position.transformations, context.cursor.transformations
+            outs = context.bind(primitive, *values)
+            return (self.wrap(outs[0]),) if len(outs) == 1 else tuple(map(self.wrap, outs))
+        source, before = position.source, position.transformations
+        if source is None and is_ours(type(primitive)):
+            position.source = position.user_line()
+        position.transformations = context.cursor.transformations
         try:
-            return tuple(map(self.wrap, context.bind(primitive, *values)))
+            outs = context.bind(primitive, *values)
         finally:
-            position.transformations = before
+            position.source, position.transformations = source, before
+        return (self.wrap(outs[0]),) if len(outs) == 1 else tuple(map(self.wrap, outs))
 
     def unknown(self, value: V, wanted: str) -> str:
         """What a value is whose elements aren't known, why they aren't, and what to do, for messages."""
@@ -337,6 +341,12 @@ def _scalar(x: float) -> ConcreteArray:
     return ConcreteArray(concrete_value(x))
 
 
+@bounded(4096, typed=True)
+def _converted_number(number: Scalar, own: DType, dtype: DType, weak_type: bool) -> ConcreteArray:
+    """A number of Python's with another dtype. As for `_scalar`, not zero."""
+    return ConcreteArray(convert_number(number, own, dtype, weak_type))
+
+
 def operand(x: object) -> Array | None:
     """The other side of an operator as an array. None if it isn't for arrays to say what the operator means.
 
@@ -362,16 +372,9 @@ _active: Final[ContextVar[Frame]] = ContextVar("tinyjax_active_frame", default=R
 active_frame: Final[Callable[[], Frame]] = _active.get
 
 
-@contextmanager
-def activate(context: Context[V], function: Transformed, axis: BatchAxis | None = None) -> Iterator[TraceFrame[V]]:
-    """Makes a context the innermost one. Tracers of its frame can't be used after the block."""
-    frame = TraceFrame(context, _active.get(), function, axis)
-    token = _active.set(frame)
-    try:
-        yield frame
-    finally:
-        frame.alive = False
-        _active.reset(token)
+def activate(context: Context[V], function: Transformed, axis: BatchAxis | None = None) -> TraceFrame[V]:
+    """Makes a context the innermost one in a `with` block. Tracers of its frame can't be used after the block."""
+    return TraceFrame(context, active_frame(), function, axis)
 
 
 def top_frame(args: Iterable[Array], effects: Effects = NO_EFFECTS) -> Frame:
@@ -398,7 +401,7 @@ def bind(primitive: Primitive, *args: Array) -> tuple[Array, ...]:
     >>> bind(MUL, as_array(2.0), as_array(3.0))
     (Array(6., dtype=float64, weak_type=True),)
     """
-    return top_frame(args, primitive.effects).bind(primitive, args)
+    return args[0]._bind(primitive, *args) if args else top_frame((), primitive.effects).bind(primitive, ())
 
 
 def find_axis(name: str) -> tuple[BatchAxis, Frame]:

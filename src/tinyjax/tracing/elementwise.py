@@ -30,7 +30,7 @@ from tinyjax.primitives.comparison import NE
 from tinyjax.primitives.conversion import array_dtype, conversion
 from tinyjax.primitives.selection import SELECT_N
 from tinyjax.primitives.structure import BroadcastInDim
-from tinyjax.tracing.promotion import result_type
+from tinyjax.tracing.promotion import promoted_pair, result_type
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
@@ -62,11 +62,18 @@ def user_dtype(dtype: npt.DTypeLike | None) -> DType | None:
 
 def promote(*arrays: Array) -> Sequence[Array]:
     """The arrays, converted to the dtype that they are promoted to."""
-    first = arrays[0].aval
-    for array in arrays:
-        aval = array.aval
+    if len(arrays) == 2:  # as operators have them
+        x, y = arrays
+        left, right = x.aval, y.aval
+        if left is right or left.dtype == right.dtype:
+            return arrays
+        dtype, weak_type = promoted_pair(left.dtype, left.weak_type, right.dtype, right.weak_type)
+        return convert(x, dtype, weak_type), convert(y, dtype, weak_type)
+    avals = [array.aval for array in arrays]
+    first = avals[0]
+    for aval in avals:
         if aval is not first and aval.dtype != first.dtype:
-            return _convert_all(arrays, *result_type(array.aval for array in arrays))
+            return _convert_all(arrays, *result_type(avals))
     return arrays
 
 
@@ -86,7 +93,7 @@ def promote_inexact(*arrays: Array) -> Sequence[Array]:
 
 
 def _convert_all(arrays: Iterable[Array], dtype: DType, weak_type: bool) -> list[Array]:
-    return [array if array.aval.dtype == dtype else convert(array, dtype, weak_type) for array in arrays]
+    return [convert(array, dtype, weak_type) for array in arrays]
 
 
 def convert(x: Array, dtype: DType, weak_type: bool = False) -> Array:
@@ -161,22 +168,33 @@ def broadcast(*arrays: Array) -> Sequence[Array]:
 
 def apply(primitive: Primitive, *operands: Array) -> Array:
     """Applies an elementwise primitive after broadcasting."""
+    done = operands[0]._at_once(primitive, operands)
+    if done is not None:
+        return done
     arrays = operands if len(operands) == 1 else broadcast(*operands)
     return arrays[0]._bind(primitive, *arrays)[0]
 
 
 def elementwise(primitive: Primitive, *operands: Array) -> Array:
-    """Applies an elementwise primitive after promotion and broadcasting."""
-    return apply(primitive, *promote(*operands))
+    """Applies an elementwise primitive, whose operands have one dtype, after promotion and broadcasting."""
+    done = operands[0]._at_once(primitive, operands)
+    if done is not None:
+        return done
+    arrays = broadcast(*promote(*operands))
+    return arrays[0]._bind(primitive, *arrays)[0]
 
 
 def inexact(primitive: Primitive, *operands: Array) -> Array:
-    """The same, for a primitive that takes only floats and complex numbers."""
+    """The same, with bools and integers as floats."""
+    if operands[0].aval.dtype in INEXACT:
+        return elementwise(primitive, *operands)
     return apply(primitive, *promote_inexact(*operands))
 
 
 def numeric(primitive: Primitive, *operands: Array) -> Array:
-    """The same, for a primitive that doesn't take bools."""
+    """The same, for a primitive that doesn't take bools, with bools as int32."""
+    if operands[0].aval.dtype != BOOL:
+        return elementwise(primitive, *operands)
     return apply(primitive, *promote_numeric(*operands))
 
 

@@ -76,7 +76,7 @@ def host_type(shape: Shape, dtype: DType) -> ShapedArray | None:
 
 
 def _of_scalar(x: Scalar) -> ConcreteValue:
-    return _cached_scalar(x) if x else _scalar(x)
+    return _cached_scalar(x) if x and type(x) is not complex else _scalar(x)
 
 
 def _scalar(x: Scalar) -> ConcreteValue:
@@ -110,7 +110,7 @@ def _converted(data: Data, dtype: DType, weak_type: bool) -> ConcreteValue:
         return ConcreteValue(convert(np.asarray(data), dtype), array_type((), dtype, weak_type))
 
 
-# Small numbers are met again and again. Zeros are not cached: 0.0 and -0.0 would be the same key.
+# Numbers are met again and again. Zeros are not cached, nor what has them as parts: 0.0 and -0.0 would be the same key.
 _cached_scalar = bounded(4096, typed=True)(_scalar)
 
 

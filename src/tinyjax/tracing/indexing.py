@@ -6,18 +6,20 @@ Arrays of positions, masks and traced positions are in `advanced`.
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, final
+from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias, final
 
 from attrs import frozen
 
+from tinyjax.caching import bounded
 from tinyjax.errors import ConcretizationError, IndexingError
-from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.aval import Shape, ShapedArray
 from tinyjax.ir.dtypes import INTEGERS
+from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.shaping import Rev, Squeeze
 from tinyjax.primitives.slicing import Slice
-from tinyjax.primitives.structure import BroadcastInDim
+from tinyjax.tracing.shaping import expansion
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
@@ -38,15 +40,45 @@ class _Range:
     reverse: bool = False
     dropped: bool = False
 
+    @property
+    def size(self) -> int:
+        return len(range(self.start, self.limit, self.stride))
+
 
 def index(x: Array, key: Index) -> Array:
     """`x[key]` for a key of integers that are known, slices, None and an ellipsis; an IndexingError if it is out of
     range."""
-    aval = x.aval
+    entries = key if isinstance(key, tuple) else (key,)
+    spelled = _spelled(entries)
+    for primitive in _steps(x.aval, entries) if spelled is None else _known_steps(x.aval, spelled):
+        (x,) = x._bind(primitive, x)
+    return x
+
+
+def _spelled(entries: tuple[object, ...]) -> tuple[_Spelled, ...] | None:
+    """Entries by which steps are remembered; None if there are others than plain integers and slices of such."""
+    spelled: list[_Spelled] = []
+    for entry in entries:
+        if type(entry) is int or entry is None or entry is Ellipsis:
+            spelled.append(entry)
+        elif type(entry) is slice and _BOUNDS.issuperset(map(type, (entry.start, entry.stop, entry.step))):
+            spelled.append((entry.start, entry.stop, entry.step))
+        else:
+            return None
+    return tuple(spelled)
+
+
+#: An entry that can be hashed: a slice is a tuple.
+_Spelled: TypeAlias = "int | tuple[int | None, int | None, int | None] | EllipsisType | None"
+_BOUNDS: Final = frozenset({int, type(None)})
+
+
+def _steps(aval: ShapedArray, entries: tuple[object, ...]) -> tuple[Primitive, ...]:
+    """What to apply, one after the other, to take these entries of an array of this type."""
     ranges: list[_Range] = []
     added: list[int] = []  # where new axes are in the result
     ndim = 0  # of the result so far
-    for entry in _expanded(aval, key if isinstance(key, tuple) else (key,)):
+    for entry in _expanded(aval, entries):
         if entry is None:
             added.append(ndim)
             ndim += 1
@@ -54,7 +86,13 @@ def index(x: Array, key: Index) -> Array:
             taken = _range(aval, len(ranges), entry)
             ranges.append(taken)
             ndim += not taken.dropped
-    return with_axes(_taken(x, ranges), added)
+    kept = tuple(r.size for r in ranges if not r.dropped)
+    return (*_taking(aval.shape, ranges), *_adding(kept, added))
+
+
+@bounded(4096)
+def _known_steps(aval: ShapedArray, spelled: tuple[_Spelled, ...]) -> tuple[Primitive, ...]:
+    return _steps(aval, tuple(slice(*entry) if isinstance(entry, tuple) else entry for entry in spelled))
 
 
 def is_basic(entry: object) -> bool:
@@ -126,28 +164,29 @@ def _range(aval: ShapedArray, axis: int, entry: SupportsIndex | slice) -> _Range
     return _Range(position % size, position % size + 1, dropped=True)
 
 
-def _taken(x: Array, ranges: list[_Range]) -> Array:
-    """The elements of x within these ranges."""
-    shape = x.aval.shape
-    if any(taken != _Range(0, size) for taken, size in zip(ranges, shape, strict=True)):
-        starts, limits = tuple(r.start for r in ranges), tuple(r.limit for r in ranges)
-        strides = tuple(r.stride for r in ranges)
-        if starts != (0,) * len(shape) or limits != shape or any(stride != 1 for stride in strides):
-            (x,) = x._bind(Slice(starts, limits, strides if any(stride != 1 for stride in strides) else None), x)
-        reverse = tuple(axis for axis, r in enumerate(ranges) if r.reverse and x.aval.shape[axis] > 1)
-        if reverse:
-            (x,) = x._bind(Rev(reverse), x)
-        dropped = tuple(axis for axis, r in enumerate(ranges) if r.dropped)
-        if dropped:
-            (x,) = x._bind(Squeeze(dropped), x)
+def _taking(shape: Shape, ranges: Sequence[_Range]) -> Iterator[Primitive]:
+    """What takes the elements within these ranges."""
+    starts, limits = tuple(r.start for r in ranges), tuple(r.limit for r in ranges)
+    strides = tuple(r.stride for r in ranges)
+    strided = any(stride != 1 for stride in strides)
+    if strided or starts != (0,) * len(shape) or limits != shape:
+        yield Slice(starts, limits, strides if strided else None)
+    reverse = tuple(axis for axis, r in enumerate(ranges) if r.reverse and r.size > 1)
+    if reverse:
+        yield Rev(reverse)
+    dropped = tuple(axis for axis, r in enumerate(ranges) if r.dropped)
+    if dropped:
+        yield Squeeze(dropped)
+
+
+def with_axes(x: Array, added: Sequence[int]) -> Array:
+    """x with new axes of size 1, at these positions of the result."""
+    for primitive in _adding(x.aval.shape, added):
+        (x,) = x._bind(primitive, x)
     return x
 
 
-def with_axes(x: Array, added: list[int]) -> Array:
-    """x with new axes of size 1, at these positions of the result."""
-    if not added:
-        return x
-    sizes = iter(x.aval.shape)
-    ndim = x.aval.ndim + len(added)
-    shape = tuple(1 if axis in added else next(sizes) for axis in range(ndim))
-    return x._bind(BroadcastInDim(shape, tuple(axis for axis in range(ndim) if axis not in added)), x)[0]
+def _adding(shape: Shape, added: Sequence[int]) -> Iterator[Primitive]:
+    """What gives an array of this shape new axes of size 1, at these positions of the result."""
+    if added:
+        yield expansion(shape, tuple(added))

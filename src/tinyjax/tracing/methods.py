@@ -195,8 +195,9 @@ class Methods(Operators):
     ) -> Array:
         """The sum over axes, all by default. Bools and integers are added as 64-bit integers."""
         refuse_out("sum", out)
-        start, mask = self._options(initial, where)
-        return reducing.sum_(self._array, axis, dtype, keepdims, start, mask, promote_integers)
+        return reducing.sum_(
+            self._array, axis, dtype, keepdims, self._option(initial), self._option(where), promote_integers
+        )
 
     def prod(
         self,
@@ -210,8 +211,9 @@ class Methods(Operators):
     ) -> Array:
         """The product over axes, all by default. Bools and integers are multiplied as 64-bit integers."""
         refuse_out("prod", out)
-        start, mask = self._options(initial, where)
-        return reducing.prod(self._array, axis, dtype, keepdims, start, mask, promote_integers)
+        return reducing.prod(
+            self._array, axis, dtype, keepdims, self._option(initial), self._option(where), promote_integers
+        )
 
     def max(
         self,
@@ -223,7 +225,7 @@ class Methods(Operators):
     ) -> Array:
         """The maximum over axes, all by default: nan if there is one."""
         refuse_out("max", out)
-        return reducing.max_(self._array, axis, keepdims, *self._options(initial, where))
+        return reducing.max_(self._array, axis, keepdims, self._option(initial), self._option(where))
 
     def min(
         self,
@@ -235,21 +237,21 @@ class Methods(Operators):
     ) -> Array:
         """The minimum over axes, all by default: nan if there is one."""
         refuse_out("min", out)
-        return reducing.min_(self._array, axis, keepdims, *self._options(initial, where))
+        return reducing.min_(self._array, axis, keepdims, self._option(initial), self._option(where))
 
     def all(
         self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
     ) -> Array:
         """Whether no element is zero."""
         refuse_out("all", out)
-        return reducing.all_(self._array, axis, keepdims, self._options(None, where)[1])
+        return reducing.all_(self._array, axis, keepdims, self._option(where))
 
     def any(
         self, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
     ) -> Array:
         """Whether any element isn't zero."""
         refuse_out("any", out)
-        return reducing.any_(self._array, axis, keepdims, self._options(None, where)[1])
+        return reducing.any_(self._array, axis, keepdims, self._option(where))
 
     def mean(
         self,
@@ -262,7 +264,7 @@ class Methods(Operators):
     ) -> Array:
         """The mean over axes, all by default: a float."""
         refuse_out("mean", out)
-        return reducing.mean(self._array, axis, dtype, keepdims, self._options(None, where)[1])
+        return reducing.mean(self._array, axis, dtype, keepdims, self._option(where))
 
     def var(
         self,
@@ -278,8 +280,9 @@ class Methods(Operators):
     ) -> Array:
         """The variance over axes, all by default. The divisor is the number of elements minus `correction` (`ddof`)."""
         refuse_out("var", out)
-        center, mask = self._options(mean, where)
-        return reducing.var(self._array, axis, dtype, _correction(ddof, correction), keepdims, mask, center)
+        return reducing.var(
+            self._array, axis, dtype, _correction(ddof, correction), keepdims, self._option(where), self._option(mean)
+        )
 
     def std(
         self,
@@ -295,8 +298,9 @@ class Methods(Operators):
     ) -> Array:
         """The standard deviation over axes: the square root of the variance."""
         refuse_out("std", out)
-        center, mask = self._options(mean, where)
-        return reducing.std(self._array, axis, dtype, _correction(ddof, correction), keepdims, mask, center)
+        return reducing.std(
+            self._array, axis, dtype, _correction(ddof, correction), keepdims, self._option(where), self._option(mean)
+        )
 
     def ptp(self, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
         """The maximum minus the minimum."""
@@ -374,9 +378,9 @@ class Methods(Operators):
         x, positions = self._operands(indices)
         return taking.take(x, positions, axis, mode, unique_indices, indices_are_sorted, fill_value)
 
-    def _options(self, *values: ArrayLike | None) -> list[Array | None]:
-        """Optional arguments as arrays."""
-        return [None if value is None else self._operands(value)[1] for value in values]
+    def _option(self, value: ArrayLike | None) -> Array | None:
+        """An optional argument as an array."""
+        return None if value is None else self._operands(value)[1]
 
 
 def _spread(
@@ -385,10 +389,11 @@ def _spread(
     """What was given as several arguments or as one tuple."""
     if len(sizes) == 1 and sizes[0] is not None:
         return sizes[0]
-    listed = [size for size in sizes if isinstance(size, SupportsIndex)]
+    # Protocols are slow to check, so plain integers come first.
+    listed = [size for size in sizes if type(size) is int or isinstance(size, SupportsIndex)]
     if len(listed) != len(sizes):
         raise ShapeError(f"{name} takes integers, or one sequence of them, got {sizes}")
-    return listed
+    return tuple(listed)
 
 
 def _correction(ddof: float, correction: float | None) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from typing_extensions import override
@@ -35,6 +35,11 @@ class Operators(ABC):
 
     @abstractmethod
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]: ...
+
+    @abstractmethod
+    def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
+        """The result of what has been computed before for operands of these types, if nothing else is to be done. Then
+        nothing has to be promoted or broadcast, either."""
 
     @abstractmethod
     def _operands(self, *others: ArrayLike) -> tuple[Array, ...]:

@@ -98,6 +98,12 @@ def _promote(kinds: frozenset[tuple[DType, bool]]) -> tuple[DType, bool]:
     return result, False
 
 
+@bounded(4096)
+def promoted_pair(x: DType, x_weak: bool, y: DType, y_weak: bool) -> tuple[DType, bool]:
+    """`result_type` of two, without making a set."""
+    return _promote(frozenset(((x, x_weak), (y, y_weak))))
+
+
 def result_type(avals: Iterable[ShapedArray]) -> tuple[DType, bool]:
     """The dtype that values of these types are promoted to, and whether the result is weakly typed.
 

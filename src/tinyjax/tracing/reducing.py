@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, SupportsIndex, TypeAlias
 
 import numpy.typing as npt
 
+from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError, TypingError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -26,9 +28,10 @@ from tinyjax.ir.dtypes import (
     real_dtype,
     short_name,
 )
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, made_once
 from tinyjax.primitives.arithmetic import DIV, MAX, MIN, SQUARE
 from tinyjax.primitives.bitwise import AND, OR
+from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.cumulative import CumProd, CumSum
 from tinyjax.primitives.elementwise import ADD, MUL, SUB
 from tinyjax.primitives.exponential import SQRT
@@ -58,7 +61,7 @@ from tinyjax.tracing.elementwise import (
     user_dtype,
     where,
 )
-from tinyjax.tracing.shaping import canonical_axes, canonical_axis, expand_dims, ravel
+from tinyjax.tracing.shaping import canonical_axes, canonical_axis, expand_dims, expansion, ravel
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
@@ -90,18 +93,53 @@ def _reduce(
     identity: Callable[[DType], Scalar],
 ) -> Array:
     """x reduced over axes. Where the mask is False, the identity takes the place of elements."""
+    if _is_simple(x, axis, initial, mask):
+        return _one_by_one(_steps(name, make, x.aval, axis, keepdims, x.aval.dtype, x.aval.dtype), x)
     dtype, axes = x.aval.dtype, canonical_axes(axis, x.aval.ndim, name)
     if mask is not None:
         if mask.aval.dtype != BOOL:
             raise TypingError(f"{name}: where must be a bool array, got {mask.aval}")
         x = where(broadcast_to(mask, x.aval.shape), x, constant_like(x, identity(dtype)))
     x = astype(x, dtype)
-    out = x._bind(make(axes), x)[0] if axes else x
+    out = x._bind(made_once(make, axes), x)[0] if axes else x
     if initial is not None:
         if initial.aval.shape != ():
             raise ShapeError(f"{name}: initial must be a scalar, got {initial.aval}")
         out = apply(combine, astype(initial, dtype), out)
     return expand_dims(out, axes) if keepdims else out
+
+
+def _is_simple(x: Array, axis: Axis, initial: Array | None, mask: Array | None) -> bool:
+    """Whether an array with axes is reduced over one of them or all, and all of its elements count."""
+    return initial is None and mask is None and (axis is None or type(axis) is int) and x.aval.shape != ()
+
+
+@bounded(4096)
+def _steps(
+    name: str,
+    make: Callable[[tuple[int, ...]], Primitive],
+    aval: ShapedArray,
+    axis: Axis,
+    keepdims: bool,
+    within: DType,
+    result: DType,
+) -> tuple[Primitive, ...]:
+    """What to apply, one after the other, to an array of this type, to reduce it in a dtype and convert the result."""
+    axes = canonical_axes(axis, aval.ndim, name)
+    steps: list[Primitive] = [made_once(make, axes)]
+    if aval.dtype != within or aval.weak_type:
+        steps.insert(0, conversion(within, False))
+    if keepdims:
+        steps.append(expansion(tuple(size for i, size in enumerate(aval.shape) if i not in axes), axes))
+    if result != within:
+        steps.append(conversion(result, False))
+    return tuple(steps)
+
+
+def _one_by_one(steps: Iterable[Primitive], x: Array) -> Array:
+    for primitive in steps:
+        (x,) = x._bind(primitive, x)
+    return x
 
 
 def _zero(dtype: DType) -> Scalar:
@@ -126,6 +164,8 @@ def sum_(
     if chosen == BOOL:
         return truth(sum_(truth(x), axis, None, keepdims, None if initial is None else truth(initial), mask))
     within, result = _sum_dtypes(x.aval.dtype, chosen, promote_integers)
+    if _is_simple(x, axis, initial, mask):
+        return _one_by_one(_steps("sum", ReduceSum, x.aval, axis, keepdims, within, result), x)
     x = astype(x, within)
     return astype(_reduce("sum", x, axis, keepdims, initial, mask, ReduceSum, ADD, _zero), result)
 
@@ -144,10 +184,13 @@ def prod(
     if chosen == BOOL:
         return truth(prod(truth(x), axis, None, keepdims, None if initial is None else truth(initial), mask))
     within, result = _sum_dtypes(x.aval.dtype, chosen, promote_integers)
+    if _is_simple(x, axis, initial, mask):
+        return _one_by_one(_steps("prod", ReduceProd, x.aval, axis, keepdims, within, result), x)
     x = astype(x, within)
     return astype(_reduce("prod", x, axis, keepdims, initial, mask, ReduceProd, MUL, _one), result)
 
 
+@bounded(1024)
 def _sum_dtypes(own: DType, chosen: DType | None, promote_integers: bool) -> tuple[DType, DType]:
     """The dtype to compute in, and that of the result."""
     if chosen is not None:
@@ -177,7 +220,7 @@ def _check_not_empty(name: str, x: Array, axis: Axis, initial: Array | None, mas
         return
     if mask is not None:
         raise ShapeError(f"{name} with where needs initial: the {name} of no elements isn't defined")
-    if any(x.aval.shape[i] == 0 for i in canonical_axes(axis, x.aval.ndim, name)):
+    if 0 in x.aval.shape and any(x.aval.shape[i] == 0 for i in canonical_axes(axis, x.aval.ndim, name)):
         raise ShapeError(f"{name} of no elements isn't defined: {x.aval} has an axis of size 0. Pass initial.")
 
 
@@ -196,6 +239,8 @@ def any_(x: Array, axis: Axis = None, keepdims: bool = False, mask: Array | None
 
 def _count(name: str, x: Array, axis: Axis, keepdims: bool, mask: Array | None) -> Array | int:
     """How many elements are reduced."""
+    if mask is None and axis is None:
+        return x.aval.size
     if mask is None:
         return math.prod(x.aval.shape[i] for i in canonical_axes(axis, x.aval.ndim, name))
     return sum_(broadcast_to(mask, x.aval.shape), axis, keepdims=keepdims)
@@ -240,11 +285,12 @@ def var(
 
 def _per_degree(total: Array, count: Array | int, correction: float) -> Array:
     """The total divided by the degrees of freedom; nan if there are none."""
-    nan = full_like(total, math.nan)
     if isinstance(count, int):
-        return apply(DIV, total, constant_like(total, count - correction)) if count > correction else nan
+        if count <= correction:
+            return full_like(total, math.nan)
+        return apply(DIV, total, constant_like(total, count - correction))
     degrees = apply(SUB, astype(count, total.aval.dtype), constant_like(total, correction))
-    return where(degrees > 0, apply(DIV, total, degrees), nan)
+    return where(degrees > 0, apply(DIV, total, degrees), full_like(total, math.nan))
 
 
 def std(
@@ -277,7 +323,7 @@ def _position(name: str, make: type[ArgMax | ArgMin], x: Array, axis: SupportsIn
     at = 0 if axis is None else canonical_axis(axis, ndim, name)
     if flat.aval.shape[at] == 0:
         raise ShapeError(f"{name} of no elements isn't defined: {x.aval} has none along axis {at}")
-    (out,) = flat._bind(make((at,), INT64), flat)
+    (out,) = flat._bind(made_once(make, (at,), INT64), flat)
     return expand_dims(out, range(ndim) if axis is None else at) if keepdims else out
 
 
@@ -302,7 +348,7 @@ def _cumulative(
     else:
         within = chosen if chosen is not None else INT64 if x.aval.dtype == BOOL else x.aval.dtype
     flat = astype(flat, within)
-    (out,) = flat._bind(make(at), flat)
+    (out,) = flat._bind(made_once(make, at), flat)
     return astype(out, within if chosen is None else chosen)
 
 
@@ -320,8 +366,8 @@ def sort(x: Array, axis: SupportsIndex | None = -1, stable: bool = True, descend
     """The elements in order along an axis, nan last; in one axis if it is None."""
     flat = ravel(x) if axis is None else x
     at = 0 if axis is None else canonical_axis(axis, x.aval.ndim, "sort")
-    (out,) = flat._bind(Sort(at, stable), flat)
-    return out._bind(Rev((at,)), out)[0] if descending else out
+    (out,) = flat._bind(made_once(Sort, at, stable), flat)
+    return out._bind(made_once(Rev, (at,)), out)[0] if descending else out
 
 
 def argsort(
@@ -334,8 +380,8 @@ def argsort(
     """The indices, int64 by default, that sort along an axis."""
     flat = ravel(x) if axis is None else x
     at = 0 if axis is None else canonical_axis(axis, x.aval.ndim, "argsort")
-    places = flat._bind(Iota(user_dtype(dtype) or INT64, flat.aval.shape, at))[0]
+    places = flat._bind(made_once(Iota, user_dtype(dtype) or INT64, flat.aval.shape, at))[0]
     if descending and stable:
-        (flat,), (places,) = flat._bind(Rev((at,)), flat), flat._bind(Rev((at,)), places)
-    order = flat._bind(Sort(at, stable), flat, places)[1]
-    return order._bind(Rev((at,)), order)[0] if descending else order
+        (flat,), (places,) = flat._bind(made_once(Rev, (at,)), flat), flat._bind(made_once(Rev, (at,)), places)
+    order = flat._bind(made_once(Sort, at, stable), flat, places)[1]
+    return order._bind(made_once(Rev, (at,)), order)[0] if descending else order

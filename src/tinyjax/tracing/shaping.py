@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Final, SupportsIndex
 
+from tinyjax.caching import bounded
 from tinyjax.errors import ConcretizationError, ShapeError, UnsupportedError
-from tinyjax.ir.aval import Shape, as_shape
+from tinyjax.ir.aval import Shape, ShapedArray, as_shape
+from tinyjax.ir.primitive import made_once
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
@@ -16,6 +18,8 @@ from tinyjax.tracing.elementwise import promote
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
+
+_INT: Final = frozenset({int})
 
 # Axes.
 
@@ -32,6 +36,11 @@ def integer(x: SupportsIndex, what: str) -> int:
 
 def integers(x: SupportsIndex | Iterable[SupportsIndex], what: str) -> tuple[int, ...]:
     """One integer or several; a ShapeError that says what each of them must be."""
+    # Protocols are slow to check, so plain integers come first.
+    if type(x) is int:
+        return (x,)
+    if type(x) is tuple and _INT.issuperset(map(type, x)):
+        return x
     if isinstance(x, Iterable) and getattr(x, "shape", None) != ():
         return tuple(integer(size, what) for size in x)
     if isinstance(x, SupportsIndex):
@@ -51,6 +60,8 @@ def canonical_axes(axes: SupportsIndex | Iterable[SupportsIndex] | None, ndim: i
     """Axes in ascending order: all of them for None. A ShapeError if one doesn't exist, or is listed twice."""
     if axes is None:
         return tuple(range(ndim))
+    if type(axes) is int:
+        return (canonical_axis(axes, ndim, name),)
     given = integers(axes, f"{name}: an axis")
     found = sorted(canonical_axis(axis, ndim, name) for axis in given)
     if len(set(found)) < len(found):
@@ -63,23 +74,23 @@ def canonical_axes(axes: SupportsIndex | Iterable[SupportsIndex] | None, ndim: i
 
 def reshape(x: Array, shape: SupportsIndex | Iterable[SupportsIndex], order: str = "C") -> Array:
     """The same elements in another shape; one size may be -1. `order` "F" counts the first axis fastest."""
-    sizes = _full_shape(x.aval.size, shape, x)
+    sizes = _full_shape(x.aval, integers(shape, "reshape: a size"))
     if order == "C":
-        return x if sizes == x.aval.shape else x._bind(Reshape(sizes), x)[0]
+        return x if sizes == x.aval.shape else x._bind(made_once(Reshape, sizes), x)[0]
     if order != "F":
         raise UnsupportedError(f"reshape: order is 'C' or 'F', got {order!r}")
     return transpose(reshape(transpose(x), sizes[::-1]))
 
 
-def _full_shape(size: int, shape: SupportsIndex | Iterable[SupportsIndex], x: Array) -> Shape:
-    sizes = list(integers(shape, "reshape: a size"))
+@bounded(4096)
+def _full_shape(aval: ShapedArray, shape: tuple[int, ...]) -> Shape:
+    """The shape with the size that -1 stands for."""
+    sizes = list(shape)
     if sizes.count(-1) == 1:
         rest = math.prod(n for n in sizes if n != -1)
-        if rest == 0 or size % rest:
-            raise ShapeError(
-                f"reshape: {x.aval} can't have the shape {tuple(sizes)}: {size} isn't a multiple of {rest}"
-            )
-        sizes[sizes.index(-1)] = size // rest
+        if rest == 0 or aval.size % rest:
+            raise ShapeError(f"reshape: {aval} can't have the shape {shape}: {aval.size} isn't a multiple of {rest}")
+        sizes[sizes.index(-1)] = aval.size // rest
     if any(n < 0 for n in sizes):
         raise ShapeError(f"reshape: sizes are at least 0, and one may be -1, got {tuple(sizes)}")
     return as_shape(sizes)
@@ -94,10 +105,10 @@ def transpose(x: Array, axes: Iterable[SupportsIndex] | None = None) -> Array:
     """The axes in this order, by default reversed."""
     ndim = x.aval.ndim
     if axes is None:
-        order = tuple(range(ndim))[::-1]
+        order = tuple(range(ndim - 1, -1, -1))
     else:
         order = tuple(canonical_axis(axis, ndim, "transpose") for axis in axes)
-    return x if order == tuple(range(ndim)) else x._bind(Transpose(order), x)[0]
+    return x if order == tuple(range(ndim)) else x._bind(made_once(Transpose, order), x)[0]
 
 
 def matrix_transpose(x: Array) -> Array:
@@ -142,19 +153,22 @@ def squeeze(x: Array, axis: SupportsIndex | Iterable[SupportsIndex] | None = Non
         axes = tuple(i for i, size in enumerate(shape) if size == 1)
     else:
         axes = canonical_axes(axis, len(shape), "squeeze")
-    return x._bind(Squeeze(axes), x)[0] if axes else x
+    return x._bind(made_once(Squeeze, axes), x)[0] if axes else x
 
 
 def expand_dims(x: Array, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
     """x with new axes of size 1, which are at these places of the result."""
-    count = len(axis) if isinstance(axis, Sequence) else 1
-    ndim = x.aval.ndim + count
-    added = canonical_axes(axis, ndim, "expand_dims")
-    if not added:
-        return x
-    sizes = iter(x.aval.shape)
-    shape = tuple(1 if i in added else next(sizes) for i in range(ndim))
-    return x._bind(BroadcastInDim(shape, tuple(i for i in range(ndim) if i not in added)), x)[0]
+    count = 1 if type(axis) is int else len(axis) if isinstance(axis, Sequence) else 1
+    added = canonical_axes(axis, x.aval.ndim + count, "expand_dims")
+    return x._bind(expansion(x.aval.shape, added), x)[0] if added else x
+
+
+@bounded(4096)
+def expansion(own: Shape, added: tuple[int, ...]) -> BroadcastInDim:
+    """What gives an array of this shape new axes of size 1, which are at these places of the result."""
+    sizes, axes = iter(own), range(len(own) + len(added))
+    shape = tuple(1 if i in added else next(sizes) for i in axes)
+    return BroadcastInDim(shape, tuple(i for i in axes if i not in added))
 
 
 def concatenate(arrays: Sequence[Array], axis: int) -> Array:
@@ -162,7 +176,7 @@ def concatenate(arrays: Sequence[Array], axis: int) -> Array:
     if len(arrays) == 1:
         return arrays[0]
     parts = promote(*arrays)
-    return parts[0]._bind(Concatenate(axis), *parts)[0]
+    return parts[0]._bind(made_once(Concatenate, axis), *parts)[0]
 
 
 def repeat(x: Array, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> Array:
@@ -175,7 +189,7 @@ def repeat(x: Array, repeats: SupportsIndex, axis: SupportsIndex | None = None) 
     at = canonical_axis(axis, len(shape), "repeat")
     between = (*shape[: at + 1], count, *shape[at + 1 :])
     kept = tuple(i for i in range(len(between)) if i != at + 1)
-    (repeated,) = x._bind(BroadcastInDim(between, kept), x)
+    (repeated,) = x._bind(made_once(BroadcastInDim, between, kept), x)
     return reshape(repeated, (*shape[:at], shape[at] * count, *shape[at + 1 :]))
 
 
@@ -192,5 +206,5 @@ def diagonal(x: Array, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis
     start = max(k, 0) - min(k, 0) * columns if size else 0
     limit = start + (size - 1) * (columns + 1) + 1 if size else 0
     flat = reshape(x, (*batch, rows * columns))
-    taken = Slice((*[0] * len(batch), start), (*batch, limit), (*[1] * len(batch), columns + 1))
+    taken = made_once(Slice, (*[0] * len(batch), start), (*batch, limit), (*[1] * len(batch), columns + 1))
     return flat._bind(taken, flat)[0]

@@ -39,6 +39,11 @@ class Traced:
         """Whether the function closed over nothing that another transformation is tracing."""
         return all(isinstance(array, ConcreteArray) for array in self.captured)
 
+    @property
+    def single(self) -> bool:
+        """Whether the function returns one array, and nothing around it."""
+        return not self.erased and tree.is_leaf(self.treedef)
+
     def results(self, outs: Sequence[Array]) -> Any:  # the user's own tree
         """The tree of the function's results, for the results of the program."""
         if self.erased:

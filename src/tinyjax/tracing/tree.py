@@ -38,6 +38,18 @@ def unflatten(treedef: PyTreeDef, leaves: Sequence[object]) -> Any:  # the user'
     return treedef.unflatten(leaves)
 
 
+def is_leaf(treedef: PyTreeDef) -> bool:
+    """Whether this is the structure of a leaf alone."""
+    return treedef == flatten(0)[1]
+
+
+def first_of_pair(treedef: PyTreeDef) -> PyTreeDef | None:
+    """The structure of the first item, if this is the structure of a tuple of two."""
+    node = treedef.node_data()
+    children = treedef.children() if node is not None and node[0] is tuple else ()
+    return children[0] if len(children) == 2 else None
+
+
 def map_leaves(f: Callable[..., object], tree: T, *rest: object, is_leaf: Callable[[object], bool] | None = None) -> T:
     """The tree of the results of f on corresponding leaves. A TreeError if the structures differ."""
     leaves, treedef = flatten(tree, is_leaf)

@@ -11,7 +11,7 @@ from typing_extensions import override
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, python_scalar
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.traverse import holds_programs, map_programs, subjaxprs
@@ -84,7 +84,7 @@ class Rebuilding(Context[Atom]):
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
-        avals = primitive.type_of(*[arg.aval for arg in args])
+        avals = result_types(primitive, [arg.aval for arg in args])
         return self.emit(primitive, args, avals, self.cursor.source)
 
     @override

@@ -21,7 +21,7 @@ from tinyjax.errors import RewriteError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.printer import format_eqn
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue
@@ -282,7 +282,7 @@ class _Rewriting(Context[Atom]):
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
-        avals = primitive.type_of(*[arg.aval for arg in args])
+        avals = result_types(primitive, [arg.aval for arg in args])
         reads = self._reads
         for arg in args:
             if isinstance(arg, Var):
