@@ -38,7 +38,7 @@ def through_dispatcher(f: object) -> bool:
     """Whether the only signature of a compiled function that is ready has a dispatcher of jaxlib's."""
     assert isinstance(f, Jitted)
     (ready,) = f._recent.ready
-    return ready.executable._dispatcher is not None
+    return ready.program.executable._dispatcher is not None
 
 
 def aligned(size: int) -> Array:

@@ -13,7 +13,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES
 from tinyjax import Array, lax
-from tinyjax.contexts.evaluation import KERNELS
+from tinyjax.contexts.kernels import KERNELS
 from tinyjax.errors import InputError, ShapeError, TinyjaxError, TypingError
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.arithmetic import DIV, MAX, MIN, REM

@@ -20,6 +20,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.core import ConcreteArray, as_array
 from tinyjax.tracing.functions import only_positional
 from tinyjax.tracing.host import host_type
+from tinyjax.tracing.ready import Ready
 from tinyjax.tracing.staging import Traced
 
 if TYPE_CHECKING:
@@ -37,8 +38,7 @@ class ReadyCall:
     """A compiled function for one signature: what it takes, and how its results are put together.
 
     `flat` is the same as `avals` if the arguments are arrays, none of them by name, and nothing is static; otherwise
-    None. `single`: the result is an array. `captured` are the arrays that the function closes over, on the executable's
-    device.
+    None. `single`: the result is an array.
     """
 
     treedef: PyTreeDef
@@ -46,58 +46,22 @@ class ReadyCall:
     static: tuple[Hashable, ...]
     flat: list[ShapedArray] | None
     single: bool
-    captured: list[backend.Argument]
-    executable: backend.Executable
+    program: Ready
     traced: Traced
-    out_avals: tuple[ShapedArray, ...]
-    name: str
 
-    def launch(self, args: list[backend.Argument], on_host: bool) -> Any:  # the user's own tree of results
-        """The results for arrays on a device; if `on_host`, some are on the host, and nobody writes to them any more.
-
-        MISS if they are not all where the executable is.
-        """
-        executable = self.executable
-        if self.captured:
-            args = self.captured + args
-        if not executable.alone and not executable.holds(args):
+    def launch(self, buffers: list[backend.Argument]) -> Any:  # the user's own tree of results
+        """The results for arrays on a device; MISS if they are not all where the executable is."""
+        outs = self.program.launch(buffers, False, ConcreteArray)
+        if outs is None:
             return MISS
-        results = executable.launch(args, self.name, on_host)
-        if self.single:
-            return _array(results[0], self.out_avals[0])
-        return self.traced.results(list(map(_array, results, self.out_avals)))
+        return outs[0] if self.single else self.traced.results(outs)
 
     def run(self, leaves: Sequence[Leaf]) -> Any:  # the user's own tree of results
         """The results for any arguments of this signature; MISS if they can't all be where the executable is."""
-        executable = self.executable
-        args: list[backend.Argument] = []
-        on_host = False
-        for leaf in leaves:
-            if type(leaf) is not ConcreteArray:
-                arg = executable.admit_host(leaf)
-            elif leaf.buffer is not None:
-                arg = leaf.buffer
-            elif (value := leaf.value).on_host:
-                arg = executable.admit(value)
-            else:
-                arg = leaf.buffer = executable.place(value)
-            if arg is None:
-                return MISS
-            if type(arg) is np.ndarray:
-                on_host = True
-            args.append(arg)
-        return self.launch(args, on_host)
-
-
-# Without `__init__`, which wants a value.
-_new: Final = object.__new__
-
-
-def _array(buffer: backend.RawBuffer, aval: ShapedArray) -> ConcreteArray:
-    array = _new(ConcreteArray)
-    array.buffer = buffer
-    array.aval = aval
-    return array
+        outs = self.program.run(leaves, ConcreteArray)
+        if outs is None:
+            return MISS
+        return outs[0] if self.single else self.traced.results(outs)
 
 
 def ready_call(
@@ -108,26 +72,14 @@ def ready_call(
     static: tuple[Hashable, ...],
     name: str,
 ) -> ReadyCall | None:
-    """The call of a traced and compiled function; None if it closes over arrays of another device."""
-    captured: list[backend.Argument] = []
-    for array in traced.captured:
-        buffer = executable.place(array.value) if isinstance(array, ConcreteArray) else None
-        if buffer is None:
-            return None
-        captured.append(buffer)
+    """The call of a traced and compiled function; None if it closes over arrays of another device, or traced ones."""
+    captured = [array for array in traced.captured if isinstance(array, ConcreteArray)]
+    program = Ready.of(executable, captured, traced.jaxpr.out_avals, name)
+    if program is None or len(captured) < len(traced.captured):
+        return None
     known = list(avals)
-    return ReadyCall(
-        treedef=treedef,
-        avals=known,
-        static=static,
-        flat=known if not static and only_positional(treedef) else None,
-        single=traced.single,
-        captured=captured,
-        executable=executable,
-        traced=traced,
-        out_avals=traced.jaxpr.out_avals,
-        name=name,
-    )
+    flat = known if not static and only_positional(treedef) else None
+    return ReadyCall(treedef, known, static, flat, traced.single, program, traced)
 
 
 def run_flat(ready: Iterable[ReadyCall], args: Sequence[object]) -> Any:  # the user's own tree of results
@@ -141,7 +93,7 @@ def run_flat(ready: Iterable[ReadyCall], args: Sequence[object]) -> Any:  # the 
         avals.append(arg.aval)
     for call in ready:
         if call.flat == avals:
-            return call.launch(buffers, False)
+            return call.launch(buffers)
     return MISS
 
 

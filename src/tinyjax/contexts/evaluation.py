@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final, Protocol, cast, final
+from collections.abc import Sequence
+from typing import Protocol, final
 
 import numpy as np
-from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.caching import IdentityCache, bounded, register, with_room
+from tinyjax.caching import bounded, with_room
+from tinyjax.contexts.kernels import by_kernel, owned
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised
-from tinyjax.ir.dtypes import DType, HostArray
+from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
-from tinyjax.ir.value import ConcreteValue, may_change
-from tinyjax.primitives.host import QUIET
+from tinyjax.ir.value import ConcreteValue
 
 
 class Executor(Protocol):
@@ -42,7 +41,7 @@ class EvalContext(Context[ConcreteValue]):
     @override
     def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
         if primitive.plain:
-            out = _by_kernel(primitive, args)
+            out = by_kernel(primitive, args)
             if out is not None:
                 return (out,)
         avals: Sequence[ShapedArray] | None
@@ -68,9 +67,9 @@ class EvalContext(Context[ConcreteValue]):
             return tuple(map(ConcreteValue.of, results))
         if len(avals) == 1 == len(results):
             aval = avals[0]
-            return (ConcreteValue(_owned(np.asarray(results[0], aval.dtype), host), aval),)
+            return (ConcreteValue(owned(np.asarray(results[0], aval.dtype), host), aval),)
         return tuple(
-            ConcreteValue(_owned(np.asarray(result, aval.dtype), host), aval)
+            ConcreteValue(owned(np.asarray(result, aval.dtype), host), aval)
             for result, aval in zip(results, avals, strict=True)
         )
 
@@ -115,84 +114,6 @@ class EvalContext(Context[ConcreteValue]):
         if self._executor is not None:
             return self._executor(jaxpr, args, name)
         return tuple(self.interpret(jaxpr, args))
-
-
-@final
-@frozen
-class Kernel:
-    """How the output of a primitive is computed on the host from operands of certain types."""
-
-    function: Callable[..., HostArray | np.generic]
-    aval: ShapedArray
-    dtype: DType
-    #: Whether results never share memory with operands.
-    fresh: bool
-
-
-#: Kernels by primitive and types of operands. What is found here has been checked: nothing has to be promoted or
-#: broadcast, whatever the operation that asks.
-KERNELS: Final[IdentityCache[Kernel]] = IdentityCache(8192, "contexts.evaluation.kernel")
-register(KERNELS)
-
-
-def _kernel(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None:
-    """None: the primitive hasn't exactly one output, or doesn't say of what type."""
-    try:
-        types = primitive.type_of(*avals)
-    except MissingRuleError:
-        return None
-    if len(types) != 1:
-        return None
-    function = primitive.host_function(*avals)
-    kernel = Kernel(function, types[0], types[0].dtype, fresh=isinstance(function, np.ufunc))
-    return KERNELS.put((primitive, *avals), kernel)
-
-
-def run_kernel(kernel: Kernel, host: Sequence[HostArray]) -> HostArray:
-    """The elements of the output, which nobody can write to."""
-    result = _quiet().run(kernel.function, *host)
-    fresh = kernel.fresh or isinstance(result, np.generic)
-    if type(result) is not np.ndarray or result.dtype is not kernel.dtype:
-        result = np.asarray(result, kernel.dtype)
-    if not fresh:
-        return _owned(result, host)
-    _set_writeable(result, False)
-    return result
-
-
-_quiet: Final = QUIET.copy
-# By name, as NumPy's stubs have it, the argument takes as long as the rest of the call.
-_set_writeable: Final = cast("Callable[[HostArray, bool], None]", np.ndarray.setflags)
-
-
-def _by_kernel(primitive: Primitive, args: Sequence[ConcreteValue]) -> ConcreteValue | None:
-    """The output of a plain primitive; None if it has several, or an argument isn't on the host."""
-    key = [id(primitive)]
-    host = []
-    for arg in args:
-        data = arg.data
-        if type(data) is not np.ndarray:
-            return None
-        key.append(id(arg.aval))
-        host.append(data)
-    found = KERNELS.entries.get(tuple(key))
-    kernel = found[1] if found is not None else _kernel(primitive, [arg.aval for arg in args])
-    return None if kernel is None else ConcreteValue(run_kernel(kernel, host), kernel.aval)
-
-
-def _owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:
-    """A result that nobody can write to: a copy, if it may share memory with an array of the user's."""
-    if result.base is None:
-        for arg in args:
-            if arg is result:
-                break
-        else:
-            _set_writeable(result, False)
-            return result
-    if may_change(result):
-        result = result.copy()
-        _set_writeable(result, False)
-    return result
 
 
 @bounded(4096)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Final, TypeAlias
 
 import ml_dtypes
@@ -86,3 +87,8 @@ def real_dtype(dtype: DType) -> DType:
 def complex_dtype(dtype: DType) -> DType:
     """The complex dtype whose parts are `dtype`; a KeyError for those that have none."""
     return _COMPLEX_OF[dtype]
+
+
+def may_be_key(x: Scalar) -> bool:
+    """Whether a number can stand in the key of a cache: not -0.0, which equals 0.0, nor what may have it as a part."""
+    return not isinstance(x, complex) and (x != 0 or math.copysign(1.0, x) > 0.0)

@@ -11,6 +11,7 @@ from tinyjax.primitives.exponential import SQRT
 from tinyjax.primitives.rounding import CEIL, FLOOR, SIGN
 from tinyjax.primitives.trigonometric import ATAN2
 from tinyjax.tracing import arithmetic
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array
 from tinyjax.tracing.elementwise import (
     LARGEST,
@@ -109,8 +110,14 @@ def sign(x: ArrayLike, /) -> Array:
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The length of the vector (x1, x2), without overflow."""
-    x, y = broadcast(*promote_inexact(*_pair(x1, x2)))
+    x, y = promote_inexact(*_pair(x1, x2))
     arithmetic.refuse_complex("hypot", x)
+    return _hypot(x, y)
+
+
+@as_one
+def _hypot(x: Array, y: Array) -> Array:
+    x, y = broadcast(x, y)
     x, y = apply(ABS, x), apply(ABS, y)
     larger, smaller = arithmetic.maximum(x, y), arithmetic.minimum(x, y)
     ratio = smaller / where(larger == 0, constant_like(larger, 1), larger)

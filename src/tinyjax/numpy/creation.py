@@ -24,6 +24,7 @@ from tinyjax.primitives.rounding import FLOOR
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.slicing import Pad
 from tinyjax.primitives.structure import BroadcastInDim
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
 from tinyjax.tracing.elementwise import (
     apply,
@@ -281,9 +282,18 @@ def linspace(
     result = user_dtype(dtype) or inexact_dtype(result_type((low.aval, high.aval))[0])
     within = inexact_dtype(result)
     sizes = broadcast_shapes(low.aval.shape, high.aval.shape)
-    low, high = (broadcast_to(astype(x, within), sizes) for x in (low, high))
-    spaces = count - 1 if endpoint else count
     at = canonical_axis(axis, len(sizes) + 1, "linspace")
+    out, step = _spaced(astype(low, within), astype(high, within), count, bool(endpoint), at, result)
+    return (out, step) if retstep else out
+
+
+@as_one
+def _spaced(low: Array, high: Array, count: int, endpoint: bool, at: int, result: DType) -> tuple[Array, Array]:
+    """The numbers, and how far apart they are."""
+    within = low.aval.dtype
+    sizes = broadcast_shapes(low.aval.shape, high.aval.shape)
+    low, high = broadcast_to(low, sizes), broadcast_to(high, sizes)
+    spaces = count - 1 if endpoint else count
     if spaces > 0:
         counted = iota(real_dtype(within), (spaces, *[1] * len(sizes)), 0) / spaces
         out = low * (1 - counted) + high * counted
@@ -293,10 +303,8 @@ def linspace(
     out = moveaxis(out, 0, at)
     if result in INTEGERS:
         out = apply(FLOOR, out)
-    out = astype(out, result)
-    if not retstep:
-        return out
-    return out, (high - low) / spaces if spaces > 0 else scalar(math.nan, within) + (high - low)
+    distance = high - low
+    return astype(out, result), distance / spaces if spaces > 0 else scalar(math.nan, within) + distance
 
 
 def logspace(
@@ -346,14 +354,22 @@ def _matrix_indices(rows: SupportsIndex, columns: SupportsIndex | None) -> tuple
 
 def tril(m: ArrayLike, k: SupportsIndex = 0) -> Array:
     """The elements on and below the k-th diagonal of the last two axes; zeros elsewhere."""
-    x = as_array(m)
-    return where(_triangle("tril", x, operator.index(k)), x, constant_like(x, 0))
+    return _tril(as_array(m), operator.index(k))
+
+
+@as_one
+def _tril(x: Array, k: int) -> Array:
+    return where(_triangle("tril", x, k), x, constant_like(x, 0))
 
 
 def triu(m: ArrayLike, k: SupportsIndex = 0) -> Array:
     """The elements on and above the k-th diagonal of the last two axes; zeros elsewhere."""
-    x = as_array(m)
-    return where(_triangle("triu", x, operator.index(k) - 1), constant_like(x, 0), x)
+    return _triu(as_array(m), operator.index(k))
+
+
+@as_one
+def _triu(x: Array, k: int) -> Array:
+    return where(_triangle("triu", x, k - 1), constant_like(x, 0), x)
 
 
 def _triangle(name: str, x: Array, k: int) -> Array:

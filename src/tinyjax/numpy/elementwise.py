@@ -27,6 +27,7 @@ from tinyjax.primitives.trigonometric import (
     TANH,
 )
 from tinyjax.tracing import arithmetic
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array
 from tinyjax.tracing.elementwise import (
     apply,
@@ -116,7 +117,12 @@ def log1p(x: ArrayLike, /) -> Array:
 
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """log(exp(x1) + exp(x2)), without overflow."""
-    x, y = broadcast(*promote_inexact(*_pair(x1, x2)))
+    return _logaddexp(*promote_inexact(*_pair(x1, x2)))
+
+
+@as_one
+def _logaddexp(x: Array, y: Array) -> Array:
+    x, y = broadcast(x, y)
     # Where both are equal, the derivative is shared because each is one of the two.
     first = arithmetic.real(x) > arithmetic.real(y)
     larger, smaller = where(first, x, y), where(first, y, x)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import overload
 
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8, real_dtype
 from tinyjax.numpy.creation import full
 from tinyjax.numpy.finding import nonzero
 from tinyjax.primitives.arithmetic import ABS, NEXTAFTER
@@ -16,11 +16,13 @@ from tinyjax.primitives.comparison import EQ, NE
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.rounding import IS_FINITE
 from tinyjax.tracing import arithmetic
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import (
     apply,
     astype,
     constant_like,
+    convert,
     inexact,
     promote,
     promote_inexact,
@@ -72,9 +74,15 @@ def isclose(
 ) -> Array:
     """Whether |a - b| is at most atol + rtol * |b|. Infinities are close to themselves only."""
     x, y = promote_inexact(*_pair(a, b))
+    dtype = real_dtype(x.aval.dtype)
+    relative, absolute = (convert(t, dtype, t.aval.weak_type) for t in (as_array(rtol), as_array(atol)))
+    return _is_close(x, y, relative, absolute, bool(equal_nan))
+
+
+@as_one
+def _is_close(x: Array, y: Array, rtol: Array, atol: Array, equal_nan: bool) -> Array:
     distance, size = apply(ABS, x - y), apply(ABS, y)
-    tolerances = [astype(as_array(t), size.aval.dtype) for t in (atol, rtol)]
-    close = (x == y) | (isfinite(y) & (distance <= tolerances[0] + tolerances[1] * size))
+    close = (x == y) | (isfinite(y) & (distance <= atol + rtol * size))
     return close | (isnan(x) & isnan(y)) if equal_nan else close
 
 

@@ -14,6 +14,7 @@ from tinyjax.numpy.creation import Nested, ShapeLike, asarray, shape_of
 from tinyjax.primitives.shaping import Rev
 from tinyjax.primitives.slicing import Pad
 from tinyjax.tracing import elementwise, shaping
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import astype
 from tinyjax.tracing.shaping import canonical_axes, canonical_axis, integers
@@ -192,8 +193,12 @@ def repeat(a: ArrayLike, repeats: SupportsIndex, axis: SupportsIndex | None = No
 
 def tile(A: ArrayLike, reps: Axes) -> Array:
     """The whole array this many times along each axis."""
-    x = as_array(A)
-    counts = list(integers(reps, "tile: a number of repetitions"))
+    return _tile(as_array(A), integers(reps, "tile: a number of repetitions"))
+
+
+@as_one
+def _tile(x: Array, reps: tuple[int, ...]) -> Array:
+    counts = list(reps)
     counts = [1] * (x.aval.ndim - len(counts)) + counts
     x = shaping.expand_dims(x, range(len(counts) - x.aval.ndim))
     sizes = x.aval.shape

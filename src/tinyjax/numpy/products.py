@@ -10,6 +10,7 @@ import numpy.typing as npt
 from tinyjax.errors import ShapeError
 from tinyjax.tracing import contraction, shaping
 from tinyjax.tracing.arithmetic import conjugate, multiply
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.contraction import PrecisionLike
 from tinyjax.tracing.core import Array, ArrayLike, as_array
 from tinyjax.tracing.elementwise import astype, broadcast_shapes, broadcast_to, full_like, user_dtype
@@ -87,7 +88,12 @@ def inner(
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """The products of all elements of a with all elements of b, as a matrix."""
     refuse_out("outer", out)
-    return multiply(shaping.ravel(as_array(a))[:, None], shaping.ravel(as_array(b)))
+    return _outer(as_array(a), as_array(b))
+
+
+@as_one
+def _outer(x: Array, y: Array) -> Array:
+    return multiply(shaping.ravel(x)[:, None], shaping.ravel(y))
 
 
 def tensordot(

@@ -12,6 +12,7 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.numpy.creation import full
 from tinyjax.tracing import reducing, shaping
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array
 from tinyjax.tracing.elementwise import broadcast_to, is_nan, promote_inexact, truth, user_dtype, where
 from tinyjax.tracing.methods import refuse_kind, refuse_out
@@ -189,6 +190,11 @@ def median(
     """The middle element over axes, or the mean of the two in the middle; nan if there is one."""
     refuse_out("median", out)
     (x,) = promote_inexact(as_array(a))
+    return _median(x, axis, keepdims)
+
+
+@as_one
+def _median(x: Array, axis: Axis, keepdims: bool) -> Array:
     ndim = x.aval.ndim
     axes = canonical_axes(axis, ndim, "median")
     kept = [i for i in range(ndim) if i not in axes]

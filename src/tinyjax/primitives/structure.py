@@ -30,6 +30,7 @@ from tinyjax.ir.dtypes import (
     DType,
     HostArray,
     Scalar,
+    may_be_key,
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
@@ -316,8 +317,7 @@ def literal_for(aval: ShapedArray, value: Scalar) -> Literal:
     """A scalar of the dtype of `aval` that never changes the type of what it is combined with."""
     dtype = aval.dtype
     weak = aval.weak_type or dtype in (FLOAT64, INT64)
-    # Zeros have signs that a cache's keys don't show.
-    return _literal(value, dtype, weak) if value or type(value) is int else _new_literal(value, dtype, weak)
+    return _literal(value, dtype, weak) if may_be_key(value) else _new_literal(value, dtype, weak)
 
 
 def _new_literal(value: Scalar, dtype: DType, weak: bool) -> Literal:

@@ -26,6 +26,7 @@ from tinyjax.primitives.complex import COMPLEX, CONJ, IMAG, REAL
 from tinyjax.primitives.elementwise import ADD, MUL, NEG, SUB
 from tinyjax.primitives.exponential import POW
 from tinyjax.primitives.rounding import ROUND_AWAY_FROM_ZERO, ROUND_TO_EVEN, SIGN
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.elementwise import (
     LARGEST,
     apply,
@@ -93,8 +94,14 @@ def divide(x: Array, y: Array) -> Array:
 
 def floor_divide(x: Array, y: Array) -> Array:
     """The quotient, rounded down."""
-    x, y = broadcast(*promote_numeric(x, y))
+    x, y = promote_numeric(x, y)
     refuse_complex("floor_divide", x)
+    return _floor_divide(x, y)
+
+
+@as_one
+def _floor_divide(x: Array, y: Array) -> Array:
+    x, y = broadcast(x, y)
     dtype = x.aval.dtype
     if dtype in FLOATS:
         return _float_divmod(x, y)[0]
@@ -105,6 +112,7 @@ def floor_divide(x: Array, y: Array) -> Array:
     return where(rounded_up, quotient - 1, quotient)
 
 
+@as_one
 def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
     rest = apply(REM, x, y)
     quotient = apply(DIV, where(y == 0, x, x - rest), y)
@@ -115,9 +123,14 @@ def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
 
 def remainder(x: Array, y: Array) -> Array:
     """The remainder, with the sign of y; 0 for an integer y of 0."""
-    x, y = broadcast(*promote_numeric(x, y))
+    x, y = promote_numeric(x, y)
     refuse_complex("remainder", x)
-    y = _without_zero(y)
+    return _remainder(x, y)
+
+
+@as_one
+def _remainder(x: Array, y: Array) -> Array:
+    x, y = broadcast(x, _without_zero(y))
     rest = apply(REM, x, y)
     opposite = ((rest < 0) != (y < 0)) & (rest != 0)
     return where(opposite, rest + y, rest)
@@ -125,8 +138,13 @@ def remainder(x: Array, y: Array) -> Array:
 
 def truncated_remainder(x: Array, y: Array) -> Array:
     """The remainder, with the sign of x; 0 for an integer y of 0."""
-    x, y = broadcast(*promote_numeric(x, y))
+    x, y = promote_numeric(x, y)
     refuse_complex("fmod", x)
+    return _truncated_remainder(x, y)
+
+
+@as_one
+def _truncated_remainder(x: Array, y: Array) -> Array:
     return apply(REM, x, _without_zero(y))
 
 
@@ -268,6 +286,7 @@ def conjugate(x: Array) -> Array:
     return apply(CONJ, x) if x.aval.dtype in COMPLEXES else x
 
 
+@as_one
 def round_(x: Array, decimals: int = 0) -> Array:
     """Rounded to this many decimals, halves to even."""
     decimals, dtype = operator.index(decimals), x.aval.dtype
@@ -301,7 +320,14 @@ def minimum(x: Array, y: Array) -> Array:
 
 def clip(x: Array, low: Array | None, high: Array | None) -> Array:
     """x, raised to `low` and lowered to `high`."""
-    refuse_complex("clip", *(array for array in (x, low, high) if array is not None))
+    bounds = [bound for bound in (low, high) if bound is not None]
+    refuse_complex("clip", x, *bounds)
+    x, *bounds = promote(x, *bounds)
+    return _clip(x, None if low is None else bounds[0], None if high is None else bounds[-1])
+
+
+@as_one
+def _clip(x: Array, low: Array | None, high: Array | None) -> Array:
     if low is not None:
         x = maximum(low, x)
     return x if high is None else minimum(high, x)

@@ -21,20 +21,21 @@ from tinyjax.caching import bounded
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.watching import WatchingContext, unwatched
-from tinyjax.errors import AxisNameError, ConcretizationError, LeakedTracerError
+from tinyjax.errors import ConcretizationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, HostArray, Scalar
+from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, HostArray, Scalar, may_be_key
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.conversions import Conversions
 from tinyjax.tracing.elements import Elements, apply_kernel
-from tinyjax.tracing.frames import Frame, OpenFrame, Transformed
+from tinyjax.tracing.frames import Frame, OpenFrame, Transformed, named_axis
 from tinyjax.tracing.host import concrete_value, convert_number, convert_scalar
-from tinyjax.tracing.messages import why_unknown
+from tinyjax.tracing.messages import leaked, why_unknown
 from tinyjax.tracing.methods import Methods
+from tinyjax.tracing.ready import apply_ready, keep_ready
 
 V = TypeVar("V")
 C = TypeVar("C")
@@ -104,9 +105,17 @@ class ConcreteArray(Elements, Array):
 
     __slots__ = ()
 
+    @property
+    @override
+    def evaluated(self) -> bool:
+        return active_frame().base is ROOT
+
     @override
     def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
-        return apply_kernel(primitive, operands, ConcreteArray) if active_frame().base is ROOT else None
+        if active_frame().base is not ROOT:
+            return None
+        done = apply_kernel(primitive, operands, ConcreteArray)
+        return apply_ready(primitive, operands, ConcreteArray) if done is None else done
 
     @override
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
@@ -131,7 +140,7 @@ class ConcreteArray(Elements, Array):
         if elements is None:
             return None
         number = elements.item() if self.aval.weak_type else None
-        if isinstance(number, int | float) and number:
+        if isinstance(number, int | float) and may_be_key(number):
             return _converted_number(number, self.aval.dtype, dtype, weak_type)
         return ConcreteArray(convert_scalar(self.value, dtype, weak_type))
 
@@ -170,7 +179,7 @@ class Tracer(Array, Generic[V]):
     @override
     def into(self, context: Context[C]) -> C:
         if not self.frame.alive:
-            raise self._leaked()
+            raise leaked(self.aval, self.frame.function)
         return _value_in(self, context)
 
     @override
@@ -180,17 +189,11 @@ class Tracer(Array, Generic[V]):
     @override
     def _elements(self, wanted: str) -> ConcreteValue:
         if not self.frame.alive:
-            raise self._leaked()
+            raise leaked(self.aval, self.frame.function)
         found = self.concrete()
         if found is None:
             raise ConcretizationError(f"A value of type {self.aval}{self.frame.unknown(self.value, wanted)}")
         return found
-
-    def _leaked(self) -> LeakedTracerError:
-        return LeakedTracerError(
-            f"A value of type {self.aval} was used after {self.frame.function.label} had ended: it escaped, through a "
-            "global, an attribute or a container. Return it from the function instead."
-        )
 
     @override
     def __repr__(self) -> str:
@@ -240,7 +243,11 @@ class RootFrame(OpenFrame[ConcreteValue]):
         for arg in args:
             values.append(arg.value if type(arg) is ConcreteArray else arg.into(context))  # noqa: PERF401 (a call less)
         outs = context.bind(primitive, *values)
-        return (ConcreteArray(outs[0]),) if len(outs) == 1 else tuple(map(ConcreteArray, outs))
+        if len(outs) != 1:
+            return tuple(map(ConcreteArray, outs))
+        if primitive.plain and not outs[0].on_host:
+            keep_ready(primitive, values)
+        return (ConcreteArray(outs[0]),)
 
     @override
     def wrap(self, value: ConcreteValue) -> Array:
@@ -329,7 +336,7 @@ def as_array(x: object) -> Array:
 
 
 def _converted(x: object) -> Array:
-    if (type(x) is float or type(x) is int) and x:
+    if (type(x) is float or type(x) is int) and may_be_key(x):
         return _scalar(x)
     converter = None if type(x) in _PLAIN else getattr(x, "__jax_array__", None)
     return ConcreteArray(concrete_value(x)) if converter is None else as_array(converter())
@@ -337,13 +344,13 @@ def _converted(x: object) -> Array:
 
 @bounded(4096, typed=True)
 def _scalar(x: float) -> ConcreteArray:
-    """A Python number, which is met again and again. Zeros have signs that keys don't show."""
+    """A Python number, which is met again and again."""
     return ConcreteArray(concrete_value(x))
 
 
 @bounded(4096, typed=True)
 def _converted_number(number: Scalar, own: DType, dtype: DType, weak_type: bool) -> ConcreteArray:
-    """A number of Python's with another dtype. As for `_scalar`, not zero."""
+    """A number of Python's with another dtype."""
     return ConcreteArray(convert_number(number, own, dtype, weak_type))
 
 
@@ -406,11 +413,4 @@ def bind(primitive: Primitive, *args: Array) -> tuple[Array, ...]:
 
 def find_axis(name: str) -> tuple[BatchAxis, Frame]:
     """The innermost named axis of this name; an AxisNameError if there is none."""
-    axes = _active.get().axes
-    for axis, frame in reversed(axes):
-        if axis.name == name:
-            return axis, frame
-    found = ", ".join(repr(axis.name) for axis, _ in axes) or "none"
-    raise AxisNameError(
-        f"unbound axis name: {name!r}. Axes in scope: {found}. Bind it with vmap(..., axis_name={name!r})."
-    )
+    return named_axis(_active.get().axes, name)

@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import override
 
 from tinyjax import backend
-from tinyjax.contexts.evaluation import KERNELS, run_kernel
+from tinyjax.contexts.kernels import KERNELS, run_kernel
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive
@@ -40,6 +40,11 @@ class Elements:
         self.value = value
         self.aval = value.aval
         self.buffer = None
+
+    @property
+    def evaluated(self) -> bool:
+        """Whether operations on constants are evaluated now, rather than watched or staged."""
+        return False
 
     if not TYPE_CHECKING:  # or every attribute would seem to exist
 
@@ -92,9 +97,14 @@ def apply_kernel(primitive: Primitive, operands: Sequence[object], kind: type[E]
         found = KERNELS.entries.get(tuple(key))
         if found is None:
             return None
+    return of_host(kind, run_kernel(found[1], host), found[1].aval)
+
+
+def of_host(kind: type[E], elements: HostArray, aval: ShapedArray) -> E:
+    """An array with these elements, which nobody may write to."""
     out = _new(kind)
-    out.aval = found[1].aval
-    out.host = run_kernel(found[1], host)
+    out.aval = aval
+    out.host = elements
     out.buffer = None
     return out
 

@@ -30,6 +30,7 @@ from tinyjax.primitives.comparison import NE
 from tinyjax.primitives.conversion import array_dtype, conversion
 from tinyjax.primitives.selection import SELECT_N
 from tinyjax.primitives.structure import BroadcastInDim
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.promotion import promoted_pair, result_type
 
 if TYPE_CHECKING:
@@ -224,4 +225,9 @@ def is_nan(x: Array) -> Array:
 def where(condition: Array, x: Array, y: Array) -> Array:
     """x where the condition holds, y elsewhere."""
     x, y = promote(x, y)
+    return _where(condition, x, y)
+
+
+@as_one
+def _where(condition: Array, x: Array, y: Array) -> Array:
     return apply(SELECT_N, truth(condition), y, x)

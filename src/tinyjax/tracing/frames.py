@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
 from typing_extensions import override
 
 from tinyjax.contexts.watching import Watcher, WatchingContext
+from tinyjax.errors import AxisNameError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import BatchAxis, Primitive
 
@@ -76,6 +77,17 @@ class OpenFrame(Frame, Generic[V]):
     @override
     def open(self, run: Opened[R_co]) -> R_co:
         return run(self)
+
+
+def named_axis(axes: Sequence[tuple[BatchAxis, Frame]], name: str) -> tuple[BatchAxis, Frame]:
+    """The innermost of these axes with this name; an AxisNameError if there is none."""
+    for axis, frame in reversed(axes):
+        if axis.name == name:
+            return axis, frame
+    found = ", ".join(repr(axis.name) for axis, _ in axes) or "none"
+    raise AxisNameError(
+        f"unbound axis name: {name!r}. Axes in scope: {found}. Bind it with vmap(..., axis_name={name!r})."
+    )
 
 
 @final

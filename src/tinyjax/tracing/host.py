@@ -9,7 +9,7 @@ from tinyjax import backend
 from tinyjax.caching import bounded
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
-from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar
+from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar, may_be_key
 from tinyjax.ir.value import ConcreteValue, Data
 from tinyjax.primitives.host import convert
 
@@ -76,7 +76,7 @@ def host_type(shape: Shape, dtype: DType) -> ShapedArray | None:
 
 
 def _of_scalar(x: Scalar) -> ConcreteValue:
-    return _cached_scalar(x) if x and type(x) is not complex else _scalar(x)
+    return _cached_scalar(x) if may_be_key(x) else _scalar(x)
 
 
 def _scalar(x: Scalar) -> ConcreteValue:
@@ -110,7 +110,7 @@ def _converted(data: Data, dtype: DType, weak_type: bool) -> ConcreteValue:
         return ConcreteValue(convert(np.asarray(data), dtype), array_type((), dtype, weak_type))
 
 
-# Numbers are met again and again. Zeros are not cached, nor what has them as parts: 0.0 and -0.0 would be the same key.
+# Numbers are met again and again.
 _cached_scalar = bounded(4096, typed=True)(_scalar)
 
 

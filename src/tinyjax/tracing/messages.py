@@ -1,8 +1,10 @@
-"""Why the elements of a value aren't known, in words."""
+"""What is wrong with a traced value, in words."""
 
 from __future__ import annotations
 
 from tinyjax.contexts.staging import StagingContext
+from tinyjax.errors import LeakedTracerError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Origin
 from tinyjax.ir.source import user_source
 from tinyjax.tracing.frames import Transformed
@@ -23,4 +25,12 @@ def why_unknown(origin: Origin, function: Transformed, wanted: str) -> str:
         f", {made}, traced by {function.label}, can't {wanted}: it has no elements yet. Use "
         "tinyjax.lax.cond or tinyjax.numpy.where, compute it from shapes or from arguments marked static "
         "(static_argnums), or leave this part of the function outside."
+    )
+
+
+def leaked(aval: ShapedArray, function: Transformed) -> LeakedTracerError:
+    """The error for a value that outlives the transformation of this function."""
+    return LeakedTracerError(
+        f"A value of type {aval} was used after {function.label} had ended: it escaped, through a global, an attribute "
+        "or a container. Return it from the function instead."
     )

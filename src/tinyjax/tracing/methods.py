@@ -128,7 +128,7 @@ class Methods(Operators):
     ) -> Array:
         """The sum of the diagonal."""
         refuse_out("trace", out)
-        return reducing.sum_(shaping.diagonal(self._array, offset, axis1, axis2), -1, dtype)
+        return reducing.trace(self._array, offset, axis1, axis2, dtype)
 
     # Elements.
 

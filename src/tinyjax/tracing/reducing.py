@@ -50,6 +50,7 @@ from tinyjax.primitives.shaping import Iota, Rev
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum
 from tinyjax.tracing.arithmetic import conjugate, multiply, real
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.elementwise import (
     apply,
     astype,
@@ -61,7 +62,7 @@ from tinyjax.tracing.elementwise import (
     user_dtype,
     where,
 )
-from tinyjax.tracing.shaping import canonical_axes, canonical_axis, expand_dims, expansion, ravel
+from tinyjax.tracing.shaping import canonical_axes, canonical_axis, diagonal, expand_dims, expansion, ravel
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
@@ -224,11 +225,13 @@ def _check_not_empty(name: str, x: Array, axis: Axis, initial: Array | None, mas
         raise ShapeError(f"{name} of no elements isn't defined: {x.aval} has an axis of size 0. Pass initial.")
 
 
+@as_one
 def all_(x: Array, axis: Axis = None, keepdims: bool = False, mask: Array | None = None) -> Array:
     """Whether no element is zero."""
     return _reduce("all", truth(x), axis, keepdims, None, mask, ReduceAnd, AND, _one)
 
 
+@as_one
 def any_(x: Array, axis: Axis = None, keepdims: bool = False, mask: Array | None = None) -> Array:
     """Whether any element isn't zero."""
     return _reduce("any", truth(x), axis, keepdims, None, mask, ReduceOr, OR, _zero)
@@ -246,6 +249,7 @@ def _count(name: str, x: Array, axis: Axis, keepdims: bool, mask: Array | None) 
     return sum_(broadcast_to(mask, x.aval.shape), axis, keepdims=keepdims)
 
 
+@as_one
 def mean(
     x: Array, axis: Axis = None, dtype: npt.DTypeLike | None = None, keepdims: bool = False, mask: Array | None = None
 ) -> Array:
@@ -259,6 +263,7 @@ def mean(
     return astype(apply(DIV, total, divisor), result)
 
 
+@as_one
 def var(
     x: Array,
     axis: Axis = None,
@@ -293,6 +298,7 @@ def _per_degree(total: Array, count: Array | int, correction: float) -> Array:
     return where(degrees > 0, apply(DIV, total, degrees), full_like(total, math.nan))
 
 
+@as_one
 def std(
     x: Array,
     axis: Axis = None,
@@ -309,9 +315,18 @@ def std(
     return apply(SQRT, var(x, axis, dtype, correction, keepdims, mask, center))
 
 
+@as_one
 def ptp(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     """The maximum minus the minimum."""
     return apply(SUB, max_(x, axis, keepdims), min_(x, axis, keepdims))
+
+
+@as_one
+def trace(
+    x: Array, offset: SupportsIndex, axis1: SupportsIndex, axis2: SupportsIndex, dtype: npt.DTypeLike | None
+) -> Array:
+    """The sum of the diagonal."""
+    return sum_(diagonal(x, offset, axis1, axis2), -1, dtype)
 
 
 # Along one axis.

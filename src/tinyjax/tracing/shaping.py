@@ -14,6 +14,7 @@ from tinyjax.ir.primitive import made_once
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.elementwise import promote
 
 if TYPE_CHECKING:
@@ -193,6 +194,7 @@ def repeat(x: Array, repeats: SupportsIndex, axis: SupportsIndex | None = None) 
     return reshape(repeated, (*shape[:at], shape[at] * count, *shape[at + 1 :]))
 
 
+@as_one
 def diagonal(x: Array, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Array:
     """The elements whose index along `axis2` is that along `axis1` plus `offset`, as the last axis."""
     ndim, k = x.aval.ndim, operator.index(offset)

@@ -10,6 +10,7 @@ from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode
 from tinyjax.tracing import arithmetic
 from tinyjax.tracing.advanced import wrap_negative
+from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.elementwise import broadcast_shapes, constant_like
 from tinyjax.tracing.shaping import canonical_axis, expand_dims, ravel, reshape, squeeze
 
@@ -22,6 +23,7 @@ def check_positions(name: str, positions: Array) -> None:
         raise InputError(f"{name}: positions must be integers, got {short_name(positions.dtype)}")
 
 
+@as_one
 def take(
     x: Array,
     indices: Array,
@@ -60,6 +62,7 @@ def take(
     return x._bind(gather, x, expand_dims(indices, -1))[0]
 
 
+@as_one
 def take_along_axis(
     x: Array,
     indices: Array,
