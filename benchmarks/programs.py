@@ -117,6 +117,18 @@ def converting(lib: Library[A], n: int) -> Callable[[A], A]:
     return f
 
 
+def composing(lib: Library[A], n: int) -> Callable[[A], A]:
+    """Functions that are made of several operations each."""
+
+    def f(x: A) -> A:
+        y = z = w = x
+        for _ in range(n // 3):
+            y, z, w = x // 0.2, x % 0.3, lib.mean(x)
+        return y + z + w
+
+    return f
+
+
 def nested(lib: Library[A], n: int) -> Callable[[A], A]:
     """Compiled functions that call compiled functions, with about n equations if each call counts as its body."""
 

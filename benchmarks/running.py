@@ -15,6 +15,7 @@ from benchmarks.programs import (
     Program,
     chain,
     choosing,
+    composing,
     contracting,
     converting,
     indexing,
@@ -127,25 +128,29 @@ EAGER: dict[str, Family] = {
     "sum, maximum": reducing,
     "dot": contracting,
     "astype": converting,
+    "of several: //, %, mean": composing,
 }
 
 
 def eager(rounds: int) -> Iterator[Comparison]:
-    """Operations outside of everything, on small arrays, and gradients of functions of them."""
+    """Operations outside of everything, on small arrays, and gradients of functions of them.
+
+    Our arrays are on the host until a compiled function has been involved, then on the device, as jax's always are.
+    """
     n, point = 300, np.linspace(0.1, 0.9, 3)
 
-    def operations(lib: Library[A], family: Family) -> Callable[[], object]:
-        x = lib.asarray_on_host(point)
+    def operations(lib: Library[A], x: A, family: Family) -> Callable[[], object]:
         return lambda: family(lib, n)(x)
 
-    def gradient(lib: Library[A]) -> Callable[[], object]:
-        x = lib.asarray_on_host(point)
+    def gradient(lib: Library[A], x: A) -> Callable[[], object]:
         return lambda: lib.grad(lambda x: lib.sum(chain(lib, n)(x)))(x)
 
-    pairs = {name: (operations(OURS, family), operations(THEIRS, family)) for name, family in EAGER.items()}
-    for name, (ours, theirs) in {**pairs, "grad": (gradient(OURS), gradient(THEIRS))}.items():
-        check(name, ours(), theirs())
-        yield compare("eager", name, ours, theirs, units=n, rounds=rounds)
+    jax_x = THEIRS.asarray(point)
+    for place, x in ("eager", OURS.asarray_on_host(point)), ("eager, on the device", OURS.asarray(point)):
+        pairs = {name: (operations(OURS, x, of), operations(THEIRS, jax_x, of)) for name, of in EAGER.items()}
+        for name, (ours, theirs) in {**pairs, "grad": (gradient(OURS, x), gradient(THEIRS, jax_x))}.items():
+            check(name, ours(), theirs())
+            yield compare(place, name, ours, theirs, units=n, rounds=rounds)
 
 
 def importing(rounds: int) -> Iterator[Comparison]:

@@ -149,7 +149,7 @@ class Executable:
         for arg in args:
             data = arg.data
             if type(data) is not DeviceBuffer:
-                buffers.append(_put(data, self.device))
+                buffers.append(self._put(arg))
             elif data.array.is_deleted():
                 raise DeletedBufferError(f"argument {len(buffers)} of {name!r}: {deleted_message(data)}")
             elif data.device is self.device:
@@ -221,9 +221,13 @@ class Executable:
             return data.array if data.device is self.device else None
         if not self.alone and default_device() is not self.device:
             return None
+        return self._put(value)
+
+    def _put(self, value: ConcreteValue) -> RawBuffer:
+        """A value on the host, on the executable's device."""
         if value.aval.weak_type and not value.aval.shape and not self._donated:
             return _kept_scalar(value, self.device)
-        return _put(data, self.device)
+        return _put(value.data, self.device)
 
     def admit(self, value: ConcreteValue) -> Argument | None:
         """What `launch` takes for a value: like `place`, but arrays of the host may stay there."""

@@ -44,6 +44,12 @@ class EvalContext(Context[ConcreteValue]):
             out = by_kernel(primitive, args)
             if out is not None:
                 return (out,)
+            for arg in args:
+                if not isinstance(arg.data, np.ndarray):
+                    found = self._on_device(primitive, args)
+                    if found is not None:
+                        return found
+                    break
         avals: Sequence[ShapedArray] | None
         try:
             avals = result_types(primitive, [arg.aval for arg in args])
@@ -78,16 +84,14 @@ class EvalContext(Context[ConcreteValue]):
         if self._executor is None:
             return None
         try:
-            program = single_equation(primitive, tuple(arg.aval for arg in args))
+            program = single_equation(primitive, tuple([arg.aval for arg in args]))
             return self._executor(program, args, primitive.name)
         except MissingRuleError:
             return None
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> ConcreteValue:
-        if isinstance(value, Literal):
-            return ConcreteValue(np.asarray(value.value, value.aval.dtype), value.aval)
-        return value
+        return _literal_value(value) if isinstance(value, Literal) else value
 
     @override
     def aval(self, value: ConcreteValue) -> ShapedArray:
@@ -114,6 +118,13 @@ class EvalContext(Context[ConcreteValue]):
         if self._executor is not None:
             return self._executor(jaxpr, args, name)
         return tuple(self.interpret(jaxpr, args))
+
+
+@bounded(4096)
+def _literal_value(literal: Literal) -> ConcreteValue:
+    elements = np.asarray(literal.value, literal.aval.dtype)
+    elements.flags.writeable = False
+    return ConcreteValue(elements, literal.aval)
 
 
 @bounded(4096)

@@ -114,7 +114,7 @@ class ConcreteArray(Elements, Array):
     def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
         if active_frame().base is not ROOT:
             return None
-        done = apply_kernel(primitive, operands, ConcreteArray)
+        done = apply_kernel(primitive, operands, ConcreteArray) if self.buffer is None else None
         return apply_ready(primitive, operands, ConcreteArray) if done is None else done
 
     @override

@@ -225,7 +225,8 @@ def is_nan(x: Array) -> Array:
 def where(condition: Array, x: Array, y: Array) -> Array:
     """x where the condition holds, y elsewhere."""
     x, y = promote(x, y)
-    return _where(condition, x, y)
+    done = condition._at_once(SELECT_N, (condition, y, x))
+    return _where(condition, x, y) if done is None else done
 
 
 @as_one
