@@ -31,7 +31,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "round": lambda np, x, y: np.round(x, 1),
     "clip": lambda np, x, y: np.clip(x, 1, y),
     "clip below": lambda np, x, y: np.clip(x, max=0.5),
-    "where": lambda np, x, y: np.where(x > 0, x, 0),
+    "where": lambda np, x, y: np.where(x > 0, x, y),
     "all": lambda np, x, y: np.all(x, axis=0),
     "any": lambda np, x, y: np.any(x, axis=(0, 1), keepdims=True),
     "mean": lambda np, x, y: np.mean(x, axis=1),
