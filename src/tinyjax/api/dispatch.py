@@ -6,7 +6,7 @@ of the run itself, belongs to the long way in `api.jit`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Container, Hashable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
 import numpy as np
@@ -84,25 +84,31 @@ def ready_call(
 
 def run_flat(ready: Iterable[ReadyCall], args: Sequence[object]) -> Any:  # the user's own tree of results
     """The results of a call whose arguments are all arrays; MISS if it isn't ready."""
-    avals = []
-    buffers: list[backend.Argument] = []
-    for arg in args:
-        if type(arg) is not ConcreteArray or (buffer := arg.buffer) is None:
-            return _run_leaves(ready, args)
-        buffers.append(buffer)
-        avals.append(arg.aval)
+    found = _buffers(args)
+    if found is None:
+        return _run_leaves(ready, args)
+    buffers, avals = found
     for call in ready:
         if call.flat == avals:
             return call.launch(buffers)
     return MISS
 
 
+def _buffers(args: Iterable[object]) -> tuple[list[backend.Argument], list[ShapedArray]] | None:
+    """The arguments, if they are all arrays on a device, and their types."""
+    avals: list[ShapedArray] = []
+    buffers: list[backend.Argument] = []
+    for arg in args:
+        if type(arg) is not ConcreteArray or (buffer := arg.buffer) is None:
+            return None
+        buffers.append(buffer)
+        avals.append(arg.aval)
+    return buffers, avals
+
+
 def _run_leaves(ready: Iterable[ReadyCall], args: Sequence[object]) -> Any:  # the user's own tree of results
     """The same with arrays on the host and numbers among the arguments."""
-    for arg in args:
-        if type(arg) not in _FLAT:
-            return MISS
-    leaves, avals = _leaves(args)
+    leaves, avals = _leaves(args, _FLAT)
     for call in ready:
         if call.flat == avals:
             return call.run(leaves)
@@ -114,6 +120,12 @@ def run_tree(
 ) -> Any:  # the user's own tree of results
     """The same for trees of anything that becomes an array; `static` identifies the arguments that are left out."""
     flat, treedef = tree.flatten((args, kwargs))
+    found = _buffers(flat)
+    if found is not None:
+        for call in ready:
+            if call.avals == found[1] and call.treedef == treedef and call.static == static:
+                return call.launch(found[0])
+        return MISS
     try:
         leaves, avals = _leaves(flat)
     except InputError:
@@ -124,12 +136,14 @@ def run_tree(
     return MISS
 
 
-#: What is known to be no tree, without asking.
-_FLAT: Final = frozenset({ConcreteArray, np.ndarray, float, int})
+#: What is known to be no tree, without asking, apart from arrays.
+_FLAT: Final = frozenset({float, int})
 
 
-def _leaves(args: Iterable[object]) -> tuple[list[Leaf], list[ShapedArray | None]]:
-    """The arguments as arrays, and their types; None as the type of what can't take the short way."""
+def _leaves(
+    args: Iterable[object], accepted: Container[type] | None = None
+) -> tuple[list[Leaf], list[ShapedArray | None]]:
+    """The arguments as arrays, and their types; None for what isn't accepted, or can't take the short way."""
     leaves: list[Leaf] = []
     avals: list[ShapedArray | None] = []
     for arg in args:
@@ -139,6 +153,8 @@ def _leaves(args: Iterable[object]) -> tuple[list[Leaf], list[ShapedArray | None
         elif type(arg) is np.ndarray and (aval := host_type(arg.shape, arg.dtype)) is not None:
             leaves.append(arg)
             avals.append(aval)
+        elif accepted is not None and type(arg) not in accepted:
+            avals.append(None)
         elif type(array := as_array(arg)) is ConcreteArray:
             leaves.append(array)
             avals.append(array.aval)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, final
 
 import numpy as np
@@ -111,14 +112,20 @@ def value_of_buffer(array: ArrayImpl, aval: ShapedArray) -> ConcreteValue:
 
 def wait_for(arrays: Sequence[ArrayImpl]) -> None:
     """Waits until all these arrays are computed; the errors of `DeviceBuffer.block_until_ready`."""
-    if not arrays:
-        return
-    import jax
-
     try:
-        jax.block_until_ready(arrays)
+        if len(arrays) == 1:
+            arrays[0].block_until_ready()
+        elif arrays:
+            _wait_for_all()(arrays)
     except RuntimeError:
         for array in arrays:
             (device,) = array.devices()
             DeviceBuffer(array, device).block_until_ready()
         raise
+
+
+@cache
+def _wait_for_all() -> Callable[[Sequence[ArrayImpl]], None]:
+    from jaxlib._jax import batched_block_until_ready
+
+    return batched_block_until_ready

@@ -67,7 +67,7 @@ class Ready:
         args: list[backend.Argument] = []
         on_host = False
         for array in arrays:
-            if not isinstance(array, Elements):
+            if isinstance(array, np.ndarray):
                 arg = executable.admit_host(array)
             elif array.buffer is not None:
                 arg = array.buffer

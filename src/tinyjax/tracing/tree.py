@@ -26,11 +26,16 @@ def _tree_util() -> ModuleType:
     return tree_util
 
 
+@cache
+def _flatten() -> Callable[[object, Callable[[object], bool] | None], tuple[list[object], PyTreeDef]]:
+    function: Callable[[object, Callable[[object], bool] | None], tuple[list[object], PyTreeDef]]
+    function = _tree_util().default_registry.flatten  # what `tree_flatten` calls
+    return function
+
+
 def flatten(tree: object, is_leaf: Callable[[object], bool] | None = None) -> tuple[list[object], PyTreeDef]:
     """The leaves of a tree, and its structure."""
-    leaves: list[object]
-    leaves, treedef = _tree_util().tree_flatten(tree, is_leaf)
-    return leaves, treedef
+    return _flatten()(tree, is_leaf)
 
 
 def unflatten(treedef: PyTreeDef, leaves: Sequence[object]) -> Any:  # the user's own type of tree
