@@ -242,7 +242,6 @@ class Recent(Generic[T]):
         self.ready = ()
 
 
-@final
 class PlainCache(Generic[K, T]):
     """A dictionary that is emptied when it is full: for what is looked up too often for a lock.
 
@@ -272,30 +271,14 @@ class PlainCache(Generic[K, T]):
 
 
 @final
-class IdentityCache(Generic[T]):
+class IdentityCache(PlainCache[tuple[int, ...], tuple[tuple[object, ...], T]]):
     """Results by the identity of the arguments, which an entry keeps alive: for small values that are shared, where
-    even a hash takes too long. Emptied when it is full.
+    even a hash takes too long.
 
-    A user looks into `entries` by the ids of the arguments, and puts what it doesn't find.
+    A user looks into `entries` by the ids of the arguments, and keeps what it doesn't find.
     """
 
-    __slots__ = ("_made", "entries", "limit", "name")
+    __slots__ = ()
 
-    def __init__(self, limit: int, name: str) -> None:
-        self.limit = limit
-        self.name = name
-        self.entries: dict[tuple[int, ...], tuple[tuple[object, ...], T]] = {}
-        self._made = 0
-
-    def put(self, arguments: tuple[object, ...], value: T) -> T:
-        if len(self.entries) >= self.limit:
-            self.entries.clear()
-        self.entries[tuple(map(id, arguments))] = arguments, value
-        self._made += 1
-        return value
-
-    def info(self) -> CacheInfo:
-        return CacheInfo(self._made, len(self.entries), self.limit)
-
-    def clear(self) -> None:
-        self.entries.clear()
+    def keep(self, arguments: tuple[object, ...], value: T) -> T:
+        return self.put(tuple(map(id, arguments)), (arguments, value))[1]

@@ -70,7 +70,7 @@ def test_bounds() -> None:
     types: IdentityCache[int] = IdentityCache(3, "types")
     arguments = [(np.zeros(1),) for _ in range(10)]
     for n, argument in enumerate(arguments):
-        types.put(argument, n)
+        types.keep(argument, n)
         assert types.entries[(id(argument[0]),)][1] == n
     assert types.info() == CacheInfo(made=10, size=1, limit=3)
 

@@ -46,7 +46,7 @@ def kernel_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | No
         return None
     function = primitive.host_function(*avals)
     kernel = Kernel(function, types[0], types[0].dtype, fresh=isinstance(function, np.ufunc))
-    return KERNELS.put((primitive, *avals), kernel)
+    return KERNELS.keep((primitive, *avals), kernel)
 
 
 def run_kernel(kernel: Kernel, host: Sequence[HostArray]) -> HostArray:

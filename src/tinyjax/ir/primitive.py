@@ -278,4 +278,4 @@ def result_types(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[Sh
         found = _TYPES.entries.get((id(primitive), id(avals[0]), id(avals[1])))
     else:
         found = _TYPES.entries.get((id(primitive), *map(id, avals)))
-    return _TYPES.put((primitive, *avals), primitive.type_of(*avals)) if found is None else found[1]
+    return _TYPES.keep((primitive, *avals), primitive.type_of(*avals)) if found is None else found[1]

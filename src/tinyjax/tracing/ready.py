@@ -133,4 +133,4 @@ def keep_ready(primitive: Primitive, args: Sequence[ConcreteValue]) -> None:
     executable = backend.execute.executable(program, args, primitive.name)
     ready = Ready.of(executable, (), program.out_avals, primitive.name)
     if ready is not None:
-        _SINGLE.put((primitive, *avals), ready)
+        _SINGLE.keep((primitive, *avals), ready)
