@@ -146,3 +146,15 @@ def test_a_primitive_that_cannot_be_evaluated() -> None:
 def test_constants_of_closed_programs_are_known() -> None:
     weights = np.array([1.0, 2.0])
     assert known(constancy(make_jaxpr(lambda x: tnp.asarray(weights) * 2.0)(F32)).outputs[0]) == [2.0, 4.0]
+
+
+def test_how_often_a_loop_runs_decides() -> None:
+    """A carry that is known before and after an iteration differs between runs, if the number of iterations does."""
+
+    def f(n: Array) -> object:
+        first, second = tnp.ones(2), -tnp.ones(2)
+        return lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1, second, first), (0, first, first))
+
+    _, changed, same = constancy(make_jaxpr(f)(ShapedArray((), "int64"))).outputs
+    assert changed is Fixed.VARYING
+    assert known(same) == [1.0, 1.0]

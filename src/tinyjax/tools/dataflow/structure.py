@@ -130,7 +130,8 @@ def _while(primitive: While, walk: Walk[T], eqn: Eqn, facts: Sequence[T]) -> Seq
             break
         after = walk.apply(primitive.body_jaxpr, [*body_consts, *carry], 1)
         changed = [
-            before if same else lattice.influenced(fact, going_on)
+            # Whether there is another iteration decides between the two.
+            before if same else lattice.influenced(lattice.join(before, fact), going_on)
             for before, fact, same in zip(carry, after, unchanged, strict=True)
         ]
         settled = walk.settle(eqn, carry, changed, rounds)
