@@ -46,7 +46,8 @@ def remembered(f: Callable[P, T]) -> Callable[P, T]:
 
 
 def remembered_of(f: Callable[P, T]) -> Callable[P, T]:
-    """f with a bounded cache, by the identity of its first argument, and by the values of the others, given in order.
+    """f with a bounded cache, by the identity of its first argument, and by the values of the others. Calls with
+    arguments by name are not remembered.
 
     For what is asked of the same object again and again, so often that even finding what is equal takes too long.
     """
@@ -55,6 +56,8 @@ def remembered_of(f: Callable[P, T]) -> Callable[P, T]:
 
     @wraps(f)
     def call(*args: P.args, **kwargs: P.kwargs) -> T:
+        if kwargs:
+            return f(*args, **kwargs)
         key = id(args[0]), args[1:]
         found = cache.entries.get(key)
         if found is None:  # what is identified is kept alive

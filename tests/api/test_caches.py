@@ -11,7 +11,8 @@ import numpy as np
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.caching import BoundedCache, CacheInfo, IdentityCache, Recent, registered_caches, remembered_of
-from tinyjax.primitives.elementwise import Add
+from tinyjax.ir.primitive import result_types
+from tinyjax.primitives.elementwise import ADD
 
 
 def test_cache_info() -> None:
@@ -97,6 +98,7 @@ def test_remembered_of_one_object() -> None:
     x = [1, 2]
     assert (total(x, 2), total(x, 2), total(x, 3), total([1, 2], 2)) == (6, 6, 9, 6)
     assert len(made) == 3
+    assert (total(x, factor=2), total(x, factor=3)) == (6, 9)
     for n in range(5000):
         assert total([n], 1) == n
 
@@ -105,7 +107,7 @@ def test_identities_are_not_mistaken() -> None:
     """A type that is made, used and freed may have the identity of one before; the answer is its own all the same."""
     for n in range(20_000):
         aval = tj.ShapedArray((n % 50,), "float32")
-        assert Add().type_of(aval, aval) == (aval,)
+        assert result_types(ADD, [aval, aval]) == (aval,)
 
 
 def test_threads() -> None:
