@@ -44,6 +44,14 @@ def test(session: nox.Session) -> None:
 
 
 @nox.session
+def sweep(session: nox.Session) -> None:
+    """The tests that take long, marked `sweep`; arguments after `--` go to pytest."""
+    logging.getLogger("nox").setLevel(logging.WARNING)
+    arguments = session.posargs or ["--numprocesses=auto", "--maxprocesses=4"]
+    run_module(session, "pytest", "-m", "sweep", *arguments)
+
+
+@nox.session
 def explore(session: nox.Session) -> None:
     """The tests with examples that no run has seen before; arguments after `--` go to pytest."""
     arguments = session.posargs or ["--numprocesses=auto", "--maxprocesses=4"]
