@@ -18,14 +18,16 @@ from tinyjax.control.scan import Scan
 from tinyjax.errors import BatchedPredicateError, LinearityError, ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context, Evaluator
-from tinyjax.ir.dtypes import INT32
+from tinyjax.ir.dtypes import INEXACT, INT32
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names, must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.selection import select_n
-from tinyjax.primitives.structure import broadcast_in_dim, move_axis
+from tinyjax.primitives.comparison import eq, ge, le
+from tinyjax.primitives.conversion import stop_gradient
+from tinyjax.primitives.selection import select, select_n
+from tinyjax.primitives.structure import broadcast_in_dim, constant_like, move_axis
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.transpose import transpose
@@ -121,20 +123,54 @@ class Cond(Primitive):
             )
         inner = BatchContext(ctx, axis)
         operands = list(map(Batched, args[1:], axes[1:]))
-        results = [with_room(partial(interpret, inner, branch, operands)) for branch in self.branches]
         index = move_axis(ctx, args[0], axes[0] or 0, 0)
-        outs: list[V] = []
+        results: list[list[Batched[V]]] = []
+        for i, branch in enumerate(self.branches):
+            guarded = self._guarded(ctx, axis, index, i, operands)
+            outs = with_room(partial(interpret, inner, branch, guarded))
+            given = [atom.index if isinstance(atom, Var) else len(operands) for atom in branch.outvars]
+            results.append([operands[at] if at < len(operands) else out for at, out in zip(given, outs, strict=True)])
+        chosen: list[V] = []
         out_axes: list[int | None] = []
         for cases in zip(*results, strict=True):
             if all(case is cases[0] for case in cases):
-                outs.append(cases[0].value)
+                chosen.append(cases[0].value)
                 out_axes.append(cases[0].axis)
                 continue
             placed = [place_axis(ctx, case.value, case.axis, 0, axis.size) for case in cases]
             which = broadcast_in_dim(ctx, index, ctx.aval(placed[0]).shape, (0,))
-            outs.append(select_n(ctx, which, *placed))
+            chosen.append(select_n(ctx, which, *placed))
             out_axes.append(0)
-        return outs, out_axes
+        return chosen, out_axes
+
+    def _guarded(
+        self, ctx: Context[V], axis: BatchAxis, index: V, i: int, operands: Sequence[Batched[V]]
+    ) -> Sequence[Batched[V]]:
+        """The operands of branch i, as constants to differentiation in the elements for which it isn't chosen.
+
+        There it may divide by zero, or worse. Nobody reads its results, but in reverse mode their cotangents, which are
+        zero, meet infinite derivatives on their way to the operands, and 0 * inf must not get there.
+        """
+        branch, last = self.branches[i], len(self.branches) - 1
+        if axis.name is not None and axis.name in axis_names(branch.effects):
+            return operands  # all elements take part in a collective, chosen or not
+        read = {atom.index for eqn in branch.eqns for atom in eqn.invars if isinstance(atom, Var)}
+        marks = [aval.dtype in INEXACT and at in read for at, aval in enumerate(branch.in_avals)]
+        if not any(marks):
+            return operands
+        compare = le if i == 0 else ge if i == last else eq  # an index out of range is that of the nearest
+        taken = compare(ctx, index, constant_like(ctx, index, i))
+
+        found: dict[int, Batched[V]] = {}  # one for each value, which may be there twice
+
+        def guard(operand: Batched[V]) -> Batched[V]:
+            if id(operand.value) not in found:
+                x = place_axis(ctx, operand.value, operand.axis, 0, axis.size)
+                mask = broadcast_in_dim(ctx, taken, ctx.aval(x).shape, (0,))
+                found[id(operand.value)] = Batched(select(ctx, mask, x, stop_gradient(ctx, x)), 0)
+            return found[id(operand.value)]
+
+        return [guard(operand) if mark else operand for operand, mark in zip(operands, marks, strict=True)]
 
     def _map(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
