@@ -135,7 +135,15 @@ def special(x: Any) -> Any:
     return tnp.sin(x) * x
 
 
-special.defjvp(lambda primals, tangents: (special(primals[0]), tangents[0] * 1000.0))
+special.defjvp(lambda primals, tangents: (special(primals[0]), tangents[0] * tnp.exp(primals[0])))
+
+
+@jax.custom_jvp
+def with_rule(x: Any) -> Any:
+    return jnp.sin(x) * x
+
+
+with_rule.defjvp(lambda primals, tangents: (with_rule(primals[0]), tangents[0] * jnp.exp(primals[0])))
 
 
 CONTROL: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
@@ -145,7 +153,7 @@ CONTROL: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "while": (whilst, lambda x: x**4),
     "scan": (lambda x: scanned(x)[0], lambda x: jnp.sin(jnp.sin(jnp.sin(x)) * 2.0) * 3.0),
     "a carry that starts constant": (started_constant, lambda x: ((x + 1.0) * x + 1.0) * x + 1.0),
-    "custom_jvp": (special, lambda x: jnp.sin(x) * x),
+    "custom_jvp": (special, with_rule),
     "checkpoint": (tj.checkpoint(lambda x: tnp.sin(x) * x), lambda x: jnp.sin(x) * x),
 }
 

@@ -15,6 +15,7 @@ from tinyjax.interpreters import (  # noqa: F401
     interval_special,
     inverse_rules,
     jet_rules,
+    sparsity_custom,
     sparsity_rules,
 )
 from tinyjax.interpreters.base import CONTROL, Form, RuleContext, Rules, Transformed, Wanted, rule_table

@@ -23,6 +23,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable, missing_primitives
+from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.conversion import convert
 
@@ -280,6 +281,16 @@ def rule_table(kind: str, *, name: str) -> RuleTable[Args, R]:
     """
     # The rules for control flow are typed for values and structures that they know nothing about, so they fit all.
     return RuleTable(kind, name=name, parent=cast("RuleTable[Args, R]", CONTROL))
+
+
+def overridden(rules: RuleTable[Args, R], cls: type[Primitive], method: str) -> bool:
+    """Whether a class says something else, with this method, than the base class does whose rule would be used: a
+    user's primitive that changes the derivative of one of ours isn't what a rule for ours is about."""
+    owner = rules.owner(cls)
+    if owner is None or is_ours(cls):
+        return False
+    before = cls.__mro__[: cls.__mro__.index(owner)]
+    return any(method in vars(base) and not is_ours(base) for base in before)
 
 
 def register_all(

@@ -13,8 +13,9 @@ from typing import Any, Self, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, MappedCustom
 from tinyjax.errors import InputError
-from tinyjax.interpreters.base import RuleContext, Rules, rule_table
+from tinyjax.interpreters.base import RuleContext, Rules, overridden, register_all, rule_table
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.running import stage_call
 from tinyjax.ir.context import Context
@@ -73,7 +74,8 @@ class JetContext(RuleContext[Series, Mask]):
     def bind(self, primitive: Primitive, *args: Series) -> tuple[Series, ...]:
         if all(arg.constant for arg in args):
             return tuple(map(self.pure, self.parent.bind(primitive, *[arg.primal for arg in args])))
-        outs = super().bind(primitive, *args)
+        own = overridden(self.rules, type(primitive), "jvp")
+        outs = by_jvp(primitive, self, args) if own else super().bind(primitive, *args)
         return tuple(Series(out.primal, tuple(self._filled(term, out) for term in out.terms)) for out in outs)
 
     def _filled(self, term: Hidden | None, out: Series) -> Hidden | None:
@@ -123,6 +125,10 @@ def by_jvp(primitive: Primitive, ctx: RuleContext[Series, Mask], args: Sequence[
         last = None if isinstance(tangent, Zero) else tangent.coefficients[-1]
         results.append(Series(out.primal, (*out.terms, None if last is None else scale(parent, last, 1 / order))))
     return results
+
+
+# What a function with a derivative of its own computes isn't what its derivative is that of.
+register_all(RULES, by_jvp, (CustomJvp, CustomVjp, MappedCustom))
 
 
 def derivative(parent: Context[Hidden], x: Series) -> Series | Zero:

@@ -7,6 +7,7 @@ calls, branches and `while` need nothing here but `join`: patterns grow until a 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import reduce
 from typing import Any, Final, Self, TypeAlias, final
 
 import numpy as np
@@ -17,8 +18,11 @@ from typing_extensions import override
 from tinyjax.api.arguments import resolve_position
 from tinyjax.api.staging import abstractify
 from tinyjax.contexts.evaluation import EvalContext
+from tinyjax.control.cond import Cond
+from tinyjax.control.custom_derivatives import CustomLin
+from tinyjax.control.loops import While
 from tinyjax.errors import InputError
-from tinyjax.interpreters.base import RuleContext, Rules, rule_table
+from tinyjax.interpreters.base import RuleContext, Rules, overridden, rule_table
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
@@ -28,6 +32,9 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.arithmetic import IntegerPow
+from tinyjax.primitives.elementwise import Elementwise, Stepwise
+from tinyjax.primitives.selection import SelectN
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ConcreteArray
 from tinyjax.tracing.functions import FlatFunction, check_callable
@@ -62,33 +69,93 @@ RULES: PatternRules = rule_table("Sparsity", name="tinyjax.interpreters.sparsity
 EVALUATION: Final = EvalContext()
 
 
+def anywhere(primitive: Primitive, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """Every element of the results may depend on every element of the operands: what is safe where no more is known."""
+    union = union_of(args)
+    types = primitive.type_of(*[arg.aval for arg in args])
+    return [Pattern(aval, np.tile(union, (aval.size, 1))) for aval in types]
+
+
+def union_of(args: Sequence[Pattern]) -> Bools:
+    """What some element of some of these depends on: a row."""
+    return np.logical_or.reduce(np.concatenate([arg.depends for arg in args]), axis=0, keepdims=True)
+
+
+def each_spread(aval: ShapedArray, args: Sequence[Pattern]) -> Pattern:
+    """The result of an elementwise operation. The row of a scalar is that of every element."""
+    shape = (aval.size, args[0].depends.shape[1])
+    return Pattern(aval, reduce(np.logical_or, [np.broadcast_to(arg.depends, shape) for arg in args]))
+
+
 @final
 class SparsityContext(RuleContext[Pattern, Pattern]):
-    """Finds patterns for `columns` inputs. What is known is computed; what depends on nothing needs no rule."""
+    """Finds patterns for `columns` inputs. What is known is computed; what depends on nothing needs no rule, and the
+    results of what has no rule depend on everything.
 
-    __slots__ = ("columns",)
+    It is for derivatives, so that what is rounded, compared or an integer depends on nothing. With `any_dependence` it
+    does: that is for users' rules, which take tangents for ordinary values.
+    """
+
+    __slots__ = ("any_dependence", "columns")
     rules = RULES
 
-    def __init__(self, parent: Context[Hidden], columns: int) -> None:
+    def __init__(self, parent: Context[Hidden], columns: int, *, any_dependence: bool = False) -> None:
         super().__init__(parent)
         self.columns = columns
+        self.any_dependence = any_dependence
 
     @override
     def over(self, parent: Context[Hidden]) -> Self:
-        return type(self)(parent, self.columns)
+        return type(self)(parent, self.columns, any_dependence=self.any_dependence)
 
     @override
     def bind(self, primitive: Primitive, *args: Pattern) -> tuple[Pattern, ...]:
-        plain = not primitive.applied_programs
-        known = [arg.value for arg in args if arg.value is not None]
-        if plain and len(known) == len(args) and primitive.effects == NO_EFFECTS:
-            return tuple(self.known(out) for out in EVALUATION.bind(primitive, *known))
-        if plain:
+        if not primitive.applied_programs:
+            known = [arg.value for arg in args if arg.value is not None]
+            if len(known) == len(args) and primitive.effects == NO_EFFECTS and not isinstance(primitive, CustomLin):
+                return tuple(self.known(out) for out in EVALUATION.bind(primitive, *known))
             types = primitive.type_of(*[arg.aval for arg in args])
-            # Integers and truth values have no derivative.
-            if all(arg.constant for arg in args) or all(aval.tangent.dtype == FLOAT0 for aval in types):
+            if all(arg.constant for arg in args):
                 return tuple(map(self.independent, types))
+            without = all(aval.tangent.dtype == FLOAT0 for aval in types)  # integers and truth values
+            decided = any(arg.aval.tangent.dtype == FLOAT0 and not arg.constant for arg in args)
+            if self.any_dependence and (without or decided or isinstance(primitive, Stepwise | IntegerPow)):
+                elementwise = isinstance(primitive, Elementwise | SelectN)
+                return (each_spread(types[0], args),) if elementwise else tuple(anywhere(primitive, self, args))
+            if without:
+                return tuple(map(self.independent, types))
+        elif self.any_dependence:
+            return tuple(self._decided(primitive, args))
+        if overridden(self.rules, type(primitive), "jvp"):
+            return tuple(anywhere(primitive, self, args))
+        return self._applied(primitive, args)
+
+    def _applied(self, primitive: Primitive, args: Sequence[Pattern]) -> tuple[Pattern, ...]:
+        """What the rule says, or what the primitive is defined by; otherwise it may be anything."""
+        if self.rules.find(type(primitive)) is None and self.rules.reason(type(primitive)) is None:
+            outs = primitive.expand(self, args)
+            return tuple(anywhere(primitive, self, args) if outs is None else outs)
         return super().bind(primitive, *args)
+
+    def _decided(self, primitive: Primitive, args: Sequence[Pattern]) -> Sequence[Pattern]:
+        """The results of a primitive that holds programs. What decides which of them runs, and how often, counts."""
+        outs = self._applied(primitive, args)
+        if isinstance(primitive, Cond):
+            deciding = args[:1]
+        elif isinstance(primitive, While):
+            consts, _, _ = primitive.operands(args)
+            deciding = interpret(self, primitive.cond_jaxpr, [*consts, *outs])
+        else:
+            return outs
+        if all(arg.constant for arg in deciding):
+            return outs
+        row = union_of(deciding)
+        return [Pattern(out.aval, out.depends | row) for out in outs]
+
+    @classmethod
+    @override
+    def covers(cls, primitive: Primitive, avals: Sequence[ShapedArray]) -> bool:
+        return cls.rules.reason(type(primitive)) is None or type(primitive) in cls.rules
 
     def independent(self, aval: ShapedArray) -> Pattern:
         """A value that depends on no input."""
@@ -142,6 +209,9 @@ class SparsityContext(RuleContext[Pattern, Pattern]):
 
 def jacobian_sparsity(fun: Callable[..., object], *args: Any, argnums: int = 0) -> Bools:
     """Which elements of the Jacobian of `fun` may be other than zero, whatever the values of the arguments are.
+
+    What that is, the derivative rules say, as for `jacfwd`: those of a function with a derivative of its own are
+    followed. The results of a primitive that nothing is known of depend on all of its operands.
 
     Returns a NumPy array with a row for each element of the results, and a column for each element of the argument at
     `argnums`, leaf by leaf. Arguments are arrays or their types (ShapedArray).

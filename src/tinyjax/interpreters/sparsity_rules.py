@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial, reduce
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -12,10 +12,9 @@ from attrs import evolve
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.control.callbacks import Callback
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomLin
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import RuleContext, register_all
-from tinyjax.interpreters.sparsity import EVALUATION, RULES, Bools, Pattern
+from tinyjax.interpreters.sparsity import EVALUATION, RULES, Pattern, anywhere, each_spread
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
@@ -44,24 +43,12 @@ def _types(primitive: Primitive, args: Sequence[Pattern]) -> tuple[ShapedArray, 
     return primitive.type_of(*[arg.aval for arg in args])
 
 
-def _spread(depends: Bools, aval: ShapedArray) -> Bools:
-    """The rows of an operand for each element of an elementwise result: those of a scalar, once for each."""
-    return np.broadcast_to(depends, (aval.size, depends.shape[1]))
-
-
 def _elementwise(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
-    (aval,) = _types(primitive, args)
-    return [Pattern(aval, reduce(np.logical_or, [_spread(arg.depends, aval) for arg in args]))]
+    return [each_spread(_types(primitive, args)[0], args)]
 
 
 def _nowhere(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
     return [Pattern(aval, np.zeros((aval.size, _columns(args)), np.bool_)) for aval in _types(primitive, args)]
-
-
-def _anywhere(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
-    """Every element of the results may depend on every element of the operands."""
-    union = reduce(np.logical_or, [arg.depends.any(axis=0) for arg in args])
-    return [Pattern(aval, np.tile(union, (aval.size, 1))) for aval in _types(primitive, args)]
 
 
 def _columns(args: Sequence[Pattern]) -> int:
@@ -72,7 +59,7 @@ def _linear(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence
     """Linear in the numbers; the positions and selectors among the operands must be known. The dependence on each input
     is then the tangent for a 1 in each place that depends on it: a batch of tangents, found by the primitive's rule."""
     if any(arg.value is None and arg.aval.tangent.dtype == FLOAT0 for arg in args):
-        return _anywhere(primitive, ctx, args)
+        return anywhere(primitive, ctx, args)
     axis = BatchAxis(_columns(args))
     batch = BatchContext(EVALUATION, axis)
     primals = [Batched(_elements(arg), None) for arg in args]
@@ -104,7 +91,7 @@ def _tangents(arg: Pattern) -> ConcreteValue:
 def _scattered(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
     """As if the updates were added: what is updated depends on the updates, and on what was there."""
     if not isinstance(primitive, Scattering):
-        return _anywhere(primitive, ctx, args)
+        return anywhere(primitive, ctx, args)
     adding = ScatterAdd(
         primitive.dimension_numbers, primitive.mode, primitive.indices_are_sorted, primitive.unique_indices
     )
@@ -133,7 +120,7 @@ def _reduced(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequenc
 
 def _cumulated(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
     if not isinstance(primitive, Cumulative):
-        return _anywhere(primitive, ctx, args)
+        return anywhere(primitive, ctx, args)
     return _linear(CumSum(primitive.axis, primitive.reverse), ctx, args)
 
 
@@ -165,8 +152,8 @@ register_all(RULES, _cumulated, (Cumulative,))
 register_all(RULES, _integer_pow, (IntegerPow,))
 register_all(RULES, _select, (SelectN,))
 register_all(RULES, _unchanged, (OptimizationBarrier,))
-# What a Python function does isn't known, nor what is known only by its transpose. None of them is run.
-register_all(RULES, _anywhere, (Sort, Callback, CustomLin))
+# What a Python function does isn't known, and it isn't run.
+register_all(RULES, anywhere, (Sort, Callback))
 
 
 @RULES.register(Cond)

@@ -80,6 +80,16 @@ class RuleTable(Generic[Args, R]):
                 table = table.parent
         return None
 
+    def owner(self, cls: type[Primitive]) -> type[Primitive] | None:
+        """The class that the rule for a class was registered for: its own, or the nearest base class. None: no rule."""
+        for base in cls.__mro__:
+            table: RuleTable[Args, R] | None = self
+            while table is not None:
+                if base in table.own:
+                    return base
+                table = table.parent
+        return None
+
     def entry(self, cls: type[Primitive]) -> str | None:
         """Where that rule is, as one would write it: `table[class]`. None if there is none."""
         for base in cls.__mro__:
