@@ -180,8 +180,8 @@ class BoundedCache(Generic[K, T]):
     __slots__ = ("__weakref__", "_entries", "_lock", "_made", "limit", "name")
 
     def __init__(self, limit: int, name: str = "") -> None:
-        self.limit = limit
-        self.name = name
+        self.limit: int = limit
+        self.name: str = name
         self._entries: OrderedDict[K, T] = OrderedDict()
         self._lock = Lock()
         self._made = 0
@@ -229,7 +229,7 @@ class Recent(Generic[T]):
     __slots__ = ("__weakref__", "_limit", "_made", "name", "ready")
 
     def __init__(self, limit: int, name: str) -> None:
-        self.name = name
+        self.name: str = name
         self.ready: tuple[T, ...] = ()
         self._limit = limit
         self._made = 0
@@ -254,8 +254,8 @@ class PlainCache(Generic[K, T]):
     __slots__ = ("_made", "entries", "limit", "name")
 
     def __init__(self, limit: int, name: str) -> None:
-        self.limit = limit
-        self.name = name
+        self.limit: int = limit
+        self.name: str = name
         self.entries: dict[K, T] = {}
         self._made = 0
 

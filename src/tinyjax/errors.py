@@ -44,7 +44,11 @@ class ParseError(TinyjaxError, ValueError):
     """
 
     def __init__(self, problem: str, line: int, column: int, shown: str, file: str | None = None) -> None:
-        self.problem, self.line, self.column, self.shown, self.file = problem, line, column, shown, file
+        self.problem: str = problem
+        self.line: int = line
+        self.column: int = column
+        self.shown: str = shown
+        self.file: str | None = file
         super().__init__(problem, line, column, shown, file)
 
     @override

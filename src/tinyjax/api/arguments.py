@@ -21,8 +21,8 @@ class WithStatic(Filled):
     __slots__ = ("__name__", "__wrapped__", "_named", "_positional")
 
     def __init__(self, f: Callable[..., object], positional: Mapping[int, object], named: Mapping[str, object]) -> None:
-        self.__wrapped__ = f
-        self.__name__ = function_name(f)
+        self.__wrapped__: Callable[..., object] = f
+        self.__name__: str = function_name(f)
         self._positional = positional
         self._named = named
 

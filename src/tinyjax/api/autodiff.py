@@ -33,7 +33,7 @@ from tinyjax.tracing.staging import trace
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
-A = TypeVar("A")
+A = TypeVar("A", bound=Any)  # any: a lambda computes with it
 P = ParamSpec("P")
 R = TypeVar("R")
 Aux = TypeVar("Aux")
@@ -342,7 +342,7 @@ class ChosenArguments(Filled):
         self, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Sequence[int]
     ) -> None:
         self.__wrapped__ = f
-        self.__name__ = function_name(f)
+        self.__name__: str = function_name(f)
         self._args = args
         self._kwargs = kwargs
         self._chosen = chosen

@@ -181,9 +181,9 @@ class MissLog:
     __slots__ = ("__weakref__", "_made", "cleared", "name", "signatures")
 
     def __init__(self) -> None:
-        self.name = "signatures of traced functions"
+        self.name: str = "signatures of traced functions"
         self.signatures: OrderedDict[Hashable, Signature] = OrderedDict()
-        self.cleared = False
+        self.cleared: bool = False
         self._made = 0
 
     def add(self, key: Hashable, signature: Signature) -> None:

@@ -38,8 +38,8 @@ class OnceCache(Generic[K, T]):
     __slots__ = ("_entries", "_lock", "_made", "limit", "name")
 
     def __init__(self, limit: int, name: str = "") -> None:
-        self.limit = limit
-        self.name = name
+        self.limit: int = limit
+        self.name: str = name
         self._entries: dict[K, _Entry[T]] = {}
         self._lock = Lock()
         self._made = 0

@@ -117,7 +117,7 @@ class Executable:
         donated: Sequence[bool],
         waits: bool = False,
     ) -> None:
-        self.device = device
+        self.device: _jax.Device = device
         self._loaded = loaded
         # Not on arrays of the host, which `launch` sees to.
         self._execute = cast(_Execute, loaded.execute_sharded)
@@ -125,7 +125,7 @@ class Executable:
         self._out_avals = tuple(out_avals)
         self._sharding = sharding = sharding_of(device)
         #: Whether there is no other device that an array could be on.
-        self.alone = device.platform == "cpu" and len(jax.local_devices()) == 1
+        self.alone: bool = device.platform == "cpu" and len(jax.local_devices()) == 1
         # Before 0.11, jax's checks of its own results must be told not to run.
         checks = {} if jax.__version_info__ >= (0, 11) else {"_skip_checks": True}
         self._out_types = [jax_type(aval.shape, aval.dtype) for aval in out_avals]

@@ -40,9 +40,9 @@ class XlaExecutor:
     def __init__(
         self, options: Options = (), cache_size: int = CACHE_SIZE, persistent: CompilationCache | None = None
     ) -> None:
-        self.options = options
+        self.options: Options = options
         #: Where compiled programs are kept for other processes, if anywhere.
-        self.persistent = persistent
+        self.persistent: CompilationCache | None = persistent
         self._cache: OnceCache[tuple[Jaxpr, Device, tuple[bool, ...], Options], Executable] = OnceCache(
             cache_size, "compiled programs"
         )

@@ -22,7 +22,7 @@ class AbstractContext(Context[ShapedArray]):
     __slots__ = ("cursor", "effects")
 
     def __init__(self) -> None:
-        self.cursor = SourceCursor()
+        self.cursor: SourceCursor = SourceCursor()
         self.effects: Effects = NO_EFFECTS
 
     @override

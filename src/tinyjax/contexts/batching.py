@@ -12,6 +12,7 @@ from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import Literal
+from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 
 V = TypeVar("V")
@@ -33,9 +34,9 @@ class BatchContext(Context[Batched[V]]):
     __slots__ = ("axis", "cursor", "parent")
 
     def __init__(self, parent: Context[V], axis: BatchAxis) -> None:
-        self.parent = parent
-        self.axis = axis
-        self.cursor = parent.cursor.within("vmap")
+        self.parent: Context[V] = parent
+        self.axis: BatchAxis = axis
+        self.cursor: SourceCursor = parent.cursor.within("vmap")
 
     @override
     def bind(self, primitive: Primitive, *args: Batched[V]) -> tuple[Batched[V], ...]:

@@ -14,6 +14,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Literal, Var
+from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 
 
@@ -25,8 +26,8 @@ class HintedContext(Context[Atom]):
     __slots__ = ("_evaluation", "_hints", "_made", "cursor", "staged")
 
     def __init__(self) -> None:
-        self.staged = StagingContext()
-        self.cursor = self.staged.cursor
+        self.staged: StagingContext = StagingContext()
+        self.cursor: SourceCursor = self.staged.cursor
         self._evaluation = EvalContext()
         self._hints: dict[Var, ConcreteValue | None] = {}
         self._made: dict[Var, tuple[Primitive, tuple[Atom, ...], tuple[Var, ...]]] = {}

@@ -12,6 +12,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.ir.program import Literal
+from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 
 V = TypeVar("V")
@@ -33,8 +34,8 @@ class JvpContext(Context[Dual[V]]):
     __slots__ = ("cursor", "parent")
 
     def __init__(self, parent: Context[V]) -> None:
-        self.parent = parent
-        self.cursor = parent.cursor.within("jvp")
+        self.parent: Context[V] = parent
+        self.cursor: SourceCursor = parent.cursor.within("jvp")
 
     @override
     def bind(self, primitive: Primitive, *args: Dual[V]) -> tuple[Dual[V], ...]:

@@ -13,6 +13,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.primitive import Primitive, Split
 from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.structure import BroadcastInDim
@@ -65,9 +66,9 @@ class PartialEvalContext(Context[Partial[V]]):
     __slots__ = ("_inputs", "_rebuilt", "_residuals", "cursor", "parent", "staged")
 
     def __init__(self, parent: Context[V]) -> None:
-        self.parent = parent
-        self.cursor = parent.cursor.private()
-        self.staged = StagingContext(self.cursor)
+        self.parent: Context[V] = parent
+        self.cursor: SourceCursor = parent.cursor.private()
+        self.staged: StagingContext = StagingContext(self.cursor)
         self._residuals: list[V] = []
         self._rebuilt: list[V] = []  # what `_inputs` identifies by id must not be freed meanwhile
         self._inputs: dict[int, Atom] = {}

@@ -53,7 +53,7 @@ class StagingContext(Context[Atom]):
     )
 
     def __init__(self, cursor: SourceCursor | None = None) -> None:
-        self.cursor = SourceCursor() if cursor is None else cursor
+        self.cursor: SourceCursor = SourceCursor() if cursor is None else cursor
         self._position = self.cursor.position
         self._outside = len(self.cursor.transformations)
         self._records: list[_Record] = []

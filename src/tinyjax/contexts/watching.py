@@ -20,6 +20,7 @@ from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.ir.program import Literal
+from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.spelling import format_literal
 from tinyjax.ir.value import ConcreteValue
 
@@ -146,9 +147,9 @@ class WatchingContext(Context[V], Generic[V]):
     __slots__ = ("cursor", "inner", "watcher")
 
     def __init__(self, inner: Context[V], watcher: Watcher) -> None:
-        self.inner = inner
-        self.watcher = watcher
-        self.cursor = inner.cursor
+        self.inner: Context[V] = inner
+        self.watcher: Watcher = watcher
+        self.cursor: SourceCursor = inner.cursor
 
     @override
     def bind(self, primitive: Primitive, *args: V) -> tuple[V, ...]:

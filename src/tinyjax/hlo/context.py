@@ -65,7 +65,7 @@ class Module:
     def __init__(self, rules: LoweringRules, watcher: Watcher | None = None) -> None:
         self._rules = rules
         #: Who notes which rules are applied, if anybody does.
-        self.watcher = watcher
+        self.watcher: Watcher | None = watcher
         #: Called when a program has asked for a function. Where somebody watches, it writes the function right away, so
         #: that what is noted is within what asked for it.
         self.on_call: Callable[[], None] = _nothing
@@ -132,8 +132,8 @@ class LoweringContext(Context[SSA]):
     __slots__ = ("_broadcasts", "_constants", "_count", "_order", "callees", "cursor", "lines", "module")
 
     def __init__(self, module: Module, first_number: int = 0) -> None:
-        self.cursor = SourceCursor()
-        self.module = module
+        self.cursor: SourceCursor = SourceCursor()
+        self.module: Module = module
         self.lines: list[str] = []
         #: The functions that this one calls, in order.
         self.callees: dict[str, None] = {}

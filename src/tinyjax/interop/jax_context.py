@@ -55,8 +55,8 @@ class JaxContext(Context[ArrayLike]):
     __slots__ = ("prepared", "rules")
 
     def __init__(self, prepared: Prepared, rules: ToJaxRules) -> None:
-        self.prepared = prepared
-        self.rules = rules
+        self.prepared: Prepared = prepared
+        self.rules: ToJaxRules = rules
 
     @override
     def bind(self, primitive: Primitive, *args: ArrayLike) -> tuple[ArrayLike, ...]:

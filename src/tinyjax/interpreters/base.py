@@ -23,7 +23,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable, missing_primitives
-from tinyjax.ir.source import is_ours
+from tinyjax.ir.source import SourceCursor, is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.conversion import convert
 
@@ -76,8 +76,8 @@ class RuleContext(Context[W], Generic[W, S]):
     rules: Rules[W, S]
 
     def __init__(self, parent: Context[Hidden]) -> None:
-        self.parent = parent
-        self.cursor = parent.cursor
+        self.parent: Context[Hidden] = parent
+        self.cursor: SourceCursor = parent.cursor
         #: What has been transformed so far, so that a program that is called twice is transformed once.
         self.transformed: dict[Hashable, Transformed[S]] = {}
 

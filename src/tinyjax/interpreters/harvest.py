@@ -28,6 +28,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
 from tinyjax.tracing.core import as_array
@@ -41,8 +42,8 @@ class HarvestContext(Context[Hidden]):
     __slots__ = ("cursor", "found", "parent", "planted")
 
     def __init__(self, parent: Context[Hidden], planted: Mapping[str, Hidden]) -> None:
-        self.parent = parent
-        self.cursor = parent.cursor
+        self.parent: Context[Hidden] = parent
+        self.cursor: SourceCursor = parent.cursor
         self.planted: Final = planted
         self.found: Final[dict[str, Hidden]] = {}
 

@@ -64,7 +64,7 @@ class JetContext(RuleContext[Series, Mask]):
 
     def __init__(self, parent: Context[Hidden], order: int) -> None:
         super().__init__(parent)
-        self.order = order
+        self.order: int = order
 
     @override
     def over(self, parent: Context[Hidden]) -> Self:

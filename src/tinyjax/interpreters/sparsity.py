@@ -101,8 +101,8 @@ class SparsityContext(RuleContext[Pattern, Pattern]):
 
     def __init__(self, parent: Context[Hidden], columns: int, *, any_dependence: bool = False) -> None:
         super().__init__(parent)
-        self.columns = columns
-        self.any_dependence = any_dependence
+        self.columns: int = columns
+        self.any_dependence: bool = any_dependence
 
     @override
     def over(self, parent: Context[Hidden]) -> Self:

@@ -55,7 +55,7 @@ class Body:
         self._tokens = tokens
         self._registry = registry
         self._known = known
-        self.scope = scope
+        self.scope: Scope = scope
         self.eqns: list[Eqn] = []
 
     def append(self, head: Head, binders: Sequence[Binder], operands: tuple[Atom, ...], first: int) -> None:

@@ -51,9 +51,15 @@ class Tokens:
 
     __slots__ = ("_counted", "_lines", "_matches", "before", "end", "file", "kind", "source", "start", "text")
 
+    before: int
+    start: int
+    end: int
+    kind: str
+    text: str
+
     def __init__(self, source: str, file: str | None = None, at: int = 0) -> None:
-        self.source = source
-        self.file = file
+        self.source: str = source
+        self.file: str | None = file
         self.end = at
         self._counted, self._lines = 0, 1
         self.seek(at)

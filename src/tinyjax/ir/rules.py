@@ -48,9 +48,9 @@ class RuleTable(Generic[Args, R]):
     __slots__ = ("kind", "name", "own", "parent", "reasons")
 
     def __init__(self, kind: str, *, name: str, parent: RuleTable[Args, R] | None = None) -> None:
-        self.kind = kind
-        self.name = name
-        self.parent = parent
+        self.kind: str = kind
+        self.name: str = name
+        self.parent: RuleTable[Args, R] | None = parent
         self.own: dict[type[Primitive], Callable[Concatenate[Primitive, Args], R]] = {}
         #: Why some classes have no rule, for messages.
         self.reasons: dict[type[Primitive], str] = {}

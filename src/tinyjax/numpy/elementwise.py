@@ -236,6 +236,12 @@ def sinc(x: ArrayLike, /) -> Array:
 # NumPy's other names.
 
 pow = power
-arcsin, arccos, arctan, arctan2 = asin, acos, atan, atan2
-arcsinh, arccosh, arctanh = asinh, acosh, atanh
-radians, degrees = deg2rad, rad2deg
+arcsin = asin
+arccos = acos
+arctan = atan
+arctan2 = atan2
+arcsinh = asinh
+arccosh = acosh
+arctanh = atanh
+radians = deg2rad
+degrees = rad2deg

@@ -291,5 +291,7 @@ def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 # NumPy's other names.
 
-invert = bitwise_not = bitwise_invert
-left_shift, right_shift = bitwise_left_shift, bitwise_right_shift
+invert = bitwise_invert
+bitwise_not = bitwise_invert
+left_shift = bitwise_left_shift
+right_shift = bitwise_right_shift

@@ -337,4 +337,5 @@ def _edge(value: ArrayLike | None, x: Array, axis: int) -> list[Array]:
 
 # NumPy's other names.
 
-amax, amin = max, min
+amax = max
+amin = min

@@ -13,7 +13,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import SUPPORTED, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.primitives import host
-from tinyjax.primitives.elementwise import Dtypes, LinearUnary
+from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction
 
 V = TypeVar("V")
 
@@ -26,7 +26,7 @@ class Name(LinearUnary):
     label: str = field()
     name: ClassVar[str] = "name"
     accepts: ClassVar[Dtypes] = SUPPORTED
-    function = host.identity
+    function: ClassVar[NumPyFunction] = host.identity
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

@@ -29,7 +29,7 @@ from tinyjax.primitives import host
 from tinyjax.primitives.comparison import eq, ge
 from tinyjax.primitives.complex import conj, real
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import Binary, Dtypes, Elementwise, Smooth, Unary, mul, neg, scale
+from tinyjax.primitives.elementwise import Binary, Dtypes, Elementwise, NumPyFunction, Smooth, Unary, mul, neg, scale
 from tinyjax.primitives.rounding import floor, sign
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import constant_like, unbroadcast
@@ -44,7 +44,7 @@ class Div(Binary):
 
     name: ClassVar[str] = "div"
     accepts: ClassVar[Dtypes] = NUMERIC
-    function = host.divide
+    function: ClassVar[NumPyFunction] = host.divide
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
@@ -73,7 +73,7 @@ class Rem(Binary):
 
     name: ClassVar[str] = "rem"
     accepts: ClassVar[Dtypes] = INTEGERS | FLOATS
-    function = host.remainder
+    function: ClassVar[NumPyFunction] = host.remainder
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
@@ -111,7 +111,7 @@ class Max(Extreme):
     """The larger operand, or nan if one is. Complex numbers are ordered by their real parts first."""
 
     name: ClassVar[str] = "max"
-    function = np.maximum
+    function: ClassVar[NumPyFunction] = np.maximum
 
 
 @final
@@ -120,7 +120,7 @@ class Min(Extreme):
     """The smaller operand, or nan if one is. Complex numbers are ordered by their real parts first."""
 
     name: ClassVar[str] = "min"
-    function = np.minimum
+    function: ClassVar[NumPyFunction] = np.minimum
 
 
 @final
@@ -131,7 +131,7 @@ class NextAfter(Elementwise):
     name: ClassVar[str] = "nextafter"
     accepts: ClassVar[Dtypes] = FLOATS
     arity: ClassVar[int] = 2
-    function = np.nextafter
+    function: ClassVar[NumPyFunction] = np.nextafter
 
 
 @final
@@ -141,7 +141,7 @@ class Abs(Smooth):
 
     name: ClassVar[str] = "abs"
     accepts: ClassVar[Dtypes] = SIGNED | INEXACT
-    function = np.absolute
+    function: ClassVar[NumPyFunction] = np.absolute
 
     @override
     def result_dtype(self, dtype: DType) -> DType:
@@ -161,7 +161,7 @@ class Abs(Smooth):
 class Square(Unary):
     name: ClassVar[str] = "square"
     accepts: ClassVar[Dtypes] = NUMERIC
-    function = np.square
+    function: ClassVar[NumPyFunction] = np.square
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:

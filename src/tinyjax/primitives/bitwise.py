@@ -10,7 +10,7 @@ from attrs import frozen
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, INTEGERS
 from tinyjax.primitives import host
-from tinyjax.primitives.elementwise import Dtypes, Stepwise
+from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise
 
 V = TypeVar("V")
 BITS: Final = INTEGERS | {BOOL}
@@ -21,7 +21,7 @@ BITS: Final = INTEGERS | {BOOL}
 class Not(Stepwise):
     name: ClassVar[str] = "not"
     accepts: ClassVar[Dtypes] = BITS
-    function = np.invert
+    function: ClassVar[NumPyFunction] = np.invert
 
 
 @final
@@ -30,7 +30,7 @@ class And(Stepwise):
     name: ClassVar[str] = "and"
     accepts: ClassVar[Dtypes] = BITS
     arity: ClassVar[int] = 2
-    function = np.bitwise_and
+    function: ClassVar[NumPyFunction] = np.bitwise_and
 
 
 @final
@@ -39,7 +39,7 @@ class Or(Stepwise):
     name: ClassVar[str] = "or"
     accepts: ClassVar[Dtypes] = BITS
     arity: ClassVar[int] = 2
-    function = np.bitwise_or
+    function: ClassVar[NumPyFunction] = np.bitwise_or
 
 
 @final
@@ -48,7 +48,7 @@ class Xor(Stepwise):
     name: ClassVar[str] = "xor"
     accepts: ClassVar[Dtypes] = BITS
     arity: ClassVar[int] = 2
-    function = np.bitwise_xor
+    function: ClassVar[NumPyFunction] = np.bitwise_xor
 
 
 @final
@@ -58,7 +58,7 @@ class PopulationCount(Stepwise):
 
     name: ClassVar[str] = "population_count"
     accepts: ClassVar[Dtypes] = INTEGERS
-    function = host.population_count
+    function: ClassVar[NumPyFunction] = host.population_count
 
 
 @final
@@ -68,7 +68,7 @@ class Clz(Stepwise):
 
     name: ClassVar[str] = "clz"
     accepts: ClassVar[Dtypes] = INTEGERS
-    function = host.count_leading_zeros
+    function: ClassVar[NumPyFunction] = host.count_leading_zeros
 
 
 @frozen
@@ -83,7 +83,7 @@ class Shift(Stepwise):
 @frozen
 class ShiftLeft(Shift):
     name: ClassVar[str] = "shift_left"
-    function = np.left_shift
+    function: ClassVar[NumPyFunction] = np.left_shift
 
 
 @final
@@ -92,7 +92,7 @@ class ShiftRightLogical(Shift):
     """Fills with zeros."""
 
     name: ClassVar[str] = "shift_right_logical"
-    function = host.shift_right_logical
+    function: ClassVar[NumPyFunction] = host.shift_right_logical
 
 
 @final
@@ -101,7 +101,7 @@ class ShiftRightArithmetic(Shift):
     """Fills with the sign bit, on unsigned integers too."""
 
     name: ClassVar[str] = "shift_right_arithmetic"
-    function = host.shift_right_arithmetic
+    function: ClassVar[NumPyFunction] = host.shift_right_arithmetic
 
 
 NOT: Final = Not()

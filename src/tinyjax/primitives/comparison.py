@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, SUPPORTED, DType
-from tinyjax.primitives.elementwise import Dtypes, Stepwise
+from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise
 
 V = TypeVar("V")
 ORDERED: Final = SUPPORTED - COMPLEXES
@@ -33,7 +33,7 @@ class Comparison(Stepwise):
 class Eq(Comparison):
     name: ClassVar[str] = "eq"
     accepts: ClassVar[Dtypes] = SUPPORTED
-    function = np.equal
+    function: ClassVar[NumPyFunction] = np.equal
 
 
 @final
@@ -41,35 +41,35 @@ class Eq(Comparison):
 class Ne(Comparison):
     name: ClassVar[str] = "ne"
     accepts: ClassVar[Dtypes] = SUPPORTED
-    function = np.not_equal
+    function: ClassVar[NumPyFunction] = np.not_equal
 
 
 @final
 @frozen
 class Lt(Comparison):
     name: ClassVar[str] = "lt"
-    function = np.less
+    function: ClassVar[NumPyFunction] = np.less
 
 
 @final
 @frozen
 class Le(Comparison):
     name: ClassVar[str] = "le"
-    function = np.less_equal
+    function: ClassVar[NumPyFunction] = np.less_equal
 
 
 @final
 @frozen
 class Gt(Comparison):
     name: ClassVar[str] = "gt"
-    function = np.greater
+    function: ClassVar[NumPyFunction] = np.greater
 
 
 @final
 @frozen
 class Ge(Comparison):
     name: ClassVar[str] = "ge"
-    function = np.greater_equal
+    function: ClassVar[NumPyFunction] = np.greater_equal
 
 
 EQ: Final = Eq()

@@ -14,7 +14,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, FLOAT64, DType, complex_dtype, real_dtype
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
 from tinyjax.primitives import host
-from tinyjax.primitives.elementwise import Dtypes, Elementwise, LinearUnary, neg
+from tinyjax.primitives.elementwise import Dtypes, Elementwise, LinearUnary, NumPyFunction, neg
 from tinyjax.primitives.structure import broadcast_scalar, constant_like, unbroadcast
 
 V = TypeVar("V")
@@ -27,7 +27,7 @@ PARTS: Final = frozenset({FLOAT32, FLOAT64})
 class Real(LinearUnary):
     name: ClassVar[str] = "real"
     accepts: ClassVar[Dtypes] = COMPLEXES
-    function = np.real
+    function: ClassVar[NumPyFunction] = np.real
 
     @override
     def result_dtype(self, dtype: DType) -> DType:
@@ -43,7 +43,7 @@ class Real(LinearUnary):
 class Imag(LinearUnary):
     name: ClassVar[str] = "imag"
     accepts: ClassVar[Dtypes] = COMPLEXES
-    function = np.imag
+    function: ClassVar[NumPyFunction] = np.imag
 
     @override
     def result_dtype(self, dtype: DType) -> DType:
@@ -62,7 +62,7 @@ class Conj(LinearUnary):
 
     name: ClassVar[str] = "conj"
     accepts: ClassVar[Dtypes] = COMPLEXES | PARTS
-    function = host.conj
+    function: ClassVar[NumPyFunction] = host.conj
 
     @override
     def result_dtype(self, dtype: DType) -> DType:
@@ -81,7 +81,7 @@ class Complex(Elementwise):
     name: ClassVar[str] = "complex"
     accepts: ClassVar[Dtypes] = PARTS
     arity: ClassVar[int] = 2
-    function = host.complex_of
+    function: ClassVar[NumPyFunction] = host.complex_of
 
     @override
     def result_dtype(self, dtype: DType) -> DType:

@@ -17,7 +17,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, short_name
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.primitives import host
-from tinyjax.primitives.elementwise import Dtypes, LinearUnary, Stepwise, check_dtype
+from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, Stepwise, check_dtype
 from tinyjax.primitives.structure import check_arity, move_axis
 
 V = TypeVar("V")
@@ -138,7 +138,7 @@ class Copy(LinearUnary):
 
     name: ClassVar[str] = "copy"
     accepts: ClassVar[Dtypes] = SUPPORTED
-    function = np.array
+    function: ClassVar[NumPyFunction] = np.array
 
     @override
     def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
@@ -152,7 +152,7 @@ class StopGradient(Stepwise):
 
     name: ClassVar[str] = "stop_gradient"
     accepts: ClassVar[Dtypes] = SUPPORTED
-    function = host.identity
+    function: ClassVar[NumPyFunction] = host.identity
 
 
 COPY: Final = Copy()

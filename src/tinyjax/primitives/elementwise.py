@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Final, TypeVar, final
+from typing import ClassVar, Final, TypeAlias, TypeVar, final
 
 import numpy as np
 from attrs import frozen
@@ -35,7 +35,9 @@ from tinyjax.primitives.host import QUIET
 from tinyjax.primitives.structure import broadcast_scalar, check_arity, constant_like, unbroadcast, with_leading_axis
 
 V = TypeVar("V")
-Dtypes = frozenset[DType]
+Dtypes: TypeAlias = frozenset[DType]
+#: What computes the elements of a result: a function of NumPy, or of its arrays.
+NumPyFunction: TypeAlias = Callable[..., HostArray | np.generic]
 
 
 def dtype_names(dtypes: Dtypes) -> str:
@@ -119,7 +121,7 @@ class Elementwise(Primitive):
     accepts: ClassVar[Dtypes]
     arity: ClassVar[int] = 1
     #: The value on NumPy arrays: a function of NumPy's, or of such functions.
-    function: ClassVar[Callable[..., HostArray | np.generic]]
+    function: ClassVar[NumPyFunction]
 
     def result_dtype(self, dtype: DType) -> DType:
         """The dtype of the result for operands of this dtype."""
@@ -255,7 +257,7 @@ class Binary(Elementwise):
 class Neg(LinearUnary):
     name: ClassVar[str] = "neg"
     accepts: ClassVar[Dtypes] = NUMERIC
-    function = np.negative
+    function: ClassVar[NumPyFunction] = np.negative
 
     @override
     def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
@@ -296,7 +298,7 @@ class Additive(Binary):
 class Add(Additive):
     name: ClassVar[str] = "add"
     accepts: ClassVar[Dtypes] = NUMERIC
-    function = np.add
+    function: ClassVar[NumPyFunction] = np.add
 
     @override
     def _signed(self, ctx: Context[V], t: V) -> V:
@@ -308,7 +310,7 @@ class Add(Additive):
 class Sub(Additive):
     name: ClassVar[str] = "sub"
     accepts: ClassVar[Dtypes] = NUMERIC
-    function = np.subtract
+    function: ClassVar[NumPyFunction] = np.subtract
 
     @override
     def _signed(self, ctx: Context[V], t: V) -> V:
@@ -320,7 +322,7 @@ class Sub(Additive):
 class Mul(Binary):
     name: ClassVar[str] = "mul"
     accepts: ClassVar[Dtypes] = NUMERIC
-    function = np.multiply
+    function: ClassVar[NumPyFunction] = np.multiply
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:

@@ -20,6 +20,7 @@ from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import (
     Binary,
     Dtypes,
+    NumPyFunction,
     Smooth,
     Unary,
     add,
@@ -39,7 +40,7 @@ V = TypeVar("V")
 @frozen
 class Exp(Unary):
     name: ClassVar[str] = "exp"
-    function = np.exp
+    function: ClassVar[NumPyFunction] = np.exp
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -52,7 +53,7 @@ class Exp2(Unary):
     """2 to the power of the operand."""
 
     name: ClassVar[str] = "exp2"
-    function = np.exp2
+    function: ClassVar[NumPyFunction] = np.exp2
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -65,7 +66,7 @@ class Expm1(Unary):
     """exp(x) - 1, exact near zero."""
 
     name: ClassVar[str] = "expm1"
-    function = np.expm1
+    function: ClassVar[NumPyFunction] = np.expm1
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -78,7 +79,7 @@ class Log(Smooth):
     """The natural logarithm."""
 
     name: ClassVar[str] = "log"
-    function = np.log
+    function: ClassVar[NumPyFunction] = np.log
 
     @override
     def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:
@@ -91,7 +92,7 @@ class Log1p(Smooth):
     """log(1 + x), exact near zero."""
 
     name: ClassVar[str] = "log1p"
-    function = host.log1p
+    function: ClassVar[NumPyFunction] = host.log1p
 
     @override
     def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:
@@ -104,7 +105,7 @@ class Logistic(Unary):
     """1 / (1 + exp(-x))."""
 
     name: ClassVar[str] = "logistic"
-    function = host.widened(host.logistic)
+    function: ClassVar[NumPyFunction] = host.widened(host.logistic)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -115,7 +116,7 @@ class Logistic(Unary):
 @frozen
 class Sqrt(Unary):
     name: ClassVar[str] = "sqrt"
-    function = np.sqrt
+    function: ClassVar[NumPyFunction] = np.sqrt
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -128,7 +129,7 @@ class Rsqrt(Unary):
     """1 / sqrt(x)."""
 
     name: ClassVar[str] = "rsqrt"
-    function = host.widened(host.rsqrt)
+    function: ClassVar[NumPyFunction] = host.widened(host.rsqrt)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -142,7 +143,7 @@ class Cbrt(Unary):
 
     name: ClassVar[str] = "cbrt"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = np.cbrt
+    function: ClassVar[NumPyFunction] = np.cbrt
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -155,7 +156,7 @@ class Pow(Binary):
     """x to the power of y, where y has x's dtype or is an integer."""
 
     name: ClassVar[str] = "pow"
-    function = host.power
+    function: ClassVar[NumPyFunction] = host.power
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

@@ -13,7 +13,7 @@ from typing_extensions import override
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, FLOATS, NUMERIC, DType, HostArray
 from tinyjax.primitives import host
-from tinyjax.primitives.elementwise import Dtypes, Stepwise
+from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise
 
 V = TypeVar("V")
 
@@ -38,7 +38,7 @@ class Sign(Stepwise):
 
     name: ClassVar[str] = "sign"
     accepts: ClassVar[Dtypes] = NUMERIC
-    function = host.sign
+    function: ClassVar[NumPyFunction] = host.sign
 
 
 @final
@@ -46,7 +46,7 @@ class Sign(Stepwise):
 class Floor(Stepwise):
     name: ClassVar[str] = "floor"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = np.floor
+    function: ClassVar[NumPyFunction] = np.floor
 
 
 @final
@@ -54,7 +54,7 @@ class Floor(Stepwise):
 class Ceil(Stepwise):
     name: ClassVar[str] = "ceil"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = np.ceil
+    function: ClassVar[NumPyFunction] = np.ceil
 
 
 @final
@@ -76,7 +76,7 @@ class Round(Stepwise):
 class IsFinite(Stepwise):
     name: ClassVar[str] = "is_finite"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = np.isfinite
+    function: ClassVar[NumPyFunction] = np.isfinite
 
     @override
     def result_dtype(self, dtype: DType) -> DType:

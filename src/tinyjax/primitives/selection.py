@@ -19,6 +19,7 @@ from tinyjax.primitives.comparison import eq, gt, lt
 from tinyjax.primitives.elementwise import (
     Dtypes,
     Elementwise,
+    NumPyFunction,
     add,
     check_dtype,
     common_dtype,
@@ -40,7 +41,7 @@ class SelectN(Elementwise):
 
     name: ClassVar[str] = "select_n"
     accepts: ClassVar[Dtypes] = SUPPORTED
-    function = host.select
+    function: ClassVar[NumPyFunction] = host.select
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -97,7 +98,7 @@ class Clamp(Elementwise):
     name: ClassVar[str] = "clamp"
     accepts: ClassVar[Dtypes] = SUPPORTED
     arity: ClassVar[int] = 3
-    function = host.clamp
+    function: ClassVar[NumPyFunction] = host.clamp
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

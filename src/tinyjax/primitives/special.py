@@ -14,7 +14,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, HostArray
 from tinyjax.primitives import host
 from tinyjax.primitives.arithmetic import square
-from tinyjax.primitives.elementwise import Binary, Dtypes, Unary, add, mul, neg, scale
+from tinyjax.primitives.elementwise import Binary, Dtypes, NumPyFunction, Unary, add, mul, neg, scale
 from tinyjax.primitives.exponential import exp
 from tinyjax.primitives.structure import constant_like
 
@@ -66,7 +66,7 @@ class Erf(Unary):
 
     name: ClassVar[str] = "erf"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = host.widened(_erf)
+    function: ClassVar[NumPyFunction] = host.widened(_erf)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -80,7 +80,7 @@ class Erfc(Unary):
 
     name: ClassVar[str] = "erfc"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = host.widened(_erfc)
+    function: ClassVar[NumPyFunction] = host.widened(_erfc)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -94,7 +94,7 @@ class ErfInv(Unary):
 
     name: ClassVar[str] = "erf_inv"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = host.widened(_erf_inv)
+    function: ClassVar[NumPyFunction] = host.widened(_erf_inv)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -108,7 +108,7 @@ class Lgamma(Unary):
 
     name: ClassVar[str] = "lgamma"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = host.widened(_lgamma)
+    function: ClassVar[NumPyFunction] = host.widened(_lgamma)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -122,7 +122,7 @@ class Digamma(Unary):
 
     name: ClassVar[str] = "digamma"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = host.widened(_digamma)
+    function: ClassVar[NumPyFunction] = host.widened(_digamma)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -136,7 +136,7 @@ class Polygamma(Binary):
 
     name: ClassVar[str] = "polygamma"
     accepts: ClassVar[Dtypes] = FLOATS
-    function = host.widened(_polygamma)
+    function: ClassVar[NumPyFunction] = host.widened(_polygamma)
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:

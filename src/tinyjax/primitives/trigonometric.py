@@ -11,7 +11,7 @@ from typing_extensions import override
 from tinyjax.ir.context import Context
 from tinyjax.primitives import host
 from tinyjax.primitives.arithmetic import div, reciprocal, square
-from tinyjax.primitives.elementwise import Binary, Smooth, Unary, add, mul, neg, sub
+from tinyjax.primitives.elementwise import Binary, NumPyFunction, Smooth, Unary, add, mul, neg, sub
 from tinyjax.primitives.exponential import rsqrt
 from tinyjax.primitives.structure import constant_like
 
@@ -22,7 +22,7 @@ V = TypeVar("V")
 @frozen
 class Sin(Unary):
     name: ClassVar[str] = "sin"
-    function = np.sin
+    function: ClassVar[NumPyFunction] = np.sin
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -33,7 +33,7 @@ class Sin(Unary):
 @frozen
 class Cos(Unary):
     name: ClassVar[str] = "cos"
-    function = np.cos
+    function: ClassVar[NumPyFunction] = np.cos
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -44,7 +44,7 @@ class Cos(Unary):
 @frozen
 class Tan(Unary):
     name: ClassVar[str] = "tan"
-    function = np.tan
+    function: ClassVar[NumPyFunction] = np.tan
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -55,7 +55,7 @@ class Tan(Unary):
 @frozen
 class Asin(Unary):
     name: ClassVar[str] = "asin"
-    function = np.arcsin
+    function: ClassVar[NumPyFunction] = np.arcsin
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -66,7 +66,7 @@ class Asin(Unary):
 @frozen
 class Acos(Unary):
     name: ClassVar[str] = "acos"
-    function = np.arccos
+    function: ClassVar[NumPyFunction] = np.arccos
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -77,7 +77,7 @@ class Acos(Unary):
 @frozen
 class Atan(Smooth):
     name: ClassVar[str] = "atan"
-    function = np.arctan
+    function: ClassVar[NumPyFunction] = np.arctan
 
     @override
     def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:
@@ -90,7 +90,7 @@ class Atan2(Binary):
     """The angle of the point with ordinate x and abscissa y, the operands in this order."""
 
     name: ClassVar[str] = "atan2"
-    function = host.arctan2
+    function: ClassVar[NumPyFunction] = host.arctan2
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
@@ -105,7 +105,7 @@ class Atan2(Binary):
 @frozen
 class Sinh(Unary):
     name: ClassVar[str] = "sinh"
-    function = np.sinh
+    function: ClassVar[NumPyFunction] = np.sinh
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -116,7 +116,7 @@ class Sinh(Unary):
 @frozen
 class Cosh(Unary):
     name: ClassVar[str] = "cosh"
-    function = np.cosh
+    function: ClassVar[NumPyFunction] = np.cosh
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -127,7 +127,7 @@ class Cosh(Unary):
 @frozen
 class Tanh(Unary):
     name: ClassVar[str] = "tanh"
-    function = np.tanh
+    function: ClassVar[NumPyFunction] = np.tanh
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -139,7 +139,7 @@ class Tanh(Unary):
 @frozen
 class Asinh(Unary):
     name: ClassVar[str] = "asinh"
-    function = np.arcsinh
+    function: ClassVar[NumPyFunction] = np.arcsinh
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -150,7 +150,7 @@ class Asinh(Unary):
 @frozen
 class Acosh(Unary):
     name: ClassVar[str] = "acosh"
-    function = np.arccosh
+    function: ClassVar[NumPyFunction] = np.arccosh
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -163,7 +163,7 @@ class Acosh(Unary):
 @frozen
 class Atanh(Smooth):
     name: ClassVar[str] = "atanh"
-    function = np.arctanh
+    function: ClassVar[NumPyFunction] = np.arctanh
 
     @override
     def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:

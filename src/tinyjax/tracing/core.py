@@ -20,7 +20,7 @@ from tinyjax import backend
 from tinyjax.caching import bounded
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
-from tinyjax.contexts.watching import WatchingContext, unwatched
+from tinyjax.contexts.watching import Watcher, WatchingContext, unwatched
 from tinyjax.errors import ConcretizationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -230,11 +230,11 @@ class RootFrame(OpenFrame[ConcreteValue]):
     __slots__ = ("context",)
 
     def __init__(self, context: EvalContext) -> None:
-        self.context = context
+        self.context: EvalContext = context
         self.level = 0
-        self.base = self
-        self.axes = ()
-        self.watcher = None
+        self.base: Frame = self
+        self.axes: tuple[tuple[BatchAxis, Frame], ...] = ()
+        self.watcher: Watcher | None = None
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
@@ -265,15 +265,18 @@ class TraceFrame(OpenFrame[V]):
     def __init__(
         self, context: Context[V], parent: Frame, function: Transformed, axis: BatchAxis | None = None
     ) -> None:
-        watcher = self.watcher = parent.watcher
-        self.context = context if watcher is None else WatchingContext(context, watcher)
+        watcher = parent.watcher
+        self.watcher: Watcher | None = watcher
+        self.context: Context[V] = context if watcher is None else WatchingContext(context, watcher)
         self._position = context.cursor.to_attribute
-        self.parent = parent
-        self.level = parent.level + 1
-        self.base = self if isinstance(context, StagingContext) else parent.base
-        self.function = function
-        self.axes = parent.axes if axis is None or axis.name is None else (*parent.axes, (axis, self))
-        self.alive = True
+        self.parent: Frame = parent
+        self.level: int = parent.level + 1
+        self.base: Frame = self if isinstance(context, StagingContext) else parent.base
+        self.function: Transformed = function
+        self.axes: tuple[tuple[BatchAxis, Frame], ...] = parent.axes
+        if axis is not None and axis.name is not None:
+            self.axes = (*parent.axes, (axis, self))
+        self.alive: bool = True
 
     def __enter__(self) -> Self:
         self._token = _active.set(self)

@@ -98,11 +98,11 @@ class WatchFrame(OpenFrame[V]):
 
     def __init__(self, inner: OpenFrame[V], watcher: Watcher) -> None:
         self._inner = inner
-        self.context = WatchingContext(inner.context, watcher)
-        self.level = inner.level
-        self.axes = inner.axes
-        self.base = self
-        self.watcher = watcher
+        self.context: WatchingContext[V] = WatchingContext(inner.context, watcher)
+        self.level: int = inner.level
+        self.axes: tuple[tuple[BatchAxis, Frame], ...] = inner.axes
+        self.base: Frame = self
+        self.watcher: Watcher | None = watcher
 
     @override
     def wrap(self, value: V) -> Array:

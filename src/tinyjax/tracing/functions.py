@@ -103,7 +103,7 @@ class FlatFunction:
         self._has_aux = has_aux
         self._transformation = transformation
         self._fixed = fixed or {}
-        self.name = function_name(f)
+        self.name: str = function_name(f)
 
     def __call__(self, leaves: Sequence[Array]) -> Results:
         full: Sequence[object] = leaves

@@ -189,8 +189,8 @@ class Match:
     __slots__ = ("atoms", "eqns", "lists", "out_avals", "producer", "reads")
 
     def __init__(self, producer: Callable[[Var], Eqn | None], out_avals: Sequence[ShapedArray]) -> None:
-        self.producer = producer
-        self.out_avals = tuple(out_avals)
+        self.producer: Callable[[Var], Eqn | None] = producer
+        self.out_avals: tuple[ShapedArray, ...] = tuple(out_avals)
         self.atoms: dict[Variable | AnyLiteral, Atom] = {}
         self.lists: dict[Several, tuple[Atom, ...]] = {}
         self.eqns: dict[Apply[Primitive], Eqn] = {}

@@ -38,8 +38,8 @@ class Rebuilding(Context[Atom]):
     __slots__ = ("_next", "cursor", "eqns", "invars")
 
     def __init__(self, invars: Sequence[Var]) -> None:
-        self.cursor = SourceCursor()
-        self.invars = tuple(invars)
+        self.cursor: SourceCursor = SourceCursor()
+        self.invars: tuple[Var, ...] = tuple(invars)
         self.eqns: list[Eqn] = []
         self._next = len(self.invars)
 

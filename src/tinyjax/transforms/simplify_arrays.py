@@ -20,12 +20,14 @@ from tinyjax.primitives.structure import (
     broadcast_scalar,
     permute,
 )
-from tinyjax.transforms.patterns import AnyLiteral, Match, Several, pattern, variables
+from tinyjax.transforms.patterns import AnyLiteral, Match, Several, Variable, pattern
 from tinyjax.transforms.rewrite import Rewrite
 
-x, y, p = variables("x y p")
-c = AnyLiteral("c")
-rest = Several("rest")
+x: Final = Variable("x")
+y: Final = Variable("y")
+p: Final = Variable("p")
+c: Final = AnyLiteral("c")
+rest: Final = Several("rest")
 
 
 def _x(ctx: Context[Atom], match: Match) -> Atom:

@@ -32,12 +32,14 @@ from tinyjax.primitives.conversion import ConvertElementType, StopGradient, conv
 from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub, add, mul, neg, sub
 from tinyjax.primitives.exponential import Exp, Log
 from tinyjax.primitives.structure import broadcast_scalar, full
-from tinyjax.transforms.patterns import AnyLiteral, Apply, Match, Operand, pattern, variables
+from tinyjax.transforms.patterns import AnyLiteral, Apply, Match, Operand, Variable, pattern
 from tinyjax.transforms.rebuild import literal_of
 from tinyjax.transforms.rewrite import Replacement, Rewrite
 
-x, y = variables("x y")
-c, d = AnyLiteral("c"), AnyLiteral("d")
+x: Final = Variable("x")
+y: Final = Variable("y")
+c: Final = AnyLiteral("c")
+d: Final = AnyLiteral("d")
 _EVALUATION: Final = EvalContext()
 
 
