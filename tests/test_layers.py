@@ -23,7 +23,7 @@ LAYERS = [
     {"hlo"},
     {"backend"},
     {"tracing"},
-    {"tree"},
+    {"tree", "flatten_util"},
     {"lax"},
     {"numpy"},
     {"api"},

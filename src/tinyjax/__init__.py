@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tinyjax import debug, extend, hlo, interop, interpreters, ir, lax, numpy, tools, transforms, tree
+    from tinyjax import debug, extend, flatten_util, hlo, interop, interpreters, ir, lax, numpy, tools, transforms, tree
     from tinyjax.api import checkpoint_policies
     from tinyjax.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
     from tinyjax.api.caches import cache_info, clear_caches
@@ -58,6 +58,7 @@ __all__ = [
     "eval_jaxpr",
     "eval_shape",
     "extend",
+    "flatten_util",
     "float0",
     "grad",
     "hessian",
@@ -112,7 +113,7 @@ _HOMES: Final = {
     }.items()
     for name in names.split()
 }
-_PACKAGES: Final = "debug extend hlo interop interpreters ir lax numpy tools transforms tree"
+_PACKAGES: Final = "debug extend flatten_util hlo interop interpreters ir lax numpy tools transforms tree"
 _MODULES: Final = {"checkpoint_policies": "tinyjax.api.checkpoint_policies"} | {
     name: f"tinyjax.{name}" for name in _PACKAGES.split()
 }

@@ -94,7 +94,7 @@ class ImmutableArrayError(TinyjaxError, TypeError):
 
 
 class TreeError(TinyjaxError, ValueError, TypeError):
-    """Two trees that must match differ."""
+    """Two trees that must match differ, or a class can't become a node of trees."""
 
 
 class BatchSizeError(TinyjaxError, ValueError):

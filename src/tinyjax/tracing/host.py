@@ -12,6 +12,7 @@ from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar, may_be_key
 from tinyjax.ir.value import ConcreteValue, Data
 from tinyjax.primitives.host import convert
+from tinyjax.tracing.node_hints import how_to_register
 
 
 def host_array(value: ConcreteValue, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
@@ -65,7 +66,7 @@ def concrete_value(x: object) -> ConcreteValue:
         return _of_scalar(int(x) if isinstance(x, int) else float(x) if isinstance(x, float) else complex(x))
     raise InputError(
         f"{_shown(x)} of type {type(x).__name__} is not an array. Pass NumPy arrays, scalars, or trees of them; mark "
-        "other arguments as static, or close over them."
+        f"other arguments as static, or close over them.{how_to_register(x)}"
     )
 
 

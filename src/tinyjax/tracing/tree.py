@@ -20,7 +20,8 @@ T = TypeVar("T")
 
 
 @cache
-def _tree_util() -> ModuleType:
+def tree_util() -> ModuleType:
+    """JAX's module of that name, which is imported at the first use."""
     from jax import tree_util
 
     return tree_util
@@ -29,7 +30,7 @@ def _tree_util() -> ModuleType:
 @cache
 def _flatten() -> Callable[[object, Callable[[object], bool] | None], tuple[list[object], PyTreeDef]]:
     function: Callable[[object, Callable[[object], bool] | None], tuple[list[object], PyTreeDef]]
-    function = _tree_util().default_registry.flatten  # what `tree_flatten` calls
+    function = tree_util().default_registry.flatten  # what `tree_flatten` calls
     return function
 
 
@@ -56,22 +57,47 @@ def first_of_pair(treedef: PyTreeDef) -> PyTreeDef | None:
 
 
 def map_leaves(f: Callable[..., object], tree: T, *rest: object, is_leaf: Callable[[object], bool] | None = None) -> T:
-    """The tree of the results of f on corresponding leaves. A TreeError if the structures differ."""
+    """The tree of the results of f on the leaves, and on what the others have in their place.
+
+    A TreeError unless the first tree is a prefix of the others.
+    """
     leaves, treedef = flatten(tree, is_leaf)
-    columns = [leaves]
-    for other in rest:
-        found, structure = flatten(other, is_leaf)
-        check_same_structure("tree.map", treedef, structure, "the first tree", "another tree")
-        columns.append(found)
+    columns = [leaves, *(up_to("tree.map", treedef, other, is_leaf) for other in rest)]
     mapped: T = unflatten(treedef, [f(*row) for row in zip(*columns, strict=True)])
     return mapped
 
 
+def up_to(what: str, treedef: PyTreeDef, tree: object, is_leaf: Callable[[object], bool] | None = None) -> list[object]:
+    """What a tree has in the places of the leaves of a structure, which must be a prefix of it; or a TreeError."""
+    try:
+        found: list[object] = treedef.flatten_up_to(tree)
+    except (ValueError, TypeError, KeyError) as error:
+        check_same_structure(what, treedef, flatten(tree, is_leaf)[1], "the first tree", "another tree")
+        raise TreeError(f"{what}: the first tree is no prefix of another one: {error}") from None
+    return found
+
+
 def paths(treedef: PyTreeDef) -> list[str]:
     """Where each leaf of a structure is, such as `[0]['weights']`."""
-    tree = treedef.unflatten(range(treedef.num_leaves))
-    found, _ = _tree_util().tree_flatten_with_path(tree)
-    return [_tree_util().keystr(path) for path, _ in found]
+    try:
+        tree = treedef.unflatten(range(treedef.num_leaves))
+        found, _ = tree_util().tree_flatten_with_path(tree)
+    except Exception:  # noqa: BLE001 (of a user's constructor, which may want arrays)
+        found = []
+    if len(found) < treedef.num_leaves:
+        return _positions(treedef)
+    return [tree_util().keystr(path) for path, _ in found]
+
+
+def _positions(treedef: PyTreeDef) -> list[str]:
+    """The same without the keys of users' nodes: their children are counted."""
+    node = treedef.node_data()
+    if node is None:
+        return [""]
+    kind, aux = node
+    children = treedef.children()
+    keys = aux if isinstance(aux, list | tuple) and issubclass(kind, dict) else range(len(children))
+    return [f"[{key!r}]{path}" for key, child in zip(keys, children, strict=False) for path in _positions(child)]
 
 
 def check_same_structure(what: str, expected: PyTreeDef, found: PyTreeDef, expected_name: str, found_name: str) -> None:
@@ -109,8 +135,8 @@ def prefix_difference(prefix: object, full: object) -> str | None:
 
 def _children(tree: object) -> dict[str, object]:
     """The children of a node by their keys; of a leaf, itself by ""."""
-    found, _ = _tree_util().tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)
-    return {_tree_util().keystr(path): child for path, child in found}
+    found, _ = tree_util().tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)
+    return {tree_util().keystr(path): child for path, child in found}
 
 
 def shown(treedef: PyTreeDef) -> str:
