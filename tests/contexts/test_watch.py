@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -197,3 +198,62 @@ def test_nothing_is_watched_by_default() -> None:
         f(2.0)
     f(2.0)
     assert len(watcher.log().steps) == 2
+
+
+def test_a_transposition_shows_which_operands_are_linear() -> None:
+    log = tj.watch(tj.grad(lambda x, w: tnp.sum(w * x)))(np.ones(2), np.array([3.0, 4.0])).log
+    steps = {step.primitive.name: step for step in log if step.context == "transposition"}
+    assert [str(value) for value in steps["reduce_sum"].inputs] == ["1.", "undefined f64[2]"]
+    assert [str(value) for value in steps["mul"].inputs] == ["[1., 1.]", "[3., 4.]", "undefined f64[2]"]
+    assert [str(value) for value in steps["mul"].outputs] == ["None", "[3., 4.]"]
+    assert [str(value.aval) for value in steps["mul"].outputs] == ["f64[2]", "f64[2]"]
+
+
+def test_traced_values_show_what_is_known() -> None:
+    found: list[str] = []
+
+    def f(x: Any) -> Any:
+        found.append(repr(x))
+        return x * 2.0
+
+    a = np.array([1.0, 2.0])
+    tj.jvp(f, (3.0,), (1.0,))
+    tj.grad(f)(3.0)
+    tj.vmap(f)(a)
+    tj.vmap(tj.grad(f))(a)
+    tj.grad(lambda x: tj.vmap(f)(x).sum())(a)
+    tj.jit(f)(3.0)
+    tj.jit(tj.grad(f))(3.0)
+    tj.vmap(f)(np.ones((2, 50)))
+    tj.watch(tj.grad(f))(3.0)
+    assert found == [
+        "Tracer(~f64[], jvp: dual(3., 1.))",
+        "Tracer(~f64[], jvp: dual(3., unknown ~f64[]))",
+        "Tracer(f64[], batching: [1., 2.] over axis 0)",
+        "Tracer(f64[], jvp: dual([1., 2.] over axis 0, unknown f64[]))",
+        "Tracer(f64[], batching: dual([1., 2.], unknown f64[2]) over axis 0)",
+        "Tracer(~f64[], staging)",
+        "Tracer(~f64[], jvp: dual(~f64[], unknown ~f64[]))",
+        "Tracer(f64[50], batching: f64[2,50] over axis 0)",
+        "Tracer(~f64[], jvp: dual(3., unknown ~f64[]))",
+    ]
+
+
+def test_values_in_rules_show_what_is_known() -> None:
+    found: list[str] = []
+
+    @tj.custom_jvp
+    def square(x: Any) -> Any:
+        return x * x
+
+    @square.defjvp
+    def _rule(primals: Any, tangents: Any) -> Any:
+        found.extend(map(repr, (*primals, *tangents)))
+        return square(*primals), 2.0 * primals[0] * tangents[0]
+
+    tj.jvp(square, (3.0,), (1.0,))
+    tj.grad(square)(3.0)
+    assert found[-2:] == [
+        "Tracer(~f64[], partial evaluation: 3.)",
+        "Tracer(~f64[], partial evaluation: unknown ~f64[])",
+    ]

@@ -9,7 +9,7 @@ from typing import TypeVar, final
 from typing_extensions import override
 
 from tinyjax.contexts.jvp import JvpContext
-from tinyjax.contexts.watching import unwatched
+from tinyjax.contexts.watching import Around, unwatched
 from tinyjax.errors import LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised, Foreign, Origin
@@ -47,10 +47,10 @@ def _limit(context: Context[V]) -> int:
 
 
 @final
-class _AtContext(Context[V]):
+class _AtContext(Around[V]):
     """The context within, but closed to values of frames from `limit` on."""
 
-    __slots__ = ("_limit", "cursor", "inner")
+    __slots__ = ("_limit",)
 
     def __init__(self, inner: Context[V], limit: int) -> None:
         self.inner = inner

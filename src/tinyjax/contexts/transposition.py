@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tinyjax.contexts.watching import WatchingContext
+from tinyjax.contexts.watching import Seen, WatchingContext
 from tinyjax.errors import LinearityError, MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
@@ -91,9 +91,11 @@ def _apply(
 ) -> Sequence[V | Zero | None]:
     if not isinstance(ctx, WatchingContext):
         return primitive.transpose(ctx, cotangents, args)
-    with ctx.watcher.step("transposition", primitive, "transpose", ctx.see(cotangents)) as outputs:
+    with ctx.watcher.step("transposition", primitive, "transpose", [*ctx.see(cotangents), *ctx.see(args)]) as outputs:
         results = primitive.transpose(ctx, cotangents, args)
-        outputs.extend(ctx.see([result for result in results if result is not None]))
+        for arg, result in zip(args, results, strict=True):
+            aval = arg.aval if isinstance(arg, UndefPrimal) else ctx.aval(arg)
+            outputs.append(Seen(aval, None, "None") if result is None else ctx.see([result])[0])
     return results
 
 

@@ -18,7 +18,7 @@ from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.effects import axis_names
-from tinyjax.ir.primitive import Primitive, Zero
+from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Literal
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.spelling import format_literal
@@ -50,7 +50,9 @@ class Step:
     """A primitive applied in a context, by one of its rules; `steps` is what the rule applied in turn.
 
     `context` says which: "evaluation", "jvp", "batching", "partial evaluation", "staging", "transposition", "lowering".
-    `rule` is the method of the primitive that said what to do (in lowering: the entry of the table, such as
+    In a transposition, `inputs` are the cotangents of the primitive's results, then its operands, where those that it
+    is linear in are undefined; `outputs` are the cotangents of the operands, None for the others. `rule` is the method
+    of the primitive that said what to do (in lowering: the entry of the table, such as
     "tinyjax.hlo.RULES[Sin]"), or "" where the context knew by itself. `error` is set if it failed, and then there are
     no outputs.
     """
@@ -140,11 +142,19 @@ class Watcher:
             self._open[-1].append(step)
 
 
+class Around(Context[V]):
+    """A context that has the values of another one, and leaves most to it."""
+
+    __slots__ = ("cursor", "inner")
+
+    inner: Context[V]
+
+
 @final
-class WatchingContext(Context[V], Generic[V]):
+class WatchingContext(Around[V], Generic[V]):
     """The context within, with every application of a primitive noted by the watcher."""
 
-    __slots__ = ("cursor", "inner", "watcher")
+    __slots__ = ("watcher",)
 
     def __init__(self, inner: Context[V], watcher: Watcher) -> None:
         self.inner: Context[V] = inner
@@ -160,7 +170,7 @@ class WatchingContext(Context[V], Generic[V]):
             outputs.extend(self.see(outs))
         return outs
 
-    def see(self, values: Sequence[V | Zero]) -> list[Seen]:
+    def see(self, values: Sequence[V | Zero | UndefPrimal]) -> list[Seen]:
         """How values look now."""
         return [seen(self.inner, value) for value in values]
 
@@ -196,6 +206,21 @@ def alike(model: Context[V], context: Context[W]) -> Context[W]:
     return WatchingContext(context, model.watcher) if isinstance(model, WatchingContext) else context
 
 
+def describe_value(context: Context[V], value: V) -> str:
+    """What a context does, and what is known of a value of it besides its type."""
+    context = innermost(context)
+    text = shown(context, value)
+    name = context_name(context)
+    return name if text == str(context.aval(value)) else f"{name}: {text}"
+
+
+def innermost(context: Context[V]) -> Context[V]:
+    """The context within those that only stand around it."""
+    while isinstance(context, Around):
+        context = context.inner
+    return context
+
+
 def unwatched(context: Context[V]) -> Context[V]:
     """The context itself, if somebody is watching it."""
     return context.inner if isinstance(context, WatchingContext) else context
@@ -228,24 +253,27 @@ def rule_of(context: Context[V], primitive: Primitive, args: Sequence[V]) -> str
     return ""
 
 
-def seen(context: Context[V], value: V | Zero) -> Seen:
+def seen(context: Context[V], value: V | Zero | UndefPrimal) -> Seen:
     """A value of a context, as it is now."""
     if isinstance(value, Zero):
         return Seen(value.aval, None, "0")
-    return Seen(context.aval(value), context.concrete(value), _text(context, value))
+    if isinstance(value, UndefPrimal):
+        return Seen(value.aval, None, f"undefined {value.aval}")
+    return Seen(context.aval(value), context.concrete(value), shown(context, value))
 
 
-def _text(context: Context[V], value: V) -> str:
-    context = unwatched(context)
+def shown(context: Context[V], value: V) -> str:
+    """A value as text: what is known of it now, in the way of its context; its type if nothing else is."""
+    context = innermost(context)
     if isinstance(context, JvpContext) and isinstance(value, Dual):
-        tangent = "0" if isinstance(value.tangent, Zero) else _text(context.parent, value.tangent)
-        return f"dual({_text(context.parent, value.primal)}, {tangent})"
+        tangent = "0" if isinstance(value.tangent, Zero) else shown(context.parent, value.tangent)
+        return f"dual({shown(context.parent, value.primal)}, {tangent})"
     if isinstance(context, BatchContext) and isinstance(value, Batched):
-        text = _text(context.parent, value.value)
+        text = shown(context.parent, value.value)
         return text if value.axis is None else f"{text} over axis {value.axis}"
     if isinstance(context, PartialEvalContext):
         if isinstance(value, Known):
-            return _text(context.parent, value.value)
+            return shown(context.parent, value.value)
         return f"unknown {value.atom.aval}" if isinstance(value, Unknown) else ""
     concrete = context.concrete(value)
     if concrete is None and isinstance(value, Literal):

@@ -20,7 +20,7 @@ from tinyjax import backend
 from tinyjax.caching import bounded
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
-from tinyjax.contexts.watching import Watcher, WatchingContext, unwatched
+from tinyjax.contexts.watching import Watcher, WatchingContext, describe_value, unwatched
 from tinyjax.errors import ConcretizationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -197,7 +197,7 @@ class Tracer(Array, Generic[V]):
 
     @override
     def __repr__(self) -> str:
-        return f"Tracer({self.aval}, {type(self.frame.context).__name__.removesuffix('Context').lower()})"
+        return f"Tracer({self.aval}, {describe_value(self.frame.context, self.value)})"
 
     @override
     def __hash__(self) -> int:
