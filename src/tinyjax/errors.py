@@ -69,6 +69,10 @@ class MissingRuleError(TinyjaxError, NotImplementedError):
     """A primitive lacks the rule that a transformation needs."""
 
 
+class ContractError(TinyjaxError, TypeError):
+    """A rule of a primitive returned something else than such a rule returns."""
+
+
 class LinearityError(TinyjaxError, ValueError):
     """A program that must be linear in some inputs isn't."""
 

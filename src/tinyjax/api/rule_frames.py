@@ -70,6 +70,10 @@ class _AtContext(Around[V]):
         return self.inner.aval(value)
 
     @override
+    def holds(self, value: object) -> bool:
+        return self.inner.holds(value)
+
+    @override
     def lift(self, value: Foreign) -> V:
         if isinstance(value, Tracer) and value.frame.level >= self._limit:
             raise LeakedTracerError(f"a value of type {value.aval} belongs to a transformation further in")

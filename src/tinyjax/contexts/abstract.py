@@ -41,5 +41,9 @@ class AbstractContext(Context[ShapedArray]):
         return value
 
     @override
+    def holds(self, value: object) -> bool:
+        return isinstance(value, ShapedArray)
+
+    @override
     def lift(self, value: Foreign) -> ShapedArray:
         return value.aval

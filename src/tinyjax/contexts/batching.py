@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Generic, TypeVar, final
 
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.effects import axis_names
@@ -47,7 +49,12 @@ class BatchContext(Context[Batched[V]]):
         else:
             if not self._names_axis(primitive):
                 return tuple(Batched(out, None) for out in self.parent.bind(primitive, *values))
-        outs, axes = primitive.batch(self.parent, self.axis, values, [arg.axis for arg in args])
+        axes: Sequence[int | None] = [arg.axis for arg in args]
+        outs: Sequence[V]
+        if primitive.built_in:
+            outs, axes = primitive.batch(self.parent, self.axis, values, axes)
+        else:
+            outs, axes = contracts.batch(primitive, self.parent, self.axis, values, axes)
         return tuple(map(Batched, outs, axes))
 
     def _names_axis(self, primitive: Primitive) -> bool:
@@ -65,6 +72,10 @@ class BatchContext(Context[Batched[V]]):
             return aval
         shape = aval.shape[: value.axis] + aval.shape[value.axis + 1 :]
         return array_type(shape, aval.dtype, aval.weak_type)
+
+    @override
+    def holds(self, value: object) -> bool:
+        return isinstance(value, Batched) and self.parent.holds(value.value)
 
     @override
     def lift(self, value: Foreign) -> Batched[V]:

@@ -11,6 +11,7 @@ from typing_extensions import override
 from tinyjax.caching import bounded, with_room
 from tinyjax.contexts.kernels import by_kernel, owned
 from tinyjax.errors import MissingRuleError
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised
 from tinyjax.ir.dtypes import HostArray
@@ -55,7 +56,7 @@ class EvalContext(Context[ConcreteValue]):
             avals = result_types(primitive, [arg.aval for arg in args])
         except MissingRuleError:  # it can be evaluated without
             avals = None
-        outs = primitive.evaluate_with(self, args)
+        outs = contracts.evaluate_with(primitive, self, args, avals)
         if outs is not None:
             return tuple(outs)
         host: list[HostArray] = []
@@ -68,7 +69,7 @@ class EvalContext(Context[ConcreteValue]):
                 data = np.asarray(data)
             host.append(data)
         with np.errstate(all="ignore"):
-            results = primitive.evaluate(*host)
+            results = primitive.evaluate(*host) if primitive.built_in else contracts.evaluate(primitive, avals, host)
         if avals is None:
             return tuple(map(ConcreteValue.of, results))
         if len(avals) == 1 == len(results):
@@ -96,6 +97,10 @@ class EvalContext(Context[ConcreteValue]):
     @override
     def aval(self, value: ConcreteValue) -> ShapedArray:
         return value.aval
+
+    @override
+    def holds(self, value: object) -> bool:
+        return isinstance(value, ConcreteValue)
 
     @override
     def concrete(self, value: ConcreteValue) -> ConcreteValue:
@@ -132,5 +137,5 @@ def single_equation(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> Jax
     """The program that applies one primitive to its inputs."""
     n = len(avals)
     ins = tuple(Var(i, aval) for i, aval in enumerate(avals))
-    outs = tuple(Var(n + i, aval) for i, aval in enumerate(primitive.type_of(*avals)))
+    outs = tuple(Var(n + i, aval) for i, aval in enumerate(result_types(primitive, avals)))
     return Jaxpr(ins, (Eqn(primitive, ins, outs),), outs)

@@ -56,6 +56,10 @@ class HintedContext(Context[Atom]):
         return value.aval
 
     @override
+    def holds(self, value: object) -> bool:
+        return self.staged.holds(value)
+
+    @override
     def lift(self, value: Foreign) -> Var:
         return self.staged.lift(value)
 

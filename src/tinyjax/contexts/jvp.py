@@ -8,6 +8,7 @@ from typing import Generic, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.primitive import Primitive, Zero
@@ -45,7 +46,12 @@ class JvpContext(Context[Dual[V]]):
                 break
         else:
             return tuple(map(self.pure, parent.bind(primitive, *[arg.primal for arg in args])))
-        primals, tangents = primitive.jvp(parent, [arg.primal for arg in args], [arg.tangent for arg in args])
+        primals: Sequence[V] = [arg.primal for arg in args]
+        tangents: Sequence[V | Zero] = [arg.tangent for arg in args]
+        if primitive.built_in:
+            primals, tangents = primitive.jvp(parent, primals, tangents)
+        else:
+            primals, tangents = contracts.jvp(primitive, parent, primals, tangents)
         return tuple(map(Dual, primals, tangents))
 
     def pure(self, primal: V) -> Dual[V]:
@@ -59,6 +65,12 @@ class JvpContext(Context[Dual[V]]):
     @override
     def aval(self, value: Dual[V]) -> ShapedArray:
         return self.parent.aval(value.primal)
+
+    @override
+    def holds(self, value: object) -> bool:
+        if not isinstance(value, Dual) or not self.parent.holds(value.primal):
+            return False
+        return isinstance(value.tangent, Zero) or self.parent.holds(value.tangent)
 
     @override
     def lift(self, value: Foreign) -> Dual[V]:

@@ -10,9 +10,10 @@ from attrs import frozen
 
 from tinyjax.caching import IdentityCache, register
 from tinyjax.errors import MissingRuleError
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue, may_change
 from tinyjax.primitives.host import QUIET
@@ -39,12 +40,15 @@ register(KERNELS)
 def kernel_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None:
     """None: the primitive hasn't exactly one output, or doesn't say of what type."""
     try:
-        types = primitive.type_of(*avals)
+        types = result_types(primitive, avals)
     except MissingRuleError:
         return None
     if len(types) != 1:
         return None
-    function = primitive.host_function(*avals)
+    if primitive.built_in:
+        function = primitive.host_function(*avals)
+    else:
+        function = contracts.host_function(primitive, avals, types)
     kernel = Kernel(function, types[0], types[0].dtype, fresh=isinstance(function, np.ufunc))
     return KERNELS.keep((primitive, *avals), kernel)
 

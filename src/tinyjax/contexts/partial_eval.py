@@ -9,6 +9,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.contexts.staging import StagingContext
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.primitive import Primitive, Split
@@ -90,11 +91,15 @@ class PartialEvalContext(Context[Partial[V]]):
         if known:
             cls = type(primitive)  # most have neither rule
             if cls.partial_eval is not Primitive.partial_eval:
-                split = primitive.partial_eval(tuple([isinstance(arg, Unknown) for arg in args]))
+                unknown = tuple([isinstance(arg, Unknown) for arg in args])
+                if primitive.built_in:
+                    split = primitive.partial_eval(unknown)
+                else:
+                    split = contracts.partial_eval(primitive, unknown, list(map(self.aval, args)))
                 if split is not None:
                     return self._bind_split(split, args, known)
             if cls.expand is not Primitive.expand:
-                expanded = primitive.expand(self, args)
+                expanded = contracts.expand(primitive, self, args)
                 if expanded is not None:
                     return tuple(expanded)
         outs = self.staged.bind(primitive, *[self.instantiate(arg) for arg in args])
@@ -145,6 +150,12 @@ class PartialEvalContext(Context[Partial[V]]):
     @override
     def aval(self, value: Partial[V]) -> ShapedArray:
         return value.atom.aval if isinstance(value, Unknown) else self.parent.aval(value.value)
+
+    @override
+    def holds(self, value: object) -> bool:
+        if isinstance(value, Unknown):
+            return self.staged.holds(value.atom)
+        return isinstance(value, Known) and self.parent.holds(value.value)
 
     @override
     def lift(self, value: Foreign) -> Known[V]:

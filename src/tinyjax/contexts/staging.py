@@ -121,6 +121,10 @@ class StagingContext(Context[Atom]):
         return value.aval
 
     @override
+    def holds(self, value: object) -> bool:
+        return isinstance(value, Literal) or (isinstance(value, Var) and 0 <= value.index < self._next)
+
+    @override
     def origin(self, value: Atom) -> Origin:
         if isinstance(value, Literal):
             return Origin(self, "a literal")

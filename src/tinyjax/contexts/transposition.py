@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from tinyjax.contexts.watching import Seen, WatchingContext
 from tinyjax.errors import LinearityError, MissingRuleError
+from tinyjax.ir import contracts
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
@@ -90,9 +91,9 @@ def _apply(
     ctx: Context[V], primitive: Primitive, cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
 ) -> Sequence[V | Zero | None]:
     if not isinstance(ctx, WatchingContext):
-        return primitive.transpose(ctx, cotangents, args)
+        return contracts.transpose(primitive, ctx, cotangents, args)
     with ctx.watcher.step("transposition", primitive, "transpose", [*ctx.see(cotangents), *ctx.see(args)]) as outputs:
-        results = primitive.transpose(ctx, cotangents, args)
+        results = contracts.transpose(primitive, ctx, cotangents, args)
         for arg, result in zip(args, results, strict=True):
             aval = arg.aval if isinstance(arg, UndefPrimal) else ctx.aval(arg)
             outputs.append(Seen(aval, None, "None") if result is None else ctx.see([result])[0])

@@ -183,6 +183,10 @@ class WatchingContext(Around[V], Generic[V]):
         return self.inner.aval(value)
 
     @override
+    def holds(self, value: object) -> bool:
+        return self.inner.holds(value)
+
+    @override
     def lift(self, value: Foreign) -> V:
         return value.into(self.inner)
 

@@ -13,6 +13,7 @@ from typing_extensions import override
 from tinyjax.contexts.watching import Seen, Watcher
 from tinyjax.errors import LeakedTracerError, MissingRuleError
 from tinyjax.hlo.text import dense_text, scalar_text, type_text
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context, Foreign
 from tinyjax.ir.dtypes import DType, Scalar
@@ -157,7 +158,7 @@ class LoweringContext(Context[SSA]):
         try:
             rule = self.module.rule(type(primitive))
         except MissingRuleError as error:
-            expanded = primitive.expand(self, args)
+            expanded = contracts.expand(primitive, self, args)
             if expanded is not None:
                 return tuple(expanded)
             if self.cursor.source is not None:
@@ -182,6 +183,10 @@ class LoweringContext(Context[SSA]):
     @override
     def aval(self, value: SSA) -> ShapedArray:
         return value.aval
+
+    @override
+    def holds(self, value: object) -> bool:
+        return isinstance(value, SSA)
 
     @override
     def lift(self, value: Foreign) -> NoReturn:

@@ -15,6 +15,7 @@ from typing_extensions import override
 from tinyjax.backend import jax_programs
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import UnsupportedError
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEX128, FLOAT64, INT64, UINT64
@@ -63,7 +64,7 @@ class JaxContext(Context[ArrayLike]):
         rule = self.rules.find(type(primitive))
         if rule is not None:
             return tuple(rule(primitive, self, args))
-        outs = primitive.expand(self, args)
+        outs = contracts.expand(primitive, self, args)
         if outs is None:
             raise self.rules.missing_rule(type(primitive))
         return tuple(outs)

@@ -17,6 +17,7 @@ from tinyjax.caching import with_room
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import InputError
 from tinyjax.interpreters.hidden import Hidden, staged
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.interpret import interpret
@@ -133,7 +134,7 @@ class RuleContext(Context[W], Generic[W, S]):
         rule = self.rules.find(type(primitive))
         if rule is not None:
             return tuple(rule(primitive, self, args))
-        outs = primitive.expand(self, args)
+        outs = contracts.expand(primitive, self, args)
         if outs is None:
             raise self.rules.missing_rule(type(primitive))
         return tuple(outs)
@@ -259,7 +260,7 @@ def expansion(eqn: Eqn) -> Jaxpr | None:
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         nonlocal defined
-        outs = eqn.primitive.expand(ctx, ins)
+        outs = contracts.expand(eqn.primitive, ctx, ins)
         defined = outs is not None
         return outs or ()
 

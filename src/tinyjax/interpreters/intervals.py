@@ -21,7 +21,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64, FLOATS, DType
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.numpy.types import finfo
 from tinyjax.primitives.arithmetic import abs_, max_, min_
 from tinyjax.primitives.bitwise import logical_and
@@ -72,7 +72,7 @@ class IntervalContext(RuleContext[Interval, bool]):
             )
         points = all(arg.point for arg in args)
         if points and not primitive.applied_programs:
-            types = primitive.type_of(*[self.aval(arg) for arg in args])
+            types = result_types(primitive, [self.aval(arg) for arg in args])
             exact = not any(aval.dtype in FLOATS or aval.dtype in COMPLEXES for aval in types)
             if exact or not args or primitive.effects != NO_EFFECTS:  # nothing is rounded
                 return tuple(map(self.pure, self.parent.bind(primitive, *[arg.lower for arg in args])))

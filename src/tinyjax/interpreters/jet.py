@@ -18,6 +18,7 @@ from tinyjax.errors import InputError
 from tinyjax.interpreters.base import RuleContext, Rules, overridden, register_all, rule_table
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.running import stage_call
+from tinyjax.ir import contracts
 from tinyjax.ir.context import Context
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, Zero
@@ -119,7 +120,7 @@ def by_jvp(primitive: Primitive, ctx: RuleContext[Series, Mask], args: Sequence[
     lower = JetContext(parent, order - 1)
     primals = [Series(arg.primal, arg.terms[:-1]) for arg in args]
     tangents = [derivative(parent, arg) for arg in args]
-    outs, found = primitive.jvp(lower, primals, tangents)
+    outs, found = contracts.jvp(primitive, lower, primals, tangents)
     results: list[Series] = []
     for out, tangent in zip(outs, found, strict=True):
         last = None if isinstance(tangent, Zero) else tangent.coefficients[-1]

@@ -24,12 +24,13 @@ from tinyjax.control.loops import While
 from tinyjax.errors import InputError
 from tinyjax.interpreters.base import RuleContext, Rules, overridden, rule_table
 from tinyjax.interpreters.hidden import Hidden, staged
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.arithmetic import IntegerPow
@@ -72,7 +73,7 @@ EVALUATION: Final = EvalContext()
 def anywhere(primitive: Primitive, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
     """Every element of the results may depend on every element of the operands: what is safe where no more is known."""
     union = union_of(args)
-    types = primitive.type_of(*[arg.aval for arg in args])
+    types = result_types(primitive, [arg.aval for arg in args])
     return [Pattern(aval, np.tile(union, (aval.size, 1))) for aval in types]
 
 
@@ -114,7 +115,7 @@ class SparsityContext(RuleContext[Pattern, Pattern]):
             known = [arg.value for arg in args if arg.value is not None]
             if len(known) == len(args) and primitive.effects == NO_EFFECTS and not isinstance(primitive, CustomLin):
                 return tuple(self.known(out) for out in EVALUATION.bind(primitive, *known))
-            types = primitive.type_of(*[arg.aval for arg in args])
+            types = result_types(primitive, [arg.aval for arg in args])
             if all(arg.constant for arg in args):
                 return tuple(map(self.independent, types))
             without = all(aval.tangent.dtype == FLOAT0 for aval in types)  # integers and truth values
@@ -133,7 +134,7 @@ class SparsityContext(RuleContext[Pattern, Pattern]):
     def _applied(self, primitive: Primitive, args: Sequence[Pattern]) -> tuple[Pattern, ...]:
         """What the rule says, or what the primitive is defined by; otherwise it may be anything."""
         if self.rules.find(type(primitive)) is None and self.rules.reason(type(primitive)) is None:
-            outs = primitive.expand(self, args)
+            outs = contracts.expand(primitive, self, args)
             return tuple(anywhere(primitive, self, args) if outs is None else outs)
         return super().bind(primitive, *args)
 

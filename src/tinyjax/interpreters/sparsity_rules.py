@@ -15,10 +15,11 @@ from tinyjax.control.cond import Cond
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.sparsity import EVALUATION, RULES, Pattern, anywhere, each_spread
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import BatchAxis, Primitive, Zero
+from tinyjax.ir.primitive import BatchAxis, Primitive, Zero, result_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import IntegerPow
@@ -40,7 +41,7 @@ Ctx: TypeAlias = RuleContext[Pattern, Pattern]
 
 
 def _types(primitive: Primitive, args: Sequence[Pattern]) -> tuple[ShapedArray, ...]:
-    return primitive.type_of(*[arg.aval for arg in args])
+    return result_types(primitive, [arg.aval for arg in args])
 
 
 def _elementwise(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
@@ -64,7 +65,7 @@ def _linear(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence
     batch = BatchContext(EVALUATION, axis)
     primals = [Batched(_elements(arg), None) for arg in args]
     tangents = [Zero(arg.aval.tangent) if arg.constant else Batched(_tangents(arg), 0) for arg in args]
-    outs, found = primitive.jvp(batch, primals, tangents)
+    outs, found = contracts.jvp(primitive, batch, primals, tangents)
     results: list[Pattern] = []
     for out, tangent in zip(outs, found, strict=True):
         aval = batch.aval(out)

@@ -83,6 +83,10 @@ class Context(ABC, Generic[V]):
     def aval(self, value: V) -> ShapedArray:
         """The type of a value."""
 
+    def holds(self, value: object) -> bool:
+        """Whether this may be one of the context's values, as far as can be told: what rules return is asked."""
+        return True
+
     def lift(self, value: Foreign) -> V:
         """The value that stands for one of a context further out. By default there is none: a LeakedTracerError."""
         raise LeakedTracerError(

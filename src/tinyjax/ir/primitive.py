@@ -21,6 +21,7 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.nans import settled
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
@@ -159,6 +160,13 @@ class Primitive(Immutable, Keyed, ABC):
     #: Whether `evaluate` depends on nothing but the elements of its arguments: not on programs, effects or the
     #: surroundings. It runs where NumPy warns of nothing, and what types alone decide is found out once.
     plain: ClassVar[bool] = False
+    #: Whether this class is the library's own. What the rules of others return is checked, see `ir.contracts`.
+    built_in: ClassVar[bool] = True
+
+    @override
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.built_in = is_ours(cls)
 
     def __attrs_post_init__(self) -> None:
         for name in _parameter_names(type(self)):
@@ -273,9 +281,17 @@ register(_TYPES)
 def result_types(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
     """What `type_of` says; asked once for a plain primitive on operands of these types, if they are shared objects."""
     if not primitive.plain:
-        return primitive.type_of(*avals)
+        return _types_of(primitive, avals)
     if len(avals) == 2:
         found = _TYPES.entries.get((id(primitive), id(avals[0]), id(avals[1])))
     else:
         found = _TYPES.entries.get((id(primitive), *map(id, avals)))
-    return _TYPES.keep((primitive, *avals), primitive.type_of(*avals)) if found is None else found[1]
+    return _TYPES.keep((primitive, *avals), _types_of(primitive, avals)) if found is None else found[1]
+
+
+def _types_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
+    if primitive.built_in:
+        return primitive.type_of(*avals)
+    from tinyjax.ir import contracts
+
+    return contracts.type_of(primitive, avals)

@@ -13,9 +13,10 @@ from typing import Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, cast, fi
 from typing_extensions import override
 
 from tinyjax.errors import MissingRuleError
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
 
@@ -177,7 +178,7 @@ class _Survey(Context[ShapedArray]):
 
     def visit(self, primitive: Primitive, avals: Sequence[ShapedArray]) -> None:
         if not self._covers(primitive, avals):
-            if primitive.expand(self, avals) is not None:
+            if contracts.expand(primitive, self, avals) is not None:
                 return
             cls = type(primitive)
             self.counts[cls] = self.counts.get(cls, 0) + 1
@@ -186,7 +187,7 @@ class _Survey(Context[ShapedArray]):
     @override
     def bind(self, primitive: Primitive, *args: ShapedArray) -> tuple[ShapedArray, ...]:
         self.visit(primitive, args)
-        return primitive.type_of(*args)
+        return result_types(primitive, args)
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> ShapedArray:
