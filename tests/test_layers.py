@@ -14,7 +14,7 @@ import tinyjax
 ROOT = Path(tinyjax.__file__).parent
 #: Lowest first. Modules at the top level are listed by name.
 LAYERS = [
-    {"errors", "caching", "atomic"},
+    {"errors", "caching", "atomic", "tracebacks"},
     {"ir"},
     {"primitives"},
     {"contexts"},

@@ -2,5 +2,8 @@
 
 from tinyjax.api.callbacks import debug_callback as callback
 from tinyjax.api.callbacks import debug_print as print  # noqa: A004 (the name that JAX has)
+from tinyjax.tracebacks import filter_package
 
 __all__ = ["callback", "print"]
+
+filter_package(__name__, __all__)

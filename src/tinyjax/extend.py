@@ -10,6 +10,7 @@ from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.registry import Registry
 from tinyjax.ir.rules import RuleTable
+from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.core import as_array, bind
 
 __all__ = [
@@ -30,3 +31,5 @@ __all__ = [
     "as_array",
     "bind",
 ]
+
+filter_package(__name__, __all__)

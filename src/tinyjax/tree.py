@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar  # Any: of users' own trees
 
 from tinyjax.errors import TreeError
+from tinyjax.tracebacks import filter_package
 from tinyjax.tracing import tree as _tree
 from tinyjax.tracing.nodes import (
     register_attrs,
@@ -259,3 +260,6 @@ def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_
 
 def _rectangular(rows: list[list[Any]], inner: PyTreeDef) -> bool:
     return builtins.all(len(row) == inner.num_leaves for row in rows)
+
+
+filter_package(__name__, __all__)

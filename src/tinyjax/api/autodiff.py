@@ -15,6 +15,7 @@ from tinyjax.api.staging import abstractify
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, as_array
 from tinyjax.tracing.functions import (
@@ -49,6 +50,7 @@ def jvp(
 def jvp(
     fun: Callable[P, tuple[R, Aux]], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[True]
 ) -> tuple[R, R, Aux]: ...
+@filtered
 def jvp(
     fun: Callable[..., Any], primals: Sequence[object], tangents: Sequence[object], has_aux: bool = False
 ) -> tuple[Any, ...]:
@@ -82,6 +84,7 @@ def linearize(fun: Callable[P, R], *primals: object, has_aux: Literal[False] = F
 def linearize(
     fun: Callable[P, tuple[R, Aux]], *primals: object, has_aux: Literal[True]
 ) -> tuple[R, Callable[..., R], Aux]: ...
+@filtered
 def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and its derivative there as a function of tangents.
 
@@ -97,6 +100,7 @@ def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) 
     values, treedef = flatten_arguments(fun, primals, {})
     linearized = derivatives.linearize(FlatFunction(fun, "linearize", treedef, has_aux), values)
 
+    @filtered
     def apply(*tangents: object) -> Any:  # the tree of the results of fun
         directions, structure = flatten_arguments(fun, tangents, {})
         tree.check_same_structure(
@@ -123,6 +127,7 @@ def vjp(
 def vjp(
     fun: Callable[P, tuple[R, Aux]], *primals: object, has_aux: Literal[True]
 ) -> tuple[R, Callable[[R], tuple[Any, ...]], Aux]: ...
+@filtered
 def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and the function that maps cotangents of the results to those of the primals.
 
@@ -137,6 +142,7 @@ def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tup
     values, treedef = flatten_arguments(fun, primals, {})
     linearized = derivatives.linearize(FlatFunction(fun, "vjp", treedef, has_aux), values)
 
+    @filtered
     def pull_back(cotangents: object) -> tuple[Any, ...]:
         found = derivatives.pull_back(linearized, check_cotangents(linearized, cotangents, function_name(fun)))
         args, _ = tree.unflatten(treedef, found)
@@ -160,6 +166,7 @@ def check_cotangents(linearized: derivatives.Linearized, cotangents: object, nam
     )
 
 
+@filtered
 def linear_transpose(fun: Callable[P, R], *primals: object) -> Callable[[Any], tuple[Any, ...]]:
     """The transpose of a linear function: from cotangents of its results to cotangents of its arguments.
 
@@ -181,6 +188,7 @@ def linear_transpose(fun: Callable[P, R], *primals: object) -> Callable[[Any], t
     def paths() -> list[str]:
         return tree.paths(traced.treedef)
 
+    @filtered
     def transposed(cotangents: Any) -> tuple[Any, ...]:  # the tree of the results of fun
         found, structure = tree.flatten(cotangents)
         tree.check_same_structure(
@@ -232,6 +240,7 @@ def value_and_grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
+@filtered
 def value_and_grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -285,6 +294,7 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
+@filtered
 def grad(
     fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
@@ -302,6 +312,7 @@ def grad(
     check_callable("grad", fun)
     both = _value_and_grad("grad", fun, argnums, has_aux, holomorphic, allow_int)
 
+    @filtered
     @wraps(fun)
     def gradient(*args: Any, **kwargs: Any) -> Any:  # the user's arguments
         value, result = both(*args, **kwargs)
@@ -318,6 +329,7 @@ def _value_and_grad(
     holomorphic: bool,
     allow_int: bool,
 ) -> Callable[..., tuple[Any, Any]]:
+    @filtered
     @wraps(fun)
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:  # the user's arguments
         chosen = resolve_argnums(what, argnums, len(args))

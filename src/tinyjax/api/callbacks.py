@@ -16,6 +16,7 @@ from tinyjax.control.callbacks import DebugCallback, HostFunction, IOCallback, P
 from tinyjax.errors import CallbackError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, as_array, bind
 from tinyjax.tracing.functions import check_callable, flatten_arguments, function_name
@@ -103,6 +104,7 @@ def _result_types(result_shape_dtypes: object) -> tuple[tuple[ShapedArray, ...],
     return tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals), treedef
 
 
+@filtered
 def pure_callback(
     callback: Callable[..., object],
     result_shape_dtypes: Any,  # a tree of types
@@ -142,6 +144,7 @@ def pure_callback(
     return tree.unflatten(out_tree, bind(PureCallback(function, results, vmap_method), *arrays))
 
 
+@filtered
 def io_callback(
     callback: Callable[..., object],
     result_shape_dtypes: Any,  # a tree of types
@@ -163,6 +166,7 @@ def io_callback(
     )
 
 
+@filtered
 def debug_callback(callback: Callable[..., object], *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Calls a Python function that only looks: as `tinyjax.debug.callback`.
 
@@ -175,6 +179,7 @@ def debug_callback(callback: Callable[..., object], *args: Any, ordered: bool = 
     bind(DebugCallback(TreeFunction(callback, in_tree, None), ()), *arrays)
 
 
+@filtered
 def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
     """Prints values, from compiled programs too: as `tinyjax.debug.print`.
 

@@ -15,6 +15,7 @@ from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.primitives.annotations import Name
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import as_array, bind
 from tinyjax.tracing.functions import (
@@ -47,6 +48,7 @@ def checkpoint(
 def checkpoint(
     *, prevent_cse: bool = True, policy: Policy | None = None, static_argnums: int | Sequence[int] = ()
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@filtered
 def checkpoint(
     fun: Callable[..., Any] | None = None,
     *,
@@ -84,6 +86,7 @@ remat: Final = checkpoint
 def _checkpoint(
     fun: Callable[P, R], prevent_cse: bool, policy: Policy | None, static_argnums: int | Sequence[int]
 ) -> Callable[P, R]:
+    @filtered
     @wraps(fun)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         call = split_static(fun, args, kwargs, static_argnums, ())
@@ -99,6 +102,7 @@ def _checkpoint(
     return checkpointed
 
 
+@filtered
 def checkpoint_name(x: T, name: str) -> T:
     """A tree of arrays as it is, under a name: policies of `checkpoint` and lists of residuals refer to it.
 
@@ -109,6 +113,7 @@ def checkpoint_name(x: T, name: str) -> T:
     return tree.map_leaves(lambda leaf: bind(Name(name), as_array(leaf))[0], x)
 
 
+@filtered
 def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Residual, ...]:
     """What `grad` or `vjp` of `fun` would keep in memory for arguments like these: arrays, or types (ShapedArray).
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 
 from tinyjax import backend
+from tinyjax.tracebacks import filtered
 
 
+@filtered
 def enable_compilation_cache(
     directory: str | os.PathLike[str], max_bytes: int = backend.MAX_BYTES
 ) -> backend.CompilationCache:
@@ -32,6 +34,7 @@ def enable_compilation_cache(
     return cache
 
 
+@filtered
 def disable_compilation_cache() -> None:
     """Compiles in this process alone from now on. What is in the directory stays."""
     backend.execute.persistent = None

@@ -30,6 +30,7 @@ from tinyjax.errors import InputError, MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero
 from tinyjax.primitives.structure import instantiate
+from tinyjax.tracebacks import filter_class, filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.arithmetic import add
 from tinyjax.tracing.core import Array, as_array
@@ -51,6 +52,7 @@ def custom_jvp(
 def custom_jvp(
     *, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
 ) -> Callable[[Callable[P, R]], CustomJvpFunction[P, R]]: ...
+@filtered
 def custom_jvp(
     fun: Callable[..., Any] | None = None,
     nondiff_argnums: int | Sequence[int] = (),
@@ -80,6 +82,7 @@ def custom_jvp(
 
 
 @final
+@filter_class
 class CustomJvpFunction(Generic[P, R]):
     """What `custom_jvp` returns: the function, once it has a rule."""
 

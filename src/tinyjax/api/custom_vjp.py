@@ -38,6 +38,7 @@ from tinyjax.ir.primitive import Outputs, Primitive, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
+from tinyjax.tracebacks import filter_class, filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ConcreteArray, activate
 from tinyjax.tracing.frames import V
@@ -70,6 +71,7 @@ def custom_vjp(
 def custom_vjp(
     *, nondiff_argnums: int | Sequence[int] = (), nondiff_argnames: str | Sequence[str] = ()
 ) -> Callable[[Callable[P, R]], CustomVjpFunction[P, R]]: ...
+@filtered
 def custom_vjp(
     fun: Callable[..., Any] | None = None,
     nondiff_argnums: int | Sequence[int] = (),
@@ -101,6 +103,7 @@ def custom_vjp(
 
 
 @final
+@filter_class
 class CustomVjpFunction(Generic[P, R]):
     """What `custom_vjp` returns: the function, once it has a rule."""
 

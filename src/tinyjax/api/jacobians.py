@@ -15,6 +15,7 @@ from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
 from tinyjax.numpy import eye, zeros
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
 from tinyjax.tracing.functions import FlatFunction, check_callable, describe, flatten_arguments
@@ -22,6 +23,7 @@ from tinyjax.tracing.functions import FlatFunction, check_callable, describe, fl
 P = ParamSpec("P")
 
 
+@filtered
 def jacfwd(
     fun: Callable[P, object], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[P, Any]:
@@ -38,6 +40,7 @@ def jacfwd(
     """
     check_callable("jacfwd", fun)
 
+    @filtered
     @wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:  # a tree of trees of arrays
         return _jacobian("jacfwd", fun, argnums, args, kwargs, has_aux, holomorphic, allow_int=False)
@@ -45,6 +48,7 @@ def jacfwd(
     return jacobian
 
 
+@filtered
 def jacrev(
     fun: Callable[P, object],
     argnums: int | Sequence[int] = 0,
@@ -62,6 +66,7 @@ def jacrev(
     """
     check_callable("jacrev", fun)
 
+    @filtered
     @wraps(fun)
     def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:  # a tree of trees of arrays
         return _jacobian("jacrev", fun, argnums, args, kwargs, has_aux, holomorphic, allow_int)
@@ -69,6 +74,7 @@ def jacrev(
     return jacobian
 
 
+@filtered
 def hessian(
     fun: Callable[P, object], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
 ) -> Callable[P, Any]:

@@ -25,6 +25,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.tracebacks import filter_class, filtered, show_users_frames
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ROOT, Array, ConcreteArray, active_frame, bind, top_frame
 from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, function_name
@@ -63,6 +64,7 @@ def jit(
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+@filtered
 def jit(
     fun: Callable[..., Any] | None = None,
     *,
@@ -129,25 +131,29 @@ class Jitted(Generic[P, R]):
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R
-        ready = self._recent.ready
-        if active_frame() is not ROOT:
-            return self._call_within(args, kwargs)
-        if not ready:
-            return self._call(split_resolved(self._fun, args, kwargs, *self._static), args, kwargs)
-        if not kwargs:
-            result = run_flat(ready, args)
-            if result is not MISS:
-                return result
-        if self._static == ((), ()):
-            result = run_tree(ready, args, kwargs, ())
-            if result is not MISS:
-                return result
-        call = split_resolved(self._fun, args, kwargs, *self._static)
-        if call.key:
-            result = run_tree(ready, call.args, call.kwargs, call.key)
-            if result is not MISS:
-                return result
-        return self._call(call, args, kwargs)
+        try:  # costs nothing, unlike the decorator
+            ready = self._recent.ready
+            if active_frame() is not ROOT:
+                return self._call_within(args, kwargs)
+            if not ready:
+                return self._call(split_resolved(self._fun, args, kwargs, *self._static), args, kwargs)
+            if not kwargs:
+                result = run_flat(ready, args)
+                if result is not MISS:
+                    return result
+            if self._static == ((), ()):
+                result = run_tree(ready, args, kwargs, ())
+                if result is not MISS:
+                    return result
+            call = split_resolved(self._fun, args, kwargs, *self._static)
+            if call.key:
+                result = run_tree(ready, call.args, call.kwargs, call.key)
+                if result is not MISS:
+                    return result
+            return self._call(call, args, kwargs)
+        except Exception as error:
+            show_users_frames(error)
+            raise
 
     def _call_within(self, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
         """A call while something is being transformed."""
@@ -192,17 +198,20 @@ class Jitted(Generic[P, R]):
         result: R = traced.results(outs)
         return result
 
+    @filtered
     def trace(self, /, *args: P.args, **kwargs: P.kwargs) -> ClosedJaxpr:
         """The program for these arguments, which may be types (ShapedArray)."""
         traced, _, _ = self._trace_abstract(args, kwargs)
         return ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
 
+    @filtered
     def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """The StableHLO of the function for these arguments, which may be types (ShapedArray)."""
         traced, avals, treedef = self._trace_abstract(args, kwargs)
         donated = self._donation(args, kwargs, traced, avals)
         return Lowered(traced, function_name(self._fun), donated, treedef)
 
+    @filtered
     def explain(self, /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
         """Whether these arguments, which may be types (ShapedArray), find their program, and why if they don't.
 
@@ -291,6 +300,7 @@ def _reusable(traced: Traced) -> bool:
 
 
 @final
+@filter_class
 class Lowered:
     """A function in StableHLO, for arguments of one signature."""
 
@@ -314,6 +324,7 @@ class Lowered:
 
 
 @final
+@filter_class
 class Compiled:
     """A compiled function, for arguments of one signature."""
 

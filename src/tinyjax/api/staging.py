@@ -11,6 +11,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, top_frame
 from tinyjax.tracing.frames import OpenFrame, V
@@ -49,6 +50,7 @@ def make_jaxpr(
     static_argnames: str | Sequence[str] = (),
     return_shape: Literal[True],
 ) -> Callable[..., tuple[ClosedJaxpr, Any]]: ...
+@filtered
 def make_jaxpr(
     fun: Callable[P, R],
     static_argnums: int | Sequence[int] = (),
@@ -67,6 +69,7 @@ def make_jaxpr(
     """
     check_callable("make_jaxpr", fun)
 
+    @filtered
     def make(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:  # the user's arguments
         call = split_static(fun, args, kwargs, static_argnums, static_argnames)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
@@ -89,6 +92,7 @@ def closed_values(traced: Traced, transformation: str) -> tuple[ConcreteValue, .
     return tuple(values)
 
 
+@filtered
 def eval_jaxpr(
     jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[ArrayLike | ConcreteValue], *args: ArrayLike
 ) -> list[Array]:
@@ -116,6 +120,7 @@ def eval_jaxpr(
     return top_frame(arrays, jaxpr.effects).open(run)
 
 
+@filtered
 def eval_shape(fun: Callable[P, R], *args: Any, **kwargs: Any) -> Any:  # the user's trees
     """The tree of types that `fun` returns for these arguments, without computing.
 

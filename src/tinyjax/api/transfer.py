@@ -7,12 +7,14 @@ from typing import TypeVar
 import numpy as np
 
 from tinyjax import backend
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ConcreteArray, as_array
 
 T = TypeVar("T")
 
 
+@filtered
 def device_put(x: T) -> T:
     """The tree with all arrays on the default device. What is being traced stays as it is."""
 
@@ -23,11 +25,13 @@ def device_put(x: T) -> T:
     return tree.map_leaves(put, x)
 
 
+@filtered
 def device_get(x: T) -> T:
     """The tree with all arrays as NumPy arrays; a ConcretizationError if one is being traced."""
     return tree.map_leaves(lambda leaf: np.asarray(as_array(leaf)), x)
 
 
+@filtered
 def block_until_ready(x: T) -> T:
     """Waits until all arrays of the tree are computed. Returns the tree itself."""
     buffers = []

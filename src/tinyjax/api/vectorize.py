@@ -11,6 +11,7 @@ from tinyjax.errors import BatchSizeError, InputError, TreeError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.primitives.elementwise import unmapped
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, activate, active_frame, as_array
 from tinyjax.tracing.frames import OpenFrame, V
@@ -31,6 +32,7 @@ R = TypeVar("R")
 _CONDS: Final[tuple[CondPolicy, ...]] = get_args(CondPolicy)
 
 
+@filtered
 def vmap(
     fun: Callable[P, R],
     in_axes: Any = 0,  # a tree of axes
@@ -61,6 +63,7 @@ def vmap(
         raise InputError(f"vmap: cond is {' or '.join(map(repr, _CONDS))}, got {cond!r}")
     wanted = tuple(in_axes) if isinstance(in_axes, list) else in_axes
 
+    @filtered
     @wraps(fun)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, treedef = tree.flatten((args, kwargs))

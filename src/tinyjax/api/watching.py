@@ -10,6 +10,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.contexts.watching import Log
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing.functions import check_callable
 from tinyjax.tracing.watching import watching
 
@@ -30,6 +31,7 @@ class Watched(Generic[R]):
         return str(self.log)
 
 
+@filtered
 def watch(fun: Callable[P, R]) -> Callable[P, Watched[R]]:
     """`fun`, which now also returns a log of the machinery at work.
 
@@ -54,6 +56,7 @@ def watch(fun: Callable[P, R]) -> Callable[P, Watched[R]]:
     """
     check_callable("watch", fun)
 
+    @filtered
     @wraps(fun)
     def watched(*args: P.args, **kwargs: P.kwargs) -> Watched[R]:
         with watching() as watcher:

@@ -18,6 +18,7 @@ from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules
 from tinyjax.hlo.host import on_host, on_host_of_gpu
 from tinyjax.hlo.lowering import lower
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES, rules_for
+from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "CPU_RULES",
@@ -43,3 +44,5 @@ __all__ = [
     "rules_for",
     "sorting",
 ]
+
+filter_package(__name__, __all__)

@@ -15,5 +15,8 @@ from tinyjax.interop.exporting import export, export_stablehlo
 from tinyjax.interop.from_jax import from_jax
 from tinyjax.interop.jax_context import TO_JAX, JaxContext
 from tinyjax.interop.to_jax import to_jax
+from tinyjax.tracebacks import filter_package
 
 __all__ = ["TO_JAX", "JaxContext", "artifact_text", "export", "export_stablehlo", "from_jax", "to_jax"]
+
+filter_package(__name__, __all__, home="tinyjax.interop")

@@ -27,6 +27,7 @@ from tinyjax.interpreters.jet import jet
 from tinyjax.interpreters.running import StagedCall, stage_call
 from tinyjax.interpreters.sparse_jacobian import SparseJacobian, color_columns, sparse_jacobian
 from tinyjax.interpreters.sparsity import jacobian_sparsity
+from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "CONTROL",
@@ -51,3 +52,5 @@ __all__ = [
     "stage_call",
     "staged",
 ]
+
+filter_package(__name__, __all__)

@@ -31,6 +31,7 @@ from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing.core import as_array
 from tinyjax.tracing.frames import OpenFrame
 
@@ -207,6 +208,7 @@ def harvest(fun: Callable[..., object]) -> Callable[..., Any]:
     (Array(10., dtype=float64, weak_type=True), {'square': Array(9., dtype=float64, weak_type=True)})
     """
 
+    @filtered
     def harvesting(*args: Any, **kwargs: Any) -> Any:  # the user's arguments
         return _run("harvest", fun, {}, args, kwargs)
 
@@ -224,6 +226,7 @@ def plant(fun: Callable[..., object]) -> Callable[..., Any]:
     {'square': Array(1., dtype=float64, weak_type=True)}
     """
 
+    @filtered
     def planting(values: Mapping[str, Any], /, *args: Any, **kwargs: Any) -> Any:  # the user's arguments
         return _run("plant", fun, values, args, kwargs)[0]
 

@@ -32,6 +32,7 @@ from tinyjax.primitives.reductions import highest, lowest
 from tinyjax.primitives.rounding import is_finite
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import broadcast_scalar, constant_like
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import as_array
 from tinyjax.tracing.frames import OpenFrame
@@ -203,6 +204,7 @@ def bounds(fun: Callable[..., object]) -> Callable[[Any, Any], tuple[Any, Any]]:
     0.708073 1.000000
     """
 
+    @filtered
     def bounded(lower: Any, upper: Any) -> tuple[Any, Any]:  # the user's arguments
         args = lower if isinstance(lower, tuple) else (lower,)
         call = stage_call("bounds", fun, args, {})

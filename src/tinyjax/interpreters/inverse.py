@@ -21,6 +21,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, as_array
 from tinyjax.tracing.frames import OpenFrame
@@ -158,6 +159,7 @@ def inverse(fun: Callable[..., object], argnums: int | Sequence[int] = 0, *, lik
     """
     check_callable("inverse", fun)
 
+    @filtered
     def solved(result: Any, *others: Any) -> Any:  # the user's trees
         numbers = as_tuple(argnums)
         count = len(others) + len(numbers)

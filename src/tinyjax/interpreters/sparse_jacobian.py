@@ -15,6 +15,7 @@ from tinyjax.api.vectorize import vmap
 from tinyjax.errors import InputError
 from tinyjax.interpreters.sparsity import Bools, jacobian_sparsity
 from tinyjax.numpy import zeros
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing.core import Array, as_array
 from tinyjax.tracing.functions import check_callable, describe
 from tinyjax.tracing.shaping import ravel, reshape
@@ -81,6 +82,7 @@ def sparse_jacobian(fun: Callable[..., object], argnums: int = 0) -> Callable[..
     """
     check_callable("sparse_jacobian", fun)
 
+    @filtered
     def jacobian(*args: Any) -> SparseJacobian:  # the user's arguments
         number = resolve_position(argnums, len(args), "sparse_jacobian: argnums")
         x = as_array(args[number])

@@ -26,6 +26,7 @@ from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.traverse import nested_programs, subjaxprs
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.ir.value import Buffer, ConcreteValue
+from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "NO_EFFECTS",
@@ -77,3 +78,6 @@ __all__ = [
     "typecheck",
     "variable_names",
 ]
+
+# The others are called for every equation.
+filter_package(__name__, ("content_hash", "interpret", "load", "parse", "parse_closed", "save", "typecheck"))

@@ -150,6 +150,7 @@ from tinyjax.lax.unary import (
 from tinyjax.primitives.contractions import Precision
 from tinyjax.primitives.rounding import RoundingMethod
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
+from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "GatherDimensionNumbers",
@@ -297,3 +298,5 @@ __all__ = [
     "transpose",
     "while_loop",
 ]
+
+filter_package(__name__, __all__)

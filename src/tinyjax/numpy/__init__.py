@@ -286,6 +286,7 @@ from tinyjax.numpy.types import (
     uint64,
     unsignedinteger,
 )
+from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "abs",
@@ -554,3 +555,5 @@ __all__ = [
     "zeros",
     "zeros_like",
 ]
+
+filter_package(__name__, __all__)

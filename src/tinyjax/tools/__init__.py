@@ -7,6 +7,7 @@ from tinyjax.tools.dot import to_dot
 from tinyjax.tools.memory_plots import memory_plot
 from tinyjax.tools.svg import to_svg
 from tinyjax.tools.viewer import save_html, to_html
+from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "CostReport",
@@ -28,3 +29,5 @@ __all__ = [
     "to_html",
     "to_svg",
 ]
+
+filter_package(__name__, __all__)

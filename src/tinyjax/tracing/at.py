@@ -20,6 +20,7 @@ from tinyjax.primitives.gather import ScatterAdd, Scattering
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.slicing import Slice
 from tinyjax.primitives.windows import GatherScatterMode, ScatterDimensionNumbers
+from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import advanced, arithmetic
 from tinyjax.tracing.elementwise import astype, broadcast_to, convert, full_like
 from tinyjax.tracing.indexing import Index
@@ -116,6 +117,7 @@ def _check_kind(x: Array, values: Array) -> None:
 
 
 @final
+@filter_class
 @frozen(eq=False, repr=False)
 class IndexUpdates:
     """The property `at`: `x.at[index]` can be updated."""
@@ -131,6 +133,7 @@ class IndexUpdates:
 
 
 @final
+@filter_class
 @frozen(eq=False, repr=False)
 class IndexUpdate:
     """Some elements of an array. Each method returns a new array; the array itself stays as it is.

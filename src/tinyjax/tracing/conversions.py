@@ -12,9 +12,11 @@ from tinyjax import backend
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import Scalar
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracebacks import filter_class, filtered_method
 from tinyjax.tracing.host import host_array, python_item
 
 
+@filter_class
 class Conversions(ABC):
     """What needs the elements of an array: NumPy, branches, indices, Python's numbers."""
 
@@ -72,6 +74,7 @@ class Conversions(ABC):
         return backend.is_deleted(self._elements("be deleted"))
 
     @property
+    @filtered_method
     def platform(self) -> str:
         """Where the elements are: "host" for NumPy arrays, else the platform of the device, such as "cpu" or "cuda"."""
         return backend.platform(self._elements("be on a device"))

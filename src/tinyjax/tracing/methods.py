@@ -11,6 +11,7 @@ from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.primitives.conversion import COPY
+from tinyjax.tracebacks import filter_class, filtered_method
 from tinyjax.tracing import arithmetic, contraction, elementwise, reducing, shaping, taking
 from tinyjax.tracing.at import IndexUpdates
 from tinyjax.tracing.contraction import PrecisionLike
@@ -35,6 +36,7 @@ def refuse_kind(name: str, *given: None) -> None:
         )
 
 
+@filter_class
 class Methods(Operators):
     """Mirrors the methods of `numpy.ndarray`. Where an argument is missing, so is the feature."""
 
@@ -74,11 +76,13 @@ class Methods(Operators):
     # Shapes.
 
     @property
+    @filtered_method
     def T(self) -> Array:  # noqa: N802
         """The axes in reverse order."""
         return shaping.transpose(self._array)
 
     @property
+    @filtered_method
     def mT(self) -> Array:  # noqa: N802
         """The last two axes exchanged."""
         return shaping.matrix_transpose(self._array)
@@ -133,11 +137,13 @@ class Methods(Operators):
     # Elements.
 
     @property
+    @filtered_method
     def real(self) -> Array:
         """The real part."""
         return arithmetic.real(self._array)
 
     @property
+    @filtered_method
     def imag(self) -> Array:
         """The imaginary part."""
         return arithmetic.imag(self._array)

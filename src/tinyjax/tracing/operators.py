@@ -12,6 +12,7 @@ from tinyjax.errors import ImmutableArrayError, InputError, ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INT64, DType
 from tinyjax.ir.primitive import Primitive
+from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import arithmetic
 from tinyjax.tracing.advanced import getitem
 from tinyjax.tracing.contraction import matmul
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
+@filter_class
 class Operators(ABC):
     """What an array can do with Python's operators. Everything goes through `_bind`."""
 
@@ -207,7 +209,7 @@ class Operators(ABC):
     def __iter__(self) -> Iterator[Array]:
         if not self.aval.shape:
             raise ShapeError(f"an array without axes ({self.aval}) can't be iterated over")
-        return (self[i] for i in range(self.aval.shape[0]))
+        return map(self.__getitem__, range(self.aval.shape[0]))
 
     if not TYPE_CHECKING:  # for a type checker `x[i] = v` is an error already
 

@@ -1,5 +1,6 @@
 """Transformations of programs: pure functions from jaxprs to jaxprs, or to frozen records of jaxprs."""
 
+from tinyjax.tracebacks import filter_package
 from tinyjax.transforms.batch import BatchedProgram, batch
 from tinyjax.transforms.cse import COMMUTATIVE, MERGING, cse
 from tinyjax.transforms.dce import PRUNING, PrunedPrimitive, PrunedProgram, dce, prune
@@ -70,3 +71,5 @@ __all__ = [
     "transpose",
     "variables",
 ]
+
+filter_package(__name__, __all__)

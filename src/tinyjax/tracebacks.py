@@ -1,0 +1,198 @@
+"""Tracebacks that show the user's frames only.
+
+What users call removes the library's own frames from the traceback of an error that goes through it, and so nothing
+remains of it in between either: of the error, its causes and its contexts. Everything else about the error stays as it
+is. A `try` costs nothing until something is raised, and a bare `raise` adds no frame.
+
+With the environment variable TINYJAX_TRACEBACK_FILTERING=off all frames are shown; it is read when an error is raised.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from functools import wraps
+from types import FunctionType, TracebackType
+from typing import Final, ParamSpec, TypeVar
+
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+#: The environment variable that shows all frames, and the values by which it does.
+VARIABLE: Final = "TINYJAX_TRACEBACK_FILTERING"
+_OFF: Final = frozenset({"off", "0", "false", "no"})
+#: How the names of files begin that are the library's.
+_OWN: Final = os.path.dirname(os.path.abspath(__file__)) + os.sep
+#: Names that are no files: of modules that are part of the interpreter, and of methods that are made.
+_MADE: Final = ("<frozen ", "<attrs generated ", "<__array_function__ ")
+_STANDARD: Final = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+#: What the library calls to do its work. Their frames are the user's if the user calls them.
+_HELPERS: Final = ("attr", "jax", "jaxlib", "ml_dtypes", "msgspec", "numpy", "opt_einsum", "scipy")
+
+
+def filtered(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that users call: the errors that leave it show none of the library's frames."""
+
+    @wraps(function)
+    def entry(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            show_users_frames(error)
+            raise
+
+    return entry
+
+
+def filtered_method(method: Callable[[T], R]) -> Callable[[T], R]:
+    """The same for a method without arguments, with less to hand on."""
+
+    @wraps(method)
+    def entry(self: T, /) -> R:
+        try:
+            return method(self)
+        except Exception as error:
+            show_users_frames(error)
+            raise
+
+    return entry
+
+
+def filtered_operator(method: Callable[[T, object], R]) -> Callable[[T, object], R]:
+    """The same for an operator with two operands."""
+
+    @wraps(method)
+    def entry(self: T, other: object, /) -> R:
+        try:
+            return method(self, other)
+        except Exception as error:
+            show_users_frames(error)
+            raise
+
+    return entry
+
+
+def filter_package(package: str, names: Iterable[str], home: str | None = None) -> None:
+    """Makes entries of the functions that a package offers, in the package and where they are defined.
+
+    What is defined elsewhere than in the package `home`, itself by default, stays there as it is: others call it often.
+    """
+    offering = vars(sys.modules[package])
+    for name in names:
+        found = offering.get(name)
+        if not isinstance(found, FunctionType) or name.startswith("_") or found.__module__ == __name__:
+            continue
+        if found.__code__ is _ENTRY or not _is_own(found.__code__.co_filename):
+            continue
+        within = f"{found.__module__}.".startswith(f"{home or package}.")
+        module = sys.modules[found.__module__]
+        known = getattr(module, found.__name__, None)
+        if within and getattr(known, "__wrapped__", None) is found:  # offered under two names
+            offering[name] = known
+            continue
+        entry = offering[name] = filtered(found)
+        if within:
+            setattr(module, found.__name__, entry)
+        else:
+            entry.__module__, entry.__name__, entry.__qualname__ = package, name, name
+
+
+def filter_class(cls: C) -> C:
+    """Makes entries of what users call of a class: its methods and operators. Properties are left alone."""
+    for name, found in list(vars(cls).items()):
+        hidden = name.startswith("_") and not name.endswith("__")
+        abstract = getattr(found, "__isabstractmethod__", False)
+        if isinstance(found, FunctionType) and not (hidden or abstract or name in _MAKERS):
+            setattr(cls, name, _entry_of(found))
+    return cls
+
+
+def _entry_of(method: FunctionType) -> object:
+    code = method.__code__
+    if method.__name__.startswith("__") and not (code.co_flags & _VARIADIC or code.co_kwonlyargcount):
+        if code.co_argcount == 1:
+            return filtered_method(method)
+        if code.co_argcount == 2 and not method.__defaults__:
+            return filtered_operator(method)
+    return filtered(method)
+
+
+#: What makes an object isn't called by itself.
+_MAKERS: Final = frozenset({"__init__", "__new__", "__getattr__", "__init_subclass__"})
+#: Flags of the code of functions with *args or **kwargs.
+_VARIADIC: Final = 0x04 | 0x08
+
+
+def _no_entry() -> None: ...
+
+
+_ENTRY: Final = filtered(_no_entry).__code__
+
+
+def show_users_frames(error: BaseException) -> None:
+    """Removes the library's frames from the traceback of an error, of its causes, contexts and parts."""
+    try:
+        if os.environ.get(VARIABLE, "").lower() in _OFF:
+            return
+        seen: set[int] = set()
+        pending: list[BaseException | None] = [error]
+        while pending:
+            found = pending.pop()
+            if found is None or id(found) in seen:
+                continue
+            seen.add(id(found))
+            shown = _users(found.__traceback__)
+            if shown is not found.__traceback__:
+                found.__traceback__ = shown
+            pending += found.__cause__, found.__context__
+            if isinstance(found, BaseExceptionGroup):
+                pending += found.exceptions
+    except RecursionError:  # the stack is full: an entry further out has more room
+        return
+
+
+def _users(traceback: TracebackType | None) -> TracebackType | None:
+    """The frames of a traceback that are the user's. What is behind the last frame that goes is shared."""
+    found = list(_nodes(traceback))
+    kept: list[TracebackType] = []
+    rest = 0
+    inside = True  # an error reaches us out of the library
+    for i, node in enumerate(found):
+        file = node.tb_frame.f_code.co_filename
+        inside = _is_own(file) or (inside and _is_helper(file))
+        if inside:
+            rest = i + 1
+        else:
+            kept.append(node)
+    if not rest:
+        return traceback
+    shown = found[rest] if rest < len(found) else None
+    for node in reversed(kept[: len(kept) - (len(found) - rest)]):
+        shown = TracebackType(shown, node.tb_frame, node.tb_lasti, node.tb_lineno)
+    return shown
+
+
+def _nodes(traceback: TracebackType | None) -> Iterator[TracebackType]:
+    while traceback is not None:
+        yield traceback
+        traceback = traceback.tb_next
+
+
+def _is_own(file: str) -> bool:
+    return file.startswith(_OWN)
+
+
+def _is_helper(file: str) -> bool:
+    """Whether a file is part of Python, or of what the library is built on."""
+    if file.startswith(_MADE):
+        return True
+    if file.startswith(_STANDARD) and f"{os.sep}site-packages{os.sep}" not in file:
+        return True
+    for name in _HELPERS:
+        home = getattr(sys.modules.get(name), "__file__", None)
+        if home is not None and file.startswith(os.path.dirname(home) + os.sep):
+            return True
+    return False
