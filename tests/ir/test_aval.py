@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 from attrs.exceptions import FrozenInstanceError
 
+import tinyjax.numpy as tnp
+from tinyjax import lax
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir import ShapedArray
 from tinyjax.ir.aval import array_type, as_shape
@@ -18,8 +20,12 @@ from tinyjax.ir.dtypes import (
     FLOAT32,
     FLOAT64,
     INT32,
+    INT64,
     SHORT_NAMES,
     SUPPORTED,
+    UINT64,
+    DType,
+    as_dtype,
     complex_dtype,
     real_dtype,
     short_name,
@@ -76,6 +82,27 @@ def test_matching_is_blind_to_weakness() -> None:
 def test_how_types_are_printed(aval: ShapedArray, text: str) -> None:
     assert str(aval) == text
     assert repr(aval) == f"ShapedArray({text})"
+
+
+@pytest.mark.parametrize("dtype", [*SUPPORTED, FLOAT0], ids=str)
+def test_printed_dtypes_are_read(dtype: DType) -> None:
+    aval = ShapedArray((3,), dtype)
+    assert ShapedArray((3,), short_name(dtype)) == aval
+    assert ShapedArray((3,), str(aval).partition("[")[0]) == aval
+    if dtype != FLOAT0:
+        assert ShapedArray((3,), dtype.name) == aval
+
+
+def test_functions_read_them_where_numpy_has_no_such_name() -> None:
+    """NumPy counts bytes: the two names that it has for other dtypes stay what NumPy users mean by them."""
+    for dtype in SUPPORTED:
+        expected = {"i8": INT64, "u8": UINT64}.get(short_name(dtype), dtype)
+        assert as_dtype(short_name(dtype)) == expected
+        assert tnp.zeros(3, short_name(dtype)).dtype == expected
+        assert tnp.ones(3).astype(short_name(dtype)).dtype == expected
+        assert lax.convert_element_type(1, short_name(dtype)).dtype == expected
+    with pytest.raises(InputError, match="'f31' is not a dtype"):
+        ShapedArray((3,), "f31")
 
 
 def test_tangent_types() -> None:

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, as_dtype, short_name
+from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, printed_dtype, short_name
 
 Shape = tuple[int, ...]
 
@@ -31,7 +31,7 @@ def as_shape(shape: Iterable[int] | int) -> Shape:
 
 def _as_dtype(dtype: npt.DTypeLike) -> DType:
     try:
-        return as_dtype(dtype)
+        return printed_dtype(dtype)
     except TypeError:
         raise InputError(f"{dtype!r} is not a dtype") from None
 
@@ -41,10 +41,11 @@ def _as_dtype(dtype: npt.DTypeLike) -> DType:
 class ShapedArray:
     """The set of arrays of one shape and dtype.
 
-    `weak_type` marks values that came from Python scalars: they take the dtype of the other operand.
+    `weak_type` marks values that came from Python scalars: they take the dtype of the other operand. A dtype may be
+    spelled as programs print it, so "i8" is int8, or as NumPy does.
 
-    >>> ShapedArray((2, 3), "float32")
-    ShapedArray(f32[2,3])
+    >>> ShapedArray((2, 3), "float32"), ShapedArray((2, 3), "f32")
+    (ShapedArray(f32[2,3]), ShapedArray(f32[2,3]))
     >>> ShapedArray((), float, weak_type=True)
     ShapedArray(~f64[])
     """

@@ -55,6 +55,10 @@ SHORT_NAMES: Final[dict[DType, str]] = {
     COMPLEX128: "c128",
     FLOAT0: "float0",
 }
+#: The same the other way round.
+_BY_SHORT_NAME: Final = {name: dtype for dtype, name in SHORT_NAMES.items()}
+#: Those which NumPy has for other dtypes.
+_OF_NUMPY: Final = frozenset({"bool", "i8", "u8"})
 #: The dtype that a Python scalar has when nothing else decides.
 PYTHON_DTYPES: Final[dict[type, DType]] = {bool: BOOL, int: INT64, float: FLOAT64, complex: COMPLEX128}
 _REAL_OF: Final = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
@@ -64,10 +68,25 @@ _COMPLEX_OF: Final = {FLOAT32: COMPLEX64, FLOAT64: COMPLEX128}
 def as_dtype(dtype: npt.DTypeLike) -> DType:
     """The dtype named by a dtype, a scalar type, a string or a Python type.
 
-    >>> as_dtype("float32")
-    dtype('float32')
+    A string is read as NumPy does, or as programs are printed where NumPy has no such dtype: "f32", "bf16", "i32".
+    (NumPy counts bytes, so "i8" is int64 here, and "u8" uint64; see `printed_dtype`.)
+
+    >>> as_dtype("float32"), as_dtype("bf16")
+    (dtype('float32'), dtype(bfloat16))
     """
+    if type(dtype) is str and dtype in _BY_SHORT_NAME:
+        return _BY_SHORT_NAME[dtype] if dtype not in _OF_NUMPY else np.dtype(dtype)
     return np.dtype(dtype)
+
+
+def printed_dtype(dtype: npt.DTypeLike) -> DType:
+    """The same, where every name that programs are printed with counts: "i8" is int8.
+
+    >>> printed_dtype("i8"), printed_dtype("int8"), printed_dtype("i4")
+    (dtype('int8'), dtype('int8'), dtype('int32'))
+    """
+    found = _BY_SHORT_NAME.get(dtype) if type(dtype) is str else None
+    return np.dtype(dtype) if found is None else found
 
 
 def short_name(dtype: DType) -> str:

@@ -11,10 +11,10 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.caching import bounded
-from tinyjax.errors import ParameterError, ShapeError, TypingError
+from tinyjax.errors import InputError, ParameterError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, short_name
+from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, as_dtype, short_name
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.primitives import host
 from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, Stepwise, check_dtype
@@ -27,7 +27,10 @@ BIT_PATTERNS: Final = INTEGERS | FLOATS
 
 def array_dtype(dtype: npt.DTypeLike) -> DType:
     """A dtype that arrays can have; a TypingError for others."""
-    found = ShapedArray((), dtype).dtype
+    try:
+        found = as_dtype(dtype)
+    except TypeError:
+        raise InputError(f"{dtype!r} is not a dtype") from None
     if found not in SUPPORTED:
         raise TypingError(f"arrays of dtype {short_name(found)} are not supported")
     return found
