@@ -157,7 +157,7 @@ def test_gradients_with_respect_to_integers() -> None:
         tj.grad(loss)(3)
     with raises(InputError, r"y\['n'\] is i64\[3\]. Convert it to a float, leave it out of argnums"):
         tj.grad(lambda x, y: tnp.sum(y["n"]) * x, argnums=(0, 1))(1.0, {"n": np.arange(3)})
-    with raises(InputError, r"value_and_grad of <lambda> .* 1 is bool\[\]"):
+    with raises(InputError, r"value_and_grad of <lambda> .* xs\[1\] is bool\[\]"):
         tj.value_and_grad(lambda *xs: xs[0] * xs[1], argnums=1)(1.0, True)
 
 
@@ -405,7 +405,7 @@ def test_arguments_that_are_no_arrays() -> None:
         (lambda: tj.vmap(loss)(np.array(["a", "b"])), r"argument x of loss: arrays of dtype <U1 are not supported"),
         (lambda: tj.jvp(loss, (thing,), (1.0,)), r"argument x of loss: <object object"),
         (lambda: tj.jvp(loss, (1.0,), (thing,)), r"of loss: <object object"),
-        (lambda: tj.jit(lambda *xs: xs)(1.0, "text"), r"argument 1 of <lambda>: 'text'"),
+        (lambda: tj.jit(lambda *xs: xs)(1.0, "text"), r"argument xs\[1\] of <lambda>: 'text'"),
         (lambda: tj.jit(lambda **kw: kw)(name="text"), r"argument name of <lambda>: 'text'"),
         (lambda: tj.jit(lambda n, x: x, static_argnums=0)(1, "text"), r"argument x of <lambda>: 'text'"),
         (lambda: tj.jit(loss)(2**70), "argument x of loss: the integer 1180591620717411303424 doesn't fit in 64 bits"),

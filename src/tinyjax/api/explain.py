@@ -20,7 +20,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import axis_names
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Tracer, active_frame
-from tinyjax.tracing.functions import argument_path, describe
+from tinyjax.tracing.functions import argument_paths, describe
 from tinyjax.tracing.staging import Traced
 
 if TYPE_CHECKING:
@@ -171,7 +171,7 @@ class Signature:
         """The types of the leaves, by their paths in the arguments of the function."""
         positional = {at: value for at, value in self.static.items() if isinstance(at, int)}
         rest = WithStatic(fun, positional, {}) if positional else fun
-        return {argument_path(rest, self.treedef, i): aval for i, aval in enumerate(self.avals)}
+        return dict(zip(argument_paths(rest, self.treedef), self.avals, strict=True))
 
 
 @final

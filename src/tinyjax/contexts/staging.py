@@ -12,6 +12,7 @@ from typing_extensions import override
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.dtypes import SUPPORTED
+from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.source import SourceCursor, SourceInfo
@@ -135,13 +136,18 @@ class StagingContext(Context[Atom]):
             return Origin(self, "a value from outside the function")
         return Origin(self, input=self._trailing.index(value))
 
-    def finish(self, outs: Sequence[Atom]) -> Staged:
-        """The program that was recorded, with these outputs."""
+    def finish(self, outs: Sequence[Atom], names: Callable[[], Sequence[str]] | None = None) -> Staged:
+        """The program that was recorded, with these outputs. `names`: of the arguments."""
         inputs = (*self._leading, *self._trailing)
+        found = None if names is None else _names(len(self._leading), names)
         if [var.index for var in inputs] == list(range(len(inputs))):
             eqns = tuple([Eqn(*record) for record in self._records])
-            return Staged(Jaxpr(inputs, eqns, tuple(outs)), tuple(self._captured))
-        return Staged(_renumber(inputs, self._records, outs), tuple(self._captured))
+            return Staged(Jaxpr(inputs, eqns, tuple(outs), names=found), tuple(self._captured))
+        return Staged(_renumber(inputs, self._records, outs, found), tuple(self._captured))
+
+
+def _names(leading: int, names: Callable[[], Sequence[str]]) -> InputNames:
+    return InputNames(lambda: [*[""] * leading, *names()])
 
 
 def stage(avals: Sequence[ShapedArray], run: Callable[[StagingContext, list[Atom]], Sequence[Atom]]) -> Jaxpr:
@@ -154,7 +160,7 @@ def stage(avals: Sequence[ShapedArray], run: Callable[[StagingContext, list[Atom
     jaxpr, n = staged.jaxpr, len(constants)
     records: list[_Record] = [(Constant(c), (), (v,), None) for c, v in zip(constants, jaxpr.invars[:n], strict=True)]
     records += [(eqn.primitive, eqn.invars, eqn.outvars, eqn.source) for eqn in jaxpr.eqns]
-    return _renumber(jaxpr.invars[n:], records, jaxpr.outvars)
+    return _renumber(jaxpr.invars[n:], records, jaxpr.outvars, None)
 
 
 def _extended_literal(value: ConcreteValue) -> Literal:
@@ -162,7 +168,9 @@ def _extended_literal(value: ConcreteValue) -> Literal:
     return Literal(float(np.asarray(value.data)), value.aval)
 
 
-def _renumber(inputs: Sequence[Var], records: Sequence[_Record], outs: Sequence[Atom]) -> Jaxpr:
+def _renumber(
+    inputs: Sequence[Var], records: Sequence[_Record], outs: Sequence[Atom], names: InputNames | None
+) -> Jaxpr:
     """The program with its bindings numbered in order."""
     new: dict[int, Var] = {}
 
@@ -176,4 +184,5 @@ def _renumber(inputs: Sequence[Var], records: Sequence[_Record], outs: Sequence[
         read = tuple([new[atom.index] if type(atom) is Var else atom for atom in ins])
         made = (bound(results[0]),) if len(results) == 1 else tuple(map(bound, results))
         eqns.append(Eqn(primitive, read, made, source))
-    return Jaxpr(invars, tuple(eqns), tuple([new[atom.index] if type(atom) is Var else atom for atom in outs]))
+    outvars = tuple([new[atom.index] if type(atom) is Var else atom for atom in outs])
+    return Jaxpr(invars, tuple(eqns), outvars, names=names)

@@ -84,7 +84,7 @@ def _written(jaxpr: Jaxpr) -> tuple[object, ...]:
             numbers[program_key(program)] = len(programs)
         programs.append((extent, len(primitives)))
     tables = (tuple(writer.avals), tuple(writer.literals), tuple(writer.sources), tuple(primitives))
-    return (*tables, tuple(programs), writer.columns())
+    return (*tables, tuple(programs), writer.columns(), jaxpr.input_names if jaxpr.names is not None else ())
 
 
 def _read(
@@ -94,6 +94,7 @@ def _read(
     primitives: Sequence[object],
     programs: Sequence[tuple[Extent, int]],
     columns: Mapping[str, HostArray],
+    names: Sequence[str] = (),
 ) -> Jaxpr:
     shared = [array_type(aval.shape, aval.dtype, aval.weak_type) for aval in avals]
     wide = {name: column.astype(np.uint64) for name, column in columns.items()}
@@ -103,7 +104,7 @@ def _read(
     for extent, count in programs:
         made += [_put_together(primitive, done) for primitive in primitives[len(made) : count]]
         done.append(reader.read(extent, made))
-    return done[-1]
+    return done[-1].with_names(names) if names else done[-1]
 
 
 def _taken_apart(value: object, numbers: Mapping[tuple[int, Jaxpr], int]) -> object:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
@@ -17,6 +17,7 @@ from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, PYTHON_DTYPES, DType, Scal
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.equality import same_program
 from tinyjax.ir.immutable import Immutable
+from tinyjax.ir.naming import InputNames, names_for
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
 
@@ -136,12 +137,14 @@ class Jaxpr(Immutable, Keyed):
     """A program: inputs, equations in order, outputs.
 
     Variables are numbered by their bindings, inputs first, then the outputs of each equation, from 0. So programs that
-    differ in names only are equal, and the environment of an interpreter is a list.
+    differ in names only are equal, and the environment of an interpreter is a list. What a function called the inputs
+    (`input_names`) is there to be shown, and no part of the value.
     """
 
     invars: tuple[Var, ...]
     eqns: tuple[Eqn, ...]
     outvars: tuple[Atom, ...]
+    names: InputNames | None = field(default=None, kw_only=True, eq=False, repr=False)
     token: Token | None = field(default=None, init=False, eq=False, repr=False)
 
     @property
@@ -149,6 +152,32 @@ class Jaxpr(Immutable, Keyed):
     def remembered_by(self) -> Token:
         """One object for all equal programs from the same lines of user code, so that it is quick to compare."""
         return _find_token(self) if self.token is None else self.token
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """What the function that the program was traced from calls each input, such as `params['w']`; "" if nothing.
+
+        >>> from tinyjax import make_jaxpr
+        >>> make_jaxpr(lambda p, x: p["w"] * x)({"w": 1.0}, 2.0).jaxpr.input_names
+        ("p['w']", 'x')
+        """
+        return names_for(() if self.names is None else self.names.found, len(self.invars))
+
+    def with_names(self, names: Sequence[str]) -> Jaxpr:
+        """The same program, whose inputs are called so: the first ones, if there are fewer names."""
+        found = tuple(names)
+        return self._named(InputNames(lambda: found) if any(found) else None)
+
+    def _named(self, names: InputNames | None) -> Jaxpr:
+        named = Jaxpr(self.invars, self.eqns, self.outvars, names=names)
+        object.__setattr__(named, "token", self.token)
+        return named
+
+    def named_like(self, other: Jaxpr) -> Jaxpr:
+        """The program, with the names of another one's inputs, which are the same."""
+        if other.names is None or self.names is not None or len(self.invars) != len(other.invars):
+            return self
+        return self._named(other.names)
 
     @cached_property
     def effects(self) -> Effects:
@@ -256,6 +285,11 @@ class ClosedJaxpr(Immutable):
     @property
     def eqns(self) -> tuple[Eqn, ...]:
         return self.jaxpr.eqns
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """What the inputs that remain are called; "" if nothing. No part of the value."""
+        return self.jaxpr.input_names[len(self.consts) :]
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import FunctionType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -128,8 +130,11 @@ class FlatFunction:
 
     def name_input(self, position: int) -> str:
         """The n-th leaf of the arguments by the name that the function gives it: `argument params['w']`."""
-        inputs = [i for i in range(self._treedef.num_leaves) if i not in self._fixed]
-        return f"argument {argument_path(self._f, self._treedef, inputs[position])}"
+        return f"argument {self.input_names()()[position]}"
+
+    def input_names(self) -> Callable[[], list[str]]:
+        """What gives the names of the inputs of the program that is traced. It doesn't keep the function alive."""
+        return partial(_input_names, parameters_of(self._f, self._treedef), self._treedef, frozenset(self._fixed))
 
 
 def unshared(x: Array) -> Array:
@@ -166,17 +171,58 @@ def only_positional(treedef: PyTreeDef) -> bool:
 
 def argument_path(f: Callable[..., object], treedef: PyTreeDef, position: int) -> str:
     """The n-th leaf of `(args, kwargs)` by its name in the signature of f, such as `params['w']`."""
-    path = tree.paths(treedef)[position]
-    group, _, rest = path[1:].partition("]")
-    head, _, tail = rest[1:].partition("]")
-    if group == "1":
-        return head.strip("'\"") + tail
-    index = int(head)
-    while isinstance(f, Filled):
-        index, f = f.position(index), f.__wrapped__
+    return argument_paths(f, treedef)[position]
+
+
+def argument_paths(f: Callable[..., object], treedef: PyTreeDef) -> list[str]:
+    """All leaves of `(args, kwargs)` by their names in the signature of f."""
+    return _input_names(parameters_of(f, treedef), treedef, frozenset())
+
+
+def _input_names(parameters: Parameters, treedef: PyTreeDef, fixed: frozenset[int]) -> list[str]:
+    return [parameters.path(path) for i, path in enumerate(tree.paths(treedef)) if i not in fixed]
+
+
+@final
+@frozen
+class Parameters:
+    """The names of a function's positional parameters, and of the one that takes the rest of them."""
+
+    positional: tuple[str, ...]
+    rest: str | None = None
+
+    def name(self, index: int) -> str:
+        """The n-th positional argument."""
+        if index < len(self.positional):
+            return self.positional[index]
+        return f"{index}" if self.rest is None else f"{self.rest}[{index - len(self.positional)}]"
+
+    def path(self, path: str) -> str:
+        """A leaf of `(args, kwargs)`, by its path there."""
+        group, _, rest = path[1:].partition("]")
+        head, _, tail = rest[1:].partition("]")
+        return (head.strip("'\"") if group == "1" else self.name(int(head))) + tail
+
+
+def parameters_of(f: Callable[..., object], treedef: PyTreeDef) -> Parameters:
+    """The names of the parameters that are not filled in; `treedef` is that of `(args, kwargs)`."""
+    if isinstance(f, Filled):
+        positions: Sequence[int] = range(len(treedef.children()[0].children()))
+        while isinstance(f, Filled):
+            positions, f = [f.position(i) for i in positions], f.__wrapped__
+        inner = parameters_of(f, treedef)
+        return Parameters(tuple([inner.name(i) for i in positions]))
+    found: object = f
+    while not hasattr(found, "__signature__") and (wrapped := getattr(found, "__wrapped__", None)) is not None:
+        found = wrapped
+    if type(found) is FunctionType and not hasattr(found, "__signature__"):
+        code = found.__code__
+        count = code.co_argcount
+        rest = code.co_varnames[count + code.co_kwonlyargcount] if code.co_flags & inspect.CO_VARARGS else None
+        return Parameters(code.co_varnames[:count], rest)
     try:
         parameters = list(inspect.signature(f).parameters.values())
     except (TypeError, ValueError):
-        parameters = []
-    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return (names[index] if index < len(names) else f"{index}") + tail
+        return Parameters(())
+    ordered = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return Parameters(tuple(ordered), next((p.name for p in parameters if p.kind is p.VAR_POSITIONAL), None))

@@ -70,6 +70,6 @@ def _trace(f: FlatFunction, avals: Sequence[ShapedArray], erase_float0: bool) ->
                 if array.aval.dtype == FLOAT0:
                     erased[i] = float0_zeros(array.aval.shape)
         outs = [frame.read(array) for i, array in enumerate(results.arrays) if i not in erased]
-    staged = context.finish(outs)
+    staged = context.finish(outs, f.input_names())
     captured = [ConcreteArray(value) if isinstance(value, ConcreteValue) else value for value in staged.captured]
     return Traced(staged.jaxpr, tuple(value for value in captured if isinstance(value, Array)), results.treedef, erased)
