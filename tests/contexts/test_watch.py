@@ -16,7 +16,7 @@ from tests.primitives.test_user_primitives import Batched, Typed, softplus, squa
 from tinyjax import lax
 from tinyjax.backend import execute
 from tinyjax.contexts.evaluation import EvalContext
-from tinyjax.contexts.watching import Log, Step
+from tinyjax.contexts.watching import Log, Step, Watcher
 from tinyjax.errors import ConcretizationError, InputError, MissingRuleError
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.elementwise import Mul
@@ -82,7 +82,8 @@ def test_what_could_not_be_lowered_is_seen() -> None:
     logs: list[Log] = []
 
     def run() -> None:
-        with watching() as watcher:
+        watcher = Watcher()
+        with watching(watcher) as frame, frame:
             try:
                 tj.jit(tj.jit(square_add(Typed())))(2.0, 10.0)
             finally:
@@ -194,7 +195,8 @@ def test_errors_name_the_function_all_the_same() -> None:
 def test_nothing_is_watched_by_default() -> None:
     assert type(ROOT.context) is EvalContext
     assert ROOT.watcher is None
-    with watching() as watcher:
+    watcher = Watcher()
+    with watching(watcher) as frame, frame:
         f(2.0)
     f(2.0)
     assert len(watcher.log().steps) == 2

@@ -211,7 +211,7 @@ class _VjpApplication(Application):
             context.argument(aval) if mark else Zero(aval)
             for aval, mark in zip(tangent_avals(out_avals), given, strict=True)
         ]
-        with activate(context, self.at) as inner:
+        with activate(context, self.at) as inner, inner:
             wrapped = [ct if isinstance(ct, Zero) else inner.wrap(ct) for ct in cts]
             returned = self._run_bwd([*map(inner.wrap, leading)], wrapped, out_avals)
             return context, [ct if isinstance(ct, Zero) else inner.read(ct) for ct in returned]

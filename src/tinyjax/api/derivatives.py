@@ -97,7 +97,7 @@ def jvp(f: FlatFunction, primals: Sequence[Array], tangents: Sequence[Array]) ->
     def run(frame: OpenFrame[V]) -> JvpResults:
         context = JvpContext(frame.context)
         duals = [dual(frame, primal, tangent) for primal, tangent in zip(primals, tangents, strict=True)]
-        with activate(context, f) as inner:
+        with activate(context, f) as inner, inner:
             results = f([inner.wrap(pair) for pair in duals])
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(out.primal) for out in outs]
@@ -126,7 +126,7 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             has_tangent = aval.tangent.dtype != FLOAT0
             tangent = partial.unknown(aval) if has_tangent else Zero(aval.tangent)
             duals.append(Dual(Known(frame.read(primal)), tangent))
-        with activate(context, f) as inner:
+        with activate(context, f) as inner, inner:
             results = f([inner.wrap(pair) for pair in duals])
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(known_value(out.primal)) for out in outs]

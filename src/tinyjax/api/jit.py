@@ -27,7 +27,7 @@ from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.tracebacks import filter_class, filtered, show_users_frames
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import ROOT, Array, ConcreteArray, active_frame, bind, top_frame
+from tinyjax.tracing.core import ROOT, Array, ConcreteArray, active_frame, bind, innermost, top_frame
 from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, function_name
 from tinyjax.tracing.staging import Traced, trace
 
@@ -133,7 +133,7 @@ class Jitted(Generic[P, R]):
         result: R
         try:  # costs nothing, unlike the decorator
             ready = self._recent.ready
-            if active_frame() is not ROOT:
+            if innermost() is not ROOT and active_frame() is not ROOT:
                 return self._call_within(args, kwargs)
             if not ready:
                 return self._call(split_resolved(self._fun, args, kwargs, *self._static), args, kwargs)

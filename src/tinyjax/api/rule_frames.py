@@ -29,7 +29,7 @@ def frame_at(context: Context[V], function: Transformed) -> Iterator[TraceFrame[
     A value of a frame further in can't enter it, because the context doesn't know what that frame's values are: a
     LeakedTracerError.
     """
-    with activate(_AtContext(context, _limit(context)), function) as frame:
+    with activate(_AtContext(context, _limit(context)), function) as frame, frame:
         yield frame
 
 

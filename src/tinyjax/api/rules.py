@@ -297,7 +297,7 @@ def stage_rule(
 ) -> tuple[Jaxpr, tuple[Array, ...]]:
     """The program of a function of arrays, and the values that it closes over, which feed the first inputs."""
     context = StagingContext()
-    with activate(context, function) as frame:
+    with activate(context, function) as frame, frame:
         outs = [frame.read(array) for array in run([frame.wrap(context.argument(aval)) for aval in avals])]
     return captured_arrays(context.finish(outs))
 

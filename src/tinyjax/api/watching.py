@@ -9,7 +9,7 @@ from typing import Generic, ParamSpec, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.contexts.watching import Log
+from tinyjax.contexts.watching import Log, Watcher
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.functions import check_callable
 from tinyjax.tracing.watching import watching
@@ -59,7 +59,8 @@ def watch(fun: Callable[P, R]) -> Callable[P, Watched[R]]:
     @filtered
     @wraps(fun)
     def watched(*args: P.args, **kwargs: P.kwargs) -> Watched[R]:
-        with watching() as watcher:
+        watcher = Watcher()
+        with watching(watcher) as frame, frame:
             result = fun(*args, **kwargs)
         return Watched(result, watcher.log())
 

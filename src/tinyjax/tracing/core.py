@@ -10,8 +10,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar, Token
-from typing import Final, Generic, Self, TypeAlias, TypeVar, final
+from contextvars import ContextVar
+from typing import Final, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 from typing_extensions import override
@@ -31,7 +31,7 @@ from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.conversions import Conversions
 from tinyjax.tracing.elements import Elements, apply_kernel
-from tinyjax.tracing.frames import Frame, OpenFrame, Transformed, named_axis
+from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed, base_in_force, in_force, named_axis
 from tinyjax.tracing.host import concrete_value, convert_number, convert_scalar
 from tinyjax.tracing.messages import leaked, why_unknown
 from tinyjax.tracing.methods import Methods
@@ -108,11 +108,11 @@ class ConcreteArray(Elements, Array):
     @property
     @override
     def evaluated(self) -> bool:
-        return active_frame().base is ROOT
+        return innermost().base is ROOT or base_in_force(active_frame()) is ROOT
 
     @override
     def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
-        if active_frame().base is not ROOT:
+        if innermost().base is not ROOT:
             return None
         done = apply_kernel(primitive, operands, ConcreteArray) if self.buffer is None else None
         return apply_ready(primitive, operands, ConcreteArray) if done is None else done
@@ -231,6 +231,8 @@ class RootFrame(OpenFrame[ConcreteValue]):
 
     def __init__(self, context: EvalContext) -> None:
         self.context: EvalContext = context
+        self.alive: bool = True
+        self.parent: Frame = self
         self.level = 0
         self.base: Frame = self
         self.axes: tuple[tuple[BatchAxis, Frame], ...] = ()
@@ -255,12 +257,10 @@ class RootFrame(OpenFrame[ConcreteValue]):
 
 
 @final
-class TraceFrame(OpenFrame[V]):
+class TraceFrame(Entered, OpenFrame[V]):
     """A transformation in progress."""
 
-    __slots__ = ("_position", "_token", "alive", "context", "function", "parent")
-
-    _token: Token[Frame]
+    __slots__ = ("_position", "context", "function")
 
     def __init__(
         self, context: Context[V], parent: Frame, function: Transformed, axis: BatchAxis | None = None
@@ -277,14 +277,7 @@ class TraceFrame(OpenFrame[V]):
         if axis is not None and axis.name is not None:
             self.axes = (*parent.axes, (axis, self))
         self.alive: bool = True
-
-    def __enter__(self) -> Self:
-        self._token = _active.set(self)
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.alive = False
-        _active.reset(self._token)
+        self._variable, self._token = _active, None
 
     @override
     def wrap(self, value: V) -> Array:
@@ -372,24 +365,31 @@ def operand(x: object) -> Array | None:
     return None if found is None else ConcreteArray(found)
 
 
-# The one door.
-
 ROOT: Final = RootFrame(EvalContext(backend.execute))
 _active: Final[ContextVar[Frame]] = ContextVar("tinyjax_active_frame", default=ROOT)
+#: The innermost frame in this thread or task, which may have ended. A method written in C, for the shortest way to
+#: compiled functions; if this is ROOT, or its base is, then so is what `active_frame` finds.
+innermost: Final[Callable[[], Frame]] = _active.get
 
 
-#: The innermost frame in this thread or task. A method written in C, for the shortest way to compiled functions.
-active_frame: Final[Callable[[], Frame]] = _active.get
+def active_frame() -> Frame:
+    """The innermost frame in this thread or task that is in force."""
+    frame = innermost()
+    if not frame.alive:  # a copied context has outlived it
+        _active.set(frame := in_force(frame))
+    return frame
 
 
 def activate(context: Context[V], function: Transformed, axis: BatchAxis | None = None) -> TraceFrame[V]:
-    """Makes a context the innermost one in a `with` block. Tracers of its frame can't be used after the block."""
+    """Makes a context the innermost one: `with activate(...) as frame, frame:`. Tracers can't be used afterwards."""
     return TraceFrame(context, active_frame(), function, axis)
 
 
 def top_frame(args: Iterable[Array], effects: Effects = NO_EFFECTS) -> Frame:
     """The frame that an operation on these arrays belongs to: one that needs a named axis, at least to that axis's."""
-    top = _active.get().base
+    top = innermost().base
+    if not top.alive:
+        top = base_in_force(active_frame())
     level = top.level
     for arg in args:
         if type(arg) is Tracer:
@@ -416,4 +416,4 @@ def bind(primitive: Primitive, *args: Array) -> tuple[Array, ...]:
 
 def find_axis(name: str) -> tuple[BatchAxis, Frame]:
     """The innermost named axis of this name; an AxisNameError if there is none."""
-    return named_axis(_active.get().axes, name)
+    return named_axis(active_frame().axes, name)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
+from contextvars import ContextVar, Token
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, final
 
 from typing_extensions import override
 
@@ -32,12 +33,21 @@ class Transformed(Protocol):
 
 
 class Frame(ABC):
-    """A context in use, and its place among those that enclose it. `level` counts them."""
+    """A context in use, and its place among those that enclose it. `level` counts them.
 
-    __slots__ = ("axes", "base", "level", "watcher")
+    A frame is in force from when it is entered until it is ended, once for all. The context variable that holds the
+    innermost one can't say that by itself: tasks and threads copy it, and outlive what started them.
+    """
 
+    __slots__ = ("alive", "axes", "base", "level", "parent", "watcher")
+
+    #: Whether its transformation is still in progress.
+    alive: bool
+    #: The frame that encloses it. The outermost one is its own parent.
+    parent: Frame
     level: int
-    #: The nearest enclosing frame that interprets operations on constants too: evaluation or staging.
+    #: The nearest enclosing frame that interprets operations on constants too: evaluation or staging. Once that has
+    #: ended, its own `base` goes on to the next one further out.
     base: Frame
     #: The named axes in scope, innermost last, each with the frame that maps it.
     axes: tuple[tuple[BatchAxis, Frame], ...]
@@ -51,6 +61,56 @@ class Frame(ABC):
     @abstractmethod
     def open(self, run: Opened[R_co]) -> R_co:
         """Calls `run` with this frame, whose type of values is known inside."""
+
+    def end(self) -> None:
+        """Takes the frame out of force, in every task and thread. It refers to itself no more, so it needs no garbage
+        collector."""
+        self.alive = False
+        self.base, self.axes = self.parent.base, self.parent.axes
+
+
+def in_force(frame: Frame) -> Frame:
+    """The nearest frame, from this one outwards, that hasn't ended."""
+    while not frame.alive:
+        frame = frame.parent
+    return frame
+
+
+def base_in_force(frame: Frame) -> Frame:
+    """The nearest frame, from this one outwards, that interprets operations on constants too, and hasn't ended."""
+    base = frame.base
+    while not base.alive:  # this is a transformation over one that has ended
+        base = base.base
+    return base
+
+
+class Entered(Frame):
+    """A frame that is the innermost one in a `with` block, and is ended with it.
+
+    Write `with frame, frame:`. It is then left twice, which does no harm, and it is left for certain when an interrupt
+    comes at the very moment of leaving.
+    """
+
+    __slots__ = ("_token", "_variable")
+
+    #: What holds the innermost frame, and what takes it back to the one before.
+    _variable: ContextVar[Frame]
+    _token: Token[Frame] | None
+
+    def __enter__(self) -> Self:
+        if self._token is None:
+            try:
+                self._token = self._variable.set(self)
+            except BaseException:  # an interrupt, and nobody leaves what wasn't entered
+                self.end()
+                raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+        token, self._token = self._token, None
+        if token is not None:
+            self._variable.reset(token)
 
 
 class OpenFrame(Frame, Generic[V]):
@@ -91,13 +151,17 @@ def named_axis(axes: Sequence[tuple[BatchAxis, Frame]], name: str) -> tuple[Batc
 
 
 @final
-class WatchFrame(OpenFrame[V]):
+class WatchFrame(Entered, OpenFrame[V]):
     """A frame under observation: what is applied is noted, and otherwise it is the frame within, with its arrays."""
 
     __slots__ = ("_inner", "context")
 
-    def __init__(self, inner: OpenFrame[V], watcher: Watcher) -> None:
+    def __init__(self, variable: ContextVar[Frame], outer: Frame, inner: OpenFrame[V], watcher: Watcher) -> None:
+        self._variable = variable
+        self._token = None
         self._inner = inner
+        self.alive: bool = True
+        self.parent: Frame = outer
         self.context: WatchingContext[V] = WatchingContext(inner.context, watcher)
         self.level: int = inner.level
         self.axes: tuple[tuple[BatchAxis, Frame], ...] = inner.axes

@@ -63,7 +63,7 @@ def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool =
 def _trace(f: FlatFunction, avals: Sequence[ShapedArray], erase_float0: bool) -> Traced:
     context = StagingContext()
     erased: dict[int, Array] = {}
-    with activate(context, f) as frame:
+    with activate(context, f) as frame, frame:
         results = f([frame.wrap(context.argument(aval)) for aval in avals])
         if erase_float0:
             for i, array in enumerate(results.arrays):

@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TypeVar
 
 from tinyjax import backend
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.watching import Watcher
-from tinyjax.tracing.core import ROOT, RootFrame, _active
-from tinyjax.tracing.frames import Frame, OpenFrame, WatchFrame
+from tinyjax.tracing.core import ROOT, RootFrame, _active, active_frame
+from tinyjax.tracing.frames import Entered, Frame, OpenFrame, WatchFrame
 
 V = TypeVar("V")
 
 
-@contextmanager
-def watching() -> Iterator[Watcher]:
-    """Notes what is applied within the block, and in the transformations that are started there."""
-    watcher = Watcher()
+def watching(watcher: Watcher) -> Entered:
+    """Notes what is applied, and in the transformations that are started: `with watching(watcher) as frame, frame:`."""
+    outer = active_frame()
 
-    def observed(frame: OpenFrame[V]) -> Frame:
-        return WatchFrame(frame, watcher)
+    def observed(frame: OpenFrame[V]) -> Entered:
+        return WatchFrame(_active, outer, frame, watcher)
 
-    frame = _active.get()
-    if frame is ROOT:
-        frame = RootFrame(EvalContext(backend.execute.watched(watcher)))
-    token = _active.set(frame.open(observed))
-    try:
-        yield watcher
-    finally:
-        _active.reset(token)
+    return (_watched_root(watcher) if outer is ROOT else outer).open(observed)
+
+
+def _watched_root(watcher: Watcher) -> Frame:
+    """Evaluation, of which the watcher is also told what is lowered."""
+    frame = RootFrame(EvalContext(backend.execute.watched(watcher)))
+    frame.parent = frame.base = ROOT
+    return frame

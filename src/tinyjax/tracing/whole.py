@@ -41,7 +41,7 @@ def whole(
     name = function.__name__
     context = StagingContext()
     try:
-        with activate(context, _Marked(name)) as frame:
+        with activate(context, _Marked(name)) as frame, frame:
 
             def traced(arg: object) -> object:
                 return frame.wrap(context.argument(arg.aval)) if isinstance(arg, Elements) else arg
