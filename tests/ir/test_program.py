@@ -9,6 +9,8 @@ import attrs
 import numpy as np
 import pytest
 
+import tinyjax as tj
+import tinyjax.numpy as tnp
 from tests.ir.examples import (
     F32,
     F64,
@@ -32,6 +34,7 @@ from tests.ir.examples import (
     program,
     twice_each,
 )
+from tinyjax.errors import InputError
 from tinyjax.ir import ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, NamedAxisEffect, ShapedArray, Var
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX128, FLOAT32, FLOAT64, INT32, INT64
 from tinyjax.primitives.elementwise import MUL, NEG, neg
@@ -176,3 +179,18 @@ def test_literals_are_compared_to_the_bit() -> None:
     assert Literal(bits(0x7FF8000000000001), F64) != Literal(bits(0x7FF8000000000000), F64)
     assert Literal.of(complex(nan, 0.0)) == Literal.of(complex(nan, 0.0))
     assert Literal.of(complex(0.0, -0.0)) != Literal.of(0j)
+
+
+def test_a_closed_program_takes_in_arrays_of_all_kinds() -> None:
+    x, y = Var(0, ShapedArray((2,), "float64")), Var(1, ShapedArray((), "float64"))
+    program = Jaxpr((x, y), (), (x, y))
+    mine = np.array([1.0, 2.0])
+    closed = ClosedJaxpr(program, [mine, 3.0])
+    mine[:] = 7
+    assert closed == ClosedJaxpr(program, (tnp.array([1.0, 2.0]), tnp.asarray(3.0)))
+    assert closed.consts[1].aval.weak_type
+    assert [list(np.atleast_1d(np.asarray(out))) for out in tj.eval_jaxpr(closed, ())] == [[1.0, 2.0], [3.0]]
+    with pytest.raises(InputError, match=r"constant 1 of a ClosedJaxpr is a str, 'three'\. Pass arrays with"):
+        ClosedJaxpr(program, (mine, "three"))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="constant 0 of a ClosedJaxpr is a Tracer"):
+        tj.make_jaxpr(lambda a: ClosedJaxpr(program, (a,)))(mine)

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import importlib
+import operator
+import pkgutil
+
 import pytest
 
+import tinyjax
 from tests.primitives.test_user_primitives import Softplus
 from tinyjax import transforms
 from tinyjax.contexts.evaluation import single_equation
@@ -116,3 +122,25 @@ def test_why_a_rule_is_missing() -> None:
 
 def test_what_it_shows() -> None:
     assert repr(table()) == "<table of pricing rules: shop.PRICES>"
+
+
+def test_every_table_of_the_library_is_named_as_one_reaches_it() -> None:
+    """What a message suggests is code that runs."""
+    for module in pkgutil.walk_packages(tinyjax.__path__, "tinyjax."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    tables = [x for x in gc.get_objects() if isinstance(x, RuleTable) and x.name.startswith("tinyjax.")]
+    assert len(tables) > 15
+    for table in tables:
+        assert operator.attrgetter(table.name.removeprefix("tinyjax."))(tinyjax) is table
+
+
+def test_a_rule_is_read_as_it_is_written() -> None:
+    table: RuleTable[[], str] = RuleTable("Naming", name="table")
+    table[Add] = lambda primitive: primitive.name
+    assert table[Add](ADD) == "add"
+    assert table.entry(Add) == "table[Add]"
+    with pytest.raises(MissingRuleError, match=r"decorate a function with `@table.register\(Mul\)`"):
+        table[Mul]
+    table.register(Mul)(lambda primitive: "times")
+    assert table[Mul](MUL) == "times"

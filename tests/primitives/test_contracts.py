@@ -14,7 +14,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import hlo, lax, transforms
 from tinyjax.control.composite import Composite
-from tinyjax.errors import ContractError, MissingRuleError, TypingError
+from tinyjax.errors import ContractError, InputError, MissingRuleError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import HostArray
@@ -486,3 +486,16 @@ def test_weak_types_and_subclasses_of_the_librarys_primitives() -> None:
 def test_the_effects_of_a_primitive_are_checked_too() -> None:
     with pytest.raises(ContractError, match=r"`effects` of the primitive 'odd'.* is a set; expected a frozenset"):
         tj.eval_shape(lambda x: bind(Odd(), as_array(x)), X)
+
+
+@pytest.mark.parametrize(
+    "args", [(2.0, 3.0), (np.float64(2.0), 3.0), (np.array(2.0), as_array(3.0)), (2.0, np.array(3.0))]
+)
+def test_bind_takes_numbers_and_numpy_arrays(args: tuple[tj.ArrayLike, ...]) -> None:
+    assert float(bind(MUL, *args)[0]) == 6
+    x, y = args
+    assert float(tj.jit(lambda a: bind(MUL, a, y)[0])(x)) == 6
+    assert float(tj.grad(lambda a: bind(MUL, y, a)[0])(x)) == 3
+    np.testing.assert_array_equal(tj.vmap(lambda a: bind(MUL, a, x)[0])(np.array([1.0, 2.0])), [2, 4])
+    with pytest.raises(InputError, match="'x'"):
+        bind(MUL, "x", 2.0)  # type: ignore[arg-type]

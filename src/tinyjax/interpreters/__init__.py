@@ -19,18 +19,28 @@ from tinyjax.interpreters import (  # noqa: F401
     sparsity_rules,
 )
 from tinyjax.interpreters.base import CONTROL, Form, RuleContext, Rules, Transformed, Wanted, rule_table
+from tinyjax.interpreters.harvest import RULES as HARVEST_RULES
 from tinyjax.interpreters.harvest import harvest, plant
 from tinyjax.interpreters.hidden import Hidden, open_frame, staged
+from tinyjax.interpreters.intervals import RULES as INTERVAL_RULES
 from tinyjax.interpreters.intervals import bounds
+from tinyjax.interpreters.inverse import RULES as INVERSE_RULES
 from tinyjax.interpreters.inverse import inverse
+from tinyjax.interpreters.jet import RULES as JET_RULES
 from tinyjax.interpreters.jet import jet
 from tinyjax.interpreters.running import StagedCall, stage_call
 from tinyjax.interpreters.sparse_jacobian import SparseJacobian, color_columns, sparse_jacobian
+from tinyjax.interpreters.sparsity import RULES as SPARSITY_RULES
 from tinyjax.interpreters.sparsity import jacobian_sparsity
 from tinyjax.tracebacks import filter_package
 
 __all__ = [
     "CONTROL",
+    "HARVEST_RULES",
+    "INTERVAL_RULES",
+    "INVERSE_RULES",
+    "JET_RULES",
+    "SPARSITY_RULES",
     "Form",
     "Hidden",
     "RuleContext",

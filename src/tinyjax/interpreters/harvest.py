@@ -85,7 +85,7 @@ class HarvestContext(Context[Hidden]):
 
 
 HarvestRules: TypeAlias = RuleTable[[HarvestContext, Sequence[Hidden]], Sequence[Hidden]]
-RULES: HarvestRules = RuleTable("Harvest", name="tinyjax.interpreters.harvest.RULES")
+RULES: HarvestRules = RuleTable("Harvest", name="tinyjax.interpreters.HARVEST_RULES")
 
 
 @remembered

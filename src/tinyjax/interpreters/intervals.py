@@ -54,7 +54,7 @@ class Interval:
 
 
 IntervalRules: TypeAlias = Rules[Interval, bool]
-RULES: IntervalRules = rule_table("Interval", name="tinyjax.interpreters.intervals.RULES")
+RULES: IntervalRules = rule_table("Interval", name="tinyjax.interpreters.INTERVAL_RULES")
 
 
 @final

@@ -44,7 +44,7 @@ Partly: TypeAlias = Hidden | Unknown
 #: A rule takes the primitive, the context, the outputs, and the operands; it returns the operands, None for those that
 #: are known already or can't be found.
 InverseRules: TypeAlias = RuleTable[[Context[Hidden], Sequence[Hidden], Sequence[Partly]], Sequence[Hidden | None]]
-RULES: InverseRules = RuleTable("Inverse", name="tinyjax.interpreters.inverse.RULES")
+RULES: InverseRules = RuleTable("Inverse", name="tinyjax.interpreters.INVERSE_RULES")
 
 
 @final

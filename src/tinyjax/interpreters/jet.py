@@ -53,7 +53,7 @@ class Series:
 #: Which of the terms aren't known to be zero.
 Mask: TypeAlias = tuple[bool, ...]
 JetRules: TypeAlias = Rules[Series, Mask]
-RULES: JetRules = rule_table("Taylor", name="tinyjax.interpreters.jet.RULES")
+RULES: JetRules = rule_table("Taylor", name="tinyjax.interpreters.JET_RULES")
 
 
 @final

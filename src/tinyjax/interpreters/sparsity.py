@@ -66,7 +66,7 @@ class Pattern:
 
 
 PatternRules: TypeAlias = Rules[Pattern, Pattern]
-RULES: PatternRules = rule_table("Sparsity", name="tinyjax.interpreters.sparsity.RULES")
+RULES: PatternRules = rule_table("Sparsity", name="tinyjax.interpreters.SPARSITY_RULES")
 EVALUATION: Final = EvalContext()
 
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, final
 
 import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.caching import BoundedCache, Keyed, Token, register
+from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, PYTHON_DTYPES, DType, Scalar
+from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, PYTHON_DTYPES, DType, HostArray, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.equality import same_program
 from tinyjax.ir.immutable import Immutable
@@ -274,13 +275,42 @@ def _find_token(jaxpr: Jaxpr) -> Token:
     return token
 
 
+class WithElements(Protocol):
+    """An array that may know its elements."""
+
+    def concrete(self) -> ConcreteValue | None: ...
+
+
+def _constants(
+    consts: Iterable[ConcreteValue | HostArray | np.generic | Scalar | WithElements],
+) -> tuple[ConcreteValue, ...]:
+    """The constants of a closed program, none of which can be written to through what was given."""
+    if type(consts) is tuple and all(type(const) is ConcreteValue for const in consts):
+        return consts
+    values: list[ConcreteValue] = []
+    for i, const in enumerate(consts):
+        if isinstance(const, ConcreteValue):
+            values.append(const)
+        elif isinstance(const, np.ndarray | np.generic | bool | int | float | complex):
+            values.append(ConcreteValue.of(const).frozen_copy())
+        else:
+            known = const.concrete() if hasattr(const, "concrete") else None
+            if known is None:
+                raise InputError(
+                    f"constant {i} of a ClosedJaxpr is a {type(const).__name__}, {const!r}. Pass arrays with their "
+                    "elements: a ConcreteValue, an Array, a NumPy array or a number."
+                )
+            values.append(known)
+    return tuple(values)
+
+
 @final
 @frozen(cache_hash=True, repr=False)
 class ClosedJaxpr(Immutable):
-    """A program together with the constants that feed its first inputs."""
+    """A program together with the constants that feed its first inputs: any arrays with their elements."""
 
     jaxpr: Jaxpr
-    consts: tuple[ConcreteValue, ...] = ()
+    consts: tuple[ConcreteValue, ...] = field(default=(), converter=_constants)
 
     @property
     def eqns(self) -> tuple[Eqn, ...]:

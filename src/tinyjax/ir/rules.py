@@ -60,6 +60,13 @@ class RuleTable(Generic[Args, R]):
         # A rule for P is no rule for every Primitive, but `apply` gives it none but instances of `cls`.
         self.own[cls] = cast("Callable[Concatenate[Primitive, Args], R]", rule)
 
+    def __getitem__(self, cls: type[Primitive]) -> Callable[Concatenate[Primitive, Args], R]:
+        """The rule for a class, as `find` finds it; a MissingRuleError if there is none."""
+        rule = self.find(cls)
+        if rule is None:
+            raise self.missing_rule(cls)
+        return rule
+
     def register(
         self, cls: type[P]
     ) -> Callable[[Callable[Concatenate[P, Args], R]], Callable[Concatenate[P, Args], R]]:
@@ -106,10 +113,7 @@ class RuleTable(Generic[Args, R]):
 
     def apply(self, primitive: Primitive, *args: Args.args, **kwargs: Args.kwargs) -> R:
         """What the rule for the primitive returns; a MissingRuleError if there is none."""
-        rule = self.find(type(primitive))
-        if rule is None:
-            raise self.missing_rule(type(primitive))
-        return rule(primitive, *args, **kwargs)
+        return self[type(primitive)](primitive, *args, **kwargs)
 
     def missing_rule(self, cls: type[Primitive]) -> MissingRuleError:
         """The error that says that a class has no rule, why if that is known, and how to add one."""

@@ -404,14 +404,15 @@ def top_frame(args: Iterable[Array], effects: Effects = NO_EFFECTS) -> Frame:
     return top
 
 
-def bind(primitive: Primitive, *args: Array) -> tuple[Array, ...]:
-    """Applies a primitive to arrays.
+def bind(primitive: Primitive, *args: ArrayLike) -> tuple[Array, ...]:
+    """Applies a primitive to arrays, or to what `as_array` makes arrays of: nothing is promoted or broadcast.
 
     >>> from tinyjax.primitives.elementwise import MUL
-    >>> bind(MUL, as_array(2.0), as_array(3.0))
+    >>> bind(MUL, 2.0, as_array(3.0))
     (Array(6., dtype=float64, weak_type=True),)
     """
-    return args[0]._bind(primitive, *args) if args else top_frame((), primitive.effects).bind(primitive, ())
+    arrays = [arg if type(arg) is ConcreteArray or type(arg) is Tracer else as_array(arg) for arg in args]
+    return arrays[0]._bind(primitive, *arrays) if args else top_frame((), primitive.effects).bind(primitive, ())
 
 
 def find_axis(name: str) -> tuple[BatchAxis, Frame]:

@@ -19,7 +19,7 @@ from tinyjax.transforms.rebuild import Rebuilding, bottom_up, on_closed
 #: here because of 0.0 and -0.0.)
 COMMUTATIVE: Final[frozenset[type[Primitive]]] = frozenset({Add, Mul, And, Or, Xor, Eq, Ne})
 #: Whether two equations that apply a primitive to the same values may become one. True without a rule.
-MERGING: Final[RuleTable[[], bool]] = RuleTable("Merging", name="transforms.MERGING")
+MERGING: Final[RuleTable[[], bool]] = RuleTable("Merging", name="tinyjax.transforms.MERGING")
 MERGING[OptimizationBarrier] = lambda primitive: False
 
 _Key: TypeAlias = tuple[Primitive, tuple["int | Literal", ...]]

@@ -45,7 +45,7 @@ class PrunedPrimitive:
 
 #: How primitives with programs do without some of their outputs. A rule takes the primitive, then which outputs are
 #: read. Without a rule, all outputs and operands stay, and the programs are cleaned up within.
-PRUNING: Final[RuleTable[[tuple[bool, ...]], PrunedPrimitive]] = RuleTable("Pruning", name="transforms.PRUNING")
+PRUNING: Final[RuleTable[[tuple[bool, ...]], PrunedPrimitive]] = RuleTable("Pruning", name="tinyjax.transforms.PRUNING")
 
 
 @overload

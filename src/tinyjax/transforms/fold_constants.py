@@ -27,7 +27,7 @@ from tinyjax.transforms.shortcuts import SHORTCUTS, ShortcutRule
 #: By default nothing is folded that takes or makes an array of more elements.
 MAX_SIZE: Final = 1024
 #: Whether equations that apply a primitive may be folded. True without a rule.
-FOLDING: Final[RuleTable[[], bool]] = RuleTable("Folding", name="transforms.FOLDING")
+FOLDING: Final[RuleTable[[], bool]] = RuleTable("Folding", name="tinyjax.transforms.FOLDING")
 FOLDING[OptimizationBarrier] = lambda primitive: False
 FOLDING[Name] = lambda primitive: False  # lists of residuals know the value by it
 

@@ -44,7 +44,7 @@ class Hoisted:
 
 
 #: What can be computed before a primitive that holds programs, once and for all of its iterations. None: nothing.
-HOISTING: Final[RuleTable[[], Hoisted | None]] = RuleTable("Hoisting", name="transforms.HOISTING")
+HOISTING: Final[RuleTable[[], Hoisted | None]] = RuleTable("Hoisting", name="tinyjax.transforms.HOISTING")
 
 
 @overload

@@ -26,7 +26,7 @@ class Inlinable:
 
 
 #: What can be inlined, and the program that it stands for.
-INLINING: Final[RuleTable[[], Inlinable]] = RuleTable("Inlining", name="transforms.INLINING")
+INLINING: Final[RuleTable[[], Inlinable]] = RuleTable("Inlining", name="tinyjax.transforms.INLINING")
 #: Says of an equation whether to inline it.
 Choice: TypeAlias = Callable[[Eqn], bool]
 

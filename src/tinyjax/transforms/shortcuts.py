@@ -16,5 +16,5 @@ ShortcutRule: TypeAlias = Callable[[Primitive, Sequence[Literal | None]], Jaxpr 
 #: A rule takes the primitive, and for each operand the scalar that it is known to be, or None. It returns a program
 #: that computes the same from the same operands; or None: the equation stays.
 SHORTCUTS: Final[RuleTable[[Sequence[Literal | None]], Jaxpr | None]] = RuleTable(
-    "Shortcut", name="transforms.SHORTCUTS"
+    "Shortcut", name="tinyjax.transforms.SHORTCUTS"
 )

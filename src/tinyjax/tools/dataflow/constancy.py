@@ -100,7 +100,7 @@ class Constants(Lattice[Fact]):
 
 
 #: What is known of results, where this is what is known of operands.
-RULES: Rules[Fact] = forward_rules("Constancy", name="tinyjax.tools.dataflow.constancy.RULES")
+RULES: Rules[Fact] = forward_rules("Constancy", name="tinyjax.tools.dataflow.CONSTANCY_RULES")
 
 
 @RULES.register(Primitive)

@@ -53,7 +53,7 @@ class InputSets(Lattice[Bits]):
 
 #: What results depend on, where this is what operands depend on. Each program within is walked once, for sets of its
 #: own inputs, and what is found is put together: so the cost doesn't depend on how often a program is applied.
-RULES: Rules[Bits] = forward_rules("Dependence", name="tinyjax.tools.dataflow.dependence.RULES")
+RULES: Rules[Bits] = forward_rules("Dependence", name="tinyjax.tools.dataflow.DEPENDENCE_RULES")
 _Walk: TypeAlias = Walk[Bits]
 
 

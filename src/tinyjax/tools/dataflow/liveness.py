@@ -37,7 +37,7 @@ class Needed(Lattice[bool]):
 
 
 #: Which operands are needed, where these results are.
-RULES: Rules[bool] = backward_rules("Liveness", name="tinyjax.tools.dataflow.liveness.RULES")
+RULES: Rules[bool] = backward_rules("Liveness", name="tinyjax.tools.dataflow.LIVENESS_RULES")
 
 
 @RULES.register(Primitive)
