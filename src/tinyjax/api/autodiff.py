@@ -27,7 +27,6 @@ from tinyjax.tracing.functions import (
     describe,
     flatten_arguments,
     function_name,
-    unshared,
 )
 from tinyjax.tracing.staging import trace
 
@@ -161,7 +160,7 @@ def check_cotangents(linearized: derivatives.Linearized, cotangents: object, nam
         "vjp",
         ("result", "cotangent"),
         linearized.out_avals,
-        list(map(unshared, as_arrays(leaves, lambda i: f"vjp: the cotangent{tree.paths(expected)[i]}"))),
+        as_arrays(leaves, lambda i: f"vjp: the cotangent{tree.paths(expected)[i]}"),
         lambda i: f"result{tree.paths(expected)[i]} of {name}",
     )
 
@@ -198,7 +197,7 @@ def linear_transpose(fun: Callable[P, R], *primals: object) -> Callable[[Any], t
             "linear_transpose",
             ("result", "cotangent"),
             traced.jaxpr.out_avals,
-            list(map(unshared, as_arrays(found, lambda i: f"linear_transpose: the cotangent{paths()[i]}"))),
+            as_arrays(found, lambda i: f"linear_transpose: the cotangent{paths()[i]}"),
             lambda i: f"result{paths()[i]} of {function_name(fun)}",
         )
         args, _ = tree.unflatten(treedef, derivatives.transpose_at(traced.jaxpr, traced.captured, checked))

@@ -172,7 +172,7 @@ class Jitted(Generic[P, R]):
 
     def _call(self, call: StaticCall, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
         """A call of a signature that isn't ready, or within a transformation."""
-        arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs, copy=False)
+        arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
         avals = [array.aval for array in arrays]
         traced, kept = self._trace(call, avals, treedef)
         donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
@@ -339,7 +339,7 @@ class Compiled:
         self._name = name
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
-        arrays, treedef = flatten_arguments(self, args, kwargs, copy=False)
+        arrays, treedef = flatten_arguments(self, args, kwargs)
         tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")
         arrays = [array for array in arrays if array.aval.dtype != FLOAT0]
         values = [array.value for array in arrays if isinstance(array, ConcreteArray)]

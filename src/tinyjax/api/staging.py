@@ -15,7 +15,7 @@ from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, top_frame
 from tinyjax.tracing.frames import OpenFrame, V
-from tinyjax.tracing.functions import FlatFunction, check_callable, unshared
+from tinyjax.tracing.functions import FlatFunction, check_callable
 from tinyjax.tracing.staging import Traced, trace
 
 P = ParamSpec("P")
@@ -106,7 +106,7 @@ def eval_jaxpr(
     """
     if isinstance(jaxpr, ClosedJaxpr):
         consts, jaxpr = (*jaxpr.consts, *consts), jaxpr.jaxpr
-    arrays = [unshared(as_array(x)) for x in (*consts, *args)]
+    arrays = [as_array(x) for x in (*consts, *args)]
     found = tuple(array.aval for array in arrays)
     if len(found) != len(jaxpr.invars) or not all(map(ShapedArray.matches, found, jaxpr.in_avals)):
         raise InputError(

@@ -23,7 +23,6 @@ from tinyjax.tracing.functions import (
     describe,
     float0_zeros,
     function_name,
-    unshared,
 )
 from tinyjax.transforms.batch import add_axis, place_axis
 
@@ -70,7 +69,7 @@ def vmap(
         axes = _input_axes(fun, wanted, args, len(leaves))
         # What isn't mapped is passed on: an array as an array, and anything else, such as a static argument, as it is.
         fixed = {
-            i: unshared(as_array(leaf)) if isinstance(leaf, Array) or hasattr(leaf, "__array__") else leaf
+            i: as_array(leaf) if isinstance(leaf, Array) or hasattr(leaf, "__array__") else leaf
             for i, (leaf, axis) in enumerate(zip(leaves, axes, strict=True))
             if axis is None
         }
@@ -79,7 +78,7 @@ def vmap(
         def where(i: int) -> str:
             return f"argument {argument_path(fun, treedef, positions[i])} of {function_name(fun)}"
 
-        arrays = list(map(unshared, as_arrays([leaves[i] for i in positions], where)))
+        arrays = as_arrays([leaves[i] for i in positions], where)
         at = [_resolve(axes[positions[i]], array.aval.ndim, where, i) for i, array in enumerate(arrays)]
         size = _axis_size(describe("vmap", fun), arrays, at, axis_size, where)
         flat = FlatFunction(fun, "vmap", treedef, fixed=fixed)

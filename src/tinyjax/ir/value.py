@@ -43,12 +43,22 @@ def may_change(array: HostArray) -> bool:
     return owner is not None and not isinstance(owner, bytes)
 
 
+def frozen_elements(array: HostArray) -> HostArray:
+    """These elements where nobody can write to them: the array itself if that is so already, else a copy."""
+    if not may_change(array):
+        return array
+    copy = array.copy()
+    copy.flags.writeable = False
+    return copy
+
+
 @final
 @frozen(cache_hash=True)
 class ConcreteValue:
     """An array with its elements: a NumPy array, or a buffer on a device, and its aval.
 
-    Compared and hashed by content, to the bit. Never written to.
+    Compared and hashed by content, to the bit. Never written to, by anyone: `of` takes in arrays that may be, and what
+    is passed to the class itself must be out of everyone's reach.
 
     >>> ConcreteValue.of(2.0) == ConcreteValue.of(2.0), ConcreteValue.of(1) == ConcreteValue.of(1.0)
     (True, False)
@@ -59,14 +69,16 @@ class ConcreteValue:
 
     @staticmethod
     def of(x: HostArray | np.generic | Scalar) -> ConcreteValue:
-        """The value of a NumPy array or a scalar. Python scalars are weakly typed."""
+        """The value of a NumPy array, as it is now, or of a scalar. Python scalars are weakly typed."""
         dtype = PYTHON_DTYPES.get(type(x))
         if dtype is not None:
-            return ConcreteValue(np.asarray(x, dtype), array_type((), dtype, dtype is not BOOL))
+            number = np.asarray(x, dtype)
+            number.flags.writeable = False
+            return ConcreteValue(number, array_type((), dtype, dtype is not BOOL))
         array = np.asarray(x)
         if not array.dtype.isnative:
             array = array.astype(array.dtype.newbyteorder("="))
-        return ConcreteValue(array, array_type(array.shape, array.dtype))
+        return ConcreteValue(frozen_elements(array), array_type(array.shape, array.dtype))
 
     @property
     def on_host(self) -> bool:
@@ -85,11 +97,10 @@ class ConcreteValue:
 
     def frozen_copy(self) -> ConcreteValue:
         """The same value, safe from later writes to the array that it was made from."""
-        if not isinstance(self.data, np.ndarray) or not may_change(self.data):
+        if not isinstance(self.data, np.ndarray):
             return self
-        array = self.data.copy()
-        array.flags.writeable = False
-        return ConcreteValue(array, self.aval)
+        elements = frozen_elements(self.data)
+        return self if elements is self.data else ConcreteValue(elements, self.aval)
 
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
         array: HostArray = np.asarray(self.data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
@@ -15,7 +16,7 @@ def operands(*values: ArrayLike) -> list[Array]:
     """The values as arrays. Weakly typed scalars take the dtype of the others, unless they would lose their kind."""
     arrays = [as_array(value) for value in values]
     dtypes = {array.aval.dtype for array in arrays}
-    if len(dtypes) == 1:
+    if len(dtypes) <= 1:
         return arrays
     strong = {array.aval.dtype for array in arrays if not array.aval.weak_type}
     if len(strong) > 1:
@@ -41,5 +42,5 @@ def strict(primitive: Primitive, *values: ArrayLike) -> Array:
 
 def axes_tuple(axes: int | Sequence[int], ndim: int) -> tuple[int, ...]:
     """One axis or several; negative ones count from the end."""
-    listed = (axes,) if isinstance(axes, int) else tuple(axes)
+    listed = tuple(map(operator.index, (axes,) if isinstance(axes, int) else axes))
     return tuple(axis + ndim if axis < 0 else axis for axis in listed)

@@ -12,7 +12,7 @@ from tinyjax.primitives.rounding import CEIL, FLOOR, SIGN
 from tinyjax.primitives.trigonometric import ATAN2
 from tinyjax.tracing import arithmetic
 from tinyjax.tracing.as_one import as_one
-from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
 from tinyjax.tracing.elementwise import (
     LARGEST,
     apply,
@@ -27,7 +27,7 @@ from tinyjax.tracing.elementwise import (
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
-    return as_array(x1), as_array(x2)
+    return as_operand(x1), as_operand(x2)
 
 
 # Sums, products and quotients.

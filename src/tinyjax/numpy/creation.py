@@ -17,7 +17,7 @@ from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type, as_shape
 from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64, INTEGERS, PYTHON_DTYPES, DType, HostArray, Scalar, real_dtype
 from tinyjax.ir.primitive import made_once
-from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.primitives.conversion import COPY, conversion
 from tinyjax.primitives.host import convert
 from tinyjax.primitives.rounding import FLOOR
@@ -112,16 +112,14 @@ def _array(x: object, dtype: DType | None, copy: bool) -> Array:
     if isinstance(x, Array):
         known = x if dtype is None else astype(x, dtype)
         return apply(COPY, x) if copy and known is x else known
-    # A view that can't be written to may be one of an array that can.
-    found = as_array(np.array(x) if isinstance(x, np.ndarray) and x.base is not None else x)
-    if isinstance(found, ConcreteArray):
-        found = found.unshared()
+    found = as_array(x)
     if dtype is None:
         return found
     value = found.concrete()
     if value is None or not isinstance(value.data, np.ndarray):
         return astype(found, dtype)
-    return ConcreteArray(ConcreteValue(convert(value.data, dtype), array_type(value.shape, dtype))).unshared()
+    elements = frozen_elements(convert(value.data, dtype))
+    return ConcreteArray(ConcreteValue(elements, array_type(value.shape, dtype)))
 
 
 def _from_sequence(items: list[object] | tuple[object, ...], dtype: DType | None) -> Array:

@@ -28,7 +28,7 @@ from tinyjax.primitives.trigonometric import (
 )
 from tinyjax.tracing import arithmetic
 from tinyjax.tracing.as_one import as_one
-from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
 from tinyjax.tracing.elementwise import (
     apply,
     broadcast,
@@ -41,7 +41,7 @@ from tinyjax.tracing.elementwise import (
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
-    return as_array(x1), as_array(x2)
+    return as_operand(x1), as_operand(x2)
 
 
 # Powers and roots.
@@ -59,17 +59,17 @@ def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def square(x: ArrayLike, /) -> Array:
     """The square."""
-    return numeric(SQUARE, as_array(x))
+    return numeric(SQUARE, as_operand(x))
 
 
 def sqrt(x: ArrayLike, /) -> Array:
     """The square root: nan for negative floats."""
-    return inexact(SQRT, as_array(x))
+    return inexact(SQRT, as_operand(x))
 
 
 def cbrt(x: ArrayLike, /) -> Array:
     """The real cube root."""
-    return inexact(CBRT, as_array(x))
+    return inexact(CBRT, as_operand(x))
 
 
 # Exponentials and logarithms.
@@ -77,22 +77,22 @@ def cbrt(x: ArrayLike, /) -> Array:
 
 def exp(x: ArrayLike, /) -> Array:
     """The exponential."""
-    return inexact(EXP, as_array(x))
+    return inexact(EXP, as_operand(x))
 
 
 def exp2(x: ArrayLike, /) -> Array:
     """2 to the power of x."""
-    return inexact(EXP2, as_array(x))
+    return inexact(EXP2, as_operand(x))
 
 
 def expm1(x: ArrayLike, /) -> Array:
     """exp(x) - 1, exact near zero."""
-    return inexact(EXPM1, as_array(x))
+    return inexact(EXPM1, as_operand(x))
 
 
 def log(x: ArrayLike, /) -> Array:
     """The natural logarithm."""
-    return inexact(LOG, as_array(x))
+    return inexact(LOG, as_operand(x))
 
 
 def log2(x: ArrayLike, /) -> Array:
@@ -112,7 +112,7 @@ def _divided(x: Array, divisor: float) -> Array:
 
 def log1p(x: ArrayLike, /) -> Array:
     """log(1 + x), exact near zero."""
-    return inexact(LOG1P, as_array(x))
+    return inexact(LOG1P, as_operand(x))
 
 
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -147,32 +147,32 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def sin(x: ArrayLike, /) -> Array:
     """The sine."""
-    return inexact(SIN, as_array(x))
+    return inexact(SIN, as_operand(x))
 
 
 def cos(x: ArrayLike, /) -> Array:
     """The cosine."""
-    return inexact(COS, as_array(x))
+    return inexact(COS, as_operand(x))
 
 
 def tan(x: ArrayLike, /) -> Array:
     """The tangent."""
-    return inexact(TAN, as_array(x))
+    return inexact(TAN, as_operand(x))
 
 
 def asin(x: ArrayLike, /) -> Array:
     """The inverse sine: nan for floats outside of [-1, 1]."""
-    return inexact(ASIN, as_array(x))
+    return inexact(ASIN, as_operand(x))
 
 
 def acos(x: ArrayLike, /) -> Array:
     """The inverse cosine: nan for floats outside of [-1, 1]."""
-    return inexact(ACOS, as_array(x))
+    return inexact(ACOS, as_operand(x))
 
 
 def atan(x: ArrayLike, /) -> Array:
     """The inverse tangent."""
-    return inexact(ATAN, as_array(x))
+    return inexact(ATAN, as_operand(x))
 
 
 def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -182,33 +182,33 @@ def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def sinh(x: ArrayLike, /) -> Array:
     """The hyperbolic sine."""
-    return inexact(SINH, as_array(x))
+    return inexact(SINH, as_operand(x))
 
 
 def cosh(x: ArrayLike, /) -> Array:
     """The hyperbolic cosine."""
-    return inexact(COSH, as_array(x))
+    return inexact(COSH, as_operand(x))
 
 
 def tanh(x: ArrayLike, /) -> Array:
     """The hyperbolic tangent."""
-    return inexact(TANH, as_array(x))
+    return inexact(TANH, as_operand(x))
 
 
 def asinh(x: ArrayLike, /) -> Array:
     """The inverse hyperbolic sine."""
-    return inexact(ASINH, as_array(x))
+    return inexact(ASINH, as_operand(x))
 
 
 def acosh(x: ArrayLike, /) -> Array:
     """The inverse hyperbolic cosine: nan for floats below 1; of complex numbers the one with a positive real part."""
-    out = inexact(ACOSH, as_array(x))
+    out = inexact(ACOSH, as_operand(x))
     return where(arithmetic.real(out) < 0, -out, out) if out.aval.dtype in COMPLEXES else out
 
 
 def atanh(x: ArrayLike, /) -> Array:
     """The inverse hyperbolic tangent: nan for floats outside of [-1, 1]."""
-    return inexact(ATANH, as_array(x))
+    return inexact(ATANH, as_operand(x))
 
 
 def deg2rad(x: ArrayLike, /) -> Array:

@@ -17,7 +17,7 @@ from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.rounding import IS_FINITE
 from tinyjax.tracing import arithmetic
 from tinyjax.tracing.as_one import as_one
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand, bind
 from tinyjax.tracing.elementwise import (
     apply,
     astype,
@@ -33,7 +33,7 @@ from tinyjax.tracing.elementwise import where as choose
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
-    return as_array(x1), as_array(x2)
+    return as_operand(x1), as_operand(x2)
 
 
 # Comparisons.
@@ -156,7 +156,7 @@ def where(
         raise InputError("where takes a condition, or a condition and both x and y; one of these two is None")
     if size is not None or fill_value is not None:
         raise InputError("where: size and fill_value are for a condition alone, not for a choice between x and y")
-    return choose(as_array(condition), as_array(x), as_array(y))
+    return choose(as_operand(condition), as_operand(x), as_operand(y))
 
 
 def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], default: ArrayLike = 0) -> Array:

@@ -12,7 +12,7 @@ from tinyjax.tracing import contraction, shaping
 from tinyjax.tracing.arithmetic import conjugate, multiply
 from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.contraction import PrecisionLike
-from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
 from tinyjax.tracing.elementwise import astype, broadcast_shapes, broadcast_to, full_like, user_dtype
 from tinyjax.tracing.methods import refuse_out
 from tinyjax.tracing.shaping import canonical_axis
@@ -26,7 +26,7 @@ def matmul(
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The matrix product over the last two axes; the axes before are broadcast. Vectors gain an axis and lose it."""
-    return contraction.matmul(as_array(a), as_array(b), precision, preferred_element_type)
+    return contraction.matmul(as_operand(a), as_operand(b), precision, preferred_element_type)
 
 
 def dot(
@@ -37,7 +37,7 @@ def dot(
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The sum over the last axis of a and the last but one of b; for scalars the product."""
-    return contraction.dot(as_array(a), as_array(b), precision, preferred_element_type)
+    return contraction.dot(as_operand(a), as_operand(b), precision, preferred_element_type)
 
 
 def vdot(
@@ -105,7 +105,7 @@ def tensordot(
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The sum over pairs of axes: the last `axes` of a with the first of b, or those of two lists."""
-    return contraction.tensordot(as_array(a), as_array(b), axes, precision, preferred_element_type)
+    return contraction.tensordot(as_operand(a), as_operand(b), axes, precision, preferred_element_type)
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:

@@ -13,7 +13,7 @@ from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.numpy.creation import full
 from tinyjax.tracing import reducing, shaping
 from tinyjax.tracing.as_one import as_one
-from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
 from tinyjax.tracing.elementwise import broadcast_to, is_nan, promote_inexact, truth, user_dtype, where
 from tinyjax.tracing.methods import refuse_kind, refuse_out
 from tinyjax.tracing.reducing import Axis
@@ -31,7 +31,7 @@ def sum(
     promote_integers: bool = True,
 ) -> Array:
     """The sum over axes, all by default. Bools and integers are added as 64-bit integers."""
-    return as_array(a).sum(axis, dtype, out, keepdims, initial, where, promote_integers)
+    return as_operand(a).sum(axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
 def prod(
@@ -45,7 +45,7 @@ def prod(
     promote_integers: bool = True,
 ) -> Array:
     """The product over axes, all by default. Bools and integers are multiplied as 64-bit integers."""
-    return as_array(a).prod(axis, dtype, out, keepdims, initial, where, promote_integers)
+    return as_operand(a).prod(axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
 def max(
@@ -57,7 +57,7 @@ def max(
     where: ArrayLike | None = None,
 ) -> Array:
     """The maximum over axes, all by default: nan if there is one."""
-    return as_array(a).max(axis, out, keepdims, initial, where)
+    return as_operand(a).max(axis, out, keepdims, initial, where)
 
 
 def min(
@@ -69,21 +69,21 @@ def min(
     where: ArrayLike | None = None,
 ) -> Array:
     """The minimum over axes, all by default: nan if there is one."""
-    return as_array(a).min(axis, out, keepdims, initial, where)
+    return as_operand(a).min(axis, out, keepdims, initial, where)
 
 
 def all(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
 ) -> Array:
     """Whether no element is zero."""
-    return as_array(a).all(axis, out, keepdims, where=where)
+    return as_operand(a).all(axis, out, keepdims, where=where)
 
 
 def any(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
 ) -> Array:
     """Whether any element isn't zero."""
-    return as_array(a).any(axis, out, keepdims, where=where)
+    return as_operand(a).any(axis, out, keepdims, where=where)
 
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
@@ -104,7 +104,7 @@ def mean(
     where: ArrayLike | None = None,
 ) -> Array:
     """The mean over axes, all by default: a float."""
-    return as_array(a).mean(axis, dtype, out, keepdims, where=where)
+    return as_operand(a).mean(axis, dtype, out, keepdims, where=where)
 
 
 def var(
@@ -120,7 +120,7 @@ def var(
     correction: float | None = None,
 ) -> Array:
     """The variance over axes, all by default. The divisor is the number of elements minus `correction` (`ddof`)."""
-    return as_array(a).var(axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    return as_operand(a).var(axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
 
 def std(
@@ -136,7 +136,7 @@ def std(
     correction: float | None = None,
 ) -> Array:
     """The standard deviation over axes: the square root of the variance."""
-    return as_array(a).std(axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    return as_operand(a).std(axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
 
 @overload
@@ -181,7 +181,7 @@ def _along(name: str, weights: Array, shape: tuple[int, ...], axes: tuple[int, .
 
 def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
     """The maximum minus the minimum."""
-    return as_array(a).ptp(axis, out, keepdims)
+    return as_operand(a).ptp(axis, out, keepdims)
 
 
 def median(
@@ -214,12 +214,12 @@ def _median(x: Array, axis: Axis, keepdims: bool) -> Array:
 
 def argmax(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the first maximum, or of the first nan, along an axis or in row-major order."""
-    return as_array(a).argmax(axis, out, keepdims)
+    return as_operand(a).argmax(axis, out, keepdims)
 
 
 def argmin(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the first minimum, or of the first nan, along an axis or in row-major order."""
-    return as_array(a).argmin(axis, out, keepdims)
+    return as_operand(a).argmin(axis, out, keepdims)
 
 
 def cumsum(

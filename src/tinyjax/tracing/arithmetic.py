@@ -190,7 +190,7 @@ def integer_power(x: Array, exponent: int) -> Array:
     """x to a power that is known; a TypingError for a negative power of integers."""
     if exponent == 0:
         return full_like(x, 1)
-    return x if exponent == 1 else apply(made_once(IntegerPow, exponent), x)
+    return x._own() if exponent == 1 else apply(made_once(IntegerPow, exponent), x)
 
 
 def _power_of_integers(x: Array, y: Array) -> Array:

@@ -30,9 +30,10 @@ from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.conversions import Conversions
-from tinyjax.tracing.elements import Elements, apply_kernel
+from tinyjax.tracing.elements import Elements, apply_kernel, of_host
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed, base_in_force, in_force, named_axis
-from tinyjax.tracing.host import concrete_value, convert_number, convert_scalar
+from tinyjax.tracing.host import concrete_value, convert_number, convert_scalar, host_type
+from tinyjax.tracing.intake import Intake
 from tinyjax.tracing.messages import leaked, why_unknown
 from tinyjax.tracing.methods import Methods
 from tinyjax.tracing.ready import apply_ready, keep_ready
@@ -94,6 +95,10 @@ class Array(Methods, Conversions, ABC):
     def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
         return None
 
+    @override
+    def _own(self) -> Array:
+        return self
+
     def block_until_ready(self) -> Array:
         """Waits until the elements are there. Returns the array itself."""
         return self
@@ -127,6 +132,10 @@ class ConcreteArray(Elements, Array):
         return context.constant(self.value)
 
     @override
+    def _own(self) -> ConcreteArray:
+        return ConcreteArray(self.value)
+
+    @override
     def concrete(self) -> ConcreteValue:
         return self.value
 
@@ -148,11 +157,6 @@ class ConcreteArray(Elements, Array):
     def block_until_ready(self) -> ConcreteArray:
         backend.block_until_ready(self.value)
         return self
-
-    def unshared(self) -> ConcreteArray:
-        """This array, or a copy if its elements may be written to from outside."""
-        value = self.value.frozen_copy()
-        return self if value is self.value else ConcreteArray(value)
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
@@ -217,6 +221,13 @@ def _value_in(x: Array, context: Context[C]) -> C:
     return context.lift(x)
 
 
+def as_operand(x: object) -> Array:
+    """`as_array` for an operation whose result is a new array: what is computed with at once isn't copied."""
+    if type(x) is np.ndarray and innermost() is ROOT and (aval := host_type(x.shape, x.dtype)) is not None:
+        return of_host(ConcreteArray, x, aval)
+    return as_array(x)
+
+
 ArrayLike: TypeAlias = Array | HostArray | np.generic | Scalar
 #: What certainly has no `__jax_array__`.
 _PLAIN: Final = frozenset({*PYTHON_DTYPES, np.ndarray})
@@ -237,6 +248,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.base: Frame = self
         self.axes: tuple[tuple[BatchAxis, Frame], ...] = ()
         self.watcher: Watcher | None = None
+        self.intake: Intake | None = None
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
@@ -271,7 +283,9 @@ class TraceFrame(Entered, OpenFrame[V]):
         self._position = context.cursor.to_attribute
         self.parent: Frame = parent
         self.level: int = parent.level + 1
-        self.base: Frame = self if isinstance(context, StagingContext) else parent.base
+        staging = isinstance(context, StagingContext)
+        self.base: Frame = self if staging else parent.base
+        self.intake: Intake | None = Intake() if staging else None
         self.function: Transformed = function
         self.axes: tuple[tuple[BatchAxis, Frame], ...] = parent.axes
         if axis is not None and axis.name is not None:
@@ -319,7 +333,7 @@ class TraceFrame(Entered, OpenFrame[V]):
 
 
 def as_array(x: object) -> Array:
-    """An array as it is, or a NumPy array, a scalar, or a jax.Array as one of ours, without a copy.
+    """An array as it is, or a NumPy array, a scalar, or a jax.Array as one of ours. A copy, if it may be written to.
 
     An InputError for anything else. Python scalars are weakly typed.
     """
@@ -334,6 +348,8 @@ def as_array(x: object) -> Array:
 def _converted(x: object) -> Array:
     if (type(x) is float or type(x) is int) and may_be_key(x):
         return _scalar(x)
+    if type(x) is np.ndarray and (intake := base_in_force(active_frame()).intake) is not None:
+        x = intake.take(x)
     converter = None if type(x) in _PLAIN else getattr(x, "__jax_array__", None)
     return ConcreteArray(concrete_value(x)) if converter is None else as_array(converter())
 
@@ -360,7 +376,7 @@ def operand(x: object) -> Array | None:
     if isinstance(x, Array):
         return x
     if isinstance(x, _OPERANDS) or hasattr(type(x), "__jax_array__"):
-        return _converted(x)
+        return as_operand(x)
     found = backend.from_jax(x)
     return None if found is None else ConcreteArray(found)
 

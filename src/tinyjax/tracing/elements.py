@@ -13,7 +13,7 @@ from tinyjax.contexts.kernels import KERNELS, run_kernel
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.tracing.host import host_array
 
 E = TypeVar("E", bound="Elements")
@@ -21,6 +21,9 @@ E = TypeVar("E", bound="Elements")
 
 class Elements:
     """The elements of an array, on the host or on a device.
+
+    Nobody can write to them, with one exception: the operand of an operation that is evaluated at once (`as_operand`)
+    may have the user's own array in `host`, until its `value` is asked for.
 
     What compiled functions return has a `buffer`, what is computed on the host has its elements in `host`, and the
     `value` is made when something asks for it. An array that was made of a value on a device gets its `buffer` when a
@@ -52,7 +55,11 @@ class Elements:
             """Fills a slot when it is asked for."""
             if name == "value":
                 buffer, aval = self.buffer, self.aval
-                value = ConcreteValue(self.host, aval) if buffer is None else backend.value_of_buffer(buffer, aval)
+                if buffer is None:
+                    host = self.host = frozen_elements(self.host)
+                    value = ConcreteValue(host, aval)
+                else:
+                    value = backend.value_of_buffer(buffer, aval)
                 self.value = value
                 return value
             if name == "host":

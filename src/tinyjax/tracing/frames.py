@@ -13,6 +13,7 @@ from tinyjax.contexts.watching import Watcher, WatchingContext
 from tinyjax.errors import AxisNameError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.tracing.intake import Intake
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
@@ -39,7 +40,7 @@ class Frame(ABC):
     innermost one can't say that by itself: tasks and threads copy it, and outlive what started them.
     """
 
-    __slots__ = ("alive", "axes", "base", "level", "parent", "watcher")
+    __slots__ = ("alive", "axes", "base", "intake", "level", "parent", "watcher")
 
     #: Whether its transformation is still in progress.
     alive: bool
@@ -53,6 +54,8 @@ class Frame(ABC):
     axes: tuple[tuple[BatchAxis, Frame], ...]
     #: Who watches what is applied here and in the frames within.
     watcher: Watcher | None
+    #: How the user's arrays come into a program that is staged here.
+    intake: Intake | None
 
     @abstractmethod
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
@@ -167,6 +170,7 @@ class WatchFrame(Entered, OpenFrame[V]):
         self.axes: tuple[tuple[BatchAxis, Frame], ...] = inner.axes
         self.base: Frame = self
         self.watcher: Watcher | None = watcher
+        self.intake: Intake | None = inner.intake
 
     @override
     def wrap(self, value: V) -> Array:

@@ -137,11 +137,6 @@ class FlatFunction:
         return partial(_input_names, parameters_of(self._f, self._treedef), self._treedef, frozenset(self._fixed))
 
 
-def unshared(x: Array) -> Array:
-    """The array, or a copy if its elements may be written to from outside."""
-    return x.unshared() if isinstance(x, ConcreteArray) else x
-
-
 def as_arrays(leaves: Sequence[object], where: Callable[[int], str]) -> list[Array]:
     """Leaves as arrays; the error for anything else says where it stood."""
     arrays: list[Array] = []
@@ -154,13 +149,11 @@ def as_arrays(leaves: Sequence[object], where: Callable[[int], str]) -> list[Arr
 
 
 def flatten_arguments(
-    f: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object], *, copy: bool = True
+    f: Callable[..., object], args: Sequence[object], kwargs: Mapping[str, object]
 ) -> tuple[list[Array], PyTreeDef]:
-    """The leaves of the arguments as arrays, and their tree. NumPy arrays that can be written to are copied."""
+    """The leaves of the arguments as arrays, and their tree."""
     leaves, treedef = tree.flatten((tuple(args), dict(kwargs)))
     arrays = as_arrays(leaves, lambda i: f"argument {argument_path(f, treedef, i)} of {function_name(f)}")
-    if copy:
-        arrays = list(map(unshared, arrays))
     return arrays, treedef
 
 

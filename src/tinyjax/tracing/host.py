@@ -10,7 +10,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar, may_be_key
-from tinyjax.ir.value import ConcreteValue, Data
+from tinyjax.ir.value import ConcreteValue, Data, frozen_elements
 from tinyjax.primitives.host import convert
 from tinyjax.tracing.node_hints import how_to_register
 
@@ -37,14 +37,15 @@ def python_item(elements: HostArray) -> Scalar:
 
 
 def concrete_value(x: object) -> ConcreteValue:
-    """A NumPy array, a scalar, a jax.Array, or anything that converts to an array, as a value, without a copy.
+    """A NumPy array, a scalar, a jax.Array, or anything that converts to an array, as a value.
 
-    An InputError for anything else. Python scalars are weakly typed.
+    Arrays that may be written to are copied: this is where they come in, and nothing that the library keeps or returns
+    changes afterwards. An InputError for anything else. Python scalars are weakly typed.
     """
     if type(x) is np.ndarray:
         aval = host_type(x.shape, x.dtype)
         if aval is not None:
-            return ConcreteValue(x, aval)
+            return ConcreteValue(frozen_elements(x), aval)
     if type(x) is float or type(x) is int or type(x) is bool or type(x) is complex:
         return _of_scalar(x)
     found = backend.from_jax(x)

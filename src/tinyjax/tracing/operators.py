@@ -64,6 +64,10 @@ class Operators(ABC):
     def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
         """A scalar on the host with another dtype, computed at once. None: it isn't one."""
 
+    @abstractmethod
+    def _own(self) -> Array:
+        """This array as a result: one whose elements nobody else can write to."""
+
     # One operand.
 
     def __neg__(self) -> Array:

@@ -102,7 +102,7 @@ def _reduce(
             raise TypingError(f"{name}: where must be a bool array, got {mask.aval}")
         x = where(broadcast_to(mask, x.aval.shape), x, constant_like(x, identity(dtype)))
     x = astype(x, dtype)
-    out = x._bind(made_once(make, axes), x)[0] if axes else x
+    out = x._bind(made_once(make, axes), x)[0] if axes else x._own()
     if initial is not None:
         if initial.aval.shape != ():
             raise ShapeError(f"{name}: initial must be a scalar, got {initial.aval}")
