@@ -68,10 +68,6 @@ class Array(Methods, Conversions, ABC):
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
         return top_frame(args, primitive.effects).bind(primitive, args)
 
-    @override
-    def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
-        return None
-
     @property
     @override
     def _array(self) -> Array:
@@ -90,14 +86,6 @@ class Array(Methods, Conversions, ABC):
     def _reflected(self, function: Callable[[Array, Array], T], other: object) -> T:
         y = operand(other)
         return NotImplemented if y is None else function(y, self)
-
-    @override
-    def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
-        return None
-
-    @override
-    def _own(self) -> Array:
-        return self
 
     def block_until_ready(self) -> Array:
         """Waits until the elements are there. Returns the array itself."""
@@ -160,11 +148,7 @@ class ConcreteArray(Elements, Array):
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
-        return _rebuild, (np.asarray(self.value.data), self.aval)
-
-
-def _rebuild(elements: HostArray, aval: ShapedArray) -> ConcreteArray:
-    return ConcreteArray(ConcreteValue(elements, aval))
+        return ConcreteArray, (self.value,)
 
 
 @final

@@ -38,10 +38,10 @@ class Operators(ABC):
     @abstractmethod
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]: ...
 
-    @abstractmethod
     def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
         """The result of what has been computed before for operands of these types, if nothing else is to be done. Then
         nothing has to be promoted or broadcast, either."""
+        return None
 
     @abstractmethod
     def _operands(self, *others: ArrayLike) -> tuple[Array, ...]:
@@ -60,13 +60,13 @@ class Operators(ABC):
     def _reflected(self, function: Callable[[Array, Array], R], other: object) -> R:
         """`function(other, self)`; NotImplemented if arrays know nothing of the other's type."""
 
-    @abstractmethod
     def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
         """A scalar on the host with another dtype, computed at once. None: it isn't one."""
+        return None
 
-    @abstractmethod
     def _own(self) -> Array:
         """This array as a result: one whose elements nobody else can write to."""
+        return self._array
 
     # One operand.
 

@@ -14,7 +14,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.arithmetic import real
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array
 from tinyjax.tracing.elementwise import astype
-from tinyjax.tracing.functions import as_arrays, unshared
+from tinyjax.tracing.functions import as_arrays
 from tinyjax.tracing.promotion import result_type
 from tinyjax.tracing.shaping import concatenate, reshape
 from tinyjax.tracing.shaping import ravel as raveled
@@ -83,7 +83,7 @@ def ravel(x: T) -> tuple[Array, Unravel[T]]:
     {'b': Array(6., dtype=float64), 'w': [Array(2., dtype=float64), Array(4., dtype=float64)]}
     """
     leaves, treedef = tree.flatten(x)
-    arrays = [unshared(array) for array in as_arrays(leaves, lambda i: f"ravel: the leaf{tree.paths(treedef)[i]}")]
+    arrays = as_arrays(leaves, lambda i: f"ravel: the leaf{tree.paths(treedef)[i]}")
     if not arrays:
         empty = ConcreteArray(ConcreteValue.of(FLOAT32.type(0).reshape(1)[:0]))
         return empty, Unravel(treedef, (), (), None)
