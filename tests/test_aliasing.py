@@ -88,8 +88,8 @@ APART = {
 FUNCTIONS = [
     pytest.param(getattr(module, name), id=f"{module.__name__}.{name}")
     for module in (tnp, lax)
-    for name in dir(module)
-    if not name.startswith("_") and callable(getattr(module, name)) and not inspect.isclass(getattr(module, name))
+    for name in module.__all__
+    if callable(getattr(module, name)) and not inspect.isclass(getattr(module, name))
 ]
 
 
