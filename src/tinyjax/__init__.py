@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tinyjax.api.caches import cache_info, clear_caches
     from tinyjax.api.callbacks import io_callback, pure_callback
     from tinyjax.api.checkpointing import checkpoint, checkpoint_name, remat, saved_residuals
+    from tinyjax.api.closures import closure_convert
     from tinyjax.api.compilation_cache import disable_compilation_cache, enable_compilation_cache
     from tinyjax.api.custom_jvp import SymbolicZero, custom_jvp
     from tinyjax.api.custom_vjp import CustomVJPPrimal, custom_vjp
@@ -48,6 +49,7 @@ __all__ = [
     "checkpoint_name",
     "checkpoint_policies",
     "clear_caches",
+    "closure_convert",
     "custom_jvp",
     "custom_vjp",
     "debug",
@@ -96,6 +98,7 @@ _HOMES: Final = {
         "tinyjax.api.caches": "cache_info clear_caches",
         "tinyjax.api.callbacks": "io_callback pure_callback",
         "tinyjax.api.checkpointing": "checkpoint checkpoint_name remat saved_residuals",
+        "tinyjax.api.closures": "closure_convert",
         "tinyjax.api.compilation_cache": "disable_compilation_cache enable_compilation_cache",
         "tinyjax.api.custom_jvp": "SymbolicZero custom_jvp",
         "tinyjax.api.custom_vjp": "CustomVJPPrimal custom_vjp",

@@ -33,6 +33,11 @@ def frame_at(context: Context[V], function: Transformed) -> Iterator[TraceFrame[
         yield frame
 
 
+def closed_context(context: Context[V]) -> Context[V]:
+    """The context, closed to values of all frames in progress: for rules that are handed all that they need."""
+    return _AtContext(context, 0)
+
+
 def _limit(context: Context[V]) -> int:
     """The level of the outermost frame that is further in than the context."""
     frame: Frame = active_frame()

@@ -87,7 +87,8 @@ def closed_values(traced: Traced, transformation: str) -> tuple[ConcreteValue, .
         (traced_value, *_) = [array for array in traced.captured if not isinstance(array, ConcreteArray)]
         raise InputError(
             f"{transformation}: the function closes over {traced_value!r}, which another transformation is tracing. "
-            "Pass it as an argument."
+            "Pass it as an argument: `converted, values = tinyjax.closure_convert(fun, *args)` gives a function that "
+            f"takes such values after its arguments, for `{transformation}(converted)(*args, *values)`."
         )
     return tuple(values)
 

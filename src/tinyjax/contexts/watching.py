@@ -205,6 +205,11 @@ class WatchingContext(Around[V], Generic[V]):
         return self.inner.origin(value)
 
 
+def watched_by(watcher: Watcher, context: Context[V]) -> Context[V]:
+    """The context, watched; itself if it only stands around another one, which is watched already."""
+    return context if isinstance(context, Around) else WatchingContext(context, watcher)
+
+
 def alike(model: Context[V], context: Context[W]) -> Context[W]:
     """The context, watched by whoever watches the other one."""
     return WatchingContext(context, model.watcher) if isinstance(model, WatchingContext) else context

@@ -6,6 +6,13 @@ order, `harvest` and `plant` take named values out of a function and put others 
 docs/interpreters.md.
 """
 
+from tinyjax.api.partial_evaluation import PartlyEvaluated, partial_eval
+from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.contexts.evaluation import EvalContext
+from tinyjax.contexts.jvp import Dual, JvpContext
+from tinyjax.contexts.partial_eval import Known, PartialEvalContext, Unknown
+from tinyjax.contexts.staging import StagingContext, stage
+
 # Imported for the rules that they add to the tables.
 from tinyjax.interpreters import (  # noqa: F401
     control,
@@ -28,6 +35,7 @@ from tinyjax.interpreters.inverse import RULES as INVERSE_RULES
 from tinyjax.interpreters.inverse import inverse
 from tinyjax.interpreters.jet import RULES as JET_RULES
 from tinyjax.interpreters.jet import jet
+from tinyjax.interpreters.live import Inside, Interpretation, interpreting
 from tinyjax.interpreters.running import StagedCall, stage_call
 from tinyjax.interpreters.sparse_jacobian import SparseJacobian, color_columns, sparse_jacobian
 from tinyjax.interpreters.sparsity import RULES as SPARSITY_RULES
@@ -41,24 +49,39 @@ __all__ = [
     "INVERSE_RULES",
     "JET_RULES",
     "SPARSITY_RULES",
+    "BatchContext",
+    "Batched",
+    "Dual",
+    "EvalContext",
     "Form",
     "Hidden",
+    "Inside",
+    "Interpretation",
+    "JvpContext",
+    "Known",
+    "PartialEvalContext",
+    "PartlyEvaluated",
     "RuleContext",
     "Rules",
     "SparseJacobian",
     "StagedCall",
+    "StagingContext",
     "Transformed",
+    "Unknown",
     "Wanted",
     "bounds",
     "color_columns",
     "harvest",
+    "interpreting",
     "inverse",
     "jacobian_sparsity",
     "jet",
     "open_frame",
+    "partial_eval",
     "plant",
     "rule_table",
     "sparse_jacobian",
+    "stage",
     "stage_call",
     "staged",
 ]

@@ -15,7 +15,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.program import Atom, Jaxpr
-from tinyjax.tracing.core import Array, top_frame
+from tinyjax.tracing.core import Array, active_frame, top_frame
 from tinyjax.tracing.frames import OpenFrame
 
 R = TypeVar("R")
@@ -41,6 +41,11 @@ def staged(avals: Sequence[ShapedArray], run: Callable[[Context[Hidden], list[Hi
         return cast("Sequence[Atom]", outs)
 
     return stage(avals, record)
+
+
+def innermost_frame() -> OpenFrame[Hidden]:
+    """The frame of the innermost transformation in progress; that of evaluation outside of all."""
+    return cast("OpenFrame[Hidden]", active_frame())  # all frames have a context, of values that aren't known here
 
 
 def open_frame(arrays: Sequence[Array], run: Callable[[OpenFrame[Hidden]], R], effects: Effects = NO_EFFECTS) -> R:

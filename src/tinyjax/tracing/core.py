@@ -20,7 +20,7 @@ from tinyjax import backend
 from tinyjax.caching import bounded
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
-from tinyjax.contexts.watching import Watcher, WatchingContext, describe_value, unwatched
+from tinyjax.contexts.watching import Watcher, describe_value, unwatched, watched_by
 from tinyjax.errors import ConcretizationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -252,7 +252,6 @@ class RootFrame(OpenFrame[ConcreteValue]):
         return ConcreteArray(value)
 
 
-@final
 class TraceFrame(Entered, OpenFrame[V]):
     """A transformation in progress."""
 
@@ -263,7 +262,7 @@ class TraceFrame(Entered, OpenFrame[V]):
     ) -> None:
         watcher = parent.watcher
         self.watcher: Watcher | None = watcher
-        self.context: Context[V] = context if watcher is None else WatchingContext(context, watcher)
+        self.context: Context[V] = context if watcher is None else watched_by(watcher, context)
         self._position = context.cursor.to_attribute
         self.parent: Frame = parent
         self.level: int = parent.level + 1

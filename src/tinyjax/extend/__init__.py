@@ -3,33 +3,43 @@
 The rest is where it is used: the vocabulary of rules in `tinyjax.primitives`, lowering tables in `tinyjax.hlo`.
 """
 
+from tinyjax.api.partial_evaluation import PartlyEvaluated, partial_eval
 from tinyjax.control.composite import Composite
 from tinyjax.control.jax_expansions import STANDARD
-from tinyjax.ir.context import Context
+from tinyjax.extend.array_rules import ArrayPrimitive, Results, run_in
+from tinyjax.ir.context import Context, Evaluator
 from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.registry import Registry
 from tinyjax.ir.rules import RuleTable
+from tinyjax.primitives.structure import instantiate
 from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.core import as_array, bind
 
 __all__ = [
     "STANDARD",
+    "ArrayPrimitive",
     "BatchAxis",
     "Composite",
     "Context",
     "Effect",
     "Effects",
+    "Evaluator",
     "Opaque",
     "Outputs",
+    "PartlyEvaluated",
     "Primitive",
     "Registry",
+    "Results",
     "RuleTable",
     "Split",
     "UndefPrimal",
     "Zero",
     "as_array",
     "bind",
+    "instantiate",
+    "partial_eval",
+    "run_in",
 ]
 
 filter_package(__name__, __all__)
