@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from tinyjax.api.jacobians import hessian, jacfwd, jacrev
     from tinyjax.api.jit import jit
     from tinyjax.api.staging import eval_jaxpr, eval_shape, make_jaxpr
+    from tinyjax.api.traced import Traced, trace
     from tinyjax.api.transfer import block_until_ready, device_get, device_put
     from tinyjax.api.vectorize import vmap
     from tinyjax.api.watching import watch
@@ -43,6 +44,7 @@ __all__ = [
     "ShapedArray",
     "SymbolicZero",
     "TinyjaxError",
+    "Traced",
     "block_until_ready",
     "cache_info",
     "checkpoint",
@@ -82,6 +84,7 @@ __all__ = [
     "remat",
     "saved_residuals",
     "tools",
+    "trace",
     "transforms",
     "tree",
     "value_and_grad",
@@ -105,6 +108,7 @@ _HOMES: Final = {
         "tinyjax.api.jacobians": "hessian jacfwd jacrev",
         "tinyjax.api.jit": "jit",
         "tinyjax.api.staging": "eval_jaxpr eval_shape make_jaxpr",
+        "tinyjax.api.traced": "Traced trace",
         "tinyjax.api.transfer": "block_until_ready device_get device_put",
         "tinyjax.api.vectorize": "vmap",
         "tinyjax.api.watching": "watch",

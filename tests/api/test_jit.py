@@ -453,8 +453,8 @@ def test_lower_with_static_donated_and_constant_values() -> None:
 
 
 def test_trace() -> None:
-    closed = tj.jit(lambda x: 2.0 * x).trace(ShapedArray((), "float64"))
-    assert str(closed) == "{ lambda ; a:f64[]. let b:f64[] = mul 2.0 a in (b,) }"
+    traced = tj.jit(lambda x: 2.0 * x).trace(ShapedArray((), "float64"))
+    assert str(traced.jaxpr) == "{ lambda ; a:f64[]. let b:f64[] = mul 2.0 a in (b,) }"
 
 
 def test_lowering_is_deterministic() -> None:

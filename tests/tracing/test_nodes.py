@@ -360,10 +360,11 @@ def test_advice_never_fails() -> None:
         def __init__(self) -> None:
             self.me = self
 
-        @property
         @override
-        def __dict__(self) -> Any:  # type: ignore[override]
-            raise OSError
+        def __getattribute__(self, name: str) -> Any:
+            if name == "__dict__":
+                raise OSError
+            return super().__getattribute__(name)
 
     class Cycle:
         def __init__(self) -> None:

@@ -15,6 +15,7 @@ from tinyjax.ir.context import Context, Evaluator, Foreign
 from tinyjax.ir.dtypes import DType, HostArray, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effect, Effects, NamedAxisEffect
 from tinyjax.ir.files import load, save
+from tinyjax.ir.holding import AnyProgram, HoldsProgram
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.parser import parse, parse_closed
 from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
@@ -31,6 +32,7 @@ from tinyjax.tracebacks import filter_package
 __all__ = [
     "NO_EFFECTS",
     "STANDARD",
+    "AnyProgram",
     "Atom",
     "BatchAxis",
     "Buffer",
@@ -43,6 +45,7 @@ __all__ = [
     "Eqn",
     "Evaluator",
     "Foreign",
+    "HoldsProgram",
     "HostArray",
     "Jaxpr",
     "JaxprType",

@@ -1,0 +1,91 @@
+"""What a function is on its way to being run: StableHLO text, then a compiled program."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, final
+
+from tinyjax import backend
+from tinyjax.api.staging import closed_values
+from tinyjax.errors import InputError
+from tinyjax.hlo.lowering import lower
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.tracebacks import filter_class
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import ConcreteArray
+from tinyjax.tracing.functions import flatten_arguments
+from tinyjax.tracing.staging import Traced
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+
+@final
+@filter_class
+class Lowered:
+    """A function in StableHLO, for arguments of one signature."""
+
+    def __init__(self, traced: Traced, name: str, donated: tuple[bool, ...], in_tree: PyTreeDef) -> None:
+        self.closed_jaxpr: Final = ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
+        self.in_tree: Final = in_tree
+        self.out_tree: Final = traced.treedef
+        self._traced = traced
+        self._name = name
+        self._donated = donated
+
+    def as_text(self) -> str:
+        """The StableHLO module. Constants are spelled out."""
+        arguments = self._donated[len(self.closed_jaxpr.consts) :]
+        return lower(self.closed_jaxpr, name=self._name, donated=arguments)
+
+    def compile(self) -> Compiled:
+        """The compiled program."""
+        program = backend.compile_program(self._traced.jaxpr, self._name, self._donated if any(self._donated) else ())
+        return Compiled(program, self._traced, self.closed_jaxpr, self.in_tree, self._name)
+
+
+@final
+@filter_class
+class Compiled:
+    """A compiled function, for arguments of one signature."""
+
+    def __init__(
+        self, program: backend.Compiled, traced: Traced, closed: ClosedJaxpr, in_tree: PyTreeDef, name: str
+    ) -> None:
+        self._program = program
+        self._traced = traced
+        self._closed = closed
+        self.in_tree: Final = in_tree
+        self.out_tree: Final = traced.treedef
+        self._name = name
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
+        arrays, treedef = flatten_arguments(self, args, kwargs)
+        tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")
+        arrays = [array for array in arrays if array.aval.dtype != FLOAT0]
+        values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
+        found = tuple(array.aval for array in arrays)
+        if len(values) < len(arrays) or not all(map(ShapedArray.matches, found, self._closed.in_avals)):
+            expected = ", ".join(map(str, self._closed.in_avals))
+            raise InputError(
+                f"{self._name} was compiled for ({expected}), got ({', '.join(map(str, found))})"
+                + (
+                    ""
+                    if len(values) == len(arrays)
+                    else "; a compiled function can't be transformed, call jit's instead"
+                )
+            )
+        return self._traced.results(list(map(ConcreteArray, self._program([*self._closed.consts, *values]))))
+
+    def as_text(self) -> str:
+        """The optimised HLO."""
+        return self._program.as_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's own estimates: FLOPs, bytes accessed, and others."""
+        return self._program.cost_analysis()
+
+    def memory_analysis(self) -> object:
+        """XLA's own account of the memory that a run takes."""
+        return self._program.memory_analysis()

@@ -1,0 +1,300 @@
+"""`trace`: a function as a program that knows its trees and names, and is called like the function."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, final
+
+from attrs import evolve, field, frozen
+from typing_extensions import override
+
+from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved
+from tinyjax.api.lowered import Lowered
+from tinyjax.api.staging import abstractify, closed_values, eval_jaxpr
+from tinyjax.control.call import Call
+from tinyjax.errors import InputError, StaticArgumentError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.effects import Effects
+from tinyjax.ir.holding import HoldsProgram
+from tinyjax.ir.immutable import Immutable
+from tinyjax.ir.program import ClosedJaxpr, Eqn
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracebacks import filtered
+from tinyjax.tracing import staging, tree
+from tinyjax.tracing.core import Array, ConcreteArray, bind
+from tinyjax.tracing.functions import (
+    FlatFunction,
+    argument_paths,
+    as_arrays,
+    check_callable,
+    float0_zeros,
+    function_name,
+)
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@final
+class _SignatureOfInstance:
+    """The function's signature, for `inspect.signature` of a record; the class has its own."""
+
+    def __get__(self, instance: Traced[..., Any] | None, owner: type) -> inspect.Signature:
+        if instance is None or instance.signature is None:
+            raise AttributeError("__signature__")
+        return instance.signature
+
+
+@final
+@frozen(repr=False)
+class Traced(HoldsProgram, Immutable, Generic[P, R]):
+    """A function as a program, for arguments of one signature: what `trace` and `jit(f).trace` return.
+
+    It is called like the function: with trees of the same structure, arrays of the same types, and equal static
+    arguments, if there are any. If it comes from `jit`, it runs compiled, as one call; else equation by equation. It
+    can be transformed like any function, and every function of `transforms` and `tools` takes it as a program. Compared
+    by value: what the function and its arguments are called is no part of that.
+
+    `jaxpr` is the program, `in_tree` and `out_tree` are the structures of `(args, kwargs)`, without static arguments,
+    and of the results.
+    """
+
+    jaxpr: ClosedJaxpr
+    in_tree: PyTreeDef
+    out_tree: PyTreeDef
+    compiled: bool
+    #: Where leaves of dtype float0 are, which are no inputs of the program, nor outputs.
+    _without_inputs: tuple[int, ...]
+    _without_outputs: tuple[tuple[int, ShapedArray], ...]
+    #: Which arguments are static, what they are, and which are donated.
+    _static: tuple[tuple[int, ...], tuple[str, ...]]
+    _key: tuple[Hashable, ...]
+    _donated: tuple[bool, ...]
+    fun_name: str = field(eq=False)
+    #: The names of all leaves of the arguments, and the function's signature, if it is known.
+    _paths: tuple[str, ...] = field(eq=False)
+    signature: inspect.Signature | None = field(eq=False)
+
+    @property
+    @override
+    def closed_jaxpr(self) -> ClosedJaxpr:
+        return self.jaxpr
+
+    @override
+    def with_program(self, program: ClosedJaxpr) -> Traced[P, R]:
+        """The same function as another program, say one that a pass has made of this one.
+
+        An InputError unless inputs and outputs have the same types.
+        """
+        pairs = ((self.in_avals, program.in_avals), (self.out_avals, program.out_avals))
+        if any(len(x) != len(y) or not all(map(ShapedArray.matches, x, y)) for x, y in pairs):
+            raise InputError(
+                f"{self._label}: the program must take ({_types(self.in_avals)}) and return "
+                f"({_types(self.out_avals)}), "
+                f"but takes ({_types(program.in_avals)}) and returns ({_types(program.out_avals)})"
+            )
+        named = ClosedJaxpr(program.jaxpr.with_names([*[""] * len(program.consts), *self.input_names]), program.consts)
+        return evolve(self, jaxpr=named)
+
+    @property
+    def __name__(self) -> str:
+        return self.fun_name
+
+    __signature__ = _SignatureOfInstance()
+
+    @property
+    def eqns(self) -> tuple[Eqn, ...]:
+        return self.jaxpr.eqns
+
+    @property
+    def consts(self) -> tuple[ConcreteValue, ...]:
+        return self.jaxpr.consts
+
+    @property
+    def effects(self) -> Effects:
+        return self.jaxpr.effects
+
+    @property
+    def in_avals(self) -> tuple[ShapedArray, ...]:
+        """The types of the leaves of the arguments."""
+        return self.jaxpr.in_avals
+
+    @property
+    def out_avals(self) -> tuple[ShapedArray, ...]:
+        """The types of the leaves of the results."""
+        return self.jaxpr.out_avals
+
+    @property
+    def input_names(self) -> tuple[str, ...]:
+        """What the function calls the leaves of its arguments: `params['w']`."""
+        return tuple([path for i, path in enumerate(self._paths) if i not in self._without_inputs])
+
+    @property
+    def out_info(self) -> Any:  # the user's own tree
+        """The tree of the types of the results."""
+        return tree.unflatten(self.out_tree, self._with_float0(self.out_avals, lambda aval: aval))
+
+    def _with_float0(self, found: Sequence[Any], make: Callable[[ShapedArray], Any]) -> list[Any]:
+        """The leaves of the results, with those of dtype float0."""
+        leaves = list(found)
+        for i, aval in self._without_outputs:
+            leaves.insert(i, make(aval))
+        return leaves
+
+    @filtered
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        call = split_resolved(self, args, kwargs, *self._static)
+        if call.key != self._key:
+            raise StaticArgumentError(
+                f"{self._label}: the static arguments are part of the program, and these are others than those that it "
+                "was traced with. Trace the function again, or call it."
+            )
+        arrays = self._arrays(call)
+        if self.compiled:
+            captured = list(map(ConcreteArray, self.jaxpr.consts))
+            outs: Sequence[Array] = bind(Call(self.fun_name, self.jaxpr.jaxpr), *captured, *arrays)
+        else:
+            outs = eval_jaxpr(self.jaxpr, (), *arrays)
+        result: R = tree.unflatten(self.out_tree, self._with_float0(outs, lambda aval: float0_zeros(aval.shape)))
+        return result
+
+    def _arrays(self, call: StaticCall) -> list[Array]:
+        """The leaves of the arguments, which must be of the types that the function was traced for."""
+        leaves, treedef = tree.flatten((call.args, call.kwargs))
+        if treedef != self.in_tree:
+            leaves, treedef = tree.flatten(self._arranged(call))
+        tree.check_same_structure(
+            self._label, self.in_tree, treedef, "the arguments that it was traced for", "the arguments"
+        )
+        arrays = as_arrays(leaves, lambda i: f"argument {self._paths[i]} of {self.fun_name}")
+        kept = [array for i, array in enumerate(arrays) if i not in self._without_inputs]
+        for name, array, aval in zip(self.input_names, kept, self.in_avals, strict=True):
+            if not array.aval.matches(aval):
+                raise InputError(
+                    f"{self._label}: argument {name} must be {aval}, as it was traced for, got {array.aval}. Convert "
+                    "it, or trace the function again."
+                )
+        return kept
+
+    def _arranged(self, call: StaticCall) -> tuple[tuple[object, ...], dict[str, object]]:
+        """The arguments by position or name as those were which the function was traced for."""
+        if self.signature is None or self._key:
+            return call.args, call.kwargs
+        positional, named = self.in_tree.children()
+        node = named.node_data()
+        names: Sequence[str] = [] if node is None else list(node[1])
+        try:
+            bound = self.signature.bind(*call.args, **call.kwargs)
+        except TypeError:
+            return call.args, call.kwargs
+        values: dict[str, object] = {}
+        for parameter in self.signature.parameters.values():
+            if parameter.name not in bound.arguments:
+                continue
+            value = bound.arguments[parameter.name]
+            if parameter.kind is parameter.VAR_POSITIONAL:
+                return call.args, call.kwargs
+            values.update(value if parameter.kind is parameter.VAR_KEYWORD else {parameter.name: value})
+        count = len(positional.children())
+        if any(name not in values for name in names) or len(values) != count + len(names):
+            return call.args, call.kwargs
+        kwargs = {name: values.pop(name) for name in names}
+        return tuple(values.values()), kwargs
+
+    def lower(self) -> Lowered:
+        """The StableHLO of the function."""
+        erased = {i: float0_zeros(aval.shape) for i, aval in self._without_outputs}
+        captured = tuple(map(ConcreteArray, self.jaxpr.consts))
+        program = staging.Traced(self.jaxpr.jaxpr, captured, self.out_tree, erased)
+        donated = (False,) * len(captured) + (self._donated or (False,) * len(self.in_avals))
+        return Lowered(program, self.fun_name, donated, self.in_tree)
+
+    @property
+    def _label(self) -> str:
+        return f"traced {self.fun_name}"
+
+    @override
+    def __str__(self) -> str:
+        return str(self.jaxpr)
+
+    @override
+    def __repr__(self) -> str:
+        arguments = ", ".join(f"{name}: {aval}" for name, aval in zip(self.input_names, self.in_avals, strict=True))
+        return f"<traced {self.fun_name}({arguments}), {len(self.eqns)} equation{'' if len(self.eqns) == 1 else 's'}>"
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return self.jaxpr._repr_html_()
+
+
+def _types(avals: Sequence[ShapedArray]) -> str:
+    return ", ".join(map(str, avals))
+
+
+def record(
+    fun: Callable[P, R],
+    what: str,
+    traced: staging.Traced,
+    call: StaticCall,
+    static: tuple[tuple[int, ...], tuple[str, ...]],
+    in_tree: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    donated: tuple[bool, ...] = (),
+) -> Traced[P, R]:
+    """The record of a function that was traced for a call. `avals`: of the leaves of its arguments."""
+    closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, what))
+    try:
+        signature = inspect.signature(fun)
+    except (TypeError, ValueError):
+        signature = None
+    return Traced(
+        closed,
+        in_tree,
+        traced.treedef,
+        what == "jit",
+        tuple(i for i, aval in enumerate(avals) if aval.dtype == FLOAT0),
+        tuple((i, array.aval) for i, array in sorted(traced.erased.items())),
+        static,
+        call.key,
+        donated[len(closed.consts) :] if any(donated) else (),
+        function_name(fun),
+        tuple(argument_paths(call.function, in_tree)),
+        signature,
+    )
+
+
+@filtered
+def trace(
+    fun: Callable[P, R], *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = ()
+) -> Callable[..., Traced[P, R]]:
+    """A function that returns `fun` as a program for given arguments, which is itself called like `fun`.
+
+    Arguments are trees of arrays or of their types, as those of `make_jaxpr`. The record that is returned holds the
+    program, the trees of arguments and results, and what the arguments are called. See `Traced`.
+
+    >>> import tinyjax as tj
+    >>> traced = trace(lambda p, x: {"y": p["w"] * x})({"w": 2.0}, ShapedArray((3,), "f64"))
+    >>> traced
+    <traced <lambda>(p['w']: ~f64[], x: f64[3]), 1 equation>
+    >>> traced({"w": 2.0}, tj.numpy.ones(3))
+    {'y': Array([2., 2., 2.], dtype=float64)}
+    """
+    check_callable("trace", fun)
+
+    @filtered
+    def make(*args: Any, **kwargs: Any) -> Traced[P, R]:  # the user's arguments
+        static = resolve_static(fun, static_argnums, static_argnames)
+        call = split_resolved(fun, args, kwargs, *static)
+        leaves, treedef = tree.flatten((call.args, call.kwargs))
+        avals = [abstractify(leaf) for leaf in leaves]
+        fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
+        function = FlatFunction(call.function, "trace", treedef, fixed=fixed)
+        traced = staging.trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
+        return record(fun, "trace", traced, call, static, treedef, avals)
+
+    return make

@@ -1,0 +1,69 @@
+"""Programs in all the forms in which functions take them: a Jaxpr, a ClosedJaxpr, or a record that holds one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Self, TypeAlias, TypeVar, cast
+
+from tinyjax.errors import InputError
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+
+
+class HoldsProgram(ABC):
+    """A closed program with what else is known of it, such as the trees of a function's arguments."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def closed_jaxpr(self) -> ClosedJaxpr:
+        """The program."""
+
+    @abstractmethod
+    def with_program(self, program: ClosedJaxpr) -> Self:
+        """The same record of another program, whose inputs and outputs are of the same types."""
+
+
+AnyProgram: TypeAlias = Jaxpr | ClosedJaxpr | HoldsProgram
+#: What takes a program of any form and returns one of the same.
+ProgramT = TypeVar("ProgramT", bound=AnyProgram)
+
+
+def as_closed(program: AnyProgram, what: str) -> ClosedJaxpr:
+    """The program as a ClosedJaxpr; an InputError, which begins with `what`, if it is none."""
+    if isinstance(program, ClosedJaxpr):
+        return program
+    if isinstance(program, Jaxpr):
+        return ClosedJaxpr(program)
+    if isinstance(program, HoldsProgram):
+        return program.closed_jaxpr
+    raise InputError(
+        f"{what} takes a program: a Jaxpr, a ClosedJaxpr or what `tinyjax.trace` returns, not a "
+        f"{type(program).__name__}. `tinyjax.make_jaxpr(f)(*args)` makes one of a function."
+    )
+
+
+def as_jaxpr(program: AnyProgram, what: str) -> Jaxpr:
+    """The same, without its constants, which are then inputs."""
+    return program if isinstance(program, Jaxpr) else as_closed(program, what).jaxpr
+
+
+def changed(
+    program: ProgramT,
+    what: str,
+    change: Callable[[Jaxpr], Jaxpr],
+    change_closed: Callable[[ClosedJaxpr], ClosedJaxpr] | None = None,
+) -> ProgramT:
+    """A program of the same form, changed by a function that keeps the inputs. `change_closed`: if constants matter."""
+    if isinstance(program, Jaxpr):
+        return cast("ProgramT", change(program).named_like(program))
+    closed = as_closed(program, what)
+    if change_closed is not None:
+        result = change_closed(closed)
+    else:
+        jaxpr = change(closed.jaxpr)
+        result = closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr.named_like(closed.jaxpr), closed.consts)
+    if result is closed:
+        return program
+    return cast("ProgramT", program.with_program(result) if isinstance(program, HoldsProgram) else result)
