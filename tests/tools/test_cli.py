@@ -562,7 +562,9 @@ F32 = ShapedArray((), "float32")
     ],
 )
 def test_arguments(text: str, expected: list[Any]) -> None:
-    assert parse_arguments(text) == expected
+    found = parse_arguments(text)
+    assert found.positional == tuple(expected)
+    assert not found.named
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
 """What `--args` says: types of arrays, Python literals, and trees of both.
 
-    arguments = [item {[","] item}]
+    arguments = [[name "="] item {[","] [name "="] item}]
     item      = type | literal | "[" items "]" | "(" items ")" | "{" key ":" item {"," ...} "}"
 
 A type is written as in programs: `f32[8,8]`, `~f64[]` for a weak one. Nothing is evaluated.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 from attrs import frozen
@@ -19,6 +19,7 @@ from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.scalars import read_aval
 from tinyjax.tools.cli.failure import CommandError
+from tinyjax.tools.cli.streams import as_python_reads
 
 #: What an argument is: a type, a literal, or a tree of them.
 Argument: TypeAlias = "ShapedArray | Fixed | list[Argument] | tuple[Argument, ...] | dict[object, Argument]"
@@ -44,11 +45,20 @@ class Fixed:
     value: object
 
 
-def parse_arguments(text: str) -> list[Argument]:
+@final
+@frozen
+class Arguments:
+    """What a function is called with: by position, and by name."""
+
+    positional: tuple[Argument, ...]
+    named: Mapping[str, Argument] = {}
+
+
+def parse_arguments(text: str) -> Arguments:
     """The arguments that a text is of; a CommandError that shows the place for anything else.
 
-    >>> parse_arguments("f32[8,8], {'w': f32[3]} 2")
-    [ShapedArray(f32[8,8]), {'w': ShapedArray(f32[3])}, Fixed(value=2)]
+    >>> parse_arguments("f32[8,8], {'w': f32[3]} scale=2").positional
+    (ShapedArray(f32[8,8]), {'w': ShapedArray(f32[3])})
     """
     return _Reader(text).whole()
 
@@ -78,20 +88,45 @@ class _Reader:
     def _shown(self) -> str:
         return "the end" if self._kind == "end" else repr(self._text)
 
-    def whole(self) -> list[Argument]:
-        found = self._items("")
+    def whole(self) -> Arguments:
+        """Arguments up to the end. Commas between them may be left out."""
+        positional: list[Argument] = []
+        named: dict[str, Argument] = {}
+        while self._kind != "end" and self._text not in (")", "]", "}"):
+            name = self._name()
+            if name is None and named:
+                raise self._fail("arguments by position come before those by name")
+            if name is None:
+                positional.append(self._item())
+            elif name in named:
+                raise self._fail(f"{name} is given twice")
+            else:
+                named[name] = self._item()
+            if self._text == ",":
+                self._advance()
         if self._kind != "end":
             raise self._fail(f"expected a type or a literal, got {self._shown()}")
-        return found
+        return Arguments(tuple(positional), named)
+
+    def _name(self) -> str | None:
+        """The name before an `=`, which is read with it."""
+        text = self._text
+        if self._kind != "word" or not self._source[self._start + len(text) :].lstrip().startswith("="):
+            return None
+        if not text.isidentifier():
+            raise self._fail(f"{text} is no name")
+        self._advance()
+        self._advance()
+        return as_python_reads(text)
 
     def _items(self, closing: str) -> list[Argument]:
-        """Items up to a closing bracket, which stays. Commas between them may be left out at the top."""
+        """Items up to a closing bracket, which stays."""
         found: list[Argument] = []
         while self._kind != "end" and self._text not in (")", "]", "}"):
             found.append(self._item())
             if self._text == ",":
                 self._advance()
-            elif closing and self._text != closing:
+            elif self._text != closing:
                 raise self._fail(f"expected ',' or {closing!r}, got {self._shown()}")
         return found
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from collections.abc import Callable
-from typing import final
+from typing import Final, final
 
 from attrs import frozen
 
 from tinyjax.tools.cli.subjects import Subject, load_subject
 from tinyjax.tools.cli.terminal import When, wants_color
+
+#: Python reads no longer integers.
+_DIGITS: Final = 4000
 
 
 @final
@@ -23,6 +26,13 @@ class Command:
     examples: str
     configure: Callable[[ArgumentParser], None]
     run: Callable[[Namespace], int]
+
+
+def natural(text: str) -> int:
+    """A number of things that an option says, for its `type`."""
+    if text.isascii() and text.isdigit() and len(text) < _DIGITS:
+        return int(text)
+    raise ArgumentTypeError(f"expected an integer, 0 or more, got {text!r}")
 
 
 def add_program(parser: ArgumentParser, what: str = "FILE.py:FUNC, or a file with a program, or - for a text") -> None:
@@ -38,7 +48,7 @@ def add_preparation(parser: ArgumentParser) -> None:
         "--args",
         metavar="TYPES",
         help="the types of FUNC's arguments, trees of them, and Python literals, which aren't traced: "
-        "\"f32[8,8], {'w': f32[3]}, 2\"",
+        "\"f32[8,8], {'w': f32[3]}, 2, scale=f32[]\"",
     )
     group.add_argument(
         "--transform",

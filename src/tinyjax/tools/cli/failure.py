@@ -35,6 +35,10 @@ def describe_error(error: BaseException) -> str:
         return f"{error.what} raised {_one_line(inner)}{where}"
     if isinstance(error, CommandError | TinyjaxError):
         return str(error)
+    if isinstance(error, MemoryError):
+        return f"there is not enough memory{f': {error}' if str(error) else ''}"
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return _one_line(error)
 
 

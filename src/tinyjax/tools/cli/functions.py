@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from tinyjax.ir.source import is_internal
 from tinyjax.tools.cli.failure import CommandError, UserCodeError
+from tinyjax.tools.cli.streams import as_python_reads
 
 T = TypeVar("T")
 
@@ -35,12 +36,16 @@ def user_code(what: str) -> Iterator[None]:
     """Runs users' code: whatever it raises becomes a UserCodeError."""
     try:
         yield
-    except (Exception, SystemExit) as error:
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         raise UserCodeError(what, error) from error
 
 
 def load_module(path: Path) -> ModuleType:
     """The module in a file, run like a script that is imported: next to its own directory, under a name of its own."""
+    if path.is_dir():
+        raise CommandError(f"{path} is a directory")
     if not path.is_file():
         raise CommandError(f"there is no file {path}")
     name = f"tinyjax_file_{path.stem}"
@@ -64,6 +69,7 @@ def load_module(path: Path) -> ModuleType:
 def load_object(path: Path, name: str) -> object:
     """What a file has under a name, which may have dots."""
     found: object = load_module(path)
+    name = as_python_reads(name)
     done: list[str] = []
     for part in name.split("."):
         with user_code(f"looking up {name} in {path}"):

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import Final, NoReturn, final
+from typing import TYPE_CHECKING, Final, NoReturn, final
 
 from typing_extensions import override
 
-from tinyjax.errors import TinyjaxError
 from tinyjax.tools.cli.commands import COMMANDS
-from tinyjax.tools.cli.failure import CommandError, UserCodeError, describe_error
+from tinyjax.tools.cli.failure import CommandError, describe_error
+from tinyjax.tools.cli.streams import complain, open_what_is_closed, say, show_all_letters
 from tinyjax.tools.cli.terminal import paint, wants_color
+
+if TYPE_CHECKING:
+    from _typeshed import SupportsWrite
 
 _DESCRIPTION: Final = """\
 Shows, runs, checks and compares programs (jaxprs): those of functions in Python files, and those in files of their own.
@@ -40,7 +42,12 @@ class _Parser(argparse.ArgumentParser):
     @override
     def error(self, message: str) -> NoReturn:
         """One line, instead of the usage too."""
-        self.exit(2, f"{self.prog}: error: {message} (see {self.prog} --help)\n")
+        complain(f"{self.prog}: error: {message} (see {self.prog} --help)")
+        sys.exit(2)
+
+    @override
+    def print_help(self, file: SupportsWrite[str] | None = None) -> None:
+        say(self.format_help().rstrip())
 
 
 def make_parser() -> argparse.ArgumentParser:
@@ -71,32 +78,36 @@ def make_parser() -> argparse.ArgumentParser:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code. `arguments` are those of the process, unless others are given."""
+    if arguments is None:
+        open_what_is_closed()
+    show_all_letters()
     parser = make_parser()
     try:
         options = parser.parse_args(arguments)
+        if options.version:
+            from tinyjax import __version__
+
+            say(f"tinyjax {__version__}")
+            return 0
+        if options.command is None:
+            say(parser.format_help().rstrip())
+            return 2
+        return _run(options)
     except SystemExit as exit_:  # --help, or wrong usage, which argparse has told about
         return exit_.code if isinstance(exit_.code, int) else 2
-    if options.version:
-        from tinyjax import __version__
-
-        print(f"tinyjax {__version__}")
-        return 0
-    if options.command is None:
-        parser.print_help()
-        return 2
-    try:
-        code = COMMANDS[options.command].run(options)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever was reading has had enough, as in `tinyjax show ... | head`.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except (CommandError, UserCodeError, TinyjaxError, OSError) as error:
-        if options.traceback:
-            traceback.print_exception(error)
-        label = paint("error:", "1;31", wants_color(sys.stderr, options.color))
-        print(f"tinyjax {options.command}: {label} {describe_error(error)}", file=sys.stderr)
+    except (CommandError, OSError) as error:
+        complain(f"tinyjax: error: {describe_error(error)}")
         return 2
     except KeyboardInterrupt:
         return 130
-    return code
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        return COMMANDS[options.command].run(options)
+    except Exception as error:  # noqa: BLE001 (no command ends in a traceback)
+        if options.traceback:
+            complain("".join(traceback.format_exception(error)).rstrip())
+        label = paint("error:", "1;31", wants_color(sys.stderr, options.color))
+        complain(f"tinyjax {options.command}: {label} {describe_error(error)}")
+        return 2

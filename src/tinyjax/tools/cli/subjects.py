@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import sys
+import io
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -24,6 +24,7 @@ from tinyjax.tools.cli.arguments import Argument, Fixed, filled, is_fixed, parse
 from tinyjax.tools.cli.failure import CommandError
 from tinyjax.tools.cli.functions import call_at_definition, load_function, load_module, load_object, user_code
 from tinyjax.tools.cli.passes import parse_passes
+from tinyjax.tools.cli.streams import read_all
 from tinyjax.tools.cli.transformations import Function, parse_transformations
 
 _ZIP: Final = b"PK"
@@ -34,13 +35,15 @@ _ZIP: Final = b"PK"
 class Subject:
     """A function of trees of arrays, with the types of its arguments where they are known.
 
-    `closed` is the program that it is, if it comes from a file and nothing was done to it.
+    `closed` is the program that it is, if it comes from a file and nothing was done to it. `keywords` are the names of
+    the last arguments, where they were given by name.
     """
 
     name: str
     function: Function
     args: tuple[Any, ...] | None  # trees of types
     closed: ClosedJaxpr | None = None
+    keywords: tuple[str, ...] = ()
 
     def program(self) -> ClosedJaxpr:
         """The program, verified."""
@@ -79,11 +82,42 @@ def _function(path: Path, name: str, args: str | None) -> Subject:
     if args is None:
         return Subject(name, function, None if _parameters(function) else ())
     arguments = parse_arguments(args)
-    fixed = {i: filled(arg, None) for i, arg in enumerate(arguments) if is_fixed(arg)}
-    traced = [arg for arg in arguments if not is_fixed(arg)]
-    rest = WithStatic(function, fixed, {}) if fixed else function
+    fixed = {i: filled(arg, None) for i, arg in enumerate(arguments.positional) if is_fixed(arg)}
+    named = {key: filled(arg, None) for key, arg in arguments.named.items() if is_fixed(arg)}
+    keywords = tuple(key for key in arguments.named if key not in named)
+    traced = [arg for arg in arguments.positional if not is_fixed(arg)] + [arguments.named[key] for key in keywords]
+    rest = WithStatic(function, fixed, named) if fixed or named else function
     types = tuple(traced_part(arg, lambda aval: aval) for arg in traced)
-    return Subject(name, _with_literals(rest, traced), types)
+    names = _positional_names(function, len(arguments.positional))
+    called = _by_position(rest, [name for i, name in enumerate(names) if i not in fixed], keywords)
+    return Subject(name, _with_literals(called, traced), types, keywords=keywords)
+
+
+def _by_position(function: Function, positional: Sequence[str], keywords: Sequence[str]) -> Function:
+    """The function with these keyword arguments as its last positional ones, for transformations to number them."""
+    if not keywords:
+        return function
+
+    @wraps(function)
+    def call(*args: Any) -> Any:  # the user's
+        count = len(args) - len(keywords)
+        return function(*args[:count], **dict(zip(keywords, args[count:], strict=True)))
+
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    vars(call)["__signature__"] = inspect.Signature(
+        [inspect.Parameter(name, kind) for name in (*positional, *keywords)]
+    )
+    return call
+
+
+def _positional_names(function: Callable[..., Any], count: int) -> list[str]:  # the user's
+    """What a function calls its first positional arguments."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        parameters = []
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    return [names[i] if i < len(names) else f"argument_{i}" for i in range(count)]
 
 
 def _with_literals(function: Function, arguments: Sequence[Argument]) -> Function:
@@ -110,9 +144,11 @@ def _program(spec: str, args: str | None, registry: str | None) -> Subject:
     types: tuple[Any, ...] = closed.in_avals
     if args is not None:
         arguments = parse_arguments(args)
-        if not all(isinstance(arg, ShapedArray) for arg in arguments):
+        if arguments.named:
+            raise CommandError(f"--args: the arguments of {spec} have no names")
+        if not all(isinstance(arg, ShapedArray) for arg in arguments.positional):
             raise CommandError(f"--args: {spec} takes arrays only")
-        types = tuple(arguments)
+        types = arguments.positional
 
     def run(*values: Any) -> Any:  # arrays of any kind
         outs = eval_jaxpr(closed, (), *values)
@@ -125,20 +161,27 @@ def _program(spec: str, args: str | None, registry: str | None) -> Subject:
 def load_program(spec: str, registry: str | None = None) -> ClosedJaxpr:
     """The program in a file: one that `ir.save` wrote, or a text of one (`-`: from standard input)."""
     known = None if registry is None else load_registry(registry)
-    if spec == "-":
-        return read_program(sys.stdin.read(), "<stdin>", known)
-    path = Path(spec)
-    if not path.is_file():
-        raise CommandError(f"there is no file {spec}")
-    start = path.read_bytes()
-    if start.startswith(_ZIP):
-        found = load(path, known)
+    name = "<stdin>" if spec == "-" else spec
+    content = read_all() if spec == "-" else _content(spec)
+    if spec == "-" and not content:
+        raise CommandError("standard input is empty: it can be read once")
+    if content.startswith(_ZIP):
+        found = load(io.BytesIO(content), known)
         return found if isinstance(found, ClosedJaxpr) else ClosedJaxpr(found)
     try:
-        text = start.decode("utf-8")
+        text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise CommandError(f"{spec} is neither the text of a program nor one that was saved") from None
-    return read_program(text, spec, known)
+        raise CommandError(f"{name} is neither the text of a program nor one that was saved") from None
+    return read_program(text, name, known)
+
+
+def _content(spec: str) -> bytes:
+    path = Path(spec)
+    if path.is_dir():
+        raise CommandError(f"{spec} is a directory")
+    if not (path.is_file() or path.is_fifo()):
+        raise CommandError(f"there is no file {spec}")
+    return path.read_bytes()
 
 
 def read_program(text: str, file: str, registry: Registry | None) -> ClosedJaxpr:
@@ -184,7 +227,8 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 
 def _wanted(function: Callable[..., Any]) -> str:  # the user's
-    names = list(_parameters(function))
+    found = _parameters(function)
+    names = [f"{name}=" if p.kind is p.KEYWORD_ONLY else name for name, p in found.items()]
     return f": a type for each of {', '.join(names)}, such as f32[8,8]" if names else ""
 
 

@@ -22,13 +22,16 @@ _PARTS: Final = {
 _TOKEN: Final = re.compile("|".join(f"(?P<{name}>{rule})" for name, (rule, _) in _PARTS.items()))
 
 
-def wants_color(stream: TextIO, when: When) -> bool:
+def wants_color(stream: TextIO | None, when: When) -> bool:
     """Whether to colour what is written to a stream: by default if it is a terminal, and nobody has set NO_COLOR."""
     if when != "auto":
         return when == "always"
     if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
         return False
-    return stream.isatty()
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # it is closed
+        return False
 
 
 def paint(text: str, code: str, color: bool) -> str:

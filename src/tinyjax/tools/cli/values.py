@@ -13,6 +13,7 @@ import numpy as np
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INTEGERS, HostArray
 from tinyjax.tools.cli.failure import CommandError
+from tinyjax.tools.cli.streams import as_python_reads
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
 
@@ -22,9 +23,23 @@ _INTEGERS: Final = 10
 _SHOWN: Final = 200
 
 
-def read_inputs(specs: Sequence[str]) -> list[object]:
-    """The arrays of .npy files, of .npz files (all of one, in order, or FILE.npz:NAME), and of Python literals."""
-    return [value for spec in specs for value in _read(spec)]
+def read_inputs(specs: Sequence[str]) -> tuple[list[object], dict[str, object]]:
+    """The arrays of .npy files, of .npz files (all of one, in order, or FILE.npz:NAME), and of Python literals: by
+    position, and those given as NAME=INPUT by name."""
+    values: list[object] = []
+    named: dict[str, object] = {}
+    for spec in specs:
+        name, separator, rest = spec.partition("=")
+        name = as_python_reads(name)
+        if not (separator and name.isidentifier()) or Path(spec).exists():
+            values += _read(spec)
+            continue
+        found = _read(rest)
+        if len(found) != 1 or name in named:
+            many = f"{rest} has {len(found)} arrays" if len(found) != 1 else "it is given twice"
+            raise CommandError(f"--inputs: {name} is one input, but {many}")
+        named[name] = found[0]
+    return values, named
 
 
 def _read(spec: str) -> list[object]:

@@ -9,6 +9,8 @@ from typing import Final
 from tinyjax.errors import FileFormatError, ParseError, VerificationError
 from tinyjax.ir.program import JaxprType
 from tinyjax.tools.cli.command import Command, add_preparation, color_of, subject_of
+from tinyjax.tools.cli.failure import CommandError, UserCodeError, describe_error
+from tinyjax.tools.cli.streams import complain, say
 from tinyjax.tools.cli.terminal import paint, wants_color
 
 
@@ -21,21 +23,25 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> int:
-    invalid = 0
+    invalid = unreadable = 0
     for spec in options.programs:
         try:
             program = subject_of(options, spec).program()
         except (ParseError, FileFormatError, VerificationError) as error:
             invalid += 1
             label = paint("invalid:", "1;31", wants_color(sys.stderr, options.color))
-            print(f"{spec}: {label} {error}", file=sys.stderr)
+            complain(f"{spec}: {label} {error}")
+        except (CommandError, UserCodeError, OSError) as error:
+            unreadable += 1
+            label = paint("error:", "1;31", wants_color(sys.stderr, options.color))
+            complain(f"{spec}: {label} {describe_error(error)}")
         else:
             if not options.quiet:
                 kind = JaxprType(program.in_avals, program.out_avals)
                 count = len(program.eqns)
                 label = paint("ok:", "32", color_of(options))
-                print(f"{spec}: {label} {kind}, {count} equation{'' if count == 1 else 's'}")
-    return 1 if invalid else 0
+                say(f"{spec}: {label} {kind}, {count} equation{'' if count == 1 else 's'}")
+    return 2 if unreadable else 1 if invalid else 0
 
 
 COMMAND: Final = Command(

@@ -5,12 +5,13 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import Final
 
-from tinyjax.tools.cli.command import Command, add_program, subject_of
+from tinyjax.tools.cli.command import Command, add_program, natural, subject_of
+from tinyjax.tools.cli.streams import say
 
 
 def _configure(parser: ArgumentParser) -> None:
     add_program(parser)
-    parser.add_argument("--most", type=int, default=20, metavar="N", help="show the N most expensive; 0: all")
+    parser.add_argument("--most", type=natural, default=20, metavar="N", help="show the N most expensive; 0: all")
     parser.add_argument(
         "--residuals", action="store_true", help="also what grad of the program keeps in memory between its two parts"
     )
@@ -20,9 +21,9 @@ def _run(options: Namespace) -> int:
     from tinyjax.tools.cost import program_cost, residual_memory
 
     program = subject_of(options).program()
-    print(program_cost(program).table(most=options.most or None))
+    say(program_cost(program).table(most=options.most or None))
     if options.residuals:
-        print(f"\n{residual_memory(program)}")
+        say(f"\n{residual_memory(program)}")
     return 0
 
 

@@ -13,6 +13,7 @@ from tinyjax.ir.printer import format_closed
 from tinyjax.tools.cli.command import Command, add_program, color_of, subject_of
 from tinyjax.tools.cli.functions import user_code
 from tinyjax.tools.cli.lines import equations_with_sources
+from tinyjax.tools.cli.streams import say
 from tinyjax.tools.cli.subjects import Subject
 from tinyjax.tools.cli.terminal import program_text
 
@@ -55,6 +56,12 @@ def _dot(subject: Subject, color: bool) -> str:
     return to_dot(subject.program()).rstrip()
 
 
+def _svg(subject: Subject, color: bool) -> str:
+    from tinyjax.tools.svg import to_svg
+
+    return to_svg(subject.program()).rstrip()
+
+
 #: How the names of saved programs end.
 SAVED: Final = ".tinyjax"
 _FORMS: Final[Mapping[str, Callable[[Subject, bool], str]]] = {
@@ -64,6 +71,7 @@ _FORMS: Final[Mapping[str, Callable[[Subject, bool], str]]] = {
     "hlo": _hlo,
     "cost": _cost,
     "dot": _dot,
+    "svg": _svg,
 }
 
 
@@ -75,7 +83,7 @@ def _configure(parser: ArgumentParser) -> None:
         choices=tuple(_FORMS),
         default="jaxpr",
         help="jaxpr (default); lines: equations with the lines and transformations that made them; stablehlo; hlo: "
-        "XLA's, optimised; cost: a table; dot: a graph for Graphviz",
+        "XLA's, optimised; cost: a table; dot: a graph for Graphviz; svg: the graph drawn",
     )
     parser.add_argument(
         "-o",
@@ -88,7 +96,7 @@ def _configure(parser: ArgumentParser) -> None:
 def _run(options: Namespace) -> int:
     subject = subject_of(options)
     if options.output is None:
-        print(_FORMS[options.form](subject, color_of(options)))
+        say(_FORMS[options.form](subject, color_of(options)))
         return 0
     path = Path(options.output)
     if options.form == "jaxpr" and path.suffix == SAVED:
@@ -97,7 +105,7 @@ def _run(options: Namespace) -> int:
         path.write_text(f"{format_closed(subject.program())}\n", encoding="utf-8")
     else:
         path.write_text(f"{_FORMS[options.form](subject, False)}\n", encoding="utf-8")
-    print(path)
+    say(path)
     return 0
 
 
@@ -111,7 +119,7 @@ COMMAND: Final = Command(
   tinyjax show model.py:loss --args "f32[8,8]" -o loss.tinyjax
   tinyjax show model.py:loss --args "f32[8], {'w': f32[8]}" --transform "grad(argnums=1)" --as hlo
   tinyjax show program.jaxpr --passes all
-  tinyjax show program.jaxpr --as dot | dot -Tsvg > program.svg
+  tinyjax show program.jaxpr --as svg -o program.svg
 """,
     configure=_configure,
     run=_run,

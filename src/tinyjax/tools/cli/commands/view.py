@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from tinyjax.tools.cli.command import Command, add_program, subject_of
+from tinyjax.tools.cli.streams import say
 
 
 def _configure(parser: ArgumentParser) -> None:
@@ -30,7 +31,7 @@ def _run(options: Namespace) -> int:
         name = options.output
     path = Path(name)
     save_html(path, program, title=subject.name)
-    print(path)
+    say(path)
     if options.open or options.output is None:
         webbrowser.open(path.resolve().as_uri())
     return 0
