@@ -218,3 +218,56 @@ def test_rule_of_ones_own() -> None:
 def test_errors(f: Any, result: Any, kwargs: Any, message: str) -> None:
     with pytest.raises((InputError, TreeError, MissingRuleError), match=message):
         inverse(f, **kwargs)(result)
+
+
+def counted(x: Any) -> Any:
+    return lax.fori_loop(0, 3, lambda i, c: c * 2.0 + i, x)
+
+
+def stepped(x: Any) -> Any:
+    return lax.while_loop(lambda c: c[0] < 10.0, lambda c: (c[0] * 2.0, c[1] * c[0] + 1.0), (1.5, x))[1]
+
+
+#: Functions of a number whose loops keep a count, or something else that is known, beside what is to be found.
+LOOPS: dict[str, Callable[[Any], Any]] = {
+    "fori_loop": counted,
+    "from elsewhere": lambda x: lax.fori_loop(-2, 5, lambda i, c: c * (i + 0.5) - i, x),
+    "no iterations": lambda x: lax.fori_loop(3, 3, lambda i, c: c * 0.0, x) + 1.0,
+    "nested": lambda x: lax.fori_loop(0, 3, lambda i, c: lax.fori_loop(0, 2, lambda j, d: d * 1.5 + i - j, c), x),
+    "jit": tj.jit(lambda x: tj.jit(counted)(x) * 2.0),
+    "branches": lambda x: lax.fori_loop(
+        0, 4, lambda i, c: lax.cond(i % 2 == 0, lambda: c * 2.0, lambda: tnp.arcsinh(c)), x
+    ),
+    "scan": lambda x: lax.scan(lambda c, v: ((c[0] + 1, c[1] * 2.0 + v * c[0]), None), (0, x), np.arange(4.0))[0][1],
+    "while": stepped,
+    "while of while": lambda x: lax.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, stepped(c[1]) / 99.0), (0, x))[
+        1
+    ],
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_that_count(name: str) -> None:
+    f = LOOPS[name]
+    x = np.array([0.4, -1.3, 2.0])
+    inv = inverse(f, like=0.0)
+    np.testing.assert_allclose([inv(f(v)) for v in x], x, rtol=1e-9)
+    np.testing.assert_allclose(tj.jit(tj.vmap(lambda x: inv(f(x))))(x), x, rtol=1e-9)
+    np.testing.assert_allclose(tj.jvp(lambda x: inv(f(x)), (x[0],), (1.0,))[1], 1.0, rtol=1e-9)
+
+
+def test_loops_with_bounds_that_are_traced() -> None:
+    def f(n: Any, x: Any) -> Any:
+        return lax.fori_loop(0, n, lambda i, c: tnp.tanh(c) * 0.5 + i, x)
+
+    found = tj.jit(lambda n, x: inverse(f, argnums=1)(f(n, x), n))(3, 0.7)
+    np.testing.assert_allclose(found, 0.7)
+    slope = tj.jit(tj.jacfwd(lambda y: inverse(f, argnums=1)(y, 3)))(f(3, 0.7))
+    np.testing.assert_allclose(slope * tj.jacfwd(lambda x: f(3, x))(0.7), 1.0)
+
+
+def test_loops_that_dont_tell_how_often() -> None:
+    with pytest.raises(InputError, match=r"'while' .* can't be solved"):
+        inverse(lambda x: lax.while_loop(lambda c: c < 10.0, lambda c: c * 2.0, x))(16.0)
+    with pytest.raises(InputError, match=r"'mul' .* can't be solved"):
+        inverse(lambda x: lax.fori_loop(0, 3, lambda i, c: tnp.sin(c) * c, x))(3.0)

@@ -14,6 +14,7 @@ from attrs import frozen
 from tinyjax.api.arguments import as_tuple, resolve_position
 from tinyjax.api.staging import abstractify
 from tinyjax.caching import with_room
+from tinyjax.control.loops import While
 from tinyjax.errors import InputError, TreeError
 from tinyjax.interpreters.base import expansion
 from tinyjax.interpreters.hidden import Hidden, open_frame, staged
@@ -51,11 +52,12 @@ RULES: InverseRules = RuleTable("Inverse", name="tinyjax.interpreters.INVERSE_RU
 class Solution:
     """The values of a program's variables, as far as they are known. It grows while they are found."""
 
-    __slots__ = ("_ctx", "_found", "_left")
+    __slots__ = ("_ctx", "_extra", "_found", "_left")
 
     def __init__(self, ctx: Context[Hidden], jaxpr: Jaxpr, ins: Sequence[Partly], outs: Sequence[Partly]) -> None:
         self._ctx = ctx
         self._found: dict[int, Hidden] = {}
+        self._extra = 0
         self._learn(jaxpr.invars, ins)
         self._learn(jaxpr.outvars, outs)
         eqns = [eqn for eqn in jaxpr.eqns if not self._apply(eqn)]
@@ -63,7 +65,10 @@ class Solution:
             left = [eqn for eqn in reversed(eqns) if not self._solve(eqn) and not self._apply(eqn)]
             left = [eqn for eqn in reversed(left) if not self._apply(eqn)]
             if len(left) == len(eqns):
-                break
+                divided = next(((i, rest) for i, eqn in enumerate(left) if (rest := self._divide(eqn))), None)
+                if divided is None:
+                    break
+                left[divided[0]] = divided[1]
             eqns = left
         self._left = eqns
 
@@ -87,6 +92,37 @@ class Solution:
         if not all(map(self.known, eqn.outvars)):
             self._learn(eqn.outvars, self._ctx.bind(eqn.primitive, *map(self.read, eqn.invars)))
         return True
+
+    def _divide(self, eqn: Eqn) -> Eqn | None:
+        """Finds those outputs of a program within that are known from some of its inputs alone, such as the counter of
+        a loop. Returns an equation for the others; None if that finds nothing."""
+        known = list(map(self.known, eqn.invars))
+        if all(known) or not eqn.primitive.applied_programs:
+            return None
+        split = eqn.primitive.partial_eval(tuple(not mark for mark in known))
+        if split is None or all(map(self.known, _marked(eqn.outvars, split.unknown_out, False))):
+            return None
+        passed = _marked(eqn.invars, known, True)
+        if split.known_inputs is not None:
+            passed = [eqn.invars[i] for i in split.known_inputs]
+        outs = self._ctx.bind(split.known, *map(self.read, passed))
+        first = _marked(eqn.outvars, split.unknown_out, False)
+        self._learn(first, outs[: len(first)])
+        if isinstance(eqn.primitive, While):  # the rest isn't divided: its rule takes the loop as a whole
+            return eqn
+        residuals = map(self._named, outs[len(first) :])
+        inputs = [next(residuals) if at is None else eqn.invars[at] for at in split.residuals]
+        inputs += _marked(eqn.invars, known, False)
+        operands = inputs if split.order is None else [inputs[i] for i in split.order]
+        rest = [var for var, mark in zip(eqn.outvars, split.unknown_out, strict=True) if mark]
+        return Eqn(split.staged, tuple(operands), tuple(rest), eqn.source)
+
+    def _named(self, value: Hidden) -> Var:
+        """A variable that stands for a value, which is none of the program's own."""
+        self._extra += 1
+        var = Var(-self._extra, self._ctx.aval(value))
+        self._found[var.index] = value
+        return var
 
     def _solve(self, eqn: Eqn) -> bool:
         """Finds the operands, if all outputs are known. An equation for which there is no rule is left."""
@@ -123,15 +159,16 @@ class Solution:
         raise InputError(f"inverse: the results don't determine all inputs: {unknown} can't be found")
 
 
+def _marked(atoms: Sequence[Atom], marks: Sequence[bool], wanted: bool) -> list[Atom]:
+    """The atoms whose mark is this one."""
+    return [atom for atom, mark in zip(atoms, marks, strict=True) if mark is wanted]
+
+
 def inverted(jaxpr: Jaxpr, known_in: Sequence[bool], known_out: Sequence[bool]) -> Jaxpr:
     """The program that takes the known inputs, then the known outputs, and returns the unknown inputs, then the unknown
     outputs."""
-
-    def marked(atoms: Sequence[Atom], marks: Sequence[bool], wanted: bool) -> list[Atom]:
-        return [atom for atom, mark in zip(atoms, marks, strict=True) if mark is wanted]
-
-    given = [*marked(jaxpr.invars, known_in, True), *marked(jaxpr.outvars, known_out, True)]
-    asked = [*marked(jaxpr.invars, known_in, False), *marked(jaxpr.outvars, known_out, False)]
+    given = [*_marked(jaxpr.invars, known_in, True), *_marked(jaxpr.outvars, known_out, True)]
+    asked = [*_marked(jaxpr.invars, known_in, False), *_marked(jaxpr.outvars, known_out, False)]
 
     def run(ctx: Context[Hidden], values: list[Hidden]) -> Sequence[Hidden]:
         rest = iter(values)

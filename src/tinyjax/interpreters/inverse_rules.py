@@ -9,19 +9,23 @@ from typing import Final, TypeAlias
 from attrs import evolve
 
 from tinyjax.control.call import Call, Calling
-from tinyjax.control.carry import rearranged
+from tinyjax.control.carry import rearranged, with_unused
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
-from tinyjax.interpreters.hidden import Hidden
+from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.interpreters.inverse import RULES, Partly, Unknown, inverted
-from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import INEXACT
+from tinyjax.ir.dtypes import INEXACT, INT64
+from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
+from tinyjax.ir.program import Literal
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import Div, IntegerPow, Square, abs_, div, integer_pow, reciprocal, square
 from tinyjax.primitives.bitwise import Not, Xor, logical_not, logical_xor
+from tinyjax.primitives.comparison import GT
 from tinyjax.primitives.complex import IMAG, REAL, Complex, Conj
 from tinyjax.primitives.conversion import ConvertElementType, Copy, convert
 from tinyjax.primitives.cumulative import CumProd, CumSum
@@ -324,3 +328,53 @@ def _scan(primitive: Scan, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Part
     loop = evolve(primitive, jaxpr=rearranged(body, order), reverse=not primitive.reverse)
     found = ctx.bind(loop, *consts[0], *last, *xs[0], *ys)
     return [*[None] * n, *found[:k], *_spread(found[k:], xs[1])]
+
+
+@RULES.register(While)
+def _while(primitive: While, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    """As many steps back from the last carry, as steps forwards were taken: how many, what is known of the carry at the
+    start must tell."""
+    marks = tuple(isinstance(arg, Unknown) for arg in args)
+    _, const_marks, _ = primitive.operands(marks)
+    split = primitive.partial_eval(marks)
+    if split is None or any(const_marks) or not isinstance(split.known, While) or split.known_inputs is None:
+        return [None] * len(args)
+    start = [arg for arg in map(args.__getitem__, split.known_inputs) if not isinstance(arg, Unknown)]
+    steps = ctx.bind(_counting(split.known), *start, _integer(ctx, 0))[-1]
+    _, consts, _ = primitive.operands(args)
+    known = [arg for arg in consts if not isinstance(arg, Unknown)]
+    first = ctx.bind(_backwards(primitive), *known, steps, *outs)[1:]
+    return [*[None] * (len(args) - len(first)), *first]
+
+
+def _integer(ctx: Ctx, number: int) -> Hidden:
+    return ctx.constant(Literal(number, array_type((), INT64)))
+
+
+def _counting(loop: While) -> While:
+    """The loop with one carry more, which counts the iterations."""
+    count = array_type((), INT64)
+
+    def step(ctx: Ctx, ins: list[Hidden]) -> Sequence[Hidden]:
+        return [*interpret(ctx, loop.body_jaxpr, ins[:-1]), add(ctx, ins[-1], _integer(ctx, 1))]
+
+    body = staged([*loop.body_jaxpr.in_avals, count], step)
+    return While(with_unused(loop.cond_jaxpr, (count,)), loop.cond_nconsts, body, loop.body_nconsts)
+
+
+def _backwards(loop: While) -> While:
+    """The loop that takes a number of steps back. It takes the constants of the body, the number, and the carry."""
+    count, n = array_type((), INT64), loop.body_nconsts
+    avals = loop.body_jaxpr.in_avals
+    back = inverted(loop.body_jaxpr, [i < n for i in range(len(avals))], [True] * (len(avals) - n))
+
+    def goes_on(ctx: Ctx, ins: list[Hidden]) -> Sequence[Hidden]:
+        return ctx.bind(GT, ins[0], _integer(ctx, 0))
+
+    def step(ctx: Ctx, ins: list[Hidden]) -> Sequence[Hidden]:
+        found = interpret(ctx, back, [*ins[:n], *ins[n + 1 :]])
+        typed = zip(found, avals[n:], strict=True)
+        return [sub(ctx, ins[n], _integer(ctx, 1)), *(convert(ctx, x, t.dtype, t.weak_type) for x, t in typed)]
+
+    cond = staged([count, *avals[n:]], goes_on)
+    return While(cond, 0, staged([*avals[:n], count, *avals[n:]], step), n)
