@@ -79,8 +79,8 @@ def test_what_is_staged_points_to_the_lines_of_the_program() -> None:
 
 
 def test_the_line_is_restored_after_an_error() -> None:
-    x, v = Var(0, F64), Var(1, VEC)
-    bad = Jaxpr((x, v), (Eqn(ADD, (x, v), (Var(2, F64),), HERE),), ())
+    x, y = Var(0, F64), Var(1, F64)
+    bad = Jaxpr((x, y), (Eqn(ADD, (x, y), (Var(2, F64),), HERE),), ())
     ctx = StagingContext()
     wrong = [ctx.argument(VEC), ctx.argument(program([], lambda ctx: [Literal.of(1)]).out_avals[0])]
     with pytest.raises(TypingError):

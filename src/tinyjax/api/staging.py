@@ -11,6 +11,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.verify import verify
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, top_frame
@@ -105,6 +106,7 @@ def eval_jaxpr(
     >>> eval_jaxpr(closed.jaxpr, closed.consts, 4.0)
     [Array(8., dtype=float64, weak_type=True)]
     """
+    verify(jaxpr)
     if isinstance(jaxpr, ClosedJaxpr):
         consts, jaxpr = (*jaxpr.consts, *consts), jaxpr.jaxpr
     arrays = [as_array(x) for x in (*consts, *args)]

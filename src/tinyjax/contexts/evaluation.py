@@ -17,7 +17,7 @@ from tinyjax.ir.context import Context, Customised
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, result_types
-from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var, well_typed
 from tinyjax.ir.value import ConcreteValue
 
 
@@ -138,4 +138,4 @@ def single_equation(primitive: Primitive, avals: tuple[ShapedArray, ...]) -> Jax
     n = len(avals)
     ins = tuple(Var(i, aval) for i, aval in enumerate(avals))
     outs = tuple(Var(n + i, aval) for i, aval in enumerate(result_types(primitive, avals)))
-    return Jaxpr(ins, (Eqn(primitive, ins, outs),), outs)
+    return well_typed(Jaxpr(ins, (Eqn(primitive, ins, outs),), outs))

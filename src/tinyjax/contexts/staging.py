@@ -14,7 +14,7 @@ from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.dtypes import SUPPORTED
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Primitive, result_types
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var, well_typed
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant
@@ -142,7 +142,7 @@ class StagingContext(Context[Atom]):
         found = None if names is None else _names(len(self._leading), names)
         if [var.index for var in inputs] == list(range(len(inputs))):
             eqns = tuple([Eqn(*record) for record in self._records])
-            return Staged(Jaxpr(inputs, eqns, tuple(outs), names=found), tuple(self._captured))
+            return Staged(well_typed(Jaxpr(inputs, eqns, tuple(outs), names=found)), tuple(self._captured))
         return Staged(_renumber(inputs, self._records, outs, found), tuple(self._captured))
 
 
@@ -185,4 +185,4 @@ def _renumber(
         made = (bound(results[0]),) if len(results) == 1 else tuple(map(bound, results))
         eqns.append(Eqn(primitive, read, made, source))
     outvars = tuple([new[atom.index] if type(atom) is Var else atom for atom in outs])
-    return Jaxpr(invars, tuple(eqns), outvars, names=names)
+    return well_typed(Jaxpr(invars, tuple(eqns), outvars, names=names))

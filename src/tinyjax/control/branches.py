@@ -11,7 +11,7 @@ from attrs import frozen
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Atom, Jaxpr, well_typed
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.structure import full
 from tinyjax.transforms.dce import dce
@@ -50,7 +50,7 @@ def of_one_type(branches: Sequence[Jaxpr]) -> tuple[Jaxpr, ...]:
 def pick_outputs(jaxpr: Jaxpr, marks: Sequence[bool]) -> Jaxpr:
     """The program that returns the marked outputs only."""
     kept = tuple(atom for atom, mark in zip(jaxpr.outvars, marks, strict=True) if mark)
-    return dce(Jaxpr(jaxpr.invars, jaxpr.eqns, kept))
+    return dce(well_typed(Jaxpr(jaxpr.invars, jaxpr.eqns, kept)))
 
 
 @final

@@ -17,7 +17,7 @@ from tinyjax.ir.context import Context, Evaluator, Foreign
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, Split
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var, well_typed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import DotGeneral
@@ -179,7 +179,7 @@ def _split(primitive: Checkpoint, parts: PartialEvaluation, policy: Policy) -> S
 
     unknown_avals = parts.staged.in_avals[len(parts.residuals) :]
     avals = [*(known.in_avals[i] for i in inputs), *(var.aval for var in saved), *unknown_avals]
-    now = dce(Jaxpr(known.invars, known.eqns, (*known.outvars[:num_outs], *saved)))
+    now = dce(well_typed(Jaxpr(known.invars, known.eqns, (*known.outvars[:num_outs], *saved))))
     return Split(
         evolve(primitive, jaxpr=now),
         evolve(primitive, jaxpr=stage(avals, run), differentiated=True),

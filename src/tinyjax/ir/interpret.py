@@ -8,6 +8,7 @@ from typing import TypeVar
 from tinyjax.errors import InputError
 from tinyjax.ir.context import Context
 from tinyjax.ir.program import Jaxpr, Var
+from tinyjax.ir.verify import verify
 
 V = TypeVar("V")
 
@@ -17,8 +18,10 @@ def interpret(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V]) -> list[V]:
 
     Because bindings are numbered in order, the environment is a list that grows by each equation's outputs. What the
     context stages is attributed to the line that the interpreted equation came from, and to the transformations that
-    the context stands for.
+    the context stands for. A program that was made by hand must typecheck.
     """
+    if not jaxpr.well_typed:
+        verify(jaxpr)
     if len(args) != len(jaxpr.invars):
         raise InputError(f"the program takes {len(jaxpr.invars)} inputs, got {len(args)}")
     env = list(args)

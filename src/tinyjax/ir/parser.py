@@ -24,7 +24,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.body import Binder, Body, Head, Known
 from tinyjax.ir.fields import check_field
 from tinyjax.ir.lexer import Tokens
-from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
+from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, well_typed
 from tinyjax.ir.registry import STANDARD, Record, Registry, Unreadable, unread
 from tinyjax.ir.scalars import read_string
 from tinyjax.ir.scope import Scope
@@ -228,7 +228,7 @@ class _Programs:
             if not tokens.skip(",") and tokens.text != ")":
                 tokens.fail(f"expected ',' or ')', got {tokens.shown()}")
         tokens.take("}")
-        return Jaxpr(invars, tuple(body.eqns), tuple(outs))
+        return well_typed(Jaxpr(invars, tuple(body.eqns), tuple(outs)))
 
     def _array(self, aval: ShapedArray) -> Steps[None]:
         at = self.tokens.start

@@ -147,6 +147,8 @@ class Jaxpr(Immutable, Keyed):
     outvars: tuple[Atom, ...]
     names: InputNames | None = field(default=None, kw_only=True, eq=False, repr=False)
     token: Token | None = field(default=None, init=False, eq=False, repr=False)
+    #: Whether it is known to typecheck: because it was checked, or because of how it was made. See `verify`.
+    well_typed: bool = field(default=False, init=False, eq=False, repr=False)
 
     @property
     @override
@@ -172,6 +174,7 @@ class Jaxpr(Immutable, Keyed):
     def _named(self, names: InputNames | None) -> Jaxpr:
         named = Jaxpr(self.invars, self.eqns, self.outvars, names=names)
         object.__setattr__(named, "token", self.token)
+        object.__setattr__(named, "well_typed", self.well_typed)
         return named
 
     def named_like(self, other: Jaxpr) -> Jaxpr:
@@ -255,6 +258,12 @@ class Jaxpr(Immutable, Keyed):
         from tinyjax.ir.html import format_html
 
         return format_html(self)
+
+
+def well_typed(jaxpr: Jaxpr) -> Jaxpr:
+    """The program, marked as one that typechecks: by those who make it so that it does."""
+    object.__setattr__(jaxpr, "well_typed", True)
+    return jaxpr
 
 
 def _find_token(jaxpr: Jaxpr) -> Token:

@@ -13,7 +13,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, SUPPORTED, DType, short_name
 from tinyjax.ir.primitive import Primitive, is_value, result_types
 from tinyjax.ir.printer import format_eqn, format_jaxpr, variable_names
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var, python_scalar
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var, python_scalar, well_typed
 from tinyjax.ir.spelling import format_literal
 from tinyjax.ir.traverse import nested_programs, record_values, subjaxprs
 
@@ -33,15 +33,19 @@ def typecheck(program: Jaxpr | ClosedJaxpr) -> JaxprType:
     """
     jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
     accepted: set[int] = set()
-    for nested in nested_programs(jaxpr):
+    programs = nested_programs(jaxpr)
+    for nested in programs:
         _Checker(nested, jaxpr, accepted).check()
+    for nested in programs:
+        well_typed(nested)
     if isinstance(program, ClosedJaxpr):
-        _check_constants(program)
+        check_constants(program)
         return JaxprType(program.in_avals, program.out_avals)
     return jaxpr.type
 
 
-def _check_constants(program: ClosedJaxpr) -> None:
+def check_constants(program: ClosedJaxpr) -> None:
+    """A VerificationError unless the constants are of the types of the inputs that they feed."""
     invars = program.jaxpr.invars
     if len(program.consts) > len(invars):
         raise VerificationError(f"{len(program.consts)} constants for a program with {len(invars)} inputs")

@@ -15,6 +15,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import broadcast_in_dim, move_axis
 from tinyjax.transforms.arguments import check_axes, one_each
 
@@ -64,6 +65,7 @@ def batch(
     `out_axes` asks for the mapped axis of each output to be there; None in it, or no `out_axes`: where it falls, or
     nowhere if the output doesn't depend on a mapped input.
     """
+    verify(jaxpr)
     n = len(jaxpr.outvars)
     axes = one_each("batch: in_axes", in_axes, len(jaxpr.invars), "inputs")
     wanted = (None,) * n if out_axes is None else one_each("batch: out_axes", out_axes, n, "outputs")

@@ -9,6 +9,7 @@ from tinyjax.ir.equality import same_value
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Literal, Var
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.verify import verify
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.bitwise import And, Or, Xor
 from tinyjax.primitives.comparison import Eq, Ne
@@ -39,6 +40,7 @@ def cse(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
     effects stay, and so does what the user keeps from being merged: `optimization_barrier`, and `checkpoint` unless
     `prevent_cse` is off.
     """
+    verify(program)
     return bottom_up(program, _merged) if isinstance(program, Jaxpr) else on_closed(program, cse)
 
 

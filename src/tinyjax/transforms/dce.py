@@ -13,6 +13,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import holds_programs, map_programs
+from tinyjax.ir.verify import verify
 from tinyjax.transforms.arguments import one_each
 from tinyjax.transforms.rebuild import Rebuilding, count_vars
 
@@ -62,6 +63,7 @@ def dce(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
     calls and branches, and so do carries that only serve themselves from loops. A program that is called several times
     is called in as many versions as different results of it are read. A closed program also loses constants.
     """
+    verify(program)
     if isinstance(program, ClosedJaxpr):
         n = len(program.consts)
         keep = tuple(i >= n for i in range(len(program.jaxpr.invars)))
@@ -82,6 +84,7 @@ def prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], keep_inputs: Sequence[bool
 
     Inputs that it doesn't need disappear, but for those marked in `keep_inputs`; effects stay.
     """
+    verify(jaxpr)
     used = one_each("prune: used_outputs", used_outputs, len(jaxpr.outvars), "outputs")
     keep = (False,) * len(jaxpr.invars) if keep_inputs is None else keep_inputs
     found = _prune(jaxpr, used, one_each("prune: keep_inputs", keep, len(jaxpr.invars), "inputs"))

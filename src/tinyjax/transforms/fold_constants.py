@@ -16,6 +16,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import holds_programs, record_values
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.verify import verify
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import conversion
@@ -56,6 +57,7 @@ def fold_constants(program: Jaxpr | ClosedJaxpr, *, max_size: int = MAX_SIZE) ->
     """
     if max_size < 1:
         raise InputError(f"fold_constants: max_size must be at least 1, got {max_size}")
+    verify(program)
     if isinstance(program, Jaxpr):
         return _folded(program, (), max_size)
     jaxpr = _folded(program.jaxpr, program.consts, max_size)

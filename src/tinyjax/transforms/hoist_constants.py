@@ -15,6 +15,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import holds_programs, record_values
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.verify import verify
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.structure import BroadcastInDim
@@ -65,6 +66,7 @@ def hoist_constants(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
     it costs less to do that again than to keep the result; and what may fail or never end in a loop that may not run.
     `dce` removes operands that nothing needs afterwards.
     """
+    verify(program)
     if isinstance(program, Jaxpr):
         return bottom_up(program, _hoisted)
     jaxpr = bottom_up(program.jaxpr, _hoisted)

@@ -12,6 +12,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import nested_programs, subjaxprs
+from tinyjax.ir.verify import verify
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, on_closed, read
 
 
@@ -45,6 +46,7 @@ def inline(program: Jaxpr | ClosedJaxpr, where: Choice | None = None) -> Jaxpr |
     about `custom_jvp`, `custom_vjp` and `checkpoint`, which are only the function then: without its derivative, without
     its policy. What is called n times is there n times afterwards, so calls of calls of calls can make a large program.
     """
+    verify(program)
     if isinstance(program, ClosedJaxpr):
         return on_closed(program, lambda jaxpr: inline(jaxpr, where))
     return bottom_up(program, lambda jaxpr: jaxpr, before=lambda jaxpr: _flat(jaxpr, where))
@@ -55,6 +57,7 @@ def once_or_small(program: Jaxpr | ClosedJaxpr, size: int = 4) -> Choice:
 
     The program grows by at most `size` for each of its equations.
     """
+    verify(program)
     jaxpr = program if isinstance(program, Jaxpr) else program.jaxpr
     sites: Counter[Jaxpr] = Counter()
     for nested in nested_programs(jaxpr):

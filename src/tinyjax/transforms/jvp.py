@@ -15,6 +15,7 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import one_each
 
@@ -59,6 +60,7 @@ def jvp(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None, *, force: Sequence[
     `nonzero` marks the inputs that have a tangent (default: all that can have one). `force` marks outputs whose
     tangent is returned even if it is known to be zero; those of integers have none to return.
     """
+    verify(jaxpr)
     marks = tangent_marks("jvp", jaxpr, nonzero)
     n = len(jaxpr.outvars)
     return _jvp(jaxpr, marks, (False,) * n if force is None else one_each("jvp: force", force, n, "outputs"))

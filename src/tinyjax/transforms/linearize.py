@@ -9,6 +9,7 @@ from attrs import frozen
 
 from tinyjax.caching import remembered
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.verify import verify
 from tinyjax.transforms.jvp import jvp, tangent_marks
 from tinyjax.transforms.partial_eval import Residual, partial_eval
 
@@ -37,6 +38,7 @@ def linearize(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None) -> Linearizat
     primal  { lambda ; a:f64[]. let b:f64[] = sin a; c:f64[] = cos a in (b, c) }
     linear  { lambda ; a:f64[] b:f64[]. let c:f64[] = mul b a in (c,) }
     """
+    verify(jaxpr)
     return _linearize(jaxpr, tangent_marks("linearize", jaxpr, nonzero))
 
 

@@ -18,6 +18,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.traverse import subjaxprs
+from tinyjax.ir.verify import verify
 from tinyjax.primitives.annotations import Name
 from tinyjax.transforms.arguments import one_each
 
@@ -107,6 +108,7 @@ def partial_eval(
 
     `force_unknown` marks outputs that the staged program returns even if they are known.
     """
+    verify(jaxpr)
     n = len(jaxpr.outvars)
     marks = one_each("partial_eval: unknown", unknown, len(jaxpr.invars), "inputs")
     force = (

@@ -14,6 +14,7 @@ from tinyjax.errors import InputError, TinyjaxError, VerificationError
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, JaxprType
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.typecheck import typecheck
+from tinyjax.ir.verify import verify
 from tinyjax.transforms.cse import cse
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.fold_constants import fold_constants
@@ -86,6 +87,11 @@ class PassReport:
 
 def count_primitives(program: Jaxpr | ClosedJaxpr) -> Counts:
     """How many equations apply each primitive, by its name, also within the programs in a program, each once."""
+    verify(program)
+    return _counts(program)
+
+
+def _counts(program: Jaxpr | ClosedJaxpr) -> Counts:
     jaxpr = program if isinstance(program, Jaxpr) else program.jaxpr
     counts: Counter[str] = Counter()
     for nested in nested_programs(jaxpr):
@@ -149,10 +155,10 @@ class Pipeline:
 
     def steps(self, program: Program) -> Iterator[tuple[PassReport, Program]]:
         """After each pass, what it did, and the program."""
-        before = count_primitives(program)
+        before = _counts(program)
         for each in self.passes:
             result = each(program)
-            after = before if result is program else count_primitives(result)
+            after = before if result is program else _counts(result)
             yield PassReport(each.name, before, after, result != program), result
             program, before = result, after
 

@@ -12,7 +12,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.primitive import Primitive, result_types
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, python_scalar
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, python_scalar, well_typed
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.traverse import holds_programs, map_programs, subjaxprs
 from tinyjax.ir.value import ConcreteValue
@@ -80,7 +80,7 @@ class Rebuilding(Context[Atom]):
 
     def finish(self, outs: Sequence[Atom]) -> Jaxpr:
         """The program that has grown, with these outputs."""
-        return Jaxpr(self.invars, tuple(self.eqns), tuple(outs))
+        return well_typed(Jaxpr(self.invars, tuple(self.eqns), tuple(outs)))
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
@@ -197,7 +197,7 @@ def _with_changed(jaxpr: Jaxpr, done: dict[Key, Jaxpr]) -> Jaxpr:
                 changed = True
                 continue
         eqns.append(eqn)
-    return Jaxpr(jaxpr.invars, tuple(eqns), jaxpr.outvars) if changed else jaxpr
+    return well_typed(Jaxpr(jaxpr.invars, tuple(eqns), jaxpr.outvars)) if changed else jaxpr
 
 
 def on_closed(program: ClosedJaxpr, change: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:

@@ -25,6 +25,7 @@ from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.printer import format_eqn
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.verify import verify
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.transforms.patterns import AnyLiteral, Apply, Match, Number, Several, orders
@@ -69,6 +70,7 @@ def rewrite(program: Jaxpr | ClosedJaxpr, rules: Sequence[Rewrite]) -> Jaxpr | C
     A replacement must have the shape and dtype of what it replaces, else there is a RewriteError; if only the weak mark
     differs, it is converted. There is one too if rules go on applying to each other's results.
     """
+    verify(program)
     if isinstance(program, ClosedJaxpr):
         return on_closed(program, lambda jaxpr: rewrite(jaxpr, rules))
     return Rewriter(rules)(program)

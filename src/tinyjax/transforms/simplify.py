@@ -8,6 +8,7 @@ from typing import Final, overload
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal
 from tinyjax.ir.source import SourceInfo
+from tinyjax.ir.verify import verify
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, on_closed, read
 from tinyjax.transforms.rewrite import Rewriter
 from tinyjax.transforms.shortcuts import SHORTCUTS, ShortcutRule
@@ -37,6 +38,7 @@ def simplify(program: Jaxpr | ClosedJaxpr, *, fast_math: bool = False) -> Jaxpr 
     `(x + 1.0) + 2.0`: for programs in which no infinity or nan occurs and the last digit and the sign of zero don't
     count. The rules are in `transforms.EXACT_RULES`, `ARRAY_RULES` and `FAST_RULES`, for `transforms.rewrite`.
     """
+    verify(program)
     if isinstance(program, ClosedJaxpr):
         return on_closed(program, lambda jaxpr: simplify(jaxpr, fast_math=fast_math))
     rewriter = _FAST if fast_math else _EXACT

@@ -12,6 +12,7 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import one_each
 
@@ -41,6 +42,7 @@ def transpose(
     `nonzero` marks the outputs that have a cotangent (default: all). With `force`, cotangents known to be zero are
     returned too. A LinearityError if the program isn't linear in the inputs marked `linear`.
     """
+    verify(jaxpr)
     n = len(jaxpr.outvars)
     marks = (True,) * n if nonzero is None else one_each("transpose: nonzero", nonzero, n, "outputs")
     return _transpose(jaxpr, one_each("transpose: linear", linear, len(jaxpr.invars), "inputs"), marks, force)
