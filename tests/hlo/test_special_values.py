@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 
-from tests.hlo.programs import run
-from tests.primitives.catalog import check_close
+from tests.extremes import check_classes, combinations
+from tests.hlo.programs import run, side_by_side
+from tests.primitives.catalog import ELEMENTWISE, Entry, check_close
 from tinyjax.contexts.evaluation import single_equation
 from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
     COMPLEX64,
+    COMPLEXES,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -106,6 +111,38 @@ def test_sums_of_half_precision_are_exact() -> None:
 def test_conversions_of_floats_saturate(dtype: DType) -> None:
     values = np.asarray([0.5, -0.5, 1.9, -1.9, 127.5, 128, -129, 300, 3e9, -3e9, 1e20, INF, -INF, NAN, -0.0], FLOAT32)
     check(ConvertElementType(dtype), values)
+
+
+#: Functions of complex numbers that multiply parts: where such a product over- or underflows, they may differ.
+PRODUCTS = {"mul", "div", "integer_pow", "pow", "atan2", "rsqrt", "exp2", "square"}
+#: How large what should be zero may be: π is rounded, and so are the zeros of others.
+ROUNDED = {"pow": 8.0, "lgamma": 8.0, "rsqrt": 2.0}
+SAMPLED = (BFLOAT16, FLOAT32, COMPLEX64, INT8, UINT64, BOOL)
+
+
+def classes_agree(entry: Entry, dtypes: Sequence[DType]) -> None:
+    name = entry.primitive.name
+    operands = [combinations(entry.operands(dt), dt not in COMPLEXES or name not in PRODUCTS) for dt in dtypes]
+    if name == "polygamma":  # whose orders are small: factorials of others overflow
+        small = [np.isin(n.astype(np.float64), [0, 1, 2, 0.5, -2.5, NAN, INF]) for n, _ in operands]
+        operands = [(n[where], x[where]) for (n, x), where in zip(operands, small, strict=True)]
+    applications = [(entry.primitive, [array_type(x.shape, x.dtype) for x in xs]) for xs in operands]
+    results = run(side_by_side(applications), *itertools.chain(*operands))
+    for xs, got in zip(operands, results, strict=True):
+        with np.errstate(all="ignore"):
+            (want,) = entry.primitive.evaluate(*xs)
+        check_classes(entry.name, xs, got, want, ROUNDED.get(name, 0))
+
+
+@pytest.mark.parametrize("entry", ELEMENTWISE, ids=[entry.name for entry in ELEMENTWISE])
+def test_elementwise(entry: Entry) -> None:
+    classes_agree(entry, [dtype for dtype in entry.dtypes if dtype in SAMPLED])
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("entry", ELEMENTWISE, ids=[entry.name for entry in ELEMENTWISE])
+def test_elementwise_of_all_dtypes(entry: Entry) -> None:
+    classes_agree(entry, entry.dtypes)
 
 
 def test_selectors_out_of_range() -> None:

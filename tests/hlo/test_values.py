@@ -15,7 +15,7 @@ from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import SHORT_NAMES
 
 #: How much farther from NumPy's results than evaluation's are from jax's, where XLA's own algorithms are less exact.
-FARTHER = {"sinh": 2, "cosh": 2}
+FARTHER = {"sinh": 2, "cosh": 2, "atan2": 8}
 
 
 @pytest.mark.parametrize("entry", ELEMENTWISE, ids=[entry.name for entry in ELEMENTWISE])

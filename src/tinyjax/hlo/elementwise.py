@@ -95,7 +95,10 @@ def identity(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Seq
 
 
 def extremum(op: str, direction: str) -> Rule:
-    """The greater or the lesser operand; complex numbers are ordered by their real, then by their imaginary parts."""
+    """The greater or the lesser operand; complex numbers are ordered by their real, then by their imaginary parts.
+
+    The first operand with a nan comes before all others, and the first of equal ones before the second.
+    """
 
     def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
         (out,) = types
@@ -103,8 +106,12 @@ def extremum(op: str, direction: str) -> Rule:
             return (same_type(ctx, op, args, out),)
         x, y = (SSA(name, out) for name in operands(ctx, args, out))
         (rx, ix), (ry, iy) = ((part(ctx, "real", z), part(ctx, "imag", z)) for z in (x, y))
-        by_real, by_imag = compare(ctx, direction, rx, ry), compare(ctx, direction, ix, iy)
-        which = choose(ctx, compare(ctx, "EQ", rx, ry), by_imag, by_real, by_real.aval)
+        by_real, by_imag = compare(ctx, direction, rx, ry), compare(ctx, f"{direction[0]}E", ix, iy)
+        bits = by_real.aval
+        first = choose(ctx, compare(ctx, "EQ", rx, ry), by_imag, by_real, bits)
+        known = compare(ctx, "EQ", y, y)
+        which = same_type(ctx, "stablehlo.and", (first, known), bits)
+        which = same_type(ctx, "stablehlo.or", (which, compare(ctx, "NE", x, x)), bits)
         return (choose(ctx, which, x, y, out),)
 
     return rule
@@ -118,7 +125,7 @@ MINIMUM: Final = extremum("stablehlo.minimum", "LT")
 def _clamp(
     primitive: selection.Clamp, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
-    if types[0].dtype not in COMPLEXES:
+    if types[0].dtype not in INEXACT:
         return (same_type(ctx, "stablehlo.clamp", args, types[0]),)
     low, x, high = args
     return MINIMUM(primitive, ctx, (*MAXIMUM(primitive, ctx, (low, x), types), high), types)
@@ -177,7 +184,7 @@ def _conj(_: parts.Conj, ctx: LoweringContext, args: Sequence[SSA], types: Seque
         re, im = part(ctx, "real", x), part(ctx, "imag", x)
         im = same_type(ctx, "stablehlo.negate", (im,), im.aval)
     else:
-        re, im = x, ctx.full(-0.0, x.aval)
+        re, im = x, ctx.full(0.0, x.aval)
     return (join_parts(ctx, re, im, out),)
 
 

@@ -25,7 +25,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import UndefPrimal, Zero, made_once
-from tinyjax.primitives import host
+from tinyjax.primitives import complex_values, host
 from tinyjax.primitives.comparison import eq, ge
 from tinyjax.primitives.complex import conj, real
 from tinyjax.primitives.conversion import convert
@@ -45,6 +45,7 @@ class Div(Binary):
     name: ClassVar[str] = "div"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = host.divide
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.divide
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
@@ -108,19 +109,23 @@ def _share(ctx: Context[V], x: V, other: V, out: V) -> V:
 @final
 @frozen
 class Max(Extreme):
-    """The larger operand, or nan if one is. Complex numbers are ordered by their real parts first."""
+    """The larger operand, or nan if one is; 0.0 is larger than -0.0. Complex numbers are ordered by real part first."""
 
     name: ClassVar[str] = "max"
     function: ClassVar[NumPyFunction] = np.maximum
+    of_floats: ClassVar[NumPyFunction | None] = host.maximum
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.maximum
 
 
 @final
 @frozen
 class Min(Extreme):
-    """The smaller operand, or nan if one is. Complex numbers are ordered by their real parts first."""
+    """The smaller operand, or nan if one is; -0.0 is below 0.0. Complex numbers are ordered by real part first."""
 
     name: ClassVar[str] = "min"
     function: ClassVar[NumPyFunction] = np.minimum
+    of_floats: ClassVar[NumPyFunction | None] = host.minimum
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.minimum
 
 
 @final
@@ -131,7 +136,7 @@ class NextAfter(Elementwise):
     name: ClassVar[str] = "nextafter"
     accepts: ClassVar[Dtypes] = FLOATS
     arity: ClassVar[int] = 2
-    function: ClassVar[NumPyFunction] = np.nextafter
+    function: ClassVar[NumPyFunction] = host.next_after
 
 
 @final
@@ -188,7 +193,8 @@ class IntegerPow(Smooth):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return (host.integer_power(args[0], self.y),)
+        (x,) = args
+        return (host.integer_power(x, self.y, complex_values.divide if x.dtype in COMPLEXES else np.divide),)
 
     @override
     def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V | Zero:

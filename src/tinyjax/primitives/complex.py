@@ -13,7 +13,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, FLOAT64, DType, complex_dtype, real_dtype
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
-from tinyjax.primitives import host
+from tinyjax.primitives import complex_values, host
 from tinyjax.primitives.elementwise import Dtypes, Elementwise, LinearUnary, NumPyFunction, neg
 from tinyjax.primitives.structure import broadcast_scalar, constant_like, unbroadcast
 
@@ -81,7 +81,7 @@ class Complex(Elementwise):
     name: ClassVar[str] = "complex"
     accepts: ClassVar[Dtypes] = PARTS
     arity: ClassVar[int] = 2
-    function: ClassVar[NumPyFunction] = host.complex_of
+    function: ClassVar[NumPyFunction] = complex_values.of_parts
 
     @override
     def result_dtype(self, dtype: DType) -> DType:

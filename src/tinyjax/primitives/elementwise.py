@@ -122,6 +122,15 @@ class Elementwise(Primitive):
     arity: ClassVar[int] = 1
     #: The value on NumPy arrays: a function of NumPy's, or of such functions.
     function: ClassVar[NumPyFunction]
+    #: The same for floats and for complex numbers, where it is another one.
+    of_floats: ClassVar[NumPyFunction | None] = None
+    of_complex: ClassVar[NumPyFunction | None] = None
+
+    def function_of(self, dtype: DType) -> NumPyFunction:
+        """The value on NumPy arrays, for operands of this dtype."""
+        cls = type(self)
+        own = cls.of_floats if dtype in FLOATS else cls.of_complex if dtype in COMPLEXES else None
+        return cls.function if own is None else own
 
     def result_dtype(self, dtype: DType) -> DType:
         """The dtype of the result for operands of this dtype."""
@@ -136,13 +145,13 @@ class Elementwise(Primitive):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return (np.asarray(QUIET.copy().run(type(self).function, *args)),)
+        return (np.asarray(QUIET.copy().run(self.function_of(args[0].dtype), *args)),)
 
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
         # A subclass may say otherwise what its value is.
         own = type(self).evaluate is Elementwise.evaluate
-        return type(self).function if own else super().host_function(*avals)
+        return self.function_of(avals[0].dtype) if own else super().host_function(*avals)
 
     @override
     def batch(

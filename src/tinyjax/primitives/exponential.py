@@ -13,7 +13,7 @@ from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, INTEGERS
-from tinyjax.primitives import host
+from tinyjax.primitives import complex_values, host
 from tinyjax.primitives.arithmetic import div, integer_pow, replace_zero
 from tinyjax.primitives.comparison import eq
 from tinyjax.primitives.conversion import convert
@@ -54,6 +54,7 @@ class Exp2(Unary):
 
     name: ClassVar[str] = "exp2"
     function: ClassVar[NumPyFunction] = np.exp2
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.exp2
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -67,6 +68,7 @@ class Expm1(Unary):
 
     name: ClassVar[str] = "expm1"
     function: ClassVar[NumPyFunction] = np.expm1
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.expm1
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -92,7 +94,8 @@ class Log1p(Smooth):
     """log(1 + x), exact near zero."""
 
     name: ClassVar[str] = "log1p"
-    function: ClassVar[NumPyFunction] = host.log1p
+    function: ClassVar[NumPyFunction] = np.log1p
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.log1p
 
     @override
     def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V:
@@ -106,6 +109,7 @@ class Logistic(Unary):
 
     name: ClassVar[str] = "logistic"
     function: ClassVar[NumPyFunction] = host.widened(host.logistic)
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.logistic
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -130,6 +134,7 @@ class Rsqrt(Unary):
 
     name: ClassVar[str] = "rsqrt"
     function: ClassVar[NumPyFunction] = host.widened(host.rsqrt)
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.rsqrt
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -157,6 +162,7 @@ class Pow(Binary):
 
     name: ClassVar[str] = "pow"
     function: ClassVar[NumPyFunction] = host.power
+    of_complex: ClassVar[NumPyFunction | None] = host.complex_power
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

@@ -26,9 +26,9 @@ from tinyjax.ir.dtypes import (
     HostArray,
     complex_dtype,
 )
+from tinyjax.primitives import complex_values
 
 Floats: TypeAlias = npt.NDArray[np.float64]
-Complexes: TypeAlias = npt.NDArray[np.complex128]
 Integers: TypeAlias = npt.NDArray[np.int64]
 _HALF: Final = frozenset({FLOAT16, BFLOAT16})
 #: Where NumPy says nothing of overflows, invalid values and divisions by zero. Running in a copy costs a fraction of
@@ -97,33 +97,40 @@ def sign(x: Floats) -> HostArray:
     return np.asarray(np.copysign(result, x) if x.dtype in FLOATS else result)
 
 
+def maximum(x: Floats, y: Floats) -> HostArray | np.generic:
+    """The larger one, or nan if one is. 0.0 is larger than -0.0, of which NumPy takes any."""
+    found = np.maximum(x, y)
+    if np.count_nonzero(found) == np.size(found):
+        return found
+    return np.where((x == 0) & (y == 0), np.add(x, y), found)
+
+
+def minimum(x: Floats, y: Floats) -> HostArray | np.generic:
+    """The smaller one, or nan if one is. -0.0 is smaller than 0.0, of which NumPy takes any."""
+    found = np.minimum(x, y)
+    if np.count_nonzero(found) == np.size(found):
+        return found
+    return np.where((x == 0) & (y == 0), -np.subtract(-x, y), found)
+
+
+def next_after(x: Floats, y: Floats) -> HostArray | np.generic:
+    """The number next to x in the direction of y. Where they are equal it is y, which may be the other zero."""
+    found = np.nextafter(x, y)
+    return np.where(x == y, y, found) if x.dtype == FLOAT16 else found  # NumPy has its own, which forgets that
+
+
 def round_half_away(x: Floats) -> HostArray:
     """The nearest integers, halves away from zero."""
     whole = np.trunc(x)
     return np.asarray(np.where(np.abs(x - whole) >= x.dtype.type(0.5), whole + np.sign(x), whole))
 
 
-def log1p(x: HostArray) -> HostArray:
-    return _log1p_complex(x.astype(x.dtype)) if x.dtype in COMPLEXES else np.asarray(np.log1p(x))
-
-
-def _log1p_complex(x: Complexes) -> HostArray:
-    """log(1 + x) that keeps its digits near zero, where NumPy's loses them."""
-    a, b = x.real, x.imag
-    near = (np.abs(a) < 0.5) & (np.abs(b) < 0.5)
-    small = np.log1p(np.where(near, a * (2 + a) + b * b, 0)) / 2
-    return complex_of(np.where(near, small, np.log(np.hypot(1 + a, b))), np.arctan2(b, 1 + a))
-
-
-def arctan2(x: Complexes, y: Complexes) -> HostArray:
-    """The angle of the point (y, x); for complex operands its analytic continuation."""
-    if x.dtype not in COMPLEXES:
-        return np.asarray(np.arctan2(x.real, y.real))
-    return np.asarray(-1j * np.log((y + 1j * x) / np.sqrt(x * x + y * y))).astype(x.dtype)
-
-
 def power(x: Floats, y: HostArray) -> HostArray:
     return np.asarray(np.power(x, y.astype(x.dtype)))
+
+
+def complex_power(x: HostArray, y: HostArray) -> HostArray:
+    return complex_values.power(x.astype(x.dtype), y.astype(x.dtype))
 
 
 def reduce_precision(x: HostArray, exponent_bits: int, mantissa_bits: int) -> HostArray:
@@ -147,13 +154,6 @@ def conj(x: HostArray) -> HostArray:
     return result if x.dtype in COMPLEXES else result.astype(complex_dtype(x.dtype))
 
 
-def complex_of(re: Floats, im: Floats) -> HostArray:
-    """The complex numbers with these parts."""
-    result: Complexes = np.empty(np.broadcast_shapes(re.shape, im.shape), complex_dtype(re.dtype))
-    result.real, result.imag = re, im
-    return result
-
-
 # Integers.
 
 
@@ -173,17 +173,22 @@ def remainder(x: Integers, y: Integers) -> HostArray:
     return np.where(y == 0, x, result) if x.dtype in INTEGERS else result
 
 
-def integer_power(x: HostArray, y: int) -> HostArray:
+def integer_power(x: HostArray, y: int, divide: Callable[..., HostArray | np.generic]) -> HostArray:
     """x to the power of y by repeated squaring; integers wrap around."""
-    result: HostArray = np.ones_like(x)
+    result: HostArray | None = None
     square, n = x, abs(y)
     while n:
         if n & 1:
-            result = np.multiply(result, square)
+            result = square if result is None else np.multiply(result, square)
         n >>= 1
         if n:
             square = np.multiply(square, square)
-    return np.asarray(np.reciprocal(result) if y < 0 else result)
+    if result is None:
+        return np.ones_like(x)
+    if y > 0:
+        return np.asarray(result)
+    one = np.ones((), x.dtype)
+    return np.asarray(divide(one, result))
 
 
 def population_count(x: Integers) -> HostArray:
@@ -254,3 +259,7 @@ def select(which: Integers, *cases: HostArray) -> HostArray:
 
 def clamp(low: HostArray, x: HostArray, high: HostArray) -> HostArray:
     return np.asarray(np.minimum(np.maximum(low, x), high))
+
+
+def clamp_floats(low: Floats, x: Floats, high: Floats) -> HostArray:
+    return np.asarray(minimum(np.asarray(maximum(low, x), x.dtype), high))

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, FLOATS, NUMERIC, DType, HostArray
-from tinyjax.primitives import host
+from tinyjax.primitives import complex_values, host
 from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise
 
 V = TypeVar("V")
@@ -39,6 +39,7 @@ class Sign(Stepwise):
     name: ClassVar[str] = "sign"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = host.sign
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.sign
 
 
 @final

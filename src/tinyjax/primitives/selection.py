@@ -13,7 +13,7 @@ from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, SUPPORTED
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
-from tinyjax.primitives import host
+from tinyjax.primitives import complex_values, host
 from tinyjax.primitives.bitwise import BITS, logical_and
 from tinyjax.primitives.comparison import eq, gt, lt
 from tinyjax.primitives.elementwise import (
@@ -99,6 +99,8 @@ class Clamp(Elementwise):
     accepts: ClassVar[Dtypes] = SUPPORTED
     arity: ClassVar[int] = 3
     function: ClassVar[NumPyFunction] = host.clamp
+    of_floats: ClassVar[NumPyFunction | None] = host.clamp_floats
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.clamp
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

@@ -54,9 +54,12 @@ def _digamma(x: host.Floats) -> HostArray:
 def _polygamma(n: host.Floats, x: host.Floats) -> HostArray:
     from scipy import special
 
-    sign = np.where(n % 2 == 0, -1, 1)
-    higher = sign * special.gamma(n + 1) * special.zeta(n + 1, x)
-    return np.where(n == 0, special.psi(x), higher).astype(x.dtype)
+    odd = n % 2 == 1
+    higher = np.where(odd, 1, -1) * special.gamma(n + 1) * special.zeta(n + 1, x)
+    # At its poles, which an odd derivative approaches from both sides with the same sign.
+    higher = np.where(odd | (x > 0) | (x != np.floor(x)), higher, np.where(x == 0, -1 / x, np.nan))
+    whole = (n >= 0) & (n == np.floor(n)) & np.isfinite(n)
+    return np.where(whole, np.where(n == 0, special.psi(x), higher), np.nan).astype(x.dtype)
 
 
 @final

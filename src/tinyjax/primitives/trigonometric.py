@@ -9,7 +9,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.ir.context import Context
-from tinyjax.primitives import host
+from tinyjax.primitives import complex_values
 from tinyjax.primitives.arithmetic import div, reciprocal, square
 from tinyjax.primitives.elementwise import Binary, NumPyFunction, Smooth, Unary, add, mul, neg, sub
 from tinyjax.primitives.exponential import rsqrt
@@ -90,7 +90,8 @@ class Atan2(Binary):
     """The angle of the point with ordinate x and abscissa y, the operands in this order."""
 
     name: ClassVar[str] = "atan2"
-    function: ClassVar[NumPyFunction] = host.arctan2
+    function: ClassVar[NumPyFunction] = np.arctan2
+    of_complex: ClassVar[NumPyFunction | None] = complex_values.atan2
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
