@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from tinyjax import debug, extend, flatten_util, hlo, interop, interpreters, ir, lax, numpy, tools, transforms, tree
     from tinyjax.api import checkpoint_policies
-    from tinyjax.api.autodiff import grad, jvp, linear_transpose, linearize, value_and_grad, vjp
+    from tinyjax.api.autodiff import jvp, linear_transpose, linearize, vjp
     from tinyjax.api.caches import cache_info, clear_caches
     from tinyjax.api.callbacks import io_callback, pure_callback
     from tinyjax.api.checkpointing import checkpoint, checkpoint_name, remat, saved_residuals
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from tinyjax.api.compilation_cache import disable_compilation_cache, enable_compilation_cache
     from tinyjax.api.custom_jvp import SymbolicZero, custom_jvp
     from tinyjax.api.custom_vjp import CustomVJPPrimal, custom_vjp
+    from tinyjax.api.gradients import grad, value_and_grad
     from tinyjax.api.jacobians import hessian, jacfwd, jacrev
     from tinyjax.api.jit import jit
     from tinyjax.api.staging import eval_jaxpr, eval_shape, make_jaxpr
@@ -97,7 +98,8 @@ __all__ = [
 _HOMES: Final = {
     name: module
     for module, names in {
-        "tinyjax.api.autodiff": "grad jvp linear_transpose linearize value_and_grad vjp",
+        "tinyjax.api.autodiff": "jvp linear_transpose linearize vjp",
+        "tinyjax.api.gradients": "grad value_and_grad",
         "tinyjax.api.caches": "cache_info clear_caches",
         "tinyjax.api.callbacks": "io_callback pure_callback",
         "tinyjax.api.checkpointing": "checkpoint checkpoint_name remat saved_residuals",

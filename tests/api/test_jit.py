@@ -373,7 +373,7 @@ class Model:
 
     @staticmethod
     @tj.jit
-    def static(x: Any) -> Any:
+    def static(x: float) -> Any:
         return x * 2.0
 
     @classmethod

@@ -387,7 +387,7 @@ class OfOne(Primitive):
     name: ClassVar[str] = "of_one"
 
     @override
-    def type_of(self, x: ShapedArray) -> tuple[ShapedArray, ...]:  # type: ignore[override]
+    def type_of(self, x: ShapedArray) -> tuple[ShapedArray, ...]:
         return (x,)
 
 

@@ -1,10 +1,10 @@
-"""`jvp`, `linearize`, `vjp`, `grad`, `value_and_grad`, `linear_transpose`, on functions of trees."""
+"""`jvp`, `linearize`, `vjp`, `linear_transpose`, on functions of trees; and what `grad` does."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, final, overload
 
 import numpy as np
 from typing_extensions import override
@@ -37,8 +37,6 @@ A = TypeVar("A", bound=Any)  # any: a lambda computes with it
 P = ParamSpec("P")
 R = TypeVar("R")
 Aux = TypeVar("Aux")
-#: Arguments other than the first: the type of the gradient can't be told from the function's, but its arguments can.
-NotFirst: TypeAlias = Sequence[int] | Literal[-3, -2, -1, 1, 2, 3, 4, 5, 6, 7]
 
 
 @overload
@@ -206,121 +204,7 @@ def linear_transpose(fun: Callable[P, R], *primals: object) -> Callable[[Any], t
     return transposed
 
 
-@overload
-def value_and_grad(
-    fun: Callable[Concatenate[A, P], tuple[R, Aux]],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[True],
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[A, P], tuple[tuple[R, Aux], A]]: ...
-@overload
-def value_and_grad(
-    fun: Callable[Concatenate[A, P], R],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[A, P], tuple[R, A]]: ...
-@overload
-def value_and_grad(
-    fun: Callable[P, R],
-    argnums: NotFirst,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[P, Any]: ...
-@overload
-def value_and_grad(
-    fun: Callable[..., object],
-    argnums: int,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
-@filtered
-def value_and_grad(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[..., tuple[Any, Any]]:
-    """A function that returns the value of `fun` and its gradient with respect to the arguments `argnums`.
-
-    `fun` returns a scalar; with `has_aux`, a pair of one and of data to pass through. The gradient has the tree of the
-    argument, or is a tuple of such trees if `argnums` is a sequence. `holomorphic` allows complex arguments and
-    results; `allow_int` allows integer arguments, whose gradients have dtype float0.
-
-    >>> value_and_grad(lambda x: x * x)(3.0)
-    (Array(9., dtype=float64, weak_type=True), Array(6., dtype=float64, weak_type=True))
-    """
-    check_callable("value_and_grad", fun)
-    return _value_and_grad("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int)
-
-
-@overload
-def grad(
-    fun: Callable[Concatenate[A, P], tuple[object, Aux]],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: Literal[True],
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[A, P], tuple[A, Aux]]: ...
-@overload
-def grad(
-    fun: Callable[Concatenate[A, P], object],
-    argnums: Literal[0] = 0,
-    has_aux: Literal[False] = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[Concatenate[A, P], A]: ...
-@overload
-def grad(
-    fun: Callable[P, R],
-    argnums: NotFirst,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[P, Any]: ...
-@overload
-def grad(
-    fun: Callable[..., object],
-    argnums: int,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
-@filtered
-def grad(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[..., Any]:
-    """A function that returns the gradient of `fun`; see `value_and_grad` for the arguments.
-
-    With `has_aux` it returns a pair of the gradient and the auxiliary data. Source: Autodidax, part 4.
-
-    >>> grad(lambda x: x**2 if x > 0 else 0.0)(3.0)
-    Array(6., dtype=float64, weak_type=True)
-    """
-    check_callable("grad", fun)
-    both = _value_and_grad("grad", fun, argnums, has_aux, holomorphic, allow_int)
-
-    @filtered
-    @wraps(fun)
-    def gradient(*args: Any, **kwargs: Any) -> Any:  # the user's arguments
-        value, result = both(*args, **kwargs)
-        return (result, value[1]) if has_aux else result
-
-    return gradient
-
-
-def _value_and_grad(
+def differentiated(
     what: str,
     fun: Callable[..., Any],
     argnums: int | Sequence[int],
@@ -328,6 +212,8 @@ def _value_and_grad(
     holomorphic: bool,
     allow_int: bool,
 ) -> Callable[..., tuple[Any, Any]]:
+    """A function that returns what `fun` does, and its gradient. `what` is the transformation that messages name."""
+
     @filtered
     @wraps(fun)
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:  # the user's arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import Any, Final, Generic, ParamSpec, TypeAlias, TypeVar, final, overload
+from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, final, overload
 
 from typing_extensions import override
 
@@ -38,7 +38,9 @@ from tinyjax.tracing.frames import V
 from tinyjax.tracing.functions import as_arrays, check_callable, float0_zeros, function_name
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
+S = TypeVar("S")
 #: A tangent that is known to be zero, without elements. Rules with symbolic_zeros=True get them, and any rule may
 #: return them.
 SymbolicZero: TypeAlias = Zero
@@ -135,7 +137,13 @@ class CustomJvpFunction(Generic[P, R]):
         result: R = apply(_JvpApplication(call, self._rule, self._symbolic_zeros))
         return result
 
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
+    @overload  # of a class method
+    def __get__(self: Callable[Concatenate[S, Q], R], instance: object, owner: S) -> Callable[Q, R]: ...
+    @overload
+    def __get__(self: Callable[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> Callable[Q, R]: ...
+    @overload  # of the class, or of a static method
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: object, owner: object = None) -> object:
         """As a method: the instance becomes the first argument."""
         return self if instance is None else MethodType(self, instance)
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from itertools import product
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, final, overload
 
 from attrs import frozen
 from typing_extensions import override
@@ -48,7 +48,9 @@ if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
+S = TypeVar("S")
 #: Up to how many results `bwd` is staged for every choice of cotangents that are zero.
 _MAX_CASES: Final = 3
 
@@ -140,7 +142,13 @@ class CustomVjpFunction(Generic[P, R]):
         result: R = apply(_VjpApplication(call, *self._rules, self._symbolic_zeros))
         return result
 
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
+    @overload  # of a class method
+    def __get__(self: Callable[Concatenate[S, Q], R], instance: object, owner: S) -> Callable[Q, R]: ...
+    @overload
+    def __get__(self: Callable[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> Callable[Q, R]: ...
+    @overload  # of the class, or of a static method
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: object, owner: object = None) -> object:
         """As a method: the instance becomes the first argument."""
         return self if instance is None else MethodType(self, instance)
 

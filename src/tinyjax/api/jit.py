@@ -6,7 +6,7 @@ import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
 from types import MethodType
-from typing import TYPE_CHECKING, Any, Final, Generic, ParamSpec, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, final, overload
 
 from typing_extensions import override
 
@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 P = ParamSpec("P")
+Q = ParamSpec("Q")
 R = TypeVar("R")
+S = TypeVar("S")
 
 #: Traced programs by function, so that every `jit` of a function shares them; they go with the function.
 _TRACES: Final[weakref.WeakKeyDictionary[Callable[..., object], BoundedCache[Hashable, Traced]]] = (
@@ -232,7 +234,13 @@ class Jitted(Generic[P, R]):
         found = self._cache().get((treedef, avals, call.key)) is not None
         return explain(self._fun, self._misses, call, avals, treedef, found)
 
-    def __get__(self, instance: object, owner: type | None = None) -> Any:
+    @overload  # of a class method
+    def __get__(self: Callable[Concatenate[S, Q], R], instance: object, owner: S) -> Callable[Q, R]: ...
+    @overload
+    def __get__(self: Callable[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> Callable[Q, R]: ...
+    @overload  # of the class, or of a static method
+    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
+    def __get__(self, instance: object, owner: object = None) -> object:
         """As a method: the instance becomes the first argument."""
         return self if instance is None else MethodType(self, instance)
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 DType: TypeAlias = np.dtype[np.generic]
-HostArray: TypeAlias = npt.NDArray[np.generic]
+#: Its dtype is known to its primitive, not to the type checker, to which np.generic would have no operators.
+HostArray: TypeAlias = npt.NDArray[Any]
 Scalar: TypeAlias = bool | int | float | complex
 
 

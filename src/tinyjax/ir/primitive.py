@@ -6,7 +6,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, ClassVar, Final, Literal, ParamSpec, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, ParamSpec, TypeAlias, TypeVar, final
 
 import attrs
 import numpy as np
@@ -215,11 +215,13 @@ class Primitive(Immutable, Keyed, ABC):
 
         return subjaxprs(self)
 
-    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+    # To type checkers, (*Any, **Any) is every signature: a rule may name the operands that its primitive has.
+
+    def type_of(self, *avals: Any, **_: Any) -> tuple[ShapedArray, ...]:
         """The types of the outputs for inputs of these types; a TypingError if it doesn't accept them."""
         raise self._missing("Abstract evaluation", "type_of")
 
-    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+    def evaluate(self, *args: Any, **_: Any) -> tuple[HostArray, ...]:
         """The outputs for NumPy arrays whose types `type_of` has accepted."""
         raise self._missing("Evaluation rule", "evaluate")
 

@@ -47,7 +47,7 @@ def copy(x: ArrayLike) -> Array:
 def stop_gradient(x: T) -> T:
     """A tree of arrays whose derivative is taken to be zero.
 
-    >>> from tinyjax.api.autodiff import grad
+    >>> from tinyjax.api.gradients import grad
     >>> grad(lambda x: x * stop_gradient(x))(3.0)
     Array(3., dtype=float64, weak_type=True)
     """

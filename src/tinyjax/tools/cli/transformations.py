@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.api import autodiff, jacobians
+from tinyjax.api import autodiff, gradients, jacobians
 from tinyjax.api.checkpointing import checkpoint
 from tinyjax.api.jit import jit
 from tinyjax.api.vectorize import vmap
@@ -45,13 +45,13 @@ def _vjp(f: Function) -> Function:
 #: The transformations by name, each with its options.
 TRANSFORMATIONS: Final[Mapping[str, tuple[Callable[..., Function], tuple[str, ...]]]] = {
     "checkpoint": (checkpoint, ("prevent_cse",)),
-    "grad": (autodiff.grad, ("argnums", "has_aux", "holomorphic", "allow_int")),
+    "grad": (gradients.grad, ("argnums", "has_aux", "holomorphic", "allow_int")),
     "hessian": (jacobians.hessian, ("argnums", "has_aux", "holomorphic")),
     "jacfwd": (jacobians.jacfwd, ("argnums", "has_aux", "holomorphic")),
     "jacrev": (jacobians.jacrev, ("argnums", "has_aux", "holomorphic", "allow_int")),
     "jit": (jit, ()),
     "jvp": (_jvp, ()),
-    "value_and_grad": (autodiff.value_and_grad, ("argnums", "has_aux", "holomorphic", "allow_int")),
+    "value_and_grad": (gradients.value_and_grad, ("argnums", "has_aux", "holomorphic", "allow_int")),
     "vjp": (_vjp, ()),
     "vmap": (vmap, ("in_axes", "out_axes", "axis_name", "axis_size", "cond")),
 }
