@@ -105,7 +105,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     def __name__(self) -> str:
         return self.fun_name
 
-    __signature__ = _SignatureOfInstance()
+    __signature__: _SignatureOfInstance = _SignatureOfInstance()
 
     @property
     def eqns(self) -> tuple[Eqn, ...]:
