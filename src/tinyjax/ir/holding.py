@@ -8,6 +8,7 @@ from typing import Self, TypeAlias, TypeVar, cast
 
 from tinyjax.errors import InputError
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.verify import verify
 
 
 class HoldsProgram(ABC):
@@ -55,10 +56,15 @@ def changed(
     change: Callable[[Jaxpr], Jaxpr],
     change_closed: Callable[[ClosedJaxpr], ClosedJaxpr] | None = None,
 ) -> ProgramT:
-    """A program of the same form, changed by a function that keeps the inputs. `change_closed`: if constants matter."""
+    """A program of the same form, changed by a function that keeps the inputs. `change_closed`: if constants matter.
+
+    A VerificationError if it doesn't typecheck.
+    """
     if isinstance(program, Jaxpr):
+        verify(program)
         return cast("ProgramT", change(program).named_like(program))
     closed = as_closed(program, what)
+    verify(closed)
     if change_closed is not None:
         result = change_closed(closed)
     else:

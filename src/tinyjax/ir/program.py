@@ -183,6 +183,13 @@ class Jaxpr(Immutable, Keyed):
             return self
         return self._named(other.names)
 
+    def names_at(self, positions: Sequence[int | None]) -> InputNames | None:
+        """The names of a program that has these inputs of this one; None: one of its own. Not looked at yet."""
+        names = self.names
+        if names is None:
+            return None
+        return InputNames(lambda: ["" if i is None else names_for(names.found, i + 1)[i] for i in positions])
+
     @cached_property
     def effects(self) -> Effects:
         """The union of the effects of all equations."""

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias, overload
+from typing import Final, TypeAlias
 
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.equality import same_value
+from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.verify import verify
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.bitwise import And, Or, Xor
 from tinyjax.primitives.comparison import Eq, Ne
 from tinyjax.primitives.elementwise import Add, Mul
-from tinyjax.transforms.rebuild import Rebuilding, bottom_up, on_closed
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up
 
 #: Primitives of two operands whose order doesn't matter. (Of two nans the result may be either; `max` and `min` are not
 #: here because of 0.0 and -0.0.)
@@ -26,11 +26,7 @@ MERGING[OptimizationBarrier] = lambda primitive: False
 _Key: TypeAlias = tuple[Primitive, tuple["int | Literal", ...]]
 
 
-@overload
-def cse(program: Jaxpr) -> Jaxpr: ...
-@overload
-def cse(program: ClosedJaxpr) -> ClosedJaxpr: ...
-def cse(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
+def cse(program: ProgramT) -> ProgramT:
     """The program with one equation for all that apply the same primitive to the same values.
 
         { lambda ; a:f64[]. let b:f64[] = sin a; c:f64[] = sin a; d:f64[] = mul b c in (d,) }
@@ -40,8 +36,7 @@ def cse(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
     effects stay, and so does what the user keeps from being merged: `optimization_barrier`, and `checkpoint` unless
     `prevent_cse` is off.
     """
-    verify(program)
-    return bottom_up(program, _merged) if isinstance(program, Jaxpr) else on_closed(program, cse)
+    return changed(program, "cse", lambda jaxpr: bottom_up(jaxpr, _merged))
 
 
 def _merged(jaxpr: Jaxpr) -> Jaxpr:

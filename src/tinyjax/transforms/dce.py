@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, final, overload
+from itertools import compress
+from typing import Final, final
 
 from attrs import frozen
 
 from tinyjax.caching import remembered
 from tinyjax.ir.effects import must_stay
+from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
@@ -49,11 +51,7 @@ class PrunedPrimitive:
 PRUNING: Final[RuleTable[[tuple[bool, ...]], PrunedPrimitive]] = RuleTable("Pruning", name="tinyjax.transforms.PRUNING")
 
 
-@overload
-def dce(program: Jaxpr) -> Jaxpr: ...
-@overload
-def dce(program: ClosedJaxpr) -> ClosedJaxpr: ...
-def dce(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
+def dce(program: ProgramT) -> ProgramT:
     """The program without the equations that no output depends on. The inputs stay; so do equations with effects.
 
         { lambda ; a:f64[]. let b:f64[] = sin a; c:f64[] = cos a in (c,) }
@@ -63,17 +61,21 @@ def dce(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
     calls and branches, and so do carries that only serve themselves from loops. A program that is called several times
     is called in as many versions as different results of it are read. A closed program also loses constants.
     """
-    verify(program)
-    if isinstance(program, ClosedJaxpr):
-        n = len(program.consts)
-        keep = tuple(i >= n for i in range(len(program.jaxpr.invars)))
-        found = _sweep(program.jaxpr, (True,) * len(program.jaxpr.outvars), keep)
-        if found.jaxpr is program.jaxpr:
-            return program
-        return ClosedJaxpr(
-            found.jaxpr, tuple(c for c, used in zip(program.consts, found.used_inputs, strict=False) if used)
-        )
-    return _sweep(program, (True,) * len(program.outvars), (True,) * len(program.invars)).jaxpr
+    return changed(program, "dce", _cleaned, _closed)
+
+
+def _cleaned(jaxpr: Jaxpr) -> Jaxpr:
+    return _sweep(jaxpr, (True,) * len(jaxpr.outvars), (True,) * len(jaxpr.invars)).jaxpr
+
+
+def _closed(program: ClosedJaxpr) -> ClosedJaxpr:
+    n = len(program.consts)
+    keep = tuple(i >= n for i in range(len(program.jaxpr.invars)))
+    found = _sweep(program.jaxpr, (True,) * len(program.jaxpr.outvars), keep)
+    if found.jaxpr is program.jaxpr:
+        return program
+    used = found.used_inputs
+    return ClosedJaxpr(found.jaxpr, tuple(compress(program.consts, used)))
 
 
 def prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], keep_inputs: Sequence[bool] | None = None) -> PrunedProgram:
@@ -152,7 +154,7 @@ def _rebuilt(
     """The program of these inputs, equations and outputs."""
     inputs = [var for var, mark in zip(jaxpr.invars, used_inputs, strict=True) if mark]
     new = [var if var.index == i else Var(i, var.aval) for i, var in enumerate(inputs)]
-    ctx = Rebuilding(new)
+    ctx = Rebuilding(new, jaxpr.names_at([var.index for var in inputs]))
     env: dict[int, Atom] = {old.index: var for old, var in zip(inputs, new, strict=True)}
     for eqn, pruned in kept:
         if pruned is None or pruned.primitive is eqn.primitive:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, final, overload
+from typing import Final, final
 
 import numpy as np
 
@@ -11,18 +11,18 @@ from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import SUPPORTED
+from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.primitive import Opaque, Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import holds_programs, record_values
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.verify import verify
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.structure import BroadcastInDim
-from tinyjax.transforms.rebuild import Rebuilding, bottom_up, count_vars, literal_of, read
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, count_vars, literal_of, on_closed, read
 from tinyjax.transforms.shortcuts import SHORTCUTS, ShortcutRule
 
 #: By default nothing is folded that takes or makes an array of more elements.
@@ -35,11 +35,7 @@ FOLDING[Name] = lambda primitive: False  # lists of residuals know the value by 
 _EVALUATION: Final = EvalContext()
 
 
-@overload
-def fold_constants(program: Jaxpr, *, max_size: int = MAX_SIZE) -> Jaxpr: ...
-@overload
-def fold_constants(program: ClosedJaxpr, *, max_size: int = MAX_SIZE) -> ClosedJaxpr: ...
-def fold_constants(program: Jaxpr | ClosedJaxpr, *, max_size: int = MAX_SIZE) -> Jaxpr | ClosedJaxpr:
+def fold_constants(program: ProgramT, *, max_size: int = MAX_SIZE) -> ProgramT:
     """The program with what is known of it computed, by the primitives' own evaluation.
 
         { lambda ; a:f64[]. let b:f64[] = sin 0.0; c:f64[] = add b 1.0; d:f64[] = mul a c in (d,) }
@@ -57,11 +53,11 @@ def fold_constants(program: Jaxpr | ClosedJaxpr, *, max_size: int = MAX_SIZE) ->
     """
     if max_size < 1:
         raise InputError(f"fold_constants: max_size must be at least 1, got {max_size}")
-    verify(program)
-    if isinstance(program, Jaxpr):
-        return _folded(program, (), max_size)
-    jaxpr = _folded(program.jaxpr, program.consts, max_size)
-    return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
+
+    def closed(program: ClosedJaxpr) -> ClosedJaxpr:
+        return on_closed(program, lambda jaxpr: _folded(jaxpr, program.consts, max_size))
+
+    return changed(program, "fold_constants", lambda jaxpr: _folded(jaxpr, (), max_size), closed)
 
 
 def _folded(jaxpr: Jaxpr, consts: Sequence[ConcreteValue], max_size: int) -> Jaxpr:

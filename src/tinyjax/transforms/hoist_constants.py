@@ -4,24 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Final, final, overload
+from typing import Final, final
 
 from attrs import frozen
 
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.equality import same_value
+from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.primitive import Opaque, Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import holds_programs, record_values
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.verify import verify
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.structure import BroadcastInDim
 from tinyjax.transforms.cse import MERGING
 from tinyjax.transforms.dce import prune
-from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, on_closed, read
 
 
 @final
@@ -48,11 +48,7 @@ class Hoisted:
 HOISTING: Final[RuleTable[[], Hoisted | None]] = RuleTable("Hoisting", name="tinyjax.transforms.HOISTING")
 
 
-@overload
-def hoist_constants(program: Jaxpr) -> Jaxpr: ...
-@overload
-def hoist_constants(program: ClosedJaxpr) -> ClosedJaxpr: ...
-def hoist_constants(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
+def hoist_constants(program: ProgramT) -> ProgramT:
     """The program with what is constant within loops, branches and calls handed to them as operands.
 
         { lambda ; a:f64[] b:f64[]. let c:f64[] = scan[num_consts=1 num_carry=1 jaxpr={ lambda ; a:f64[] b:f64[]. let
@@ -66,11 +62,11 @@ def hoist_constants(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
     it costs less to do that again than to keep the result; and what may fail or never end in a loop that may not run.
     `dce` removes operands that nothing needs afterwards.
     """
-    verify(program)
-    if isinstance(program, Jaxpr):
-        return bottom_up(program, _hoisted)
-    jaxpr = bottom_up(program.jaxpr, _hoisted)
-    return _closed(jaxpr, program)
+
+    def closed(program: ClosedJaxpr) -> ClosedJaxpr:
+        return _closed(bottom_up(program.jaxpr, _hoisted), program)
+
+    return changed(program, "hoist_constants", lambda jaxpr: bottom_up(jaxpr, _hoisted), closed)
 
 
 def _hoisted(jaxpr: Jaxpr) -> Jaxpr:
@@ -143,13 +139,14 @@ def _closed(jaxpr: Jaxpr, program: ClosedJaxpr) -> ClosedJaxpr:
         eqn.primitive.value: None for eqn in jaxpr.eqns if isinstance(eqn.primitive, Constant)
     }
     if not found:
-        return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
+        return on_closed(program, lambda _: jaxpr)
     n = len(program.consts)
     avals = [*jaxpr.in_avals[:n], *(value.aval for value in found), *jaxpr.in_avals[n:]]
     invars = [Var(i, aval) for i, aval in enumerate(avals)]
     m = n + len(found)
     arrays = dict(zip(found, invars[n:m], strict=True))
-    ctx = Rebuilding(invars)
+    names = program.jaxpr.names_at([*range(n), *[None] * (m - n), *range(n, len(jaxpr.invars))])
+    ctx = Rebuilding(invars, names)
     env: list[Atom] = [*invars[:n], *invars[m:]]
     for eqn in jaxpr.eqns:
         if isinstance(eqn.primitive, Constant):

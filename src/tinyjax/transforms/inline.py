@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias, final, overload
+from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
+from tinyjax.ir.holding import AnyProgram, ProgramT, as_jaxpr, changed
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr
+from tinyjax.ir.program import Atom, Eqn, Jaxpr
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import nested_programs, subjaxprs
-from tinyjax.ir.verify import verify
-from tinyjax.transforms.rebuild import Rebuilding, bottom_up, on_closed, read
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read
 
 
 @final
@@ -32,11 +32,7 @@ INLINING: Final[RuleTable[[], Inlinable]] = RuleTable("Inlining", name="tinyjax.
 Choice: TypeAlias = Callable[[Eqn], bool]
 
 
-@overload
-def inline(program: Jaxpr, where: Choice | None = None) -> Jaxpr: ...
-@overload
-def inline(program: ClosedJaxpr, where: Choice | None = None) -> ClosedJaxpr: ...
-def inline(program: Jaxpr | ClosedJaxpr, where: Choice | None = None) -> Jaxpr | ClosedJaxpr:
+def inline(program: ProgramT, where: Choice | None = None) -> ProgramT:
     """The program with the equations of calls in the place of the calls, also within the programs in it.
 
         { lambda ; a:f64[]. let b:f64[] = call[jaxpr={ lambda ; a:f64[]. let b:f64[] = sin a in (b,) }] a in (b,) }
@@ -46,19 +42,19 @@ def inline(program: Jaxpr | ClosedJaxpr, where: Choice | None = None) -> Jaxpr |
     about `custom_jvp`, `custom_vjp` and `checkpoint`, which are only the function then: without its derivative, without
     its policy. What is called n times is there n times afterwards, so calls of calls of calls can make a large program.
     """
-    verify(program)
-    if isinstance(program, ClosedJaxpr):
-        return on_closed(program, lambda jaxpr: inline(jaxpr, where))
-    return bottom_up(program, lambda jaxpr: jaxpr, before=lambda jaxpr: _flat(jaxpr, where))
+
+    def flat(jaxpr: Jaxpr) -> Jaxpr:
+        return bottom_up(jaxpr, lambda inner: inner, before=lambda inner: _flat(inner, where))
+
+    return changed(program, "inline", flat)
 
 
-def once_or_small(program: Jaxpr | ClosedJaxpr, size: int = 4) -> Choice:
+def once_or_small(program: AnyProgram, size: int = 4) -> Choice:
     """A choice for `inline`: calls of what one equation of the program calls, and calls of at most `size` equations.
 
     The program grows by at most `size` for each of its equations.
     """
-    verify(program)
-    jaxpr = program if isinstance(program, Jaxpr) else program.jaxpr
+    jaxpr = as_jaxpr(program, "once_or_small")
     sites: Counter[Jaxpr] = Counter()
     for nested in nested_programs(jaxpr):
         sites.update(callee for eqn in nested.eqns for callee in subjaxprs(eqn.primitive))
@@ -86,7 +82,7 @@ def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
     """The program with the equations of what it calls, what that calls, and so on."""
     rules: dict[type[Primitive], Callable[[Primitive], Inlinable] | None] = {}
     ctx = Rebuilding(jaxpr.invars)
-    changed = False
+    inlined = False
     env: list[Atom] = list(jaxpr.invars)
     # The program at hand and those which call it: its variables so far, what is left of it, and the call's line.
     path: list[tuple[list[Atom], Iterator[Eqn], Jaxpr, Eqn | None]] = [(env, iter(jaxpr.eqns), jaxpr, None)]
@@ -100,7 +96,7 @@ def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
             ins = read(env, eqn.invars)
             found = None if rule is None else rule(eqn.primitive)
             if found is not None and (found.transparent if where is None else where(eqn)):
-                changed = True
+                inlined = True
                 callee = found.jaxpr
                 args = [ctx.converted(arg, var.aval) for arg, var in zip(ins, callee.invars, strict=True)]
                 path.append((args, iter(callee.eqns), callee, eqn))
@@ -113,5 +109,5 @@ def _flat(jaxpr: Jaxpr, where: Choice | None) -> Jaxpr:
             path.pop()
             outs = read(env, program.outvars)
             if call is None:
-                return ctx.finish(outs) if changed else jaxpr
+                return ctx.finish(outs) if inlined else jaxpr
             path[-1][0].extend(outs)

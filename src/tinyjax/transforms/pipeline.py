@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final, TypeAlias, TypeVar, final, overload
+from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.errors import InputError, TinyjaxError, VerificationError
+from tinyjax.ir.holding import AnyProgram, ProgramT, as_closed, as_jaxpr, changed
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, JaxprType
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.typecheck import typecheck
@@ -20,10 +21,8 @@ from tinyjax.transforms.dce import dce
 from tinyjax.transforms.fold_constants import fold_constants
 from tinyjax.transforms.hoist_constants import hoist_constants
 from tinyjax.transforms.inline import inline, once_or_small
-from tinyjax.transforms.rebuild import on_closed
 from tinyjax.transforms.simplify import simplify
 
-Program = TypeVar("Program", Jaxpr, ClosedJaxpr)
 Counts: TypeAlias = tuple[tuple[str, int], ...]
 
 
@@ -39,10 +38,8 @@ class Pass:
     jaxpr: Callable[[Jaxpr], Jaxpr]
     closed: Callable[[ClosedJaxpr], ClosedJaxpr] | None = None
 
-    def __call__(self, program: Program) -> Program:
-        if isinstance(program, Jaxpr):
-            return self.jaxpr(program)
-        return on_closed(program, self.jaxpr) if self.closed is None else self.closed(program)
+    def __call__(self, program: ProgramT) -> ProgramT:
+        return changed(program, self.name, self.jaxpr, self.closed)
 
 
 @final
@@ -85,14 +82,14 @@ class PassReport:
         return f"{self.name}: {self.size_before} -> {self.size_after} equations" + (f" ({shown})" if shown else "")
 
 
-def count_primitives(program: Jaxpr | ClosedJaxpr) -> Counts:
+def count_primitives(program: AnyProgram) -> Counts:
     """How many equations apply each primitive, by its name, also within the programs in a program, each once."""
-    verify(program)
-    return _counts(program)
+    closed = as_closed(program, "count_primitives")
+    verify(closed)
+    return _counts(closed.jaxpr)
 
 
-def _counts(program: Jaxpr | ClosedJaxpr) -> Counts:
-    jaxpr = program if isinstance(program, Jaxpr) else program.jaxpr
+def _counts(jaxpr: Jaxpr) -> Counts:
     counts: Counter[str] = Counter()
     for nested in nested_programs(jaxpr):
         counts.update([eqn.primitive.name for eqn in nested.eqns])
@@ -118,7 +115,7 @@ def as_pass(given: AnyPass) -> Pass:
     if not callable(given):
         raise InputError(f"a pass is a function from programs to programs, got {given!r}")
     for known in _BUILT_IN:
-        if given is known.jaxpr:
+        if known.jaxpr in (given, getattr(given, "__wrapped__", None)):
             return known
     named: object = given
     while isinstance(named, partial):
@@ -148,23 +145,23 @@ class Pipeline:
     def names(self) -> tuple[str, ...]:
         return tuple(each.name for each in self.passes)
 
-    def __call__(self, program: Program) -> Program:
+    def __call__(self, program: ProgramT) -> ProgramT:
         for each in self.passes:
             program = each(program)
         return program
 
-    def steps(self, program: Program) -> Iterator[tuple[PassReport, Program]]:
+    def steps(self, program: ProgramT) -> Iterator[tuple[PassReport, ProgramT]]:
         """After each pass, what it did, and the program."""
-        before = _counts(program)
+        before = _counts(as_jaxpr(program, "steps"))
         for each in self.passes:
             result = each(program)
-            after = before if result is program else _counts(result)
+            after = before if result is program else _counts(as_jaxpr(result, each.name))
             yield PassReport(each.name, before, after, result != program), result
             program, before = result, after
 
     def report(
-        self, program: Program, *, show: Callable[[str], object] | None = None, check: bool = False
-    ) -> tuple[Program, tuple[PassReport, ...]]:
+        self, program: ProgramT, *, show: Callable[[str], object] | None = None, check: bool = False
+    ) -> tuple[ProgramT, tuple[PassReport, ...]]:
         """The program after all passes, and what each of them did.
 
         `show`, say `print`, gets the program as it is given, and after each pass that changes it. With `check`, the
@@ -173,7 +170,7 @@ class Pipeline:
         if show is not None:
             show(f"{program}\n")
         reports: list[PassReport] = []
-        type_before = typecheck(program) if check else None
+        type_before = typecheck(as_closed(program, "report")) if check else None
         for report, result in self.steps(program):
             reports.append(report)
             if check:
@@ -184,9 +181,9 @@ class Pipeline:
         return program, tuple(reports)
 
 
-def _check(name: str, result: Jaxpr | ClosedJaxpr, type_before: JaxprType | None) -> None:
+def _check(name: str, result: AnyProgram, type_before: JaxprType | None) -> None:
     try:
-        found = typecheck(result)
+        found = typecheck(as_closed(result, name))
     except TinyjaxError as error:
         error.add_note(f"This is the program after the pass {name!r}.")
         raise
@@ -204,11 +201,7 @@ OPTIMIZATION: Final = Pipeline(
 )
 
 
-@overload
-def optimize(program: Jaxpr) -> Jaxpr: ...
-@overload
-def optimize(program: ClosedJaxpr) -> ClosedJaxpr: ...
-def optimize(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
+def optimize(program: ProgramT) -> ProgramT:
     """The program after every pass there is, none of which changes what it computes: `transforms.OPTIMIZATION`.
 
         { lambda ; a:f64[]. let b:f64[] = cos 0.0; c:f64[] = mul a b; d:f64[] = sin c; e:f64[] = sin a;
@@ -218,6 +211,4 @@ def optimize(program: Jaxpr | ClosedJaxpr) -> Jaxpr | ClosedJaxpr:
     Calls are inlined where what they call is small, or called once. `OPTIMIZATION.report(program)` also tells what each
     pass did.
     """
-    if isinstance(program, Jaxpr):
-        return OPTIMIZATION(program)
     return OPTIMIZATION(program)

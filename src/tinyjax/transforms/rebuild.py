@@ -11,6 +11,7 @@ from typing_extensions import override
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
+from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var, python_scalar, well_typed
 from tinyjax.ir.source import SourceCursor, SourceInfo
@@ -35,9 +36,10 @@ class Rebuilding(Context[Atom]):
     As a context it is like staging. What is bound is attributed to the line of `cursor.source`.
     """
 
-    __slots__ = ("_next", "cursor", "eqns", "invars")
+    __slots__ = ("_names", "_next", "cursor", "eqns", "invars")
 
-    def __init__(self, invars: Sequence[Var]) -> None:
+    def __init__(self, invars: Sequence[Var], names: InputNames | None = None) -> None:
+        self._names = names
         self.cursor: SourceCursor = SourceCursor()
         self.invars: tuple[Var, ...] = tuple(invars)
         self.eqns: list[Eqn] = []
@@ -80,7 +82,7 @@ class Rebuilding(Context[Atom]):
 
     def finish(self, outs: Sequence[Atom]) -> Jaxpr:
         """The program that has grown, with these outputs."""
-        return well_typed(Jaxpr(self.invars, tuple(self.eqns), tuple(outs)))
+        return well_typed(Jaxpr(self.invars, tuple(self.eqns), tuple(outs), names=self._names))
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
@@ -173,7 +175,7 @@ def bottom_up(jaxpr: Jaxpr, change: Callable[[Jaxpr], Jaxpr], before: Callable[[
                 break
         else:
             path.pop()
-            result = change(_with_changed(program, done))
+            result = change(_with_changed(program, done)).named_like(program)
             if key is None:
                 return result
             done[key] = result
@@ -197,10 +199,10 @@ def _with_changed(jaxpr: Jaxpr, done: dict[Key, Jaxpr]) -> Jaxpr:
                 changed = True
                 continue
         eqns.append(eqn)
-    return well_typed(Jaxpr(jaxpr.invars, tuple(eqns), jaxpr.outvars)) if changed else jaxpr
+    return well_typed(Jaxpr(jaxpr.invars, tuple(eqns), jaxpr.outvars, names=jaxpr.names)) if changed else jaxpr
 
 
 def on_closed(program: ClosedJaxpr, change: Callable[[Jaxpr], Jaxpr]) -> ClosedJaxpr:
     """A closed program, changed by what keeps the inputs."""
     jaxpr = change(program.jaxpr)
-    return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr, program.consts)
+    return program if jaxpr is program.jaxpr else ClosedJaxpr(jaxpr.named_like(program.jaxpr), program.consts)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Final, TypeAlias, final, overload
+from typing import Final, TypeAlias, final
 
 from attrs import frozen
 from typing_extensions import override
@@ -21,15 +21,15 @@ from tinyjax.errors import RewriteError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
+from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.printer import format_eqn
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.verify import verify
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.transforms.patterns import AnyLiteral, Apply, Match, Number, Several, orders
-from tinyjax.transforms.rebuild import Rebuilding, bottom_up, count_reads, literal_of, on_closed, read, without_unread
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, count_reads, literal_of, read, without_unread
 
 #: How often rules may apply, one after the other, to what becomes of one equation.
 _LIMIT: Final = 100
@@ -54,11 +54,7 @@ class Rewrite:
     shared: bool = False
 
 
-@overload
-def rewrite(program: Jaxpr, rules: Sequence[Rewrite]) -> Jaxpr: ...
-@overload
-def rewrite(program: ClosedJaxpr, rules: Sequence[Rewrite]) -> ClosedJaxpr: ...
-def rewrite(program: Jaxpr | ClosedJaxpr, rules: Sequence[Rewrite]) -> Jaxpr | ClosedJaxpr:
+def rewrite(program: ProgramT, rules: Sequence[Rewrite]) -> ProgramT:
     """The program with equations replaced that match a rule, also within the programs in it.
 
         { lambda ; a:f64[]. let b:f64[] = neg a; c:f64[] = neg b; d:f64[] = sin c in (d,) }      # neg (neg x) -> x
@@ -70,10 +66,7 @@ def rewrite(program: Jaxpr | ClosedJaxpr, rules: Sequence[Rewrite]) -> Jaxpr | C
     A replacement must have the shape and dtype of what it replaces, else there is a RewriteError; if only the weak mark
     differs, it is converted. There is one too if rules go on applying to each other's results.
     """
-    verify(program)
-    if isinstance(program, ClosedJaxpr):
-        return on_closed(program, lambda jaxpr: rewrite(jaxpr, rules))
-    return Rewriter(rules)(program)
+    return changed(program, "rewrite", Rewriter(rules))
 
 
 @final

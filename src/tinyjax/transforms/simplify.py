@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final, overload
+from typing import Final
 
+from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal
 from tinyjax.ir.source import SourceInfo
-from tinyjax.ir.verify import verify
-from tinyjax.transforms.rebuild import Rebuilding, bottom_up, on_closed, read
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read
 from tinyjax.transforms.rewrite import Rewriter
 from tinyjax.transforms.shortcuts import SHORTCUTS, ShortcutRule
 from tinyjax.transforms.simplify_arrays import ARRAY_RULES
@@ -19,11 +19,7 @@ _EXACT: Final = Rewriter((*EXACT_RULES, *ARRAY_RULES))
 _FAST: Final = Rewriter((*EXACT_RULES, *ARRAY_RULES, *FAST_RULES))
 
 
-@overload
-def simplify(program: Jaxpr, *, fast_math: bool = False) -> Jaxpr: ...
-@overload
-def simplify(program: ClosedJaxpr, *, fast_math: bool = False) -> ClosedJaxpr: ...
-def simplify(program: Jaxpr | ClosedJaxpr, *, fast_math: bool = False) -> Jaxpr | ClosedJaxpr:
+def simplify(program: ProgramT, *, fast_math: bool = False) -> ProgramT:
     """The program without equations that algebra does without, also within the programs in it.
 
         { lambda ; a:f64[]. let b:f64[] = mul a 1.0; c:f64[] = neg b; d:f64[] = sub 2.0 c in (d,) }
@@ -38,11 +34,12 @@ def simplify(program: Jaxpr | ClosedJaxpr, *, fast_math: bool = False) -> Jaxpr 
     `(x + 1.0) + 2.0`: for programs in which no infinity or nan occurs and the last digit and the sign of zero don't
     count. The rules are in `transforms.EXACT_RULES`, `ARRAY_RULES` and `FAST_RULES`, for `transforms.rewrite`.
     """
-    verify(program)
-    if isinstance(program, ClosedJaxpr):
-        return on_closed(program, lambda jaxpr: simplify(jaxpr, fast_math=fast_math))
     rewriter = _FAST if fast_math else _EXACT
-    return bottom_up(program, lambda jaxpr: rewriter.rewrite_one(_shortened(jaxpr)), before=_shortened)
+
+    def simpler(jaxpr: Jaxpr) -> Jaxpr:
+        return bottom_up(jaxpr, lambda inner: rewriter.rewrite_one(_shortened(inner)), before=_shortened)
+
+    return changed(program, "simplify", simpler)
 
 
 def _shortened(jaxpr: Jaxpr) -> Jaxpr:
@@ -50,7 +47,7 @@ def _shortened(jaxpr: Jaxpr) -> Jaxpr:
     what stands for them, so that loops of one iteration around each other are taken apart in one go."""
     rules: dict[type[Primitive], ShortcutRule | None] = {}
     ctx = Rebuilding(jaxpr.invars)
-    changed = False
+    shortened = False
     if not any(SHORTCUTS.find(cls) for cls in {type(eqn.primitive) for eqn in jaxpr.eqns}):
         return jaxpr
     # The program at hand and those around it: its variables so far, what is left of it, what it stands for, and where.
@@ -69,7 +66,7 @@ def _shortened(jaxpr: Jaxpr) -> Jaxpr:
             if rule is not None:
                 shorter = rule(eqn.primitive, [atom if isinstance(atom, Literal) else None for atom in ins])
             if shorter is not None:
-                changed = True
+                shortened = True
                 ctx.cursor.source = source = eqn.source or source
                 args = [ctx.converted(arg, var.aval) for arg, var in zip(ins, shorter.invars, strict=True)]
                 path.append((args, iter(shorter.eqns), shorter, eqn, source))
@@ -82,7 +79,7 @@ def _shortened(jaxpr: Jaxpr) -> Jaxpr:
             path.pop()
             outs = read(env, program.outvars)
             if place is None:
-                return ctx.finish(outs) if changed else jaxpr
+                return ctx.finish(outs) if shortened else jaxpr
             ctx.cursor.source = source
             outs = tuple([ctx.converted(out, var.aval) for out, var in zip(outs, place.outvars, strict=True)])
             path[-1][0].extend(outs)
