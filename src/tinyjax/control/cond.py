@@ -161,14 +161,15 @@ class Cond(Primitive):
         compare = le if i == 0 else ge if i == last else eq  # an index out of range is that of the nearest
         taken = compare(ctx, index, constant_like(ctx, index, i))
 
-        found: dict[int, Batched[V]] = {}  # one for each value, which may be there twice
+        found: dict[tuple[int, int | None], Batched[V]] = {}  # one for each value, which may be there twice
 
         def guard(operand: Batched[V]) -> Batched[V]:
-            if id(operand.value) not in found:
+            key = id(operand.value), operand.axis
+            if key not in found:
                 x = place_axis(ctx, operand.value, operand.axis, 0, axis.size)
                 mask = broadcast_in_dim(ctx, taken, ctx.aval(x).shape, (0,))
-                found[id(operand.value)] = Batched(select(ctx, mask, x, stop_gradient(ctx, x)), 0)
-            return found[id(operand.value)]
+                found[key] = Batched(select(ctx, mask, x, stop_gradient(ctx, x)), 0)
+            return found[key]
 
         return [guard(operand) if mark else operand for operand, mark in zip(operands, marks, strict=True)]
 

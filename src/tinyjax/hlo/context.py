@@ -120,10 +120,11 @@ def _nothing() -> None:
 def identifier(name: str) -> str:
     """The name with everything replaced that MLIR's symbols and XLA's module names don't allow.
 
-    >>> identifier("<lambda>")
-    '_lambda_'
+    >>> identifier("<lambda>"), identifier("my-loss"), identifier("2x")
+    ('_lambda_', 'my_loss', '_2x')
     """
-    return "".join(c if c.isascii() and (c.isalnum() or c in "_.-") else "_" for c in name) or "_"
+    found = "".join(c if c.isascii() and (c.isalnum() or c in "_.") else "_" for c in name)
+    return found if found[:1].isalpha() or found[:1] == "_" else f"_{found}"
 
 
 @final

@@ -26,7 +26,9 @@ def _dot_general(
         clauses.append(f"batching_dims = {numbers(x_batch)} x {numbers(y_batch)}")
     clauses.append(f"contracting_dims = {numbers(x_sum)} x {numbers(y_sum)}")
     if primitive.precision is not None:
-        clauses.append(f"precision = [{primitive.precision.name}, {primitive.precision.name}]")
+        given = primitive.precision
+        left, right = given if isinstance(given, tuple) else (given, given)
+        clauses.append(f"precision = [{left.name}, {right.name}]")
     return (ctx.emit(f"{', '.join(clauses)} : {types_text([x.aval, y.aval])} -> {type_text(out)}", out),)
 
 

@@ -213,6 +213,19 @@ RULES[comparison.Ge] = comparing("GE")
 RULES[parts.Real] = typed("stablehlo.real")
 RULES[parts.Imag] = typed("stablehlo.imag")
 RULES[parts.Complex] = typed("stablehlo.complex")
-RULES[conversion.BitcastConvertType] = typed("stablehlo.bitcast_convert")
+
+
+@RULES.register(conversion.BitcastConvertType)
+def _bitcast_convert_type(
+    _: conversion.BitcastConvertType, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """Between widths, the last axis comes or goes."""
+    (x,), (out,) = args, types
+    if x.aval.dtype == out.dtype:
+        return (SSA(x.name, out),)
+    signature = f"({type_text(x.aval)}) -> {type_text(out)}"
+    return (ctx.emit(f"stablehlo.bitcast_convert {x.name} : {signature}", out),)
+
+
 RULES[conversion.Copy] = identity
 RULES[conversion.StopGradient] = identity

@@ -282,7 +282,9 @@ def _sort(primitive: Sort, ctx: JaxContext, args: Args) -> Args:
 
 @TO_JAX.register(DotGeneral)
 def _dot_general(primitive: DotGeneral, ctx: JaxContext, args: Args) -> Args:
-    precision = None if primitive.precision is None else (lax.Precision[primitive.precision.name],) * 2
+    given = primitive.precision
+    pair = given if isinstance(given, tuple) else (given, given)
+    precision = None if given is None else tuple(one and lax.Precision[one.name] for one in pair)
     return apply(
         p.dot_general_p, *args, dimension_numbers=primitive.dimension_numbers, precision=precision,
         preferred_element_type=primitive.preferred_element_type, out_sharding=None,

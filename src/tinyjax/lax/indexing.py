@@ -16,7 +16,7 @@ from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-from tinyjax.tracing.advanced import Known, scalars, wrap_negative
+from tinyjax.tracing.advanced import Known, in_int64, scalars, wrap_negative
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.shaping import canonical_axis
 
@@ -41,7 +41,7 @@ def _starts(name: str, x: Array, start_indices: Starts, allow_negative: bool | S
             raise IndexingError(f"{name}: the starts must be integer scalars, got {start.aval}")
         if known is not None and known.on_host:
             position = int(np.asarray(known.data))
-            found.append(position + size if negative and position < 0 else position)
+            found.append(in_int64(position + size if negative and position < 0 else position))
         else:
             found.append(wrap_negative(start, size) if negative else start)
     return scalars(x, found)

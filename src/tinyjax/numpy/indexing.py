@@ -67,7 +67,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
         raise ShapeError("put: there are no values to put")
     settled = "clip" if mode is None else mode
     if settled == "wrap":
-        positions, settled = arithmetic.remainder(positions, as_array(x.size)), "drop"
+        positions, settled = taking.wrapped_around(positions, x.size), "drop"
     elif settled != "clip":
         raise InputError(f"put: unknown mode {mode!r}. The modes are 'clip' and 'wrap'.")
     repeats = -(-positions.size // values.size)

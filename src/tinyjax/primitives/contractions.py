@@ -5,14 +5,14 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeAlias, TypeVar, final
+from typing import ClassVar, Final, TypeAlias, TypeVar, final
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.caching import bounded
-from tinyjax.errors import LinearityError, TypingError
+from tinyjax.errors import LinearityError, TypingError, UnsupportedError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
@@ -49,13 +49,51 @@ class Precision(enum.Enum):
     HIGHEST = "highest"
 
 
+#: Other names, after what some accelerators do: the same as JAX's.
+_ALIASES: Final = {
+    "fastest": Precision.DEFAULT,
+    "bfloat16": Precision.DEFAULT,
+    "bfloat16_3x": Precision.HIGH,
+    "tensorfloat32": Precision.HIGH,
+    "float32": Precision.HIGHEST,
+}
+
+
+def as_precision(given: object) -> Precision | tuple[Precision, Precision] | None:
+    """A precision for both operands, or one for each, from members of `Precision` (or of JAX's) or their names; an
+    UnsupportedError for anything else.
+
+    >>> as_precision("float32"), as_precision(("high", "high")), as_precision(None)
+    (<Precision.HIGHEST: 'highest'>, <Precision.HIGH: 'high'>, None)
+    """
+    if given is None or type(given) is Precision:
+        return given
+    if type(given) is tuple or isinstance(given, list):
+        if len(given) == 2:
+            x, y = (Precision.DEFAULT if one is None else as_precision(one) for one in given)
+            if isinstance(x, Precision) and isinstance(y, Precision):
+                return x if x == y else (x, y)
+    elif isinstance(given, str):
+        found = _ALIASES.get(given) or Precision.__members__.get(given.upper())
+        if found is not None:
+            return found
+    elif isinstance(given, enum.Enum) and type(given).__name__ == "Precision" and given.name in Precision.__members__:
+        return Precision[given.name]
+    raise UnsupportedError(
+        "dot_general: a precision is 'default', 'high' or 'highest', a member of lax.Precision, or a pair of these, "
+        f"one for each operand; got {given!r}. Algorithms, such as JAX's DotAlgorithmPreset, are not supported: "
+        "choose what to multiply in with astype, and what to add in with preferred_element_type."
+    )
+
+
 @final
 @frozen
 class DotGeneral(Primitive):
     """Sums products over the contracting axes, for each element of the batch axes.
 
     The axes of the result are the batch axes, the other axes of the left operand, those of the right one. The operands
-    may have different dtypes; the wider one decides the result's, or `preferred_element_type` does.
+    may have different dtypes; the wider one decides the result's, or `preferred_element_type` does. `precision` is for
+    both operands, or a pair, one for each.
 
     >>> DotGeneral((((2,), (1,)), ((0,), (0,)))).type_of(
     ...     ShapedArray((5, 2, 3), "int8"), ShapedArray((5, 3), "int32")
@@ -64,7 +102,7 @@ class DotGeneral(Primitive):
     """
 
     dimension_numbers: DimensionNumbers
-    precision: Precision | None = None
+    precision: Precision | tuple[Precision, Precision] | None = field(default=None, converter=as_precision)
     preferred_element_type: DType | None = None
     name: ClassVar[str] = "dot_general"
     plain: ClassVar[bool] = True
@@ -145,10 +183,8 @@ class DotGeneral(Primitive):
         else:
             y_at = y_at or 0
             out_at = len(x_batch) + len(x_rest) + sum(i < y_at for i in shift_axes(y_rest, y_at))
-        return ctx.bind(self._with(((x_sum, y_sum), (x_batch, y_batch))), x, y), [out_at]
-
-    def _with(self, dimension_numbers: DimensionNumbers) -> DotGeneral:
-        return DotGeneral(dimension_numbers, self.precision, self.preferred_element_type)
+        mapped = DotGeneral(((x_sum, y_sum), (x_batch, y_batch)), self.precision, self.preferred_element_type)
+        return ctx.bind(mapped, x, y), [out_at]
 
     @override
     def transpose(
@@ -177,7 +213,11 @@ class DotGeneral(Primitive):
         start = len(own_batch) + (len(own_rest) if is_left else 0)
         ct_sum = tuple(range(start, start + len(other_rest)))
         ct_batch = tuple(range(len(own_batch)))
-        (product,) = ctx.bind(self._with(((ct_sum, other_rest), (ct_batch, other_batch))), ct, other)
+        precision = self.precision  # the other operand keeps its own, and the cotangent gets that of what it is for
+        if isinstance(precision, tuple) and not is_left:
+            precision = precision[::-1]
+        numbers = (ct_sum, other_rest), (ct_batch, other_batch)
+        (product,) = ctx.bind(DotGeneral(numbers, precision, self.preferred_element_type), ct, other)
         # Its axes are: batch; the operand's own; those contracted before, in the order of the other operand.
         by_other = tuple(own for _, own in sorted(zip(other_sum, own_sum, strict=True)))
         order = own_batch + own_rest + by_other
@@ -240,7 +280,7 @@ def dot_general(
     x: V,
     y: V,
     dimension_numbers: DimensionNumbers,
-    precision: Precision | None = None,
+    precision: Precision | tuple[Precision, Precision] | None = None,
     preferred_element_type: DType | None = None,
 ) -> V:
     return ctx.bind(DotGeneral(dimension_numbers, precision, preferred_element_type), x, y)[0]

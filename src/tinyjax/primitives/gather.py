@@ -15,10 +15,10 @@ import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
-from tinyjax.errors import LinearityError
+from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import BOOL, INEXACT, NUMERIC, SIGNED, SUPPORTED, DType, HostArray, Scalar
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, NUMERIC, SIGNED, SUPPORTED, DType, HostArray, Scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import python_scalar
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, common_dtype
@@ -54,6 +54,16 @@ def default_fill(dtype: DType) -> Scalar:
         return True
     limits = np.iinfo(dtype.name)
     return int(limits.min if dtype in SIGNED else limits.max)
+
+
+def _fits(fill: Scalar | None, dtype: DType) -> bool:
+    """Whether a dtype has something that can stand for this fill value."""
+    if fill is None or dtype == BOOL or dtype in COMPLEXES:
+        return True
+    if dtype not in INTEGERS or isinstance(fill, complex):
+        return not isinstance(fill, complex)
+    limits = np.iinfo(dtype.name)
+    return bool(limits.min <= fill <= limits.max)
 
 
 def _inserted(sizes: Shape, at: int, size: int) -> Shape:
@@ -95,6 +105,8 @@ class Gather(Primitive):
         if any(sizes[axis] > 1 for axis in dims.operand_batching_dims):
             raise shape_error(self.name, f"slice_sizes must be at most 1 for operand_batching_dims "
                               f"{dims.operand_batching_dims}, got {sizes}")  # fmt: skip
+        if not _fits(self.fill_value, x.dtype):
+            raise TypingError(f"{self.name}: the fill value {self.fill_value} doesn't fit in {x}")
         return (array_type(result_shape(dims, sizes, indices.shape), x.dtype, x.weak_type),)
 
     @override

@@ -17,7 +17,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.registry import Reader, build
 from tinyjax.primitives import collectives, conversion, elementwise, gather, reductions, rounding, scatter
 from tinyjax.primitives.annotations import Name
-from tinyjax.primitives.contractions import DotGeneral, Precision
+from tinyjax.primitives.contractions import DotGeneral, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Reduction
@@ -131,26 +131,8 @@ def _convert_element_type(params: Params, in_avals: Avals, out_avals: Avals) -> 
 
 @STANDARD.read_by("dot_general")
 def _dot_general(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
-    """JAX has a precision for each operand."""
     kept = without("dot_general", params, out_sharding=_NONE)
-    precision = kept.get("precision")
-    if isinstance(precision, tuple):
-        if len(precision) != 2 or precision[0] != precision[1]:
-            raise UnsupportedError(
-                "dot_general with different precisions for its operands is not supported: "
-                f"{', '.join(map(str, precision))}"
-            )
-        precision = kept["precision"] = precision[0]
-    if isinstance(precision, str):
-        kept["precision"] = STANDARD.resolve(_precision(precision))
-    return primitive_of(DotGeneral, kept)
-
-
-def _precision(text: str) -> object:
-    try:
-        return Precision(text.lower())
-    except ValueError:
-        raise UnsupportedError(f"dot_general[precision={text}] is not supported") from None
+    return primitive_of(DotGeneral, {**kept, "precision": as_precision(kept.get("precision"))})
 
 
 @STANDARD.read_by("round")

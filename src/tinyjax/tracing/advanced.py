@@ -6,7 +6,7 @@ import math
 import operator
 from collections.abc import Sequence
 from types import EllipsisType
-from typing import TYPE_CHECKING, SupportsIndex, TypeAlias, final
+from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from tinyjax.errors import IndexingError, InputError
 from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import BOOL, INT32, INT64, INTEGERS, SIGNED, UINT32, UINT64, DType, HostArray, Scalar
 from tinyjax.ir.primitive import made_once
+from tinyjax.primitives.arithmetic import Min
 from tinyjax.primitives.comparison import LT
 from tinyjax.primitives.dynamic import DynamicSlice
 from tinyjax.primitives.elementwise import ADD
@@ -33,6 +34,8 @@ from tinyjax.tracing.shaping import expand_dims
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
 
+_MIN: Final = Min()
+_INT64: Final = np.iinfo(np.int64)
 #: Positions that are known on the host.
 Known: TypeAlias = npt.NDArray[np.int64]
 #: Positions along one axis.
@@ -163,7 +166,7 @@ def _wrapped(x: Array, axis: int, item: int | Positions, wrap: bool, strict: boo
     if isinstance(item, int):
         if strict and not -size <= item < size:
             raise IndexingError(f"index {item} is out of range for axis {axis} of {x.aval}, whose size is {size}")
-        return item + size if wrap and item < 0 else item
+        return in_int64(item + size if wrap and item < 0 else item)
     if not wrap:
         return item
     return np.where(item < 0, item + size, item) if isinstance(item, np.ndarray) else wrap_negative(item, size)
@@ -173,10 +176,26 @@ def wrap_negative(positions: Array, size: int) -> Array:
     """Positions along an axis of this size, negative ones counted from its end."""
     if positions.dtype not in SIGNED:
         return positions
-    if size > np.iinfo(positions.dtype.name).max:
-        positions = convert(positions, INT64)
+    positions = with_room_for(positions, size)
     negative = apply(LT, positions, constant_like(positions, 0))
     return apply(SELECT_N, negative, positions, apply(ADD, positions, constant_like(positions, size)))
+
+
+def with_room_for(positions: Array, size: int) -> Array:
+    """Positions in a dtype that can hold the size of their axis, too."""
+    return positions if size <= np.iinfo(positions.dtype.name).max else convert(positions, INT64)
+
+
+def in_int64(position: int) -> int:
+    """The position, or the one nearest to it that int64 holds: it is out of range as well."""
+    return min(max(position, _INT64.min), _INT64.max)
+
+
+def as_signed(positions: Array, dtype: DType) -> Array:
+    """Positions as int32 or int64. Those of uint64 that are too large for it are the largest, not negative."""
+    if positions.dtype == UINT64:
+        positions = apply(_MIN, positions, constant_like(positions, _INT64.max))
+    return convert(positions, dtype)
 
 
 # Index vectors.
@@ -282,7 +301,7 @@ def _column(like: Array, found: Positions, place: int, batch: Shape, dtype: DTyp
     shape = (*batch, 1)
     if isinstance(found, np.ndarray):
         return like._operands(np.broadcast_to(_placed(found, place, batch)[..., None], shape).astype(dtype))[1]
-    found = convert(found, dtype)
+    found = as_signed(found, dtype)
     return found._bind(made_once(BroadcastInDim, shape, tuple(range(place, place + found.ndim))), found)[0]
 
 
@@ -359,6 +378,6 @@ def scalars(x: Array, starts: Sequence[Positions | int]) -> list[Array]:
     narrow = dtypes <= {INT32} and _fits(np.asarray([start for start in starts if isinstance(start, int)]))
     dtype = INT32 if narrow else INT64
     return [
-        convert(start, dtype) if not isinstance(start, int | np.ndarray) else x._operands(np.asarray(start, dtype))[1]
+        as_signed(start, dtype) if not isinstance(start, int | np.ndarray) else x._operands(np.asarray(start, dtype))[1]
         for start in starts
     ]

@@ -12,7 +12,7 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.primitive import made_once
-from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, Precision
+from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, Precision, as_precision
 from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.structure import Transpose
 from tinyjax.tracing.arithmetic import multiply
@@ -23,13 +23,18 @@ if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
 
 
-#: How exactly an accelerator multiplies: a Precision or its name.
-PrecisionLike: TypeAlias = Precision | Literal["default", "high", "highest"] | None
+_PrecisionName: TypeAlias = Literal[
+    "default", "high", "highest", "fastest", "bfloat16", "bfloat16_3x", "tensorfloat32", "float32"
+]
+#: How exactly an accelerator multiplies: a Precision or its name, for both operands or for each.
+PrecisionLike: TypeAlias = (
+    Precision | _PrecisionName | tuple[Precision | _PrecisionName, Precision | _PrecisionName] | None
+)
 
 
 @bounded(1024)
 def _primitive(dims: DimensionNumbers, precision: PrecisionLike, preferred: DType | None) -> DotGeneral:
-    return DotGeneral(dims, Precision(precision) if isinstance(precision, str) else precision, preferred)
+    return DotGeneral(dims, as_precision(precision), preferred)
 
 
 def contract(

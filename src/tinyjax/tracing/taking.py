@@ -9,7 +9,7 @@ from tinyjax.ir.dtypes import INTEGERS, Scalar, short_name
 from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode
 from tinyjax.tracing import arithmetic
-from tinyjax.tracing.advanced import wrap_negative
+from tinyjax.tracing.advanced import with_room_for, wrap_negative
 from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.elementwise import broadcast_shapes, constant_like
 from tinyjax.tracing.shaping import canonical_axis, expand_dims, ravel, reshape, squeeze
@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 def check_positions(name: str, positions: Array) -> None:
     if positions.dtype not in INTEGERS:
         raise InputError(f"{name}: positions must be integers, got {short_name(positions.dtype)}")
+
+
+def wrapped_around(positions: Array, size: int) -> Array:
+    """Positions modulo the size of their axis."""
+    positions = with_room_for(positions, size)
+    return arithmetic.remainder(positions, constant_like(positions, size))
 
 
 @as_one
@@ -45,7 +51,7 @@ def take(
     if mode is None or mode == "fill":
         indices = wrap_negative(indices, size)
     elif mode == "wrap":
-        indices = arithmetic.remainder(indices, constant_like(indices, size)) if indices.size else indices
+        indices = wrapped_around(indices, size) if indices.size else indices
         settled = GatherScatterMode.PROMISE_IN_BOUNDS
     elif mode == "clip":
         settled = GatherScatterMode.CLIP
