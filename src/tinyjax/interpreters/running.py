@@ -35,7 +35,18 @@ class StagedCall:
 
     @property
     def jaxpr(self) -> Jaxpr:
+        """The program."""
         return self.traced.jaxpr
+
+    @property
+    def captured(self) -> tuple[Array, ...]:
+        """What the function closed over: arrays with elements, and values that other transformations are tracing."""
+        return self.traced.captured
+
+    @property
+    def inputs(self) -> tuple[Array, ...]:
+        """What feeds the program: to apply a primitive that holds it, for example."""
+        return (*self.traced.captured, *self.arrays)
 
     def results(self, outs: Sequence[object]) -> Any:  # the user's own tree
         """The tree of the function's results, with these leaves."""
@@ -46,7 +57,7 @@ class StagedCall:
 
         What it computes on the frame's context is traced by the transformations that the arrays belong to.
         """
-        inputs = [*self.traced.captured, *self.arrays]
+        inputs = self.inputs
 
         def opened(frame: OpenFrame[Hidden]) -> R:
             return run(frame, list(map(frame.read, inputs)), list(map(frame.read, others)))

@@ -10,6 +10,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar, may_be_key
+from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue, Data, frozen_elements
 from tinyjax.primitives.host import convert
 from tinyjax.tracing.node_hints import how_to_register
@@ -53,6 +54,8 @@ def concrete_value(x: object) -> ConcreteValue:
         return found
     if isinstance(x, ConcreteValue):
         return x
+    if isinstance(x, Literal):
+        return ConcreteValue(frozen_elements(np.asarray(x.value, x.aval.dtype)), x.aval)
     if isinstance(x, np.ndarray | np.generic):
         if isinstance(x, np.ma.MaskedArray):
             raise InputError(
