@@ -229,6 +229,30 @@ def test_unchanged_carries_are_constants() -> None:
     assert [int(np.asarray(x)) for x in tj.eval_jaxpr(program, (), 1, 9)] == [16, 9]
 
 
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16"])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 3.0), (0.1, 3.1), (0.7, 40.7), (2.0, 1.0), (-1.5, 1.5), (0.0, np.nan)])
+def test_bounds_may_be_floats(dtype: str, low: float, high: float) -> None:
+    """Known bounds are counted as the loop counts, rounding included."""
+
+    def f(low: Array, high: Array) -> Array:
+        total: Array = lax.fori_loop(low, high, lambda i, c: c + i, low * 0)
+        return total
+
+    bounds = tnp.asarray(low, dtype), tnp.asarray(high, dtype)
+    np.testing.assert_array_equal(f(*bounds), tj.jit(f)(*bounds))
+    assert f(*bounds).dtype == dtype
+
+
+def test_loops_over_floats_have_derivatives() -> None:
+    def f(x: Array) -> Array:
+        product: Array = lax.fori_loop(x, x + 2.0, lambda _, c: c * x, x)
+        return product
+
+    assert float(tj.grad(f)(tnp.asarray(1.5))) == 3 * 1.5**2
+    with pytest.raises(ValueError, match="reverse-mode differentiation"):
+        tj.jit(tj.grad(f))(tnp.asarray(1.5))
+
+
 def test_errors(golden: Golden) -> None:
     def never(_: object) -> bool:
         return False

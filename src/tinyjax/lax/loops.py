@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ConcretizationError, InputError
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.dtypes import BOOL, FLOAT0, INTEGERS, SIGNED
+from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOATS, INTEGERS, SIGNED
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.bodies import Body, out_avals, stage, stage_body
@@ -29,6 +30,9 @@ from tinyjax.transforms.batch import batch
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
+
+#: How many iterations of a loop over floats are counted beforehand.
+_COUNTED: Final = 1 << 16
 
 C = TypeVar("C")
 Y = TypeVar("Y")
@@ -233,12 +237,14 @@ def fori_loop(
     *,
     unroll: int | bool | None = None,
 ) -> C:
-    """Applies a function for each integer from `lower` up to, but not including, `upper`, as this does:
+    """Applies a function for each number from `lower` up to, but not including, `upper`, in steps of 1, as this does:
 
         val = init_val
         for i in range(lower, upper):
             val = body_fun(i, val)
         return val
+
+    The bounds are integers, or floats.
 
     With bounds that are known when the program is traced this is a `scan`, which can be differentiated in reverse mode;
     otherwise it is a `while_loop`, which can't. `unroll` is for the former only. The value must keep its type, as for
@@ -249,10 +255,10 @@ def fori_loop(
     """
     check_callable("fori_loop", body_fun)
     first, last = _bounds(lower, upper)
-    known = first.concrete(), last.concrete()
-    start, stop = (None if bound is None else int(np.asarray(bound)) for bound in known)
-    if start is not None and stop is not None:  # the index is a Python integer's, as jax has it
-        first = as_array(start)
+    length = _length(first, last)
+    start = first.concrete()
+    if length is not None and start is not None and first.aval.dtype in INTEGERS:
+        first = as_array(int(np.asarray(start)))  # the index is a Python integer's, as jax has it
 
     @wraps(body_fun)
     def step(i: Array, value: Any) -> tuple[Array, Any]:  # the user's tree
@@ -260,8 +266,7 @@ def fori_loop(
 
     arrays, treedef = flatten_arguments(body_fun, (first, init_val), {})
     body = stage_body("fori_loop", step, treedef, tree.flatten((first, init_val))[1], arrays)
-    if start is not None and stop is not None:
-        length = max(stop - start, 0)
+    if length is not None:
         outs = _bind_scan(body, (), length, False, _unrolling(False if unroll is None else unroll, length))
     elif unroll is None or unroll is False or unroll == 1:
         cond = stage("fori_loop", lambda i, _: i < last, treedef, [x.aval for x in body.carry])
@@ -272,17 +277,34 @@ def fori_loop(
     return result
 
 
+def _length(first: Array, last: Array) -> int | None:
+    """How often a loop between these bounds runs, if they are known."""
+    start, stop = first.concrete(), last.concrete()
+    if start is None or stop is None:
+        return None
+    if first.aval.dtype in INTEGERS:
+        return max(int(np.asarray(stop)) - int(np.asarray(start)), 0)
+    low, high = np.asarray(start), np.asarray(stop)
+    about = float(high) - float(low)
+    if not about <= _COUNTED:
+        return None
+    # Counted as the loop does, which may round at each step.
+    steps = np.ones(max(math.ceil(about), 0) + 2, low.dtype)
+    steps[0] = low
+    return int(np.count_nonzero(np.add.accumulate(steps) < high))
+
+
 def _bounds(lower: object, upper: object) -> tuple[Array, Array]:
-    """The bounds of a loop, as integers of one dtype. A Python integer takes that of the other one."""
+    """The bounds of a loop, as numbers of one dtype. A Python number takes that of the other one."""
     first, last = as_array(lower), as_array(upper)
     if first.aval.shape != () or last.aval.shape != ():
         raise InputError(f"fori_loop: the bounds must be scalars, got {first.aval} and {last.aval}")
     dtypes = first.aval.dtype, last.aval.dtype
-    if not INTEGERS.issuperset(dtypes):
-        raise InputError(f"fori_loop: the bounds must be integers, got {first.aval} and {last.aval}")
+    if not (INTEGERS | FLOATS).issuperset(dtypes):
+        raise InputError(f"fori_loop: the bounds must be integers or floats, got {first.aval} and {last.aval}")
     if dtypes[0] != dtypes[1]:
         weak = first.aval.weak_type, last.aval.weak_type
-        if weak[0] == weak[1] or not SIGNED.issuperset(dtypes):
+        if weak[0] == weak[1] or not (SIGNED.issuperset(dtypes) or FLOATS.issuperset(dtypes)):
             raise InputError(
                 f"fori_loop: the bounds must have one dtype, got {first.aval} and {last.aval}. Convert one of them."
             )
