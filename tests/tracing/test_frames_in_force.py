@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -152,6 +153,27 @@ def test_a_copy_is_inside_as_long_as_the_transformation_is_in_progress() -> None
     inside = tj.make_jaxpr(in_a_thread)(1.0)
     assert str(inside) == str(tj.make_jaxpr(lambda x: tnp.sin(x) + tnp.cos(0.5))(1.0))
     assert float(tj.grad(in_a_thread)(0.0)) == 1.0
+
+
+def test_threads_that_record_one_program_at_a_time() -> None:
+    def chain(x: Any, factor: float) -> Any:
+        for _ in range(100):
+            x = tnp.sin(x) * factor
+        return x
+
+    def f(x: Any) -> list[Any]:
+        with ThreadPoolExecutor(4) as pool:
+            return [r.result() for r in [pool.submit(copy_context().run, chain, x, float(i)) for i in range(4)]]
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        programs = [tj.make_jaxpr(f)(1.0) for _ in range(5)]
+    finally:
+        sys.setswitchinterval(before)
+    for closed in programs:
+        tj.ir.typecheck(closed.jaxpr)
+        np.testing.assert_array_equal(tj.eval_jaxpr(closed, (), 1.0), [chain(1.0, float(i)) for i in range(4)])
 
 
 def test_a_new_thread_is_outside() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import TypeAlias, final
 
 import numpy as np
@@ -41,11 +42,10 @@ class StagingContext(Context[Atom]):
     """
 
     __slots__ = (
-        "_captured",
         "_kept",
         "_keys",
         "_leading",
-        "_next",
+        "_numbers",
         "_outside",
         "_position",
         "_records",
@@ -58,17 +58,14 @@ class StagingContext(Context[Atom]):
         self._position = self.cursor.position
         self._outside = len(self.cursor.transformations)
         self._records: list[_Record] = []
-        self._leading: list[Var] = []
+        self._leading: list[tuple[Var, Captured | None]] = []  # one list, which several threads may append to
         self._trailing: list[Var] = []
-        self._captured: list[Captured] = []
         self._kept: list[object] = []  # what `_keys` identifies by id must not be freed while we stage
         self._keys: dict[int, Var] = {}
-        self._next = 0
+        self._numbers = count()  # no two threads get the same one
 
     def _new(self, aval: ShapedArray) -> Var:
-        var = Var(self._next, aval)
-        self._next += 1
-        return var
+        return Var(next(self._numbers), aval)
 
     def argument(self, aval: ShapedArray) -> Var:
         """A new input of the program."""
@@ -76,18 +73,17 @@ class StagingContext(Context[Atom]):
         self._trailing.append(var)
         return var
 
-    def leading(self, aval: ShapedArray) -> Var:
-        """A new input that comes before all arguments."""
+    def leading(self, aval: ShapedArray, captured: Captured | None = None) -> Var:
+        """A new input that comes before all arguments, and the value from outside that feeds it."""
         var = self._new(aval)
-        self._leading.append(var)
+        self._leading.append((var, captured))
         return var
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
         avals = result_types(primitive, [arg.aval for arg in args])
         if len(avals) == 1:  # as it nearly always is
-            outs: tuple[Var, ...] = (Var(self._next, avals[0]),)
-            self._next += 1
+            outs: tuple[Var, ...] = (Var(next(self._numbers), avals[0]),)
         else:
             outs = tuple(map(self._new, avals))
         self._records.append((primitive, args, outs, self._position.current(self._outside)))
@@ -111,8 +107,7 @@ class StagingContext(Context[Atom]):
         return self._capture(value, id(value), value) if known is None else known
 
     def _capture(self, value: Captured, key: int, kept_alive: object) -> Var:
-        var = self.leading(value.aval)
-        self._captured.append(value)
+        var = self.leading(value.aval, value)
         self._keys[key] = var
         self._kept.append(kept_alive)
         return var
@@ -123,7 +118,13 @@ class StagingContext(Context[Atom]):
 
     @override
     def holds(self, value: object) -> bool:
-        return isinstance(value, Literal) or (isinstance(value, Var) and 0 <= value.index < self._next)
+        return isinstance(value, Literal) or (isinstance(value, Var) and 0 <= value.index <= self._highest())
+
+    def _highest(self) -> int:
+        """The highest number of a variable so far; -1 if there is none."""
+        results = next((outs for _, _, outs, _ in reversed(self._records) if outs), ())
+        found = (*(var for var, _ in self._leading[-1:]), *self._trailing[-1:], *results)
+        return max([var.index for var in found], default=-1)
 
     @override
     def origin(self, value: Atom) -> Origin:
@@ -132,18 +133,22 @@ class StagingContext(Context[Atom]):
         for primitive, _, outs, source in reversed(self._records):
             if value in outs:
                 return Origin(self, f"the result of {primitive.name!r}", source)
-        if value in self._leading:
+        if any(value == var for var, _ in self._leading):
             return Origin(self, "a value from outside the function")
         return Origin(self, input=self._trailing.index(value))
 
     def finish(self, outs: Sequence[Atom], names: Callable[[], Sequence[str]] | None = None) -> Staged:
         """The program that was recorded, with these outputs. `names`: of the arguments."""
-        inputs = (*self._leading, *self._trailing)
-        found = None if names is None else _names(len(self._leading), names)
-        if [var.index for var in inputs] == list(range(len(inputs))):
+        leading = list(self._leading)
+        inputs = (*(var for var, _ in leading), *self._trailing)
+        captured = tuple(value for _, value in leading if value is not None)
+        found = None if names is None else _names(len(leading), names)
+        # Out of order: captured late, recorded by several threads, or interrupted before it was recorded.
+        order = [var.index for var in inputs] + [var.index for record in self._records for var in record[2]]
+        if order == list(range(len(order))):
             eqns = tuple([Eqn(*record) for record in self._records])
-            return Staged(well_typed(Jaxpr(inputs, eqns, tuple(outs), names=found)), tuple(self._captured))
-        return Staged(_renumber(inputs, self._records, outs, found), tuple(self._captured))
+            return Staged(well_typed(Jaxpr(inputs, eqns, tuple(outs), names=found)), captured)
+        return Staged(_renumber(inputs, self._records, outs, found), captured)
 
 
 def _names(leading: int, names: Callable[[], Sequence[str]]) -> InputNames:
