@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from contextvars import copy_context
 from functools import lru_cache, partial, wraps
-from threading import Lock
+from threading import RLock
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeVar, cast, final
 from weakref import WeakSet
 
@@ -167,8 +166,23 @@ class _LruCache:
 
 
 @final
+class _Kept(Generic[T]):
+    """A value, and whether it has been used lately."""
+
+    __slots__ = ("used", "value")
+
+    def __init__(self, value: T) -> None:
+        self.value: Final = value
+        self.used = False
+
+
+@final
 class BoundedCache(Generic[K, T]):
-    """A mapping that keeps the entries used last.
+    """A mapping that keeps what was used lately.
+
+    Comparing keys may run Python code of users, which may come back here, or wait for another thread that does. So no
+    lock is held meanwhile: each step is one operation on a dictionary. The lock of the count may be taken twice, as the
+    handler of a signal may come at any time.
 
     >>> cache: BoundedCache[str, int] = BoundedCache(2)
     >>> for key in "abc":
@@ -180,27 +194,38 @@ class BoundedCache(Generic[K, T]):
     __slots__ = ("__weakref__", "_entries", "_lock", "_made", "limit", "name")
 
     def __init__(self, limit: int, name: str = "") -> None:
-        self.limit: int = limit
-        self.name: str = name
-        self._entries: OrderedDict[K, T] = OrderedDict()
-        self._lock = Lock()
+        self.limit = limit
+        self.name = name
+        self._entries: dict[K, _Kept[T]] = {}
+        self._lock = RLock()
         self._made = 0
 
     def get(self, key: K) -> T | None:
         """The entry, which counts as used now; None if there is none."""
-        with self._lock:
-            found = self._entries.get(key)
-            if found is not None:
-                self._entries.move_to_end(key)
-            return found
+        found = self._entries.get(key)
+        if found is None:
+            return None
+        found.used = True
+        return found.value
 
     def put(self, key: K, value: T) -> None:
+        self._entries[key] = _Kept(value)
+        self.evict()
         with self._lock:
             self._made += 1
-            self._entries[key] = value
-            self._entries.move_to_end(key)
-            while len(self._entries) > self.limit:
-                self._entries.popitem(last=False)
+
+    def evict(self) -> None:
+        """Drops the oldest entries; one that was used has a second chance, as if it were new."""
+        entries = self._entries
+        while len(entries) > self.limit:
+            try:
+                key = next(iter(entries))
+            except (StopIteration, RuntimeError):  # another thread was quicker
+                continue
+            found = entries.pop(key, None)
+            if found is not None and found.used:
+                found.used = False
+                entries.setdefault(key, found)
 
     def get_or_make(self, key: K, make: Callable[[], T]) -> T:
         """The entry, made if there is none. Two threads may both make it; what they make must be interchangeable."""
@@ -211,12 +236,14 @@ class BoundedCache(Generic[K, T]):
         return found
 
     def info(self) -> CacheInfo:
-        with self._lock:
-            return CacheInfo(self._made, len(self._entries), self.limit)
+        return CacheInfo(self._made, len(self._entries), self.limit)
 
     def clear(self) -> None:
-        with self._lock:
-            self._entries.clear()
+        self._entries.clear()
+
+    def unlock(self) -> None:
+        """In a forked child, where there is nobody who would unlock what other threads had locked."""
+        self._lock = RLock()
 
     def __len__(self) -> int:
         return len(self._entries)

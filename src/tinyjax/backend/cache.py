@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from threading import Lock
+from threading import RLock
 from typing import Generic, TypeVar, final
 
 from tinyjax.caching import CacheInfo
@@ -14,12 +14,15 @@ T = TypeVar("T")
 
 @final
 class _Entry(Generic[T]):
-    """A place for a value, the lock of the thread that makes it, and whether it has been used lately."""
+    """A place for a value, the lock of the thread that makes it, and whether it has been used lately.
+
+    That thread may come back while it makes the value: a signal's handler may call the very function that is being
+    compiled. It then makes its own."""
 
     __slots__ = ("lock", "used", "value")
 
     def __init__(self) -> None:
-        self.lock = Lock()
+        self.lock = RLock()
         self.used = False
         self.value: T | None = None
 
@@ -41,7 +44,7 @@ class OnceCache(Generic[K, T]):
         self.limit: int = limit
         self.name: str = name
         self._entries: dict[K, _Entry[T]] = {}
-        self._lock = Lock()
+        self._lock = RLock()
         self._made = 0
 
     def get(self, key: K) -> T | None:
@@ -77,9 +80,9 @@ class OnceCache(Generic[K, T]):
     def _evict(self) -> None:
         """Drops the oldest entries; one that was used has a second chance, as if it were new."""
         while len(self._entries) > self.limit:
-            key, entry = next(iter(self._entries.items()))
-            del self._entries[key]
-            if entry.used:
+            key = next(iter(self._entries))
+            entry = self._entries.pop(key, None)
+            if entry is not None and entry.used:
                 entry.used = False
                 self._entries[key] = entry
 
@@ -90,3 +93,8 @@ class OnceCache(Generic[K, T]):
     def clear(self) -> None:
         with self._lock:
             self._entries.clear()
+
+    def unlock(self) -> None:
+        """In a forked child, where there is nobody who would finish what other threads had begun."""
+        self._lock = RLock()
+        self._entries = {key: entry for key, entry in self._entries.items() if entry.value is not None}

@@ -3,16 +3,48 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import count
+from typing import Final, final
 
 import numpy as np
+from attrs import frozen
 from jax._src.interpreters import mlir
 from jaxlib.mlir import ir
 
+from tinyjax.caching import PlainCache
 from tinyjax.control.callbacks import Callback
 from tinyjax.errors import CallbackError, ContractError
 from tinyjax.hlo.context import HostCall
 from tinyjax.ir import contracts
 from tinyjax.ir.dtypes import HostArray
+
+
+@final
+@frozen(eq=False)
+class HostFailure:
+    """What a call of the host raised. `called` is the name of what was called."""
+
+    called: str
+    error: BaseException
+
+    @property
+    def reason(self) -> str:
+        """The error as part of a message."""
+        if isinstance(self.error, CallbackError):
+            return str(self.error)
+        return f"the callback {self.called} raised {type(self.error).__name__}: {self.error}"
+
+    @property
+    def passes(self) -> bool:
+        """Whether the error reaches the caller as it is: what isn't about the run, such as an interrupt or the end of
+        the program, and a broken contract, which says all."""
+        return not isinstance(self.error, Exception) or isinstance(self.error, ContractError)
+
+
+#: Errors on their way through XLA, by their numbers.
+_FAILURES: Final[PlainCache[int, HostFailure]] = PlainCache(1024, "failed calls of the host")
+_MARK: Final = "tinyjax call of the host #"
+_numbers: Final = count()
 
 
 def parse(text: str) -> object:
@@ -29,13 +61,15 @@ def host_function(call: HostCall) -> Callable[..., tuple[HostArray, ...]]:
         args = [np.array(operand) for operand in operands[ordered:]]
         try:
             outs = primitive.evaluate(*args) if primitive.built_in else contracts.evaluate(primitive, results, args)
-        except (CallbackError, ContractError):
-            raise
-        except Exception as error:
-            raise CallbackError(f"the callback {_called(call)} raised {type(error).__name__}: {error}") from error
-        found = [
-            np.ascontiguousarray(out, aval.dtype).reshape(aval.shape) for out, aval in zip(outs, results, strict=True)
-        ]
+            found = [
+                np.ascontiguousarray(out, aval.dtype).reshape(aval.shape)
+                for out, aval in zip(outs, results, strict=True)
+            ]
+        except BaseException as error:  # noqa: BLE001 (raised again by whoever waits for the run)
+            # To XLA errors are text. It gets a number, by which `host_failure` finds the error itself.
+            number = next(_numbers)
+            _FAILURES.put(number, HostFailure(_called(call), error))
+            raise RuntimeError(f"{_MARK}{number}#") from None
         return (operands[0], *found) if ordered else tuple(found)
 
     return run
@@ -45,19 +79,8 @@ def _called(call: HostCall) -> str:
     return str(call.primitive.function) if isinstance(call.primitive, Callback) else call.primitive.name
 
 
-def callback_failure(error: BaseException) -> str | None:
-    """What a callback said that made a run fail, without XLA's account of it; None if that isn't what happened."""
-    found = _message(error, CallbackError)
-    return None if found is None else f" {found}"
-
-
-def broken_contract(error: BaseException) -> ContractError | None:
-    """The error of a primitive's rule that made a run fail; None if that isn't what happened."""
-    found = _message(error, ContractError)
-    return None if found is None else ContractError(found)
-
-
-def _message(error: BaseException, kind: type[Exception]) -> str | None:
-    """What an exception of this kind said: XLA has it as text."""
-    _, found, message = str(error).rpartition(f"{kind.__name__}: ")
-    return message.strip() if found else None
+def host_failure(error: BaseException) -> HostFailure | None:
+    """What went wrong in a call of the host that made a run fail; None if that isn't what happened."""
+    _, _, rest = str(error).partition(_MARK)
+    number, _, _ = rest.partition("#")
+    return _FAILURES.entries.pop(int(number), None) if number.isdecimal() else None

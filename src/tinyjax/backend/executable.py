@@ -11,7 +11,7 @@ from jax._src import compiler
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, deleted_message
-from tinyjax.backend.callbacks import broken_contract, callback_failure, host_function, parse
+from tinyjax.backend.callbacks import host_failure, host_function, parse
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
 from tinyjax.backend.persistence import compile_or_read
@@ -185,11 +185,12 @@ class Executable:
                     raise DeletedBufferError(
                         f"argument {i} of {name!r}: {deleted_message(DeviceBuffer(arg, self.device))}"
                     ) from error
-            breach = broken_contract(error)
-            if breach is not None:
-                raise breach from error
-            reason = callback_failure(error) or f"\n{first_lines(error)}"
-            raise XlaError(f"{name!r} failed on {self.device}:{reason}") from error
+            failure = host_failure(error)
+            if failure is None:
+                raise XlaError(f"{name!r} failed on {self.device}:\n{first_lines(error)}") from error
+            if failure.passes:
+                raise failure.error from None
+            raise XlaError(f"{name!r} failed on {self.device}: {failure.reason}") from failure.error
 
     def _run_and_wait(self, args: Sequence[Argument]) -> Sequence[RawBuffer]:
         run = self._execute(args, with_tokens=True)
