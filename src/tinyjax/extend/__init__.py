@@ -1,6 +1,7 @@
 """What a package that adds primitives of its own needs, in one place: see docs/primitives.md.
 
-The library's own primitives, for tables and rules, are in `tinyjax.extend.primitives`; lowering tables in `tinyjax.hlo`.
+The library's own primitives, for tables and rules, are in `tinyjax.extend.primitives`, lowering tables in
+`tinyjax.hlo`.
 """
 
 from tinyjax.api.partial_evaluation import PartlyEvaluated, partial_eval
