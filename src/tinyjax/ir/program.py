@@ -169,9 +169,12 @@ class Jaxpr(Immutable, Keyed):
     def with_names(self, names: Sequence[str]) -> Jaxpr:
         """The same program, whose inputs are called so: the first ones, if there are fewer names."""
         found = tuple(names)
-        return self._named(InputNames(lambda: found) if any(found) else None)
+        return self.named_by(InputNames(lambda: found) if any(found) else None)
 
-    def _named(self, names: InputNames | None) -> Jaxpr:
+    def named_by(self, names: InputNames | None) -> Jaxpr:
+        """The same, with names that are found when they are asked for."""
+        if names is self.names:
+            return self
         named = Jaxpr(self.invars, self.eqns, self.outvars, names=names)
         object.__setattr__(named, "token", self.token)
         object.__setattr__(named, "well_typed", self.well_typed)
@@ -181,7 +184,7 @@ class Jaxpr(Immutable, Keyed):
         """The program, with the names of another one's inputs, which are the same."""
         if other.names is None or self.names is not None or len(self.invars) != len(other.invars):
             return self
-        return self._named(other.names)
+        return self.named_by(other.names)
 
     def names_at(self, positions: Sequence[int | None]) -> InputNames | None:
         """The names of a program that has these inputs of this one; None: one of its own. Not looked at yet."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar, final
+from typing import Generic, TypeVar, final, overload
 
 from attrs import frozen
 
@@ -12,22 +12,24 @@ from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
+from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import broadcast_in_dim, move_axis
 from tinyjax.transforms.arguments import check_axes, one_each
+from tinyjax.transforms.forms import Form
 
 V = TypeVar("V")
 
 
 @final
 @frozen
-class BatchedProgram:
+class BatchedProgram(Generic[Form]):
     """A program over a batch: where the mapped axis of each input and output is (None: not mapped)."""
 
-    jaxpr: Jaxpr
+    jaxpr: Form
     in_axes: tuple[int | None, ...]
     out_axes: tuple[int | None, ...]
 
@@ -51,20 +53,39 @@ def place_axis(ctx: Context[V], x: V, found: int | None, wanted: int | None, siz
     return broadcast_in_dim(ctx, x, tuple(shape), dims)
 
 
+@overload
 def batch(
-    jaxpr: Jaxpr,
+    jaxpr: Jaxpr, axis: BatchAxis, in_axes: Sequence[int | None], out_axes: Sequence[int | None] | None = None
+) -> BatchedProgram[Jaxpr]: ...
+@overload
+def batch(
+    jaxpr: ClosedJaxpr | HoldsProgram,
     axis: BatchAxis,
     in_axes: Sequence[int | None],
     out_axes: Sequence[int | None] | None = None,
-) -> BatchedProgram:
+) -> BatchedProgram[ClosedJaxpr]: ...
+def batch(
+    jaxpr: AnyProgram,
+    axis: BatchAxis,
+    in_axes: Sequence[int | None],
+    out_axes: Sequence[int | None] | None = None,
+) -> BatchedProgram[Jaxpr] | BatchedProgram[ClosedJaxpr]:
     """The program that works on a batch at once.
 
         { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }                    # in_axes=(0,), 3 elements
         { lambda ; a:f64[3]. let b:f64[3] = sin a in (b,) }
 
     `out_axes` asks for the mapped axis of each output to be there; None in it, or no `out_axes`: where it falls, or
-    nowhere if the output doesn't depend on a mapped input.
+    nowhere if the output doesn't depend on a mapped input. The constants of a closed program aren't mapped.
     """
+    if not isinstance(jaxpr, Jaxpr):
+        closed = as_closed(jaxpr, "batch")
+        verify(closed)
+        n = len(closed.consts)
+        own = one_each("batch: in_axes", in_axes, len(closed.in_avals), "inputs")
+        check_axes("batch: in_axes", own, closed.in_avals)
+        found = batch(closed.jaxpr, axis, (*[None] * n, *own), out_axes)
+        return BatchedProgram(ClosedJaxpr(found.jaxpr, closed.consts), own, found.out_axes)
     verify(jaxpr)
     n = len(jaxpr.outvars)
     axes = one_each("batch: in_axes", in_axes, len(jaxpr.invars), "inputs")
@@ -88,4 +109,4 @@ def _batch(
             return [place_axis(ctx, x.value, x.axis, want, axis.size) for x, want in zip(outs, wanted, strict=True)]
 
     avals = [add_axis(aval, at, axis.size) for aval, at in zip(jaxpr.in_avals, in_axes, strict=True)]
-    return BatchedProgram(stage(avals, run), in_axes, tuple(found))
+    return BatchedProgram(stage(avals, run).named_by(jaxpr.names), in_axes, tuple(found))

@@ -4,31 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import compress
-from typing import Final, final
+from typing import Final, Generic, final, overload
 
 from attrs import frozen
 
 from tinyjax.caching import remembered
 from tinyjax.ir.effects import must_stay
-from tinyjax.ir.holding import ProgramT, changed
+from tinyjax.ir.holding import AnyProgram, HoldsProgram, ProgramT, as_closed, changed
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import holds_programs, map_programs
 from tinyjax.ir.verify import verify
 from tinyjax.transforms.arguments import one_each
+from tinyjax.transforms.forms import Form
 from tinyjax.transforms.rebuild import Rebuilding, count_vars
 
 
 @final
 @frozen
-class PrunedProgram:
+class PrunedProgram(Generic[Form]):
     """A program without what some of its outputs don't need.
 
     `jaxpr` takes the inputs marked in `used_inputs`, and returns the outputs that were asked for.
     """
 
-    jaxpr: Jaxpr
+    jaxpr: Form
     used_inputs: tuple[bool, ...]
 
 
@@ -78,14 +79,33 @@ def _closed(program: ClosedJaxpr) -> ClosedJaxpr:
     return ClosedJaxpr(found.jaxpr, tuple(compress(program.consts, used)))
 
 
-def prune(jaxpr: Jaxpr, used_outputs: Sequence[bool], keep_inputs: Sequence[bool] | None = None) -> PrunedProgram:
+@overload
+def prune(
+    jaxpr: Jaxpr, used_outputs: Sequence[bool], keep_inputs: Sequence[bool] | None = None
+) -> PrunedProgram[Jaxpr]: ...
+@overload
+def prune(
+    jaxpr: ClosedJaxpr | HoldsProgram, used_outputs: Sequence[bool], keep_inputs: Sequence[bool] | None = None
+) -> PrunedProgram[ClosedJaxpr]: ...
+def prune(
+    jaxpr: AnyProgram, used_outputs: Sequence[bool], keep_inputs: Sequence[bool] | None = None
+) -> PrunedProgram[Jaxpr] | PrunedProgram[ClosedJaxpr]:
     """The part of a program that the marked outputs need.
 
         { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = cos b in (c, d) }        # only d is used
         { lambda ; a:f64[]. let b:f64[] = cos a in (b,) }
 
-    Inputs that it doesn't need disappear, but for those marked in `keep_inputs`; effects stay.
+    Inputs that it doesn't need disappear, but for those marked in `keep_inputs`, and so do constants of a closed
+    program; effects stay.
     """
+    if not isinstance(jaxpr, Jaxpr):
+        closed = as_closed(jaxpr, "prune")
+        verify(closed)
+        n, m = len(closed.consts), len(closed.in_avals)
+        marks = (False,) * m if keep_inputs is None else one_each("prune: keep_inputs", keep_inputs, m, "inputs")
+        pruned = prune(closed.jaxpr, used_outputs, (*[False] * n, *marks))
+        consts = tuple(compress(closed.consts, pruned.used_inputs))
+        return PrunedProgram(ClosedJaxpr(pruned.jaxpr, consts), pruned.used_inputs[n:])
     verify(jaxpr)
     used = one_each("prune: used_outputs", used_outputs, len(jaxpr.outvars), "outputs")
     keep = (False,) * len(jaxpr.invars) if keep_inputs is None else keep_inputs

@@ -8,11 +8,12 @@ from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
-from tinyjax.ir.holding import AnyProgram, ProgramT, as_jaxpr, changed
+from tinyjax.ir.holding import AnyProgram, ProgramT, as_closed, changed
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import nested_programs, subjaxprs
+from tinyjax.ir.verify import verify
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read
 
 
@@ -54,7 +55,9 @@ def once_or_small(program: AnyProgram, size: int = 4) -> Choice:
 
     The program grows by at most `size` for each of its equations.
     """
-    jaxpr = as_jaxpr(program, "once_or_small")
+    closed = as_closed(program, "once_or_small")
+    verify(closed)
+    jaxpr = closed.jaxpr
     sites: Counter[Jaxpr] = Counter()
     for nested in nested_programs(jaxpr):
         sites.update(callee for eqn in nested.eqns for callee in subjaxprs(eqn.primitive))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from itertools import compress
+from typing import Generic, final, overload
 
 from attrs import frozen
 
@@ -12,34 +13,36 @@ from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Zero
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import one_each
+from tinyjax.transforms.forms import Form, derived_names, prefixed
 
 
 @final
 @frozen
-class JvpProgram:
+class JvpProgram(Generic[Form]):
     """A differentiated program.
 
     `jaxpr` takes the primal inputs, then a tangent for each input marked in `nonzero_in`. It returns the primal
     outputs, then a tangent for each output marked in `nonzero_out`; the tangents of the others are zero.
     """
 
-    jaxpr: Jaxpr
+    jaxpr: Form
     nonzero_in: tuple[bool, ...]
     nonzero_out: tuple[bool, ...]
 
 
-def differentiable(jaxpr: Jaxpr) -> tuple[bool, ...]:
+def differentiable(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[bool, ...]:
     """Which inputs have tangents: those of floating-point and complex types."""
-    return tuple(var.aval.tangent.dtype != FLOAT0 for var in jaxpr.invars)
+    return tuple(aval.tangent.dtype != FLOAT0 for aval in jaxpr.in_avals)
 
 
-def tangent_marks(what: str, jaxpr: Jaxpr, nonzero: Sequence[bool] | None) -> tuple[bool, ...]:
+def tangent_marks(what: str, jaxpr: Jaxpr | ClosedJaxpr, nonzero: Sequence[bool] | None) -> tuple[bool, ...]:
     """`nonzero`, or by default every input that can have a tangent; an InputError if another one is marked."""
     possible = differentiable(jaxpr)
     if nonzero is None:
@@ -47,19 +50,37 @@ def tangent_marks(what: str, jaxpr: Jaxpr, nonzero: Sequence[bool] | None) -> tu
     marks = one_each(f"{what}: nonzero", nonzero, len(possible), "inputs")
     for i, (mark, can) in enumerate(zip(marks, possible, strict=True)):
         if mark and not can:
-            raise InputError(f"{what}: nonzero marks input {i}, {jaxpr.invars[i].aval}, which can't have a tangent")
+            named = jaxpr.input_names[i] and f" ({jaxpr.input_names[i]})"
+            raise InputError(f"{what}: nonzero marks input {i}{named}, {jaxpr.in_avals[i]}, which can't have a tangent")
     return marks
 
 
-def jvp(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None, *, force: Sequence[bool] | None = None) -> JvpProgram:
+@overload
+def jvp(
+    jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None, *, force: Sequence[bool] | None = None
+) -> JvpProgram[Jaxpr]: ...
+@overload
+def jvp(
+    jaxpr: ClosedJaxpr | HoldsProgram, nonzero: Sequence[bool] | None = None, *, force: Sequence[bool] | None = None
+) -> JvpProgram[ClosedJaxpr]: ...
+def jvp(
+    jaxpr: AnyProgram, nonzero: Sequence[bool] | None = None, *, force: Sequence[bool] | None = None
+) -> JvpProgram[Jaxpr] | JvpProgram[ClosedJaxpr]:
     """The program that also computes tangents.
 
         { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }
         { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = cos a; e:f64[] = mul b d in (c, e) }
 
     `nonzero` marks the inputs that have a tangent (default: all that can have one). `force` marks outputs whose
-    tangent is returned even if it is known to be zero; those of integers have none to return.
+    tangent is returned even if it is known to be zero; those of integers have none to return. The constants of a closed
+    program have no tangents, and are those of the result.
     """
+    if not isinstance(jaxpr, Jaxpr):
+        closed = as_closed(jaxpr, "jvp")
+        verify(closed)
+        n = len(closed.consts)
+        found = jvp(closed.jaxpr, (*[False] * n, *tangent_marks("jvp", closed, nonzero)), force=force)
+        return JvpProgram(ClosedJaxpr(found.jaxpr, closed.consts), found.nonzero_in[n:], found.nonzero_out)
     verify(jaxpr)
     marks = tangent_marks("jvp", jaxpr, nonzero)
     n = len(jaxpr.outvars)
@@ -87,4 +108,5 @@ def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> Jv
 
     avals = jaxpr.in_avals
     with_tangents = [aval.tangent for aval, mark in zip(avals, nonzero, strict=True) if mark]
-    return JvpProgram(stage([*avals, *with_tangents], run), nonzero, tuple(marked))
+    names = derived_names(jaxpr, lambda own: [*own, *prefixed("tangent of", list(compress(own, nonzero)))])
+    return JvpProgram(stage([*avals, *with_tangents], run).named_by(names), nonzero, tuple(marked))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Generic, final, overload
 
 from attrs import frozen
 
 from tinyjax.caching import remembered
-from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.verify import verify
+from tinyjax.transforms.forms import Form
 from tinyjax.transforms.jvp import jvp, tangent_marks
-from tinyjax.transforms.partial_eval import Residual, partial_eval
+from tinyjax.transforms.partial_eval import Residual, close_over, partial_eval
 
 
 @final
 @frozen
-class Linearization:
+class Linearization(Generic[Form]):
     """A program divided into its value and its derivative.
 
     `primal` takes the inputs and returns the outputs, then every residual that isn't an input. `linear` takes all
@@ -24,20 +26,39 @@ class Linearization:
     `nonzero_out`, and is linear in the tangents.
     """
 
-    primal: Jaxpr
-    linear: Jaxpr
+    primal: Form
+    linear: Form
     nonzero_in: tuple[bool, ...]
     nonzero_out: tuple[bool, ...]
     residuals: tuple[Residual, ...]
 
 
-def linearize(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None) -> Linearization:
+@overload
+def linearize(jaxpr: Jaxpr, nonzero: Sequence[bool] | None = None) -> Linearization[Jaxpr]: ...
+@overload
+def linearize(
+    jaxpr: ClosedJaxpr | HoldsProgram, nonzero: Sequence[bool] | None = None
+) -> Linearization[ClosedJaxpr]: ...
+def linearize(
+    jaxpr: AnyProgram, nonzero: Sequence[bool] | None = None
+) -> Linearization[Jaxpr] | Linearization[ClosedJaxpr]:
     """The value of a program, and its derivative as a linear program.
 
     { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }
     primal  { lambda ; a:f64[]. let b:f64[] = sin a; c:f64[] = cos a in (b, c) }
     linear  { lambda ; a:f64[] b:f64[]. let c:f64[] = mul b a in (c,) }
+
+    The constants of a closed program have no tangents, and are no residuals: the linear program has those
+    that it needs.
     """
+    if not isinstance(jaxpr, Jaxpr):
+        closed = as_closed(jaxpr, "linearize")
+        verify(closed)
+        n = len(closed.consts)
+        found = linearize(closed.jaxpr, (*[False] * n, *tangent_marks("linearize", closed, nonzero)))
+        linear, residuals = close_over(closed, found.linear, found.residuals)
+        primal = ClosedJaxpr(found.primal, closed.consts)
+        return Linearization(primal, linear, found.nonzero_in[n:], found.nonzero_out, residuals)
     verify(jaxpr)
     return _linearize(jaxpr, tangent_marks("linearize", jaxpr, nonzero))
 

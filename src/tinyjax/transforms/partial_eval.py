@@ -5,22 +5,24 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from itertools import count
-from typing import final
+from typing import Generic, final, overload
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from tinyjax.caching import remembered
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.annotations import Name
 from tinyjax.transforms.arguments import one_each
+from tinyjax.transforms.forms import Form, with_first
 
 
 @final
@@ -83,31 +85,49 @@ class Residual:
 
 @final
 @frozen
-class PartialEvaluation:
+class PartialEvaluation(Generic[Form]):
     """A program divided in two.
 
     `known` takes the known inputs and returns the known outputs, then every residual that isn't an input. `staged`
     takes all residuals, then the unknown inputs, and returns the unknown outputs. `unknown_out` says which those are.
     """
 
-    known: Jaxpr
-    staged: Jaxpr
+    known: Form
+    staged: Form
     unknown_in: tuple[bool, ...]
     unknown_out: tuple[bool, ...]
     residuals: tuple[Residual, ...]
 
 
+@overload
 def partial_eval(
     jaxpr: Jaxpr, unknown: Sequence[bool], *, force_unknown: Sequence[bool] | None = None
-) -> PartialEvaluation:
+) -> PartialEvaluation[Jaxpr]: ...
+@overload
+def partial_eval(
+    jaxpr: ClosedJaxpr | HoldsProgram, unknown: Sequence[bool], *, force_unknown: Sequence[bool] | None = None
+) -> PartialEvaluation[ClosedJaxpr]: ...
+def partial_eval(
+    jaxpr: AnyProgram, unknown: Sequence[bool], *, force_unknown: Sequence[bool] | None = None
+) -> PartialEvaluation[Jaxpr] | PartialEvaluation[ClosedJaxpr]:
     """What can be computed of a program without its unknown inputs, and the rest.
 
         { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = mul c b in (d,) }       # b unknown
         known   { lambda ; a:f64[]. let b:f64[] = sin a in (b,) }
         staged  { lambda ; a:f64[] b:f64[]. let c:f64[] = mul a b in (c,) }
 
-    `force_unknown` marks outputs that the staged program returns even if they are known.
+    `force_unknown` marks outputs that the staged program returns even if they are known. The constants of a closed
+    program are known, and no residuals: the staged program has those that it needs.
     """
+    if not isinstance(jaxpr, Jaxpr):
+        closed = as_closed(jaxpr, "partial_eval")
+        verify(closed)
+        given = one_each("partial_eval: unknown", unknown, len(closed.in_avals), "inputs")
+        n = len(closed.consts)
+        found = partial_eval(closed.jaxpr, (*[False] * n, *given), force_unknown=force_unknown)
+        staged, residuals = close_over(closed, found.staged, found.residuals)
+        known = ClosedJaxpr(found.known, closed.consts)
+        return PartialEvaluation(known, staged, given, found.unknown_out, residuals)
     verify(jaxpr)
     n = len(jaxpr.outvars)
     marks = one_each("partial_eval: unknown", unknown, len(jaxpr.invars), "inputs")
@@ -142,7 +162,25 @@ def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], force: tuple[bool, ..
 
     known = stage([avals[i] for i in positions], run)
     ((staged, unknown_out, residuals),) = parts
+    known = known.named_by(jaxpr.names_at(positions))
+    later = [i for i, mark in enumerate(unknown) if mark]
+    staged = staged.named_by(jaxpr.names_at([*(residual.input for residual in residuals), *later]))
     return PartialEvaluation(known, staged, unknown, unknown_out, _with_results(known, residuals))
+
+
+def close_over(
+    closed: ClosedJaxpr, staged: Jaxpr, residuals: Sequence[Residual]
+) -> tuple[ClosedJaxpr, tuple[Residual, ...]]:
+    """A program that takes residuals of a closed one first, without those which are its constants; and the others."""
+    n = len(closed.consts)
+    constant = {i: residual.input for i, residual in enumerate(residuals) if residual.input is not None}
+    first = [i for i, at in constant.items() if at < n]
+    rest = [
+        residual if residual.input is None else evolve(residual, input=residual.input - n)
+        for i, residual in enumerate(residuals)
+        if i not in first
+    ]
+    return with_first(staged, first, [closed.consts[constant[i]] for i in first]), tuple(rest)
 
 
 def _with_results(known: Jaxpr, residuals: Sequence[Residual]) -> tuple[Residual, ...]:

@@ -3,45 +3,67 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from itertools import compress
+from typing import Generic, final, overload
 
 from attrs import frozen
 
 from tinyjax.caching import remembered
 from tinyjax.contexts import transposition
 from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.primitive import UndefPrimal, Zero
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import one_each
+from tinyjax.transforms.forms import Form, derived_names
 
 
 @final
 @frozen
-class TransposedProgram:
+class TransposedProgram(Generic[Form]):
     """A linear program, transposed.
 
     `jaxpr` takes the inputs that aren't linear, then a cotangent for each output marked in `nonzero_in`. It returns a
     cotangent for each linear input marked in `nonzero_out` (positions among the linear inputs).
     """
 
-    jaxpr: Jaxpr
+    jaxpr: Form
     nonzero_in: tuple[bool, ...]
     nonzero_out: tuple[bool, ...]
 
 
+@overload
 def transpose(
     jaxpr: Jaxpr, linear: Sequence[bool], nonzero: Sequence[bool] | None = None, *, force: bool = True
-) -> TransposedProgram:
+) -> TransposedProgram[Jaxpr]: ...
+@overload
+def transpose(
+    jaxpr: ClosedJaxpr | HoldsProgram,
+    linear: Sequence[bool],
+    nonzero: Sequence[bool] | None = None,
+    *,
+    force: bool = True,
+) -> TransposedProgram[ClosedJaxpr]: ...
+def transpose(
+    jaxpr: AnyProgram, linear: Sequence[bool], nonzero: Sequence[bool] | None = None, *, force: bool = True
+) -> TransposedProgram[Jaxpr] | TransposedProgram[ClosedJaxpr]:
     """The program that maps cotangents of the outputs to cotangents of the linear inputs.
 
         { lambda ; a:f64[] b:f64[]. let c:f64[] = mul a b in (c,) }                       # linear in b
         { lambda ; a:f64[] b:f64[]. let c:f64[] = mul a b in (c,) }                       # b is now the cotangent of c
 
     `nonzero` marks the outputs that have a cotangent (default: all). With `force`, cotangents known to be zero are
-    returned too. A LinearityError if the program isn't linear in the inputs marked `linear`.
+    returned too. A LinearityError if the program isn't linear in the inputs marked `linear`. The constants of a closed
+    program aren't linear, and are those of the result.
     """
+    if not isinstance(jaxpr, Jaxpr):
+        closed = as_closed(jaxpr, "transpose")
+        verify(closed)
+        own = one_each("transpose: linear", linear, len(closed.in_avals), "inputs")
+        found = transpose(closed.jaxpr, (*[False] * len(closed.consts), *own), nonzero, force=force)
+        return TransposedProgram(ClosedJaxpr(found.jaxpr, closed.consts), found.nonzero_in, found.nonzero_out)
     verify(jaxpr)
     n = len(jaxpr.outvars)
     marks = (True,) * n if nonzero is None else one_each("transpose: nonzero", nonzero, n, "outputs")
@@ -70,4 +92,6 @@ def _transpose(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...]
 
     known_avals = [var.aval for var, mark in zip(jaxpr.invars, linear, strict=True) if not mark]
     ct_avals = [atom.aval for atom, mark in zip(jaxpr.outvars, nonzero, strict=True) if mark]
-    return TransposedProgram(stage([*known_avals, *ct_avals], run), nonzero, tuple(marked))
+    cotangents = [f"cotangent of output {i}" for i, mark in enumerate(nonzero) if mark]
+    names = derived_names(jaxpr, lambda own: [*compress(own, [not mark for mark in linear]), *cotangents])
+    return TransposedProgram(stage([*known_avals, *ct_avals], run).named_by(names), nonzero, tuple(marked))

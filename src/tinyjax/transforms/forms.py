@@ -1,0 +1,40 @@
+"""What transformations that make records need for closed programs: constants stay constants, and names go along."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from typing_extensions import TypeVar
+
+from tinyjax.ir.naming import InputNames, names_for
+from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.transforms.rebuild import Rebuilding
+
+#: The form of the programs in a record: that of the program which it was made of.
+Form = TypeVar("Form", Jaxpr, ClosedJaxpr, default=Jaxpr)
+
+
+def derived_names(jaxpr: Jaxpr, derive: Callable[[tuple[str, ...]], Sequence[str]]) -> InputNames | None:
+    """The names of a program that is made of another one: `derive` makes them of its names, when they are asked for."""
+    names, count = jaxpr.names, len(jaxpr.invars)
+    return None if names is None else InputNames(lambda: derive(names_for(names.found, count)))
+
+
+def prefixed(prefix: str, names: Sequence[str]) -> list[str]:
+    """`tangent of x` for `x`; "" stays."""
+    return [f"{prefix} {name}" if name else "" for name in names]
+
+
+def with_first(jaxpr: Jaxpr, first: Sequence[int], values: Sequence[ConcreteValue]) -> ClosedJaxpr:
+    """The program with the inputs at these positions first, and fed by constants."""
+    rest = [i for i in range(len(jaxpr.invars)) if i not in set(first)]
+    order = [*first, *rest]
+    invars = [Var(i, jaxpr.in_avals[old]) for i, old in enumerate(order)]
+    ctx = Rebuilding(invars, jaxpr.names_at(order))
+    env: dict[int, Atom] = dict(zip(order, invars, strict=True))
+    for eqn in jaxpr.eqns:
+        ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars])
+        env.update(zip([out.index for out in eqn.outvars], ctx.again(eqn, ins), strict=True))
+    outs = [env[atom.index] if isinstance(atom, Var) else atom for atom in jaxpr.outvars]
+    return ClosedJaxpr(ctx.finish(outs), tuple(values))
