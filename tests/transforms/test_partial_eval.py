@@ -200,5 +200,5 @@ def test_marks_must_fit() -> None:
         transforms.partial_eval(j, [True, True], force_unknown=[True, True])
     with pytest.raises(InputError, match="linearize: nonzero has 1 entries"):
         transforms.linearize(j, [True])
-    with pytest.raises(InputError, match="linearize: nonzero marks input 0 .*, i64"):
+    with pytest.raises(InputError, match=r"linearize: nonzero marks input 0 .*, i64"):
         transforms.linearize(program(lambda n: n, ShapedArray((), int)), [True])

@@ -25,11 +25,11 @@ from typing import TypeAlias, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.equality import same_value
+from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.outline import holds_programs
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr
+from tinyjax.ir.program import Atom, Eqn, Jaxpr
 from tinyjax.ir.traverse import record_values
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tools.diff_match import Matching, Slots, match_programs, same_atom
@@ -207,7 +207,7 @@ class Diff:
         return self.text()
 
 
-def diff(before: Jaxpr | ClosedJaxpr, after: Jaxpr | ClosedJaxpr) -> Diff:
+def diff(before: AnyProgram, after: AnyProgram) -> Diff:
     """What differs between two programs; a program without constants may be closed or not.
 
     Types, weak ones included, parameters and literals are compared to the bit. Takes time nearly linear in the sizes.
@@ -227,13 +227,7 @@ def diff(before: Jaxpr | ClosedJaxpr, after: Jaxpr | ClosedJaxpr) -> Diff:
             operand 1: 2.0 -> 3.0
         in (c,) }
     """
-    for program in (before, after):
-        if not isinstance(program, Jaxpr | ClosedJaxpr):
-            raise InputError(
-                f"diff compares programs: a Jaxpr or a ClosedJaxpr, not a {type(program).__name__}. "
-                "`make_jaxpr` makes a program of a function."
-            )
-    x, y = (program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program) for program in (before, after))
+    x, y = as_closed(before, "diff"), as_closed(after, "diff")
     builder = _Builder()
     builder.number(x.jaxpr, y.jaxpr)
     programs = tuple(builder.run())

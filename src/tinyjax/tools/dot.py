@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
+from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.outline import Part, outline
 from tinyjax.ir.printer import variable_names
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Var
+from tinyjax.ir.program import Var
 from tinyjax.tools.dot_labels import atom_text, binder_text, node_text
 
 _Pieces: TypeAlias = "Iterator[str | _Pieces]"
@@ -26,7 +27,7 @@ digraph program {
 _BOUND: Final = 'shape=box, style="rounded,filled", fillcolor="#e7f0fb", color="#a9c7ea"'
 
 
-def to_dot(program: Jaxpr | ClosedJaxpr) -> str:
+def to_dot(program: AnyProgram) -> str:
     """The program in the DOT language, for Graphviz: `dot -Tsvg`, or `tinyjax.tools.to_svg`, draws it.
 
     >>> from tinyjax import ShapedArray, make_jaxpr, numpy as tnp
@@ -34,7 +35,7 @@ def to_dot(program: Jaxpr | ClosedJaxpr) -> str:
     >>> [line for line in text.splitlines() if "->" in line]
     ['  p0_i0 -> p0_e0;', '  p0_e0 -> p0_o0;']
     """
-    closed = program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program)
+    closed = as_closed(program, "to_dot")
     done, later = [_HEAD], list[str]()
     stack: list[_Pieces] = [_program(outline(closed.jaxpr), 0, later, len(closed.consts))]
     while stack:

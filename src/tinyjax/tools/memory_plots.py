@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from tinyjax.ir.holding import AnyProgram
 from tinyjax.ir.html import escape
 from tinyjax.ir.printer import format_eqn, variable_names
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.tools.cost.memory import LiveMemory, live_memory
 
 _LEFT: Final = 78.0
@@ -30,7 +30,7 @@ _STYLE: Final = (
 )
 
 
-def memory_plot(program: Jaxpr | ClosedJaxpr | LiveMemory, *, width: int = 900, height: int = 220) -> str:
+def memory_plot(program: AnyProgram | LiveMemory, *, width: int = 900, height: int = 220) -> str:
     """Live memory over a program, as SVG: for each equation the bytes that are alive while it runs, the peak, and a
     dashed line for the inputs, which are alive throughout. See `tinyjax.tools.cost` for what counts.
 

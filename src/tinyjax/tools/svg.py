@@ -14,10 +14,11 @@ from typing import Final, Literal, TypeAlias, final
 from attrs import frozen
 
 from tinyjax.errors import GraphvizError, InputError
+from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.html import escape
 from tinyjax.ir.outline import Held, Part, outline
 from tinyjax.ir.printer import variable_names
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Var
+from tinyjax.ir.program import Var
 from tinyjax.tools.dot import to_dot
 from tinyjax.tools.dot_labels import NodeText, atom_text, binder_text, node_text
 from tinyjax.tools.svg_layout import Layout, layered
@@ -48,7 +49,7 @@ _STYLE: Final = (
 )
 
 
-def to_svg(program: Jaxpr | ClosedJaxpr, *, engine: Engine = "auto") -> str:
+def to_svg(program: AnyProgram, *, engine: Engine = "auto") -> str:
     """The program drawn as SVG, with a text on hover for each equation.
 
     `engine` "dot" asks Graphviz, and raises a GraphvizError if that isn't installed or fails; "own" is a layout of our
@@ -60,7 +61,8 @@ def to_svg(program: Jaxpr | ClosedJaxpr, *, engine: Engine = "auto") -> str:
     """
     if engine not in ("auto", "dot", "own"):
         raise InputError(f"engine is 'auto', 'dot' or 'own', not {engine!r}")
-    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    closed = as_closed(program, "to_svg")
+    jaxpr = closed.jaxpr
     parts = outline(jaxpr)
     if engine == "auto":
         small = sum(len(part.jaxpr.eqns) for part in parts) <= _LARGE

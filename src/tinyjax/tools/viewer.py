@@ -17,10 +17,11 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
+from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.html import escape
 from tinyjax.ir.outline import Part, outline, shown_parameters
 from tinyjax.ir.printer import variable_names
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Var
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, JaxprType, Var
 from tinyjax.ir.spelling import format_literal, format_parameter, format_string
 from tinyjax.tools.cost.memory import live_memory
 from tinyjax.tools.memory_plots import memory_plot
@@ -31,14 +32,14 @@ _Json: TypeAlias = "dict[str, _Json] | list[_Json] | str | int"
 _LONGEST: Final = 2000
 
 
-def save_html(path: str | os.PathLike[str], program: Jaxpr | ClosedJaxpr, *, title: str = "Program") -> None:
+def save_html(path: str | os.PathLike[str], program: AnyProgram, *, title: str = "Program") -> None:
     """Writes a page that shows the program: one file, which needs nothing else."""
     Path(path).write_text(to_html(program, title=title), encoding="utf-8")
 
 
-def to_html(program: Jaxpr | ClosedJaxpr, *, title: str = "Program") -> str:
+def to_html(program: AnyProgram, *, title: str = "Program") -> str:
     """The text of the page that `save_html` writes."""
-    closed = program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program)
+    closed = as_closed(program, "to_html")
     table = json.dumps(_Table(closed).table, separators=(",", ":"), ensure_ascii=True)
     # A script element ends where `</script` is, whatever language it is in; and `<!--` has a meaning there too.
     parts = {

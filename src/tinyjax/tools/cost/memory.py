@@ -12,8 +12,9 @@ from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import expansion, register_all
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.holding import AnyProgram, as_jaxpr
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.conversion import StopGradient
@@ -65,7 +66,7 @@ class LiveMemory:
 _Needs: TypeAlias = dict[Jaxpr, int]
 
 
-def live_memory(program: Jaxpr | ClosedJaxpr) -> LiveMemory:
+def live_memory(program: AnyProgram) -> LiveMemory:
     """How much memory the values of a program take, equation by equation.
 
     A value is alive from the equation that makes it to the last one that reads it. What a program within needs comes
@@ -77,7 +78,7 @@ def live_memory(program: Jaxpr | ClosedJaxpr) -> LiveMemory:
     >>> found.inputs, found.during, found.after, found.peak
     (400, (800, 804), (800, 404), 804)
     """
-    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    jaxpr = as_jaxpr(program, "live_memory")
     return with_room(lambda: _profile(jaxpr, {}))
 
 

@@ -7,15 +7,13 @@ from typing import Any
 
 from tinyjax.api.staging import make_jaxpr
 from tinyjax.errors import InputError
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.holding import AnyProgram, as_jaxpr
 from tinyjax.tools.cost.report import CostReport
 from tinyjax.tools.cost.rules import COSTS, CostRules
 from tinyjax.tools.cost.survey import Branches, Survey
 
 
-def program_cost(
-    program: Jaxpr | ClosedJaxpr, *, branches: Branches = "costliest", rules: CostRules = COSTS
-) -> CostReport:
+def program_cost(program: AnyProgram, *, branches: Branches = "costliest", rules: CostRules = COSTS) -> CostReport:
     """What a program costs, as it is written: of equations that nothing reads too (`dce` removes them).
 
     A `scan` costs its length times its body, and what it moves to take arrays apart and to stack them. Of a `while`,
@@ -31,7 +29,7 @@ def program_cost(
     """
     if branches not in ("costliest", "cheapest"):
         raise InputError(f"program_cost: branches must be 'costliest' or 'cheapest', got {branches!r}")
-    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    jaxpr = as_jaxpr(program, "program_cost")
     survey = Survey(branches, rules)
     survey.visit(jaxpr)
     return survey.report(jaxpr)

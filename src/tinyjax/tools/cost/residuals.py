@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.api.checkpointing import saved_residuals
+from tinyjax.errors import InputError
+from tinyjax.ir.holding import HoldsProgram, as_closed
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.source import SourceInfo
+from tinyjax.transforms.jvp import differentiable
 from tinyjax.transforms.linearize import linearize
 from tinyjax.transforms.partial_eval import Residual
 
@@ -49,7 +52,9 @@ class ResidualMemory:
         return "\n".join([head, *(f"  {residual.describe()}" for residual in rows)])
 
 
-def residual_memory(fun: Callable[..., Any] | Jaxpr | ClosedJaxpr, /, *args: Any, **kwargs: Any) -> ResidualMemory:
+def residual_memory(
+    fun: Callable[..., Any] | Jaxpr | ClosedJaxpr | HoldsProgram, /, *args: Any, **kwargs: Any
+) -> ResidualMemory:
     """What `grad` or `vjp` of a function keeps in memory, for arguments like these: arrays, or types (ShapedArray).
 
     For a program instead of a function, there are no arguments.
@@ -60,9 +65,23 @@ def residual_memory(fun: Callable[..., Any] | Jaxpr | ClosedJaxpr, /, *args: Any
     >>> residual_memory(f, x).computed, residual_memory(checkpoint(f), x).computed
     (800, 0)
     """
-    if isinstance(fun, ClosedJaxpr):
-        n = len(fun.consts)
-        return ResidualMemory(linearize(fun.jaxpr, [i >= n for i in range(len(fun.jaxpr.invars))]).residuals)
-    if isinstance(fun, Jaxpr):
-        return ResidualMemory(linearize(fun).residuals)
+    if isinstance(fun, Jaxpr | ClosedJaxpr) or (isinstance(fun, HoldsProgram) and not args and not kwargs):
+        return _of_program(as_closed(fun, "residual_memory"))
+    if isinstance(fun, HoldsProgram) and not callable(fun):
+        raise InputError("residual_memory: a program comes without arguments, which are for a function")
     return ResidualMemory(saved_residuals(fun, *args, **kwargs))
+
+
+def _of_program(closed: ClosedJaxpr) -> ResidualMemory:
+    """The residuals, with the names of inputs."""
+    jaxpr, constants = closed.jaxpr, len(closed.consts)
+    possible = differentiable(jaxpr)
+    found = linearize(jaxpr, [mark and i >= constants for i, mark in enumerate(possible)]).residuals
+    names = jaxpr.input_names
+
+    def named(residual: Residual) -> Residual:
+        if residual.input is None or not names[residual.input]:
+            return residual
+        return evolve(residual, label=f"argument {names[residual.input]}")
+
+    return ResidualMemory(tuple(map(named, found)))

@@ -18,8 +18,9 @@ from tinyjax.errors import MissingRuleError
 from tinyjax.interpreters.base import register_all
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import NO_EFFECTS
+from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Eqn, Literal, Var
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, forward
@@ -168,7 +169,7 @@ class Constancy:
 
 
 def constancy(
-    program: Jaxpr | ClosedJaxpr, inputs: Sequence[ConcreteValue | None] | None = None, *, limit: int = 4096
+    program: AnyProgram, inputs: Sequence[ConcreteValue | None] | None = None, *, limit: int = 4096
 ) -> Constancy:
     """Which values of a program are constants: the same whatever the inputs are.
 
@@ -184,8 +185,7 @@ def constancy(
     >>> print(*[fact if isinstance(fact, Fixed) else fact.data for fact in constancy(program).outputs])
     1.0 Fixed.VARYING
     """
-    n = len(program.consts) if isinstance(program, ClosedJaxpr) else 0
-    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
-    given = [None] * (len(jaxpr.invars) - n) if inputs is None else inputs
+    closed = as_closed(program, "constancy")
+    given = [None] * len(closed.in_avals) if inputs is None else inputs
     facts: list[Fact] = [Fixed.VARYING if value is None else value for value in given]
-    return Constancy(forward(program, Constants(limit), RULES, facts))
+    return Constancy(forward(closed, Constants(limit), RULES, facts))

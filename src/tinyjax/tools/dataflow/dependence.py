@@ -14,8 +14,10 @@ from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin,
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.printer import variable_names
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.sorting import Sort
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, forward
@@ -227,6 +229,15 @@ class Dependence:
                 found[i].add(number)
         return tuple(map(frozenset, found))
 
+    @property
+    def output_names(self) -> tuple[tuple[str, ...], ...]:
+        """For each output, what the inputs are called that it may depend on: by the function that was traced, or as
+        they are printed."""
+        jaxpr = self.flow.jaxpr
+        printed = variable_names(jaxpr)
+        names = [name or printed[var.index] for name, var in zip(jaxpr.input_names, jaxpr.invars, strict=True)]
+        return tuple(tuple(names[i] for i in sorted(found)) for found in self.outputs)
+
     def of(self, atom: Atom) -> frozenset[int]:
         """The inputs that a variable of the program may depend on; none for a literal."""
         return frozenset(members(self.flow.of(atom))) if isinstance(atom, Var) else frozenset()
@@ -236,7 +247,7 @@ class Dependence:
         return {number: Dependence(flow) for number, flow in self.flow.within(position).items()}
 
 
-def dependence(program: Jaxpr | ClosedJaxpr) -> Dependence:
+def dependence(program: AnyProgram) -> Dependence:
     """Which inputs each output of a program may depend on: through predicates too, and through loops.
 
     { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = mul b c in (c, d) }
@@ -249,8 +260,10 @@ def dependence(program: Jaxpr | ClosedJaxpr) -> Dependence:
     >>> from tinyjax import make_jaxpr
     >>> [sorted(found) for found in dependence(make_jaxpr(lambda x, y: (x * y, -y))(2.0, 3.0)).outputs]
     [[0, 1], [1]]
+    >>> dependence(make_jaxpr(lambda x, y: (x * y, -y))(2.0, 3.0)).output_names
+    (('x', 'y'), ('y',))
     """
-    jaxpr, n = (program.jaxpr, len(program.consts)) if isinstance(program, ClosedJaxpr) else (program, 0)
-    masks = singletons(len(jaxpr.invars))
-    flow = forward(program, InputSets(), RULES, masks[n:])
+    closed = as_closed(program, "dependence")
+    masks = singletons(len(closed.jaxpr.invars))
+    flow = forward(closed, InputSets(), RULES, masks[len(closed.consts) :])
     return Dependence(flow)

@@ -14,10 +14,10 @@ from tinyjax.caching import with_room
 from tinyjax.errors import DataflowError
 from tinyjax.interpreters.base import expansion
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.value import ConcreteValue
 from tinyjax.tools.dataflow.lattice import Lattice, T
 
 #: No loop goes round more often than this.
@@ -212,9 +212,7 @@ def _check_number(what: str, variables: Sequence[Atom], facts: Sequence[object])
         raise DataflowError(f"{len(facts)} facts about {what} of a program that has {len(variables)}")
 
 
-def forward(
-    program: Jaxpr | ClosedJaxpr, lattice: Lattice[T], rules: Rules[T], inputs: Sequence[T] | None = None
-) -> Flow[T]:
+def forward(program: AnyProgram, lattice: Lattice[T], rules: Rules[T], inputs: Sequence[T] | None = None) -> Flow[T]:
     """What is true of each variable of a program, if `inputs` are true of its inputs: facts flow with the values.
 
     Without `inputs`, the bottom of each. The constants of a ClosedJaxpr are facts by `Lattice.constant`. Facts are
@@ -223,25 +221,20 @@ def forward(
 
     A DataflowError if the number of facts is wrong, or if a loop doesn't settle.
     """
-    jaxpr, consts = _opened(program)
+    closed = as_closed(program, "forward")
+    jaxpr, consts = closed.jaxpr, closed.consts
     given = [lattice.bottom(var.aval) for var in jaxpr.invars[len(consts) :]] if inputs is None else inputs
     engine = _Engine(lattice, rules, forward=True)
     return with_room(partial(engine.flow, jaxpr, (*map(lattice.constant, consts), *given)))
 
 
-def backward(
-    program: Jaxpr | ClosedJaxpr, lattice: Lattice[T], rules: Rules[T], outputs: Sequence[T] | None = None
-) -> Flow[T]:
+def backward(program: AnyProgram, lattice: Lattice[T], rules: Rules[T], outputs: Sequence[T] | None = None) -> Flow[T]:
     """What is true of each variable of a program, if `outputs` are true of its outputs: facts flow against the values,
     from what is computed to what it is computed from, and are joined where a variable is read more than once.
 
     Otherwise like `forward`; see `backward_rules`.
     """
-    jaxpr, _ = _opened(program)
+    jaxpr = as_closed(program, "backward").jaxpr
     given = [lattice.bottom(atom.aval) for atom in jaxpr.outvars] if outputs is None else outputs
     engine = _Engine(lattice, rules, forward=False)
     return with_room(partial(engine.flow, jaxpr, tuple(given)))
-
-
-def _opened(program: Jaxpr | ClosedJaxpr) -> tuple[Jaxpr, Sequence[Literal | ConcreteValue]]:
-    return (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())

@@ -12,8 +12,9 @@ from typing_extensions import override
 from tinyjax.errors import DataflowError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import Effects, must_stay
+from tinyjax.ir.holding import AnyProgram, as_jaxpr
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import ClosedJaxpr, Eqn, Jaxpr, Var
+from tinyjax.ir.program import Eqn, Jaxpr, Var
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, backward
 from tinyjax.tools.dataflow.lattice import Lattice
 from tinyjax.tools.dataflow.structure import backward_rules
@@ -131,7 +132,7 @@ def last_uses(
     return tuple(found)
 
 
-def liveness(program: Jaxpr | ClosedJaxpr, wanted: Sequence[bool] | None = None) -> Liveness:
+def liveness(program: AnyProgram, wanted: Sequence[bool] | None = None) -> Liveness:
     """Which values of a program are needed, and when each is read last. `wanted` marks outputs; by default all are.
 
     { lambda ; a:f64[]. let b:f64[] = sin a; c:f64[] = cos a; d:f64[] = mul b a in (d,) }
@@ -145,6 +146,6 @@ def liveness(program: Jaxpr | ClosedJaxpr, wanted: Sequence[bool] | None = None)
     >>> found.needed, found.last_use
     ((True, False, True, True), (2, None, 2, 3))
     """
-    jaxpr = program.jaxpr if isinstance(program, ClosedJaxpr) else program
+    jaxpr = as_jaxpr(program, "liveness")
     marks = (True,) * len(jaxpr.outvars) if wanted is None else tuple(map(bool, wanted))
-    return Liveness(backward(program, Needed(), RULES, marks))
+    return Liveness(backward(jaxpr, Needed(), RULES, marks))
