@@ -130,3 +130,35 @@ def test_programs_without_names_stay_as_they_are() -> None:
 def test_errors(run: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         run()
+
+
+@tj.custom_jvp
+def rounded(x: Any) -> Any:
+    return tnp.round(tj.checkpoint_name(x * 2.0, "twice"))
+
+
+rounded.defjvp(lambda primals, tangents: (rounded(*primals), 2.0 * tangents[0]))
+
+
+@tj.custom_vjp
+def reversed_slope(x: Any) -> Any:
+    return tj.checkpoint_name(tnp.sin(x), "sine") * 3.0
+
+
+reversed_slope.defvjp(lambda x: (reversed_slope(x), x), lambda x, ct: (-ct * x,))
+
+
+@pytest.mark.parametrize("f", [rounded, reversed_slope, lambda x: tj.vmap(rounded)(x[None])[0], tj.jit(rounded)])
+@pytest.mark.parametrize("around", [lambda f: f, tj.jit, tj.vmap])
+def test_derivatives_of_its_own_stay(f: Any, around: Any) -> None:
+    x = np.array([0.3, 1.4])
+    nest = lambda g: around(lambda x: g(x * np.ones(2)).sum())  # noqa: E731
+    wanted = tj.grad(lambda x: nest(f)(x).sum())(x)
+    found = tj.grad(lambda x: nest(lambda x: harvest(f)(x)[0])(x).sum())(x)
+    np.testing.assert_allclose(found, wanted)
+    values = harvest(f)(x)[1]
+    assert [list(values), np.shape(*values.values())[-1:]] in ([["twice"], (2,)], [["sine"], (2,)])
+
+
+def test_what_is_planted_in_a_function_with_a_derivative_of_its_own() -> None:
+    assert float(plant(rounded)({"twice": 7.2}, 1.0)) == 7.0

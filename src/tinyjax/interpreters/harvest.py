@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from tinyjax.caching import remembered, with_room
 from tinyjax.control.call import Call, Calling
+from tinyjax.control.carry import rearranged
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.loops import While
@@ -24,6 +25,7 @@ from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.interpreters.running import stage_call
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context, Foreign, Origin
+from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
@@ -34,6 +36,7 @@ from tinyjax.primitives.annotations import Name
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.core import as_array
 from tinyjax.tracing.frames import OpenFrame
+from tinyjax.transforms.dce import dce
 
 
 @final
@@ -135,7 +138,17 @@ def _calling(primitive: Calling, ctx: HarvestContext, args: Sequence[Hidden]) ->
 
 
 def _custom(primitive: CustomCall, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
-    """With names inside, the function's own rules don't fit any more, so it is differentiated like any other."""
+    """The function as it is, with its own derivative, and beside it what is named in it.
+
+    With something planted inside, it isn't the function any more that the rules are for, and it is differentiated like
+    any other. So is one with effects, which must not happen twice.
+    """
+    if not _planted_in(ctx, [primitive.jaxpr]) and not must_stay(primitive.effects):
+        program, names = harvested(primitive.jaxpr, ())
+        count = len(primitive.jaxpr.outvars)
+        named = dce(rearranged(program, None, tuple(range(count, count + len(names)))))
+        _noted(ctx, ctx.parent.bind(Call(primitive.function_name, named), *args), 0, names)
+        return ctx.parent.bind(primitive, *args)
     return _apply(lambda jaxpr: Call(primitive.function_name, jaxpr), primitive.jaxpr, ctx, args)
 
 
