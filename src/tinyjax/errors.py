@@ -117,6 +117,22 @@ class ConcretizationError(TinyjaxError, TypeError):
     """Python asked for the number behind a value that has none yet."""
 
 
+class TracerBoolConversionError(ConcretizationError):
+    """Python asked whether a value holds that has no elements yet: in `if`, `while`, `and`, `not`, a comparison."""
+
+
+class TracerIntegerConversionError(ConcretizationError):
+    """Python asked for the integer behind a value that has none yet: in `range`, for an index, a size or an axis."""
+
+
+class TracerArrayConversionError(ConcretizationError):
+    """NumPy or another library asked for the elements of a value that has none yet."""
+
+
+class NonConcreteBooleanIndexError(ConcretizationError, IndexError):
+    """A mask whose elements aren't known yet was to choose elements: their number would decide a shape."""
+
+
 class LeakedTracerError(TinyjaxError, ValueError):
     """A tracer was used after the transformation that made it had ended."""
 

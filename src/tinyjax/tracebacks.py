@@ -162,7 +162,7 @@ def _users(traceback: TracebackType | None) -> TracebackType | None:
     inside = True  # an error reaches us out of the library
     for i, node in enumerate(found):
         file = node.tb_frame.f_code.co_filename
-        inside = _is_own(file) or (inside and _is_helper(file))
+        inside = _is_own(file) or (inside and is_helper(file))
         if inside:
             rest = i + 1
         else:
@@ -185,7 +185,7 @@ def _is_own(file: str) -> bool:
     return file.startswith(_OWN)
 
 
-def _is_helper(file: str) -> bool:
+def is_helper(file: str) -> bool:
     """Whether a file is part of Python, or of what the library is built on."""
     if file.startswith(_MADE):
         return True

@@ -240,7 +240,7 @@ BRANCHES: dict[str, tuple[Callable[[Any], object], str]] = {
     "ufunc": (np.sin, "can't be converted to a NumPy array"),
     "item": (lambda x: x.item(), "can't be converted to a Python scalar"),
     "tolist": (lambda x: x.tolist(), "can't be converted to a list"),
-    "format": (lambda x: f"{x:.3f}", "can't be converted to a Python scalar"),
+    "format": (lambda x: f"{x:.3f}", "can't be converted to text"),
     "jax": (jax.numpy.asarray, r"can't be converted to a jax.Array"),
     "dlpack": (np.from_dlpack, "can't be shared through DLPack"),
 }
@@ -280,7 +280,7 @@ def test_mapped_values_have_many_elements(name: str) -> None:
     mapped = tj.vmap(g)
     for call in (partial(mapped, np.arange(3)), partial(tj.jit(mapped), np.arange(3))):
         with raises(ConcretizationError, where, what,
-                    rf"differs from element to element of the batch of vmap of g \({HERE}:\d+\)", "where"):  # fmt: skip
+                    rf"differs from element to element of the batch of vmap of g \({HERE}:\d+\)", "in_axes"):  # fmt: skip
             call()
 
 

@@ -12,7 +12,7 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError, ShapeError
+from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, printed_dtype, short_name
 
 Shape = tuple[int, ...]
@@ -22,6 +22,8 @@ def as_shape(shape: Iterable[int] | int) -> Shape:
     """A shape as a tuple of Python ints; a ShapeError if it is not one."""
     try:
         sizes = (operator.index(shape),) if isinstance(shape, int) else tuple(operator.index(size) for size in shape)
+    except ConcretizationError:  # a traced size, of which it says where it comes from
+        raise
     except TypeError:
         raise ShapeError(f"a shape is a sequence of integers, got {shape!r}") from None
     if any(size < 0 for size in sizes):

@@ -27,6 +27,7 @@ from tinyjax.primitives.slicing import Concatenate
 from tinyjax.primitives.structure import BroadcastInDim
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode, whole_numbers
 from tinyjax.tracing import indexing
+from tinyjax.tracing.advice import MASK
 from tinyjax.tracing.elementwise import apply, broadcast_shapes, constant_like, convert
 from tinyjax.tracing.indexing import Index, index, unknown_entry, with_axes
 from tinyjax.tracing.shaping import expand_dims
@@ -139,7 +140,7 @@ def _read(x: Array, entry: object) -> _Item:
             return operator.index(entry)
         raise unknown_entry(entry)
     if array.dtype == BOOL:
-        return _Mask(np.asarray(array._elements("be used as a boolean mask").data).astype(np.bool_, copy=False))
+        return _Mask(np.asarray(array._elements(MASK).data).astype(np.bool_, copy=False))
     if array.dtype not in INTEGERS:
         raise unknown_entry(entry)
     known = array.concrete()

@@ -13,6 +13,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import Scalar
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracebacks import filter_class, filtered_method
+from tinyjax.tracing import advice
 from tinyjax.tracing.host import host_array, python_item
 
 
@@ -27,61 +28,65 @@ class Conversions(ABC):
     def aval(self) -> ShapedArray: ...
 
     @abstractmethod
-    def _elements(self, wanted: str) -> ConcreteValue:
-        """The elements; a ConcretizationError that names the operation that wanted them if they aren't known."""
+    def _elements(self, wanted: advice.Wanted) -> ConcreteValue:
+        """The elements; a ConcretizationError that says what wanted them, and what to do, if they aren't known."""
 
     # Any: the dtype is known only when the program runs, and NumPy's functions must accept the result.
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
-        return host_array(self._elements("be converted to a NumPy array"), dtype, copy)
+        return host_array(self._elements(advice.NUMPY), dtype, copy)
 
     def __bool__(self) -> bool:
-        return bool(host_array(self._elements("decide a branch (bool)")))
+        return bool(host_array(self._elements(advice.BRANCH)))
 
     def __int__(self) -> int:
-        return int(host_array(self._elements("be converted to int")).item())
+        return int(host_array(self._elements(advice.INT)).item())
 
     def __float__(self) -> float:
-        return float(host_array(self._elements("be converted to float")).item())
+        return float(host_array(self._elements(advice.FLOAT)).item())
 
     def __complex__(self) -> complex:
-        return complex(host_array(self._elements("be converted to complex")).item())
+        return complex(host_array(self._elements(advice.COMPLEX)).item())
 
     def __index__(self) -> int:
-        elements = host_array(self._elements("be used as an index or size"))
+        elements = host_array(self._elements(advice.INDEX))
         if elements.dtype.kind not in "iu" or elements.ndim:
             raise TypeError(f"only integer scalars can be used as an index, got {self.aval}")
         return int(elements.item())
 
     def item(self) -> Scalar:
         """The one element, as a Python scalar."""
-        return python_item(host_array(self._elements("be converted to a Python scalar")))
+        return python_item(host_array(self._elements(advice.ITEM)))
 
     def tolist(self) -> object:
         """The elements as nested lists of Python scalars."""
-        return host_array(self._elements("be converted to a list")).tolist()
+        return host_array(self._elements(advice.LIST)).tolist()
 
     @override
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if spec and self.aval.shape == () else format(str(self), spec)
+        return (
+            format(python_item(host_array(self._elements(advice.TEXT))), spec)
+            if spec and self.aval.shape == ()
+            else format(str(self), spec)
+        )
 
     # The outside world.
 
     def delete(self) -> None:
         """Frees the memory on the device at once; the array can't be used afterwards."""
-        backend.delete(self._elements("be deleted"))
+        backend.delete(self._elements(advice.DELETED))
 
     def is_deleted(self) -> bool:
-        return backend.is_deleted(self._elements("be deleted"))
+        return backend.is_deleted(self._elements(advice.DELETED))
 
     @property
     @filtered_method
     def platform(self) -> str:
         """Where the elements are: "host" for NumPy arrays, else the platform of the device, such as "cpu" or "cuda"."""
-        return backend.platform(self._elements("be on a device"))
+        return backend.platform(self._elements(advice.DEVICE))
 
     def __jax_array__(self) -> object:
         """The same array as a jax.Array."""
-        return backend.to_jax(self._elements("be converted to a jax.Array"))
+        return backend.to_jax(self._elements(advice.JAX))
 
     def __dlpack__(
         self,
@@ -91,8 +96,8 @@ class Conversions(ABC):
         dl_device: tuple[int, int] | None = None,
         copy: bool | None = None,
     ) -> object:
-        value = self._elements("be shared through DLPack")
+        value = self._elements(advice.DLPACK)
         return backend.to_dlpack(value, stream, max_version, dl_device, copy)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return backend.dlpack_device(self._elements("be shared through DLPack"))
+        return backend.dlpack_device(self._elements(advice.DLPACK))

@@ -29,6 +29,7 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing.advice import Wanted
 from tinyjax.tracing.conversions import Conversions
 from tinyjax.tracing.elements import Elements, apply_kernel, of_host
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed, base_in_force, in_force, named_axis
@@ -128,7 +129,7 @@ class ConcreteArray(Elements, Array):
         return self.value
 
     @override
-    def _elements(self, wanted: str) -> ConcreteValue:
+    def _elements(self, wanted: Wanted) -> ConcreteValue:
         return self.value
 
     @override
@@ -175,12 +176,12 @@ class Tracer(Array, Generic[V]):
         return self.frame.context.concrete(self.value)
 
     @override
-    def _elements(self, wanted: str) -> ConcreteValue:
+    def _elements(self, wanted: Wanted) -> ConcreteValue:
         if not self.frame.alive:
             raise leaked(self.aval, self.frame.function)
         found = self.concrete()
         if found is None:
-            raise ConcretizationError(f"A value of type {self.aval}{self.frame.unknown(self.value, wanted)}")
+            raise self.frame.unknown(self.value, self.aval, wanted)
         return found
 
     @override
@@ -305,14 +306,14 @@ class TraceFrame(Entered, OpenFrame[V]):
             position.source, position.transformations = source, before
         return (self.wrap(outs[0]),) if len(outs) == 1 else tuple(map(self.wrap, outs))
 
-    def unknown(self, value: V, wanted: str) -> str:
-        """What a value is whose elements aren't known, why they aren't, and what to do, for messages."""
+    def unknown(self, value: V, aval: ShapedArray, wanted: Wanted) -> ConcretizationError:
+        """The error for a value whose elements aren't known: what it is, why they aren't, and what to do."""
         origin = self.context.origin(value)
         frame: Frame = self
         while isinstance(frame, TraceFrame) and unwatched(frame.context) is not origin.context:
             frame = frame.parent
         function = frame.function if isinstance(frame, TraceFrame) else self.function
-        return why_unknown(origin, function, wanted)
+        return why_unknown(aval, origin, function, wanted)
 
 
 def as_array(x: object) -> Array:

@@ -3,29 +3,42 @@
 from __future__ import annotations
 
 from tinyjax.contexts.staging import StagingContext
-from tinyjax.errors import LeakedTracerError
+from tinyjax.errors import ConcretizationError, LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Origin
 from tinyjax.ir.source import user_source
+from tinyjax.tracing.advice import Wanted, use_of
 from tinyjax.tracing.frames import Transformed
 
 
-def why_unknown(origin: Origin, function: Transformed, wanted: str) -> str:
-    """What a value is whose elements aren't known, why they aren't, and what to do. `function` is the one whose
-    transformation lacks them, `wanted` what can't be done."""
+def why_unknown(aval: ShapedArray, origin: Origin, function: Transformed, wanted: Wanted) -> ConcretizationError:
+    """The error for a value whose elements aren't known: what it is, why they aren't, and what to do. `function` is the
+    one whose transformation lacks them, `wanted` what can't be done."""
     if not isinstance(origin.context, StagingContext):
-        return (
-            f", used at {user_source()}, can't {wanted}: it differs from element to element of the batch of "
-            f"{function.label}. Use tinyjax.lax.cond or tinyjax.numpy.where, or leave this part of the function "
-            "outside."
+        advice = wanted.advise(use_of(aval, ""))
+        return wanted.error(
+            f"A value of type {aval}, used at {user_source()}, can't {wanted.what}: it differs from element to element "
+            f"of the batch of {function.label}. {advice}{' ' if advice else ''}Otherwise don't map it (in_axes=None), "
+            "or leave this part of the function outside."
         )
     what = origin.what if origin.input is None else function.name_input(origin.input)
     made = what if origin.source is None else f"{what} at {origin.source.location}"
-    return (
-        f", {made}, traced by {function.label}, can't {wanted}: it has no elements yet. Use "
-        "tinyjax.lax.cond or tinyjax.numpy.where, compute it from shapes or from arguments marked static "
+    advice = wanted.advise(use_of(aval, _static(what, function.label)))
+    return wanted.error(
+        f"A value of type {aval}, {made}, traced by {function.label}, can't {wanted.what}: it has no elements yet. "
+        f"{advice}{' ' if advice else ''}Otherwise compute it from shapes or from arguments marked static "
         "(static_argnums), or leave this part of the function outside."
     )
+
+
+def _static(what: str, label: str) -> str:
+    """How to mark an argument of a compiled function as static; nothing for what isn't one."""
+    name = what.removeprefix("argument ")
+    transformation, _, rest = label.partition(" of ")
+    function = rest.partition(" (")[0]
+    if transformation != "jit" or name == what or not (name.isidentifier() and function.isidentifier()):
+        return ""
+    return f"Mark {name} as static: `tinyjax.jit({function}, static_argnames='{name}')`."
 
 
 def leaked(aval: ShapedArray, function: Transformed) -> LeakedTracerError:
