@@ -280,7 +280,7 @@ def test_mapped_values_have_many_elements(name: str) -> None:
     mapped = tj.vmap(g)
     for call in (partial(mapped, np.arange(3)), partial(tj.jit(mapped), np.arange(3))):
         with raises(ConcretizationError, where, what,
-                    rf"differs from element to element of the batch of vmap of g \({HERE}:\d+\)", "in_axes"):  # fmt: skip
+                    rf"differs from element to element of the batch of vmap of g \({HERE}:\d+\)", "map"):  # fmt: skip
             call()
 
 

@@ -23,6 +23,7 @@ from tinyjax.errors import (
     TracerBoolConversionError,
     TracerIntegerConversionError,
 )
+from tinyjax.tracing.counterparts import COUNTERPARTS
 
 NAMES: Final[dict[str, Any]] = {
     "tinyjax": tinyjax, "tnp": tnp, "lax": lax, "np": np, "numpy": numpy, "math": math, "sine": np.sin,
@@ -169,6 +170,12 @@ def test_static_of_a_tree_is_no_name() -> None:
         tinyjax.jit(f)({"n": 3})
     assert "static_argnames" not in str(caught.value)
     assert "argument sizes['n']" in str(caught.value)
+
+
+def test_counterparts_are_there() -> None:
+    found = {name: getattr(tnp, name) for name in tnp.__all__}
+    theirs = {name for name in found if callable(getattr(np, name, None)) or hasattr(math, name)}
+    assert {name for name in theirs if callable(found[name]) and not isinstance(found[name], type)} == COUNTERPARTS
 
 
 def test_they_are_the_errors_that_users_expect() -> None:

@@ -29,6 +29,7 @@ from tinyjax.errors import (
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.source import is_internal
 from tinyjax.tracebacks import is_helper
+from tinyjax.tracing.counterparts import COUNTERPARTS
 
 
 @final
@@ -272,9 +273,7 @@ def _arguments(call: ast.Call) -> str:
 
 def _counterpart(name: str, call: ast.Call) -> str | None:
     """What does for arrays what a function of NumPy or `math` does, if there is such."""
-    from tinyjax import numpy as ours
-
-    return f"Use `tinyjax.numpy.{name}({_arguments(call)})`." if name in ours.__all__ else None
+    return f"Use `tinyjax.numpy.{name}({_arguments(call)})`." if name in COUNTERPARTS else None
 
 
 def _resolved(code: ast.expr, frame: FrameType | None) -> object:
