@@ -137,6 +137,10 @@ class LeakedTracerError(TinyjaxError, ValueError):
     """A tracer was used after the transformation that made it had ended."""
 
 
+class RecursiveTracingError(TinyjaxError, RecursionError):
+    """A function is traced inside itself without end."""
+
+
 class StaticArgumentError(TinyjaxError, ValueError, TypeError):
     """A static argument can't be hashed, or doesn't exist."""
 

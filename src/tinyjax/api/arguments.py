@@ -33,6 +33,11 @@ class WithStatic(Filled):
         found.update(self._named)
         return found
 
+    @property
+    @override
+    def filled_in(self) -> tuple[object, ...]:
+        return (*self.filled, *self.filled.values())
+
     @override
     def position(self, index: int) -> int:
         for i in sorted(self._positional):

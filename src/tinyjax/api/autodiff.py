@@ -244,6 +244,11 @@ class ChosenArguments(Filled):
         self._kwargs = kwargs
         self._chosen = chosen
 
+    @property
+    @override
+    def filled_in(self) -> tuple[object, ...]:
+        return (*self._chosen, *self._args, *self._kwargs, *self._kwargs.values())
+
     @override
     def position(self, index: int) -> int:
         return self._chosen[index]

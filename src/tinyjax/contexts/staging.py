@@ -73,6 +73,11 @@ class StagingContext(Context[Atom]):
         self._trailing.append(var)
         return var
 
+    @property
+    def argument_types(self) -> tuple[ShapedArray, ...]:
+        """The types of the inputs that are arguments, so far."""
+        return tuple([var.aval for var in self._trailing])
+
     def leading(self, aval: ShapedArray, captured: Captured | None = None) -> Var:
         """A new input that comes before all arguments, and the value from outside that feeds it."""
         var = self._new(aval)

@@ -51,6 +51,11 @@ class Filled(ABC):
 
     __wrapped__: Callable[..., object]
 
+    @property
+    @abstractmethod
+    def filled_in(self) -> tuple[object, ...]:
+        """What tells it from the same function with other arguments filled in."""
+
     @abstractmethod
     def position(self, index: int) -> int:
         """Where the n-th of the positional arguments that are left stands among all of them."""
@@ -122,6 +127,11 @@ class FlatFunction:
         found, treedef = tree.flatten(outs)
         arrays = as_arrays(found, lambda i: f"result{tree.paths(treedef)[i]} of {self.name}")
         return Results(arrays, treedef, *tree.flatten(aux))
+
+    @property
+    def function(self) -> Callable[..., object]:
+        """The function of a tree."""
+        return self._f
 
     @property
     def label(self) -> str:

@@ -16,6 +16,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ConcreteArray, activate
 from tinyjax.tracing.functions import FlatFunction, float0_zeros
+from tinyjax.tracing.nesting import check_nesting
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -55,8 +56,10 @@ class Traced:
 def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool = False) -> Traced:
     """Stages a function on inputs of these types. `erase_float0` leaves results of dtype float0 out of the program.
 
-    Functions that call each other may nest as deep as they like: each is traced with room on the stack.
+    Functions that call each other may nest as deep as they like: each is traced with room on the stack. A
+    RecursiveTracingError if there is no end.
     """
+    check_nesting(f, avals)
     return with_room(lambda: _trace(f, avals, erase_float0))
 
 
