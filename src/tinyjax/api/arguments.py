@@ -131,7 +131,7 @@ def split_static(
     names: str | Sequence[str],
 ) -> StaticCall:
     """Divides the arguments of a call; a StaticArgumentError for static ones that can't be hashed."""
-    positions, named = ((), ()) if numbers == () and names == () else resolve_static(f, numbers, names)
+    positions, named = resolve_static(f, numbers, names)
     return split_resolved(f, args, kwargs, positions, named)
 
 

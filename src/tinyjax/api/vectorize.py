@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeVar, get_args
+from typing import Any, Final, ParamSpec, SupportsIndex, TypeVar, get_args
 
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.errors import BatchSizeError, InputError, TreeError
@@ -24,6 +24,7 @@ from tinyjax.tracing.functions import (
     float0_zeros,
     function_name,
 )
+from tinyjax.tracing.shaping import integer
 from tinyjax.transforms.batch import add_axis, place_axis
 
 P = ParamSpec("P")
@@ -80,7 +81,8 @@ def vmap(
 
         arrays = as_arrays([leaves[i] for i in positions], where)
         at = [_resolve(axes[positions[i]], array.aval.ndim, where, i) for i, array in enumerate(arrays)]
-        size = _axis_size(describe("vmap", fun), arrays, at, axis_size, where)
+        asked = None if axis_size is None else integer(axis_size, "vmap: axis_size")
+        size = _axis_size(describe("vmap", fun), arrays, at, asked, where)
         flat = FlatFunction(fun, "vmap", treedef, fixed=fixed)
         result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond), out_axes)
         return result
@@ -153,7 +155,9 @@ def _is_none(x: object) -> bool:
 def _resolve(axis: object, ndim: int, where: Callable[[int], str], position: int) -> int:
     """An axis, counted from the start."""
     if type(axis) is not int:
-        raise InputError(f"vmap: an axis is an integer or None, got {axis!r} for {where(position)}")
+        if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
+            raise InputError(f"vmap: an axis is an integer or None, got {axis!r} for {where(position)}")
+        axis = integer(axis, f"vmap: an axis, as for {where(position)},")
     if not -ndim <= axis < ndim:
         raise BatchSizeError(
             f"vmap: axis {axis} is out of range for {where(position)}, which has {ndim} dimensions"

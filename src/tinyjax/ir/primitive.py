@@ -124,6 +124,15 @@ def is_value(parameter: object) -> bool:
     return all(is_value(getattr(parameter, attribute.name)) for attribute in attrs.fields(cls) if attribute.eq)
 
 
+def _plain(parameter: object) -> object:
+    """The parameter with Python's integers and bools in the place of NumPy's, also within tuples."""
+    if isinstance(parameter, np.integer | np.bool_):
+        return parameter.item()
+    if type(parameter) is tuple:
+        return tuple([_plain(item) for item in parameter])
+    return parameter
+
+
 def _is_settled(jaxpr: Jaxpr) -> bool:
     """Whether a program is hashable. What it caches is computed now if there are programs within, so that asking for it
     never recurses through them, however deep they nest."""
@@ -174,6 +183,10 @@ class Primitive(Immutable, Keyed, ABC):
             if type(parameter) in _SETTLED_TYPES:
                 continue
             if not is_value(parameter):
+                plain = _plain(parameter)
+                if plain is not parameter and is_value(plain):
+                    object.__setattr__(self, name, settled(plain))
+                    continue
                 raise ParameterError(
                     f"parameter {name!r} of primitive {self.name!r} is a {type(parameter).__name__}: "
                     f"{parameter!r}. Parameters must be immutable, hashable values: numbers, strings, tuples, enums, "

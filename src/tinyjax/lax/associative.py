@@ -10,6 +10,7 @@ from tinyjax.lax.shaping import concatenate, expand_dims, reshape, rev, slice_in
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
 from tinyjax.tracing.functions import as_arrays, check_callable, function_name
+from tinyjax.tracing.shaping import integer
 
 T = TypeVar("T")
 
@@ -41,6 +42,7 @@ def associative_scan(
     if not arrays:
         return elems
     shown = ", ".join(f"elems{path}: {array.aval}" for path, array in zip(paths, arrays, strict=True))
+    axis = integer(axis, "associative_scan: the axis")
     if any(not -array.aval.ndim <= axis < array.aval.ndim for array in arrays):
         raise InputError(f"associative_scan: not every array has an axis {axis}: {shown}")
     at = axis % arrays[0].aval.ndim

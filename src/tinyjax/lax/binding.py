@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import convert
 from tinyjax.tracing.promotion import result_type
+from tinyjax.tracing.shaping import integers
 
 
 def operands(*values: ArrayLike) -> list[Array]:
@@ -40,7 +41,7 @@ def strict(primitive: Primitive, *values: ArrayLike) -> Array:
     return bind(primitive, *operands(*values))[0]
 
 
-def axes_tuple(axes: int | Sequence[int], ndim: int) -> tuple[int, ...]:
+def axes_tuple(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> tuple[int, ...]:
     """One axis or several; negative ones count from the end."""
-    listed = tuple(map(operator.index, (axes,) if isinstance(axes, int) else axes))
+    listed = integers(axes, "an axis")
     return tuple(axis + ndim if axis < 0 else axis for axis in listed)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -25,6 +24,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import convert
 from tinyjax.tracing.functions import argument_path, check_callable, flatten_arguments, float0_zeros, function_name
+from tinyjax.tracing.shaping import integer
 from tinyjax.tracing.staging import Traced
 from tinyjax.transforms.batch import batch
 
@@ -105,7 +105,7 @@ def _scan_length(
         sizes[name] = aval.shape[0]
     if length is not None:
         try:
-            length = operator.index(length)
+            length = integer(length, f"{what}: the length")
         except ConcretizationError as error:
             raise ConcretizationError(
                 f"{what}: the length must be known when the program is traced; for a number of iterations that isn't, "
@@ -125,7 +125,7 @@ def _scan_length(
 def _unrolling(unroll: int | bool, length: int) -> int:
     if isinstance(unroll, bool):
         return max(length, 1) if unroll else 1
-    number = operator.index(unroll)
+    number = integer(unroll, "unroll")
     if number < 0:
         raise InputError(f"unroll must be a bool or an integer of at least 0, got {unroll}")
     return number or max(length, 1)
@@ -334,7 +334,7 @@ def map(
     if batch_size is None:
         outs = _bind_scan(Body(traced, []), arrays, length, False, 1)
     else:
-        outs = _map_batches(traced, arrays, length, operator.index(batch_size))
+        outs = _map_batches(traced, arrays, length, integer(batch_size, "map: batch_size"))
     result: Y = tree.unflatten(traced.treedef, outs)
     return result
 

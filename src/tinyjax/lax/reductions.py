@@ -14,7 +14,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binding import axes_tuple, operands, strict
 from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
-from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, Precision
+from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, as_precision
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.exponential import POW
 from tinyjax.primitives.reductions import (
@@ -30,7 +30,9 @@ from tinyjax.primitives.reductions import (
 from tinyjax.primitives.rounding import Round, RoundingMethod
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum
+from tinyjax.tracing.contraction import PrecisionLike
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.shaping import integer, integers
 
 
 def _axes(operand: ArrayLike, axes: int | Sequence[int]) -> tuple[int, ...]:
@@ -116,7 +118,7 @@ def dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
     dimension_numbers: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]],
-    precision: Precision | str | None = None,
+    precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """Sums products over contracting axes, for each element of the batch axes.
@@ -124,19 +126,18 @@ def dot_general(
     `dimension_numbers` is ((contracting axes of lhs, of rhs), (batch axes of lhs, of rhs)). The result has the batch
     axes, the other axes of lhs, those of rhs. `preferred_element_type` is the dtype of the sums and of the result.
     """
-    contracting, batch = (tuple(tuple(axes) for axes in pair) for pair in dimension_numbers)
+    contracting, batch = ([integers(axes, "dot_general: an axis") for axes in pair] for pair in dimension_numbers)
     if len(contracting) != 2 or len(batch) != 2:
         raise ShapeError(f"dot_general: dimension_numbers has a pair of pairs of axes, got {dimension_numbers}")
     numbers: DimensionNumbers = ((contracting[0], contracting[1]), (batch[0], batch[1]))
-    exactness = Precision(precision.lower()) if isinstance(precision, str) else precision
     dtype = None if preferred_element_type is None else as_dtype(preferred_element_type)
-    return strict(DotGeneral(numbers, exactness, dtype), lhs, rhs)
+    return strict(DotGeneral(numbers, as_precision(precision), dtype), lhs, rhs)
 
 
 def dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
-    precision: Precision | str | None = None,
+    precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The product of vectors or matrices, in any combination."""
@@ -146,7 +147,7 @@ def dot(
     return dot_general(x, y, (((x.aval.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
 
 
-def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: Precision | str | None = None) -> Array:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
     """The products of matrices in the last two axes; all axes before them are batch axes."""
     x, y = operands(lhs, rhs)
     if x.aval.ndim < 2 or x.aval.ndim != y.aval.ndim:
@@ -167,7 +168,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
     """x to a power that is a Python integer."""
-    return strict(IntegerPow(y), x)
+    return strict(IntegerPow(integer(y, "integer_pow: the exponent")), x)
 
 
 def reciprocal(x: ArrayLike) -> Array:
@@ -190,6 +191,7 @@ def sort(
     operand: ArrayLike | Sequence[ArrayLike], dimension: int = -1, is_stable: bool = True, num_keys: int = 1
 ) -> Array | tuple[Array, ...]:
     """An array sorted along an axis; or several, by the first `num_keys` of them, the others following. nan is last."""
+    num_keys = integer(num_keys, "sort: the number of keys")
     if isinstance(operand, tuple | list):
         if not operand:
             raise ShapeError("sort needs at least one operand")
@@ -211,7 +213,7 @@ def sort_key_val(
 
 def top_k(operand: ArrayLike, k: int) -> tuple[Array, Array]:
     """The k largest elements along the last axis, the largest first, and their int32 indices. nan counts as largest."""
-    x = as_array(operand)
+    x, k = as_array(operand), integer(k, "top_k: k")
     if not x.aval.ndim or not 0 <= k <= x.aval.shape[-1]:
         raise ShapeError(f"top_k: k must be between 0 and the size of the last axis of {x.aval}, got {k}")
     last = x.aval.ndim - 1

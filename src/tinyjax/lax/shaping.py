@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import SupportsIndex, TypeVar
 
 import numpy.typing as npt
 
@@ -20,8 +20,13 @@ from tinyjax.primitives.structure import BroadcastInDim, Transpose
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import astype
+from tinyjax.tracing.shaping import integer, integers
 
 T = TypeVar("T")
+
+
+def _known(what: str, *numbers: SupportsIndex) -> tuple[int, ...]:
+    return integers(numbers, what)
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:
@@ -36,7 +41,7 @@ def bitcast_convert_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:
 
 def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int) -> Array:
     """The operand rounded to a float format with fewer bits, in its own dtype."""
-    return strict(ReducePrecision(exponent_bits, mantissa_bits), operand)
+    return strict(ReducePrecision(*_known("reduce_precision: a number of bits", exponent_bits, mantissa_bits)), operand)
 
 
 def copy(x: ArrayLike) -> Array:
@@ -64,13 +69,13 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
 
 def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
     """The operand with its axes at `broadcast_dimensions` of `shape`, repeated along all others."""
-    return strict(BroadcastInDim(as_shape(shape), tuple(broadcast_dimensions)), operand)
+    return strict(BroadcastInDim(as_shape(shape), integers(broadcast_dimensions, "broadcast_in_dim: an axis")), operand)
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     """x with leading axes of size 1, so that it has `rank` axes."""
     array = as_array(x)
-    return expand_dims(array, range(rank - array.aval.ndim))
+    return expand_dims(array, range(integer(rank, "broadcast_to_rank: the rank") - array.aval.ndim))
 
 
 def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
@@ -83,7 +88,7 @@ def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[i
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
     """The operand with its axes permuted: axis i of the result is axis `permutation[i]`."""
-    return strict(Transpose(tuple(permutation)), operand)
+    return strict(Transpose(integers(permutation, "transpose: an axis")), operand)
 
 
 def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
@@ -95,10 +100,11 @@ def squeeze(array: ArrayLike, dimensions: Sequence[int]) -> Array:
 def expand_dims(array: ArrayLike, dimensions: Sequence[int]) -> Array:
     """The array with new axes of size 1 at these positions of the result."""
     x = as_array(array)
-    ndim = x.aval.ndim + len(dimensions)
-    added = set(axes_tuple(dimensions, ndim))
-    if len(added) != len(dimensions) or any(not 0 <= axis < ndim for axis in added):
-        raise ShapeError(f"expand_dims: {tuple(dimensions)} are not distinct axes of a result with {ndim} dimensions")
+    listed = integers(dimensions, "expand_dims: an axis")
+    ndim = x.aval.ndim + len(listed)
+    added = set(axes_tuple(listed, ndim))
+    if len(added) != len(listed) or any(not 0 <= axis < ndim for axis in added):
+        raise ShapeError(f"expand_dims: {listed} are not distinct axes of a result with {ndim} dimensions")
     kept = tuple(axis for axis in range(ndim) if axis not in added)
     sizes = iter(x.aval.shape)
     shape = tuple(1 if axis in added else next(sizes) for axis in range(ndim))
@@ -109,20 +115,20 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
     """The operands one after the other along an axis."""
     if not operands:
         raise ShapeError("concatenate needs at least one operand")
-    return strict(Concatenate(dimension), *operands)
+    return strict(Concatenate(integer(dimension, "concatenate: the dimension")), *operands)
 
 
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """The parts of these sizes that an axis is made of, one after the other."""
     x = as_array(operand)
     (axis,) = axes_tuple(axis, x.aval.ndim)
-    return list(bind(Split(tuple(sizes), axis), x))
+    return list(bind(Split(integers(sizes, "split: a size"), axis), x))
 
 
 def pad(operand: ArrayLike, padding_value: ArrayLike, padding_config: Sequence[tuple[int, int, int]]) -> Array:
     """The operand with (low, high, interior) elements added along each axis; negative ones are taken away."""
-    low_high_interior = tuple((int(low), int(high), int(inner)) for low, high, inner in padding_config)
-    return strict(Pad(low_high_interior), operand, padding_value)
+    config = [_known("pad: a number of elements", low, high, inner) for low, high, inner in padding_config]
+    return strict(Pad(tuple((low, high, inner) for low, high, inner in config)), operand, padding_value)
 
 
 def slice(
@@ -132,8 +138,9 @@ def slice(
     strides: Sequence[int] | None = None,
 ) -> Array:
     """The elements from `start_indices` up to `limit_indices`, every `strides`-th along each axis."""
-    steps = None if strides is None else tuple(strides)
-    return strict(Slice(tuple(start_indices), tuple(limit_indices), steps), operand)
+    starts, limits = (integers(bounds, "slice: a bound") for bounds in (start_indices, limit_indices))
+    steps = None if strides is None else integers(strides, "slice: a stride")
+    return strict(Slice(starts, limits, steps), operand)
 
 
 def slice_in_dim(
@@ -144,8 +151,8 @@ def slice_in_dim(
     (axis,) = axes_tuple(axis, x.aval.ndim)
     starts, limits, strides = [0] * x.aval.ndim, list(x.aval.shape), [1] * x.aval.ndim
     size = limits[axis]
-    start = 0 if start_index is None else start_index
-    limit = size if limit_index is None else limit_index
+    start = 0 if start_index is None else integer(start_index, "slice_in_dim: a bound")
+    limit = size if limit_index is None else integer(limit_index, "slice_in_dim: a bound")
     starts[axis] = start + size if start < 0 else start
     limits[axis] = limit + size if limit < 0 else limit
     strides[axis] = stride
@@ -156,6 +163,7 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     """One element along an axis, which stays with size 1 if `keepdims`."""
     x = as_array(operand)
     (axis,) = axes_tuple(axis, x.aval.ndim)
+    index = integer(index, "index_in_dim: the index")
     position = index + x.aval.shape[axis] if index < 0 else index
     found = slice_in_dim(x, position, position + 1, 1, axis)
     return found if keepdims else squeeze(found, (axis,))
@@ -174,7 +182,7 @@ def iota(dtype: npt.DTypeLike, size: int) -> Array:
 
 def broadcasted_iota(dtype: npt.DTypeLike, shape: Sequence[int], dimension: int) -> Array:
     """An array in which each element is its own index along one axis."""
-    return bind(Iota(as_dtype(dtype), as_shape(shape), dimension))[0]
+    return bind(Iota(as_dtype(dtype), as_shape(shape), integer(dimension, "iota: the dimension")))[0]
 
 
 def full(shape: Sequence[int], fill_value: ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
@@ -212,6 +220,7 @@ def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | Non
     """The operand with consecutive axes merged into one."""
     x = as_array(operand)
     shape: Shape = x.aval.shape
-    start = start_dimension % (x.aval.ndim or 1)
-    stop = x.aval.ndim if stop_dimension is None else stop_dimension + x.aval.ndim * (stop_dimension < 0)
+    start = integer(start_dimension, "collapse: a dimension") % (x.aval.ndim or 1)
+    stop = x.aval.ndim if stop_dimension is None else integer(stop_dimension, "collapse: a dimension")
+    stop += x.aval.ndim * (stop < 0)
     return reshape(x, (*shape[:start], math.prod(shape[start:stop]), *shape[stop:]))

@@ -6,7 +6,6 @@ While a function is staged, these record equations: constants that are broadcast
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, Protocol, SupportsIndex, TypeAlias, overload
 
@@ -232,7 +231,7 @@ def arange(
     >>> arange(3), arange(1.0, 2.0, 0.25)
     (Array([0, 1, 2], dtype=int64), Array([1.  , 1.25, 1.5 , 1.75], dtype=float64))
     """
-    given = [as_array(x) for x in (start, stop, step) if x is not None]
+    given = [as_array(start), *(as_array(x) for x in (stop, step) if x is not None)]
     if any(x.aval.shape != () for x in given):
         raise ShapeError(f"arange takes scalars, got {', '.join(str(x.aval) for x in given)}")
     chosen = user_dtype(dtype) or result_type(x.aval for x in given)[0]
@@ -329,7 +328,7 @@ def eye(
 ) -> Array:
     """An N by M matrix with ones on its k-th diagonal, zeros elsewhere."""
     rows, columns = _matrix_indices(N, M)
-    return astype(rows + operator.index(k) == columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
+    return astype(rows + integer(k, "eye: k") == columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
 
 
 def identity(n: SupportsIndex, dtype: npt.DTypeLike | None = None) -> Array:
@@ -342,7 +341,7 @@ def tri(
 ) -> Array:
     """An N by M matrix with ones on and below its k-th diagonal."""
     rows, columns = _matrix_indices(N, M)
-    return astype(rows + operator.index(k) >= columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
+    return astype(rows + integer(k, "tri: k") >= columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
 
 
 def _matrix_indices(rows: SupportsIndex, columns: SupportsIndex | None) -> tuple[Array, Array]:
@@ -352,7 +351,7 @@ def _matrix_indices(rows: SupportsIndex, columns: SupportsIndex | None) -> tuple
 
 def tril(m: ArrayLike, k: SupportsIndex = 0) -> Array:
     """The elements on and below the k-th diagonal of the last two axes; zeros elsewhere."""
-    return _tril(as_array(m), operator.index(k))
+    return _tril(as_array(m), integer(k, "the offset k"))
 
 
 @as_one
@@ -362,7 +361,7 @@ def _tril(x: Array, k: int) -> Array:
 
 def triu(m: ArrayLike, k: SupportsIndex = 0) -> Array:
     """The elements on and above the k-th diagonal of the last two axes; zeros elsewhere."""
-    return _triu(as_array(m), operator.index(k))
+    return _triu(as_array(m), integer(k, "the offset k"))
 
 
 @as_one
@@ -378,7 +377,7 @@ def _triangle(name: str, x: Array, k: int) -> Array:
 
 def diag(v: ArrayLike, k: SupportsIndex = 0) -> Array:
     """The k-th diagonal of a matrix, or a matrix with this vector on its k-th diagonal."""
-    x, offset = as_array(v), operator.index(k)
+    x, offset = as_array(v), integer(k, "the offset k")
     if x.aval.ndim == 2:
         return diagonal(x, offset)
     if x.aval.ndim != 1:

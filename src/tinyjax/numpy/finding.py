@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from typing import Final
 
@@ -16,7 +15,7 @@ from tinyjax.tracing import reducing
 from tinyjax.tracing.arithmetic import floor_divide, remainder
 from tinyjax.tracing.core import Array, ArrayLike, as_array
 from tinyjax.tracing.elementwise import astype, truth, where
-from tinyjax.tracing.shaping import ravel
+from tinyjax.tracing.shaping import integer, ravel
 
 _KNOWN: Final = (
     "the shape of the result depends on the elements, which aren't known of {aval} here. Pass `size`, for a result of "
@@ -47,7 +46,7 @@ def nonzero(
             raise ConcretizationError(f"nonzero: {_KNOWN.format(aval=x.aval)}")
         return tuple(as_array(found) for found in np.nonzero(np.asarray(known.data)))
     fills = _fill_values(fill_value, x.ndim)
-    count = operator.index(size)
+    count = integer(size, "nonzero: size")
     if count < 0:
         raise InputError(f"nonzero: size is at least 0, got {size}")
     if not x.size:

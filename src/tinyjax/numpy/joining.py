@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import operator
 from collections.abc import Sequence
 from typing import SupportsIndex, TypeAlias
 
@@ -18,7 +17,7 @@ from tinyjax.tracing import shaping
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import astype, user_dtype
 from tinyjax.tracing.methods import refuse_out
-from tinyjax.tracing.shaping import canonical_axis
+from tinyjax.tracing.shaping import canonical_axis, integer
 
 #: Several arrays, or one whose first axis they are.
 Arrays: TypeAlias = Sequence[ArrayLike] | Array | HostArray
@@ -120,12 +119,12 @@ def _split(name: str, x: Array, sections: Sections, axis: SupportsIndex) -> list
     at = canonical_axis(axis, x.aval.ndim, name)
     size = x.aval.shape[at]
     if isinstance(sections, Sequence):
-        edges = [0, *(slice(operator.index(i)).indices(size)[1] for i in sections), size]
+        edges = [0, *(slice(integer(i, f"{name}: a position")).indices(size)[1] for i in sections), size]
         sizes = [max(0, end - start) for start, end in itertools.pairwise(edges)]
         if sum(sizes) != size:
             raise ShapeError(f"{name}: the indices must be in order, got {tuple(sections)}")
     else:
-        count = operator.index(sections)
+        count = integer(sections, f"{name}: the number of parts")
         if count < 1:
             raise ShapeError(f"{name}: there is at least one part, got {count}")
         whole, rest = divmod(size, count)

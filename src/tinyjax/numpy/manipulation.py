@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Iterable, Sequence
 from typing import Literal, SupportsIndex, TypeAlias
 
@@ -17,7 +16,7 @@ from tinyjax.tracing import elementwise, shaping
 from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import astype
-from tinyjax.tracing.shaping import canonical_axes, canonical_axis, integers
+from tinyjax.tracing.shaping import canonical_axes, canonical_axis, integer, integers
 
 Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 
@@ -151,7 +150,7 @@ def rot90(m: ArrayLike, k: SupportsIndex = 1, axes: tuple[SupportsIndex, Support
     first, second = (canonical_axis(axis, x.aval.ndim, "rot90") for axis in axes)
     if first == second:
         raise ShapeError(f"rot90 needs two axes, got {axes}")
-    turns = operator.index(k) % 4
+    turns = integer(k, "rot90: k") % 4
     if turns == 2:
         return flip(x, (first, second))
     if turns == 1:
@@ -170,7 +169,7 @@ def roll(a: ArrayLike, shift: Axes, axis: Axes | None = None) -> Array:
         raise ShapeError(f"roll: as many shifts as axes, got {shift} and {axis}")
     for i in range(count):
         by, at = shifts[i % len(shifts)], axes[i % len(axes)]
-        x = _roll(x, operator.index(by), canonical_axis(at, x.aval.ndim, "roll"))
+        x = _roll(x, integer(by, "roll: a shift"), canonical_axis(at, x.aval.ndim, "roll"))
     return x
 
 

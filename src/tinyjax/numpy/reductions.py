@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import Literal, SupportsIndex, overload
 
 import numpy.typing as npt
@@ -17,7 +16,7 @@ from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
 from tinyjax.tracing.elementwise import broadcast_to, is_nan, promote_inexact, truth, user_dtype, where
 from tinyjax.tracing.methods import refuse_kind, refuse_out
 from tinyjax.tracing.reducing import Axis
-from tinyjax.tracing.shaping import canonical_axes, canonical_axis
+from tinyjax.tracing.shaping import canonical_axes, canonical_axis, integer
 
 
 def sum(
@@ -316,7 +315,7 @@ def diff(
     """The differences of neighbours along an axis, n times."""
     x = as_array(a)
     at = canonical_axis(axis, x.aval.ndim, "diff")
-    count = operator.index(n)
+    count = integer(n, "diff: n")
     if count < 0:
         raise ShapeError(f"diff: n is at least 0, got {count}")
     parts = [_edge(prepend, x, at), [x], _edge(append, x, at)]

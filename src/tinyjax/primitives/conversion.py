@@ -15,7 +15,7 @@ from tinyjax.errors import InputError, ParameterError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, as_dtype, short_name
-from tinyjax.ir.primitive import BatchAxis
+from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.primitives import host
 from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, Stepwise, check_dtype
 from tinyjax.primitives.structure import check_arity, move_axis
@@ -119,6 +119,7 @@ class ReducePrecision(LinearUnary):
 
     @override
     def __attrs_post_init__(self) -> None:
+        Primitive.__attrs_post_init__(self)
         if self.exponent_bits < 1 or self.mantissa_bits < 0:
             raise ParameterError(
                 f"{self.name} needs at least 1 bit for the exponent and 0 for the mantissa; "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import operator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -41,6 +40,7 @@ from tinyjax.tracing.elementwise import (
     promote_numeric,
     where,
 )
+from tinyjax.tracing.shaping import integer
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
@@ -289,7 +289,7 @@ def conjugate(x: Array) -> Array:
 @as_one
 def round_(x: Array, decimals: int = 0) -> Array:
     """Rounded to this many decimals, halves to even."""
-    decimals, dtype = operator.index(decimals), x.aval.dtype
+    decimals, dtype = integer(decimals, "round: decimals"), x.aval.dtype
     if dtype == BOOL:
         raise TypingError("round does not accept bool operands")
     if dtype in INTEGERS:

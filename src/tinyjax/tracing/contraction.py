@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, SupportsIndex, TypeAlias
 
 import numpy.typing as npt
 
@@ -17,7 +17,7 @@ from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.structure import Transpose
 from tinyjax.tracing.arithmetic import multiply
 from tinyjax.tracing.elementwise import astype, promote, user_dtype
-from tinyjax.tracing.shaping import canonical_axes, canonical_axis
+from tinyjax.tracing.shaping import canonical_axes, canonical_axis, integer, integers
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array
@@ -147,20 +147,21 @@ def _numbers(
 def tensordot(
     x: Array,
     y: Array,
-    axes: int | Sequence[int | Sequence[int]] = 2,
+    axes: SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]] = 2,
     precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The sum over pairs of axes: the last `axes` of x with the first of y, or the two lists of axes."""
     x_ndim, y_ndim = x.aval.ndim, y.aval.ndim
-    if isinstance(axes, int):
+    if isinstance(axes, SupportsIndex) and not isinstance(axes, Sequence):
+        axes = integer(axes, "tensordot: axes")
         if not 0 <= axes <= min(x_ndim, y_ndim):
             raise ShapeError(f"tensordot: {axes} axes can't be summed over in {x.aval} and {y.aval}")
         pairs = tuple(range(x_ndim - axes, x_ndim)), tuple(range(axes))
     else:
         if len(axes) != 2:
             raise ShapeError(f"tensordot: axes is a number, or those of one array and those of the other, got {axes}")
-        lists = [(entry,) if isinstance(entry, int) else tuple(entry) for entry in axes]
+        lists = [integers(entry, "tensordot: an axis") for entry in axes]
         if len(lists[0]) != len(lists[1]):
             raise ShapeError(f"tensordot: axes must list as many axes of one array as of the other, got {axes}")
         pairs = (

@@ -197,7 +197,7 @@ def repeat(x: Array, repeats: SupportsIndex, axis: SupportsIndex | None = None) 
 @as_one
 def diagonal(x: Array, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Array:
     """The elements whose index along `axis2` is that along `axis1` plus `offset`, as the last axis."""
-    ndim, k = x.aval.ndim, operator.index(offset)
+    ndim, k = x.aval.ndim, integer(offset, "the offset")
     rows_at, columns_at = canonical_axis(axis1, ndim, "diagonal"), canonical_axis(axis2, ndim, "diagonal")
     if rows_at == columns_at:
         raise ShapeError(f"diagonal: axis1 and axis2 must be two axes, got {axis1} and {axis2}")
