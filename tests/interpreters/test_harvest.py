@@ -152,7 +152,10 @@ reversed_slope.defvjp(lambda x: (reversed_slope(x), x), lambda x, ct: (-ct * x,)
 @pytest.mark.parametrize("around", [lambda f: f, tj.jit, tj.vmap])
 def test_derivatives_of_its_own_stay(f: Any, around: Any) -> None:
     x = np.array([0.3, 1.4])
-    nest = lambda g: around(lambda x: g(x * np.ones(2)).sum())  # noqa: E731
+
+    def nest(g: Any) -> Any:
+        return around(lambda x: g(x * np.ones(2)).sum())
+
     wanted = tj.grad(lambda x: nest(f)(x).sum())(x)
     found = tj.grad(lambda x: nest(lambda x: harvest(f)(x)[0])(x).sum())(x)
     np.testing.assert_allclose(found, wanted)
