@@ -309,7 +309,7 @@ def test_eval_jaxpr_of_collectives_in_scope() -> None:
 def test_eval_jaxpr_checks_its_arguments() -> None:
     closed = tj.make_jaxpr(lambda x, y: x + y)(SCALAR, SCALAR)
     for args in ((1.0,), (1.0, np.ones(2)), (1.0, np.float32(1)), (1.0, 1)):
-        with pytest.raises(InputError, match=r"the program takes \(f64\[\], f64\[\]\), got"):
+        with pytest.raises(InputError, match=r"the program takes \(x: f64\[\], y: f64\[\]\), got"):
             tj.eval_jaxpr(closed, (), *args)
 
 

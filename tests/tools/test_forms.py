@@ -15,7 +15,7 @@ from typing_extensions import override
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import ShapedArray, ir, tools, transforms
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, VerificationError
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Jaxpr
 from tinyjax.primitives.elementwise import Neg
 from tinyjax.tools.dataflow import Lattice, Rules, backward_rules, forward_rules
@@ -219,12 +219,39 @@ def test_what_is_no_program() -> None:
             f(model)
 
 
-def test_save_html(tmp_path: Path) -> None:
+def html(program: Any) -> str:
+    text: str = program._repr_html_()
+    return text
+
+
+def test_names_are_shown(tmp_path: Path) -> None:
     record = traced()
     programs: list[Any] = [record, record.jaxpr, record.jaxpr.jaxpr]
     for i, program in enumerate(programs):
         tools.save_html(tmp_path / f"{i}.html", program)
         assert (tmp_path / f"{i}.html").read_text() == tools.to_html(program)
+    for show in (tools.to_html, tools.to_dot, tools.to_svg, html):
+        assert all("p['w']" in show(program).replace("&#x27;", "'") for program in programs)
+    table = "\nargument       bytes\np['w'] f64[3]     24\nx f64[3]          24\n"
+    assert all(table in tools.program_cost(program).table() for program in programs)
+    assert "argument x" in str(tools.residual_memory(record))
+    assert "a value that the function closes over" in str(tools.residual_memory(record))
+    assert tools.dependence(record).output_names == (("p['w']", "x"),)
+
+
+def test_names_in_messages() -> None:
+    record = traced()
+    with pytest.raises(InputError, match=r"jvp: nonzero has 1 entries, but the program has 2 inputs \(p\['w'\], x\)"):
+        transforms.jvp(record, [True])
+    with pytest.raises(InputError, match=r"the program takes \(f64\[3\], p\['w'\]: f64\[3\], x: f64\[3\]\), got"):
+        tj.eval_jaxpr(record.jaxpr, (), X)
+    with pytest.raises(InputError, match=r"model was compiled for \(p\['w'\]: f64\[3\], x: f64\[3\]\), got"):
+        record.lower().compile()({"w": X}, X.astype(np.float32))
+    jaxpr = record.jaxpr.jaxpr
+    wrong = ir.Var(1, ShapedArray((), "f32"))
+    broken = Jaxpr(jaxpr.invars, jaxpr.eqns, (wrong,), names=jaxpr.names)
+    with pytest.raises(VerificationError, match=r"reads b \(argument p\['w'\]\) as f32\[\], but"):
+        ir.typecheck(broken)
 
 
 def test_values_are_constants() -> None:

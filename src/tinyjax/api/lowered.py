@@ -10,6 +10,7 @@ from tinyjax.errors import InputError
 from tinyjax.hlo.lowering import lower
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.naming import named_types
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
@@ -67,7 +68,7 @@ class Compiled:
         values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
         found = tuple(array.aval for array in arrays)
         if len(values) < len(arrays) or not all(map(ShapedArray.matches, found, self._closed.in_avals)):
-            expected = ", ".join(map(str, self._closed.in_avals))
+            expected = named_types(self._closed.input_names, self._closed.in_avals)
             raise InputError(
                 f"{self._name} was compiled for ({expected}), got ({', '.join(map(str, found))})"
                 + (

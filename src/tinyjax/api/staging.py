@@ -9,6 +9,7 @@ from tinyjax.api.arguments import split_static
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.naming import named_types
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.verify import verify
@@ -113,7 +114,7 @@ def eval_jaxpr(
     found = tuple(array.aval for array in arrays)
     if len(found) != len(jaxpr.invars) or not all(map(ShapedArray.matches, found, jaxpr.in_avals)):
         raise InputError(
-            f"the program takes ({', '.join(map(str, jaxpr.in_avals))}), got ({', '.join(map(str, found))})"
+            f"the program takes ({named_types(jaxpr.input_names, jaxpr.in_avals)}), got ({', '.join(map(str, found))})"
         )
     program = jaxpr
 

@@ -143,7 +143,8 @@ class _Writer:
     def __init__(self, jaxpr: Jaxpr) -> None:
         self._jaxpr = jaxpr
         self._names = variable_names(jaxpr)
-        self._origins: dict[int, str] = {var.index: "input" for var in jaxpr.invars}
+        names = zip(jaxpr.invars, jaxpr.input_names, strict=True)
+        self._origins: dict[int, str] = {var.index: f"argument {name}" if name else "input" for var, name in names}
 
     def head(self, consts: int) -> str:
         binders = [self._binder(var) for var in self._jaxpr.invars]

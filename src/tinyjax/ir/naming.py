@@ -25,6 +25,11 @@ class InputNames:
         return self._found
 
 
+def named_types(names: Sequence[str], avals: Sequence[object]) -> str:
+    """Types with the names of what they are types of: `params['w']: f64[3], f64[]`."""
+    return ", ".join(f"{name}: {aval}" if name else str(aval) for name, aval in zip(names, avals, strict=True))
+
+
 def names_for(names: Sequence[str], count: int) -> tuple[str, ...]:
     """One name for each of `count` inputs: "" for those that are left."""
     return (*names[:count], *[""] * (count - len(names)))

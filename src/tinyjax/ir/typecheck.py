@@ -174,7 +174,10 @@ class _Checker:
             self._fail(f"{primitive.name} does not accept operands of types {types}: {error}", error)
 
     def _name(self, var: Var) -> str:
-        return variable_names(self._jaxpr)[var.index]
+        """The variable as it is printed, and an input as the traced function calls it."""
+        name, called = variable_names(self._jaxpr)[var.index], self._jaxpr.input_names
+        named = called[var.index] if 0 <= var.index < len(called) else ""
+        return f"{name} (argument {named})" if named else name
 
     def _fail(self, problem: str, cause: Exception | None = None, show: bool = True) -> NoReturn:
         """Raises the error. `show=False`: something in the program isn't what it must be, and can't be printed."""

@@ -12,7 +12,7 @@ from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.outline import Part, outline
 from tinyjax.ir.printer import variable_names
 from tinyjax.ir.program import Var
-from tinyjax.tools.dot_labels import atom_text, binder_text, node_text
+from tinyjax.tools.dot_labels import atom_text, input_text, node_text
 
 _Pieces: TypeAlias = "Iterator[str | _Pieces]"
 
@@ -71,8 +71,9 @@ def _program(parts: Sequence[Part], number: int, later: list[str], consts: int =
     makers: dict[int, str] = {}
     for position, var in enumerate(jaxpr.invars):
         node = makers[var.index] = f"p{number}_i{position}"
-        what = "constant" if position < consts else "input"
-        yield f'  {node} [label={quoted(binder_text(var, names))}, tooltip="{what} {position}", {_BOUND}];\n'
+        what = f"{'constant' if position < consts else 'input'} {position}"
+        label = input_text(jaxpr, position, names)
+        yield f"  {node} [label={quoted(label)}, tooltip={quoted(what)}, {_BOUND}];\n"
     if not jaxpr.invars:
         yield f"  p{number} [style=invis, shape=point];\n"
     for position, eqn in enumerate(jaxpr.eqns):

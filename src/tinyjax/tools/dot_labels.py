@@ -9,7 +9,7 @@ from attrs import frozen
 
 from tinyjax.ir.outline import shown_parameters
 from tinyjax.ir.printer import format_eqn
-from tinyjax.ir.program import Atom, Eqn, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.spelling import format_literal, format_parameter, format_string
 
 _LONGEST: Final = 36
@@ -54,6 +54,13 @@ def atom_text(atom: Atom, names: Mapping[int, str]) -> str:
 
 def binder_text(var: Var, names: Mapping[int, str]) -> str:
     return f"{names[var.index]}:{var.aval}"
+
+
+def input_text(jaxpr: Jaxpr, position: int, names: Mapping[int, str]) -> str:
+    """The text of an input's node: the variable and its type, and what the traced function calls it."""
+    called = jaxpr.input_names[position]
+    binder = binder_text(jaxpr.invars[position], names)
+    return f"{binder} {cut(called)}" if called and called != names[jaxpr.invars[position].index] else binder
 
 
 def cut(text: str) -> str:

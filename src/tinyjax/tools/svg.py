@@ -20,7 +20,7 @@ from tinyjax.ir.outline import Held, Part, outline
 from tinyjax.ir.printer import variable_names
 from tinyjax.ir.program import Var
 from tinyjax.tools.dot import to_dot
-from tinyjax.tools.dot_labels import NodeText, atom_text, binder_text, node_text
+from tinyjax.tools.dot_labels import NodeText, atom_text, input_text, node_text
 from tinyjax.tools.svg_layout import Layout, layered
 
 #: What lays a program out: Graphviz, we, or Graphviz if it is installed and the program small enough.
@@ -119,7 +119,7 @@ def _lay_out(part: Part, boxes: dict[int, _Box]) -> _Box:
     jaxpr = part.jaxpr
     names = variable_names(jaxpr)
     texts = tuple([node_text(eqn, names) for eqn in jaxpr.eqns])
-    ins = tuple([binder_text(var, names) for var in jaxpr.invars])
+    ins = tuple([input_text(jaxpr, position, names) for position in range(len(jaxpr.invars))])
     outs = tuple([atom_text(a, names) + (f":{a.aval}" if isinstance(a, Var) else "") for a in jaxpr.outvars])
     sizes = [(len(text) * _CHAR + 2 * _PAD, _ROW + 8.0) for text in ins]
     for position, text in enumerate(texts):

@@ -125,6 +125,8 @@
     span.dataset.l = -id - 1;
     return span;
   }
+  const called = (number, id) => (programs[number].called || [])[id] || "";
+  const argument = (number, id) => called(number, id) ? [element("span", "k", `\u00A0${called(number, id)}`)] : [];
   const typed = (number, id) => [variable(number, id, true), element("span", "t", `:${avals[programs[number].types[id]][0]}`)];
   const spaced = (row, parts) => parts.forEach((part, i) => { if (i) row.append(" "); row.append(...[part].flat()); });
 
@@ -141,7 +143,7 @@
       row.append(element("span", "k", item.label + (program.shared ? ` = @f${number}` : "")));
     } else if (kind === "head") {
       row.append(element("span", "k", "{ lambda "));
-      const binders = program.names.slice(0, program.ins).map((_, id) => typed(number, id));
+      const binders = program.names.slice(0, program.ins).map((_, id) => [...typed(number, id), ...argument(number, id)]);
       spaced(row, binders.slice(0, program.consts));
       row.append(element("span", "k", binders.length > program.consts ? "; " : ";"));
       spaced(row, binders.slice(program.consts));
@@ -215,11 +217,12 @@
     side.append(element("h3", "", `Read ${readers[id].length === 1 ? "once" : `${readers[id].length} times`}`), entries(readers[id], number));
     redraw();
   }
+  const argumentText = (number, id) => called(number, id) && `argument ${called(number, id)}`;
   function entries(eqns, number) {
     const items = element("ul");
     for (const i of eqns.slice(0, 300)) {
       const item = element("li");
-      item.append(element("span", "text", i === -2 ? "the program's input" : i === -1 ? "the program's output" : full(number, i)), element("span", "", i < 0 ? "" : i));
+      item.append(element("span", "text", i === -2 ? argumentText(number, selected.id) || "the program's input" : i === -1 ? "the program's output" : full(number, i)), element("span", "", i < 0 ? "" : i));
       item.addEventListener("click", () => reveal(number, i));
       items.append(item);
     }
@@ -274,7 +277,7 @@
     if (v !== undefined) {
       const program = programs[p], [text, size] = avals[program.types[v]], maker = uses(Number(p)).makers[v];
       tip.append(`${program.names[v]}: ${text}, ${bytes(size)}`);
-      const from = maker < 0 ? "an input" : `${primitives[program.eqns[maker][0]][0]}${line(p, maker) ? `, ${line(p, maker)}` : ""}`;
+      const from = maker < 0 ? argumentText(p, v) || "an input" : `${primitives[program.eqns[maker][0]][0]}${line(p, maker) ? `, ${line(p, maker)}` : ""}`;
       tip.append(element("br"), element("i", "", from));
     } else if (e !== undefined) {
       tip.append(full(p, e));

@@ -64,7 +64,8 @@ def _resource(name: str) -> str:
 
 @final
 class _Table:
-    """The program as lists of numbers: each type, primitive, literal and source line is written once.
+    """The program as lists of numbers: each type, primitive, literal and source line is written once. `called` is what
+    the function that was traced calls the inputs.
 
     An equation is [primitive, outputs, operands, source line or -1, programs within as [parameter, number]]. Operands
     are variables, counted from 0 in the order of binding, or literals, from -1 downwards.
@@ -96,7 +97,9 @@ class _Table:
             if var.index not in ids:
                 ids[var.index] = len(known)
                 known.append(var)
+        called: list[_Json] = list(jaxpr.input_names) if any(jaxpr.input_names) else []
         return {
+            "called": called,
             "names": [names[var.index] for var in known],
             "types": [self._aval(var) for var in known],
             "ins": len(jaxpr.invars),

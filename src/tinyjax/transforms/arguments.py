@@ -7,14 +7,22 @@ from typing import TypeVar
 
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 
 T = TypeVar("T")
+#: More names than this aren't listed.
+_LISTED = 16
 
 
-def one_each(what: str, entries: Sequence[T], count: int, of: str) -> tuple[T, ...]:
-    """The entries as a tuple; an InputError unless there are `count` of them."""
+def one_each(
+    what: str, entries: Sequence[T], count: int, of: str, program: Jaxpr | ClosedJaxpr | None = None
+) -> tuple[T, ...]:
+    """The entries as a tuple; an InputError unless there are `count` of them. `program`: whose inputs they are for."""
     if len(entries) != count:
-        raise InputError(f"{what} has {len(entries)} entries, but the program has {count} {of}")
+        names = () if program is None else program.input_names
+        listed = ", ".join(name or "_" for name in names) if any(names) and len(names) <= _LISTED else ""
+        which = f" ({listed})" if listed else ""
+        raise InputError(f"{what} has {len(entries)} entries, but the program has {count} {of}{which}")
     return tuple(entries)
 
 

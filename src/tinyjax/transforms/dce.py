@@ -102,14 +102,16 @@ def prune(
         closed = as_closed(jaxpr, "prune")
         verify(closed)
         n, m = len(closed.consts), len(closed.in_avals)
-        marks = (False,) * m if keep_inputs is None else one_each("prune: keep_inputs", keep_inputs, m, "inputs")
+        marks = (
+            (False,) * m if keep_inputs is None else one_each("prune: keep_inputs", keep_inputs, m, "inputs", closed)
+        )
         pruned = prune(closed.jaxpr, used_outputs, (*[False] * n, *marks))
         consts = tuple(compress(closed.consts, pruned.used_inputs))
         return PrunedProgram(ClosedJaxpr(pruned.jaxpr, consts), pruned.used_inputs[n:])
     verify(jaxpr)
     used = one_each("prune: used_outputs", used_outputs, len(jaxpr.outvars), "outputs")
     keep = (False,) * len(jaxpr.invars) if keep_inputs is None else keep_inputs
-    found = _prune(jaxpr, used, one_each("prune: keep_inputs", keep, len(jaxpr.invars), "inputs"))
+    found = _prune(jaxpr, used, one_each("prune: keep_inputs", keep, len(jaxpr.invars), "inputs", jaxpr))
     # What is remembered may be that of an equal program: nothing has changed then either.
     return PrunedProgram(jaxpr, found.used_inputs) if found.jaxpr == jaxpr else found
 

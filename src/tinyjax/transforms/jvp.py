@@ -47,7 +47,7 @@ def tangent_marks(what: str, jaxpr: Jaxpr | ClosedJaxpr, nonzero: Sequence[bool]
     possible = differentiable(jaxpr)
     if nonzero is None:
         return possible
-    marks = one_each(f"{what}: nonzero", nonzero, len(possible), "inputs")
+    marks = one_each(f"{what}: nonzero", nonzero, len(possible), "inputs", jaxpr)
     for i, (mark, can) in enumerate(zip(marks, possible, strict=True)):
         if mark and not can:
             named = jaxpr.input_names[i] and f" ({jaxpr.input_names[i]})"

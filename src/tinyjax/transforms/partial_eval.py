@@ -122,7 +122,7 @@ def partial_eval(
     if not isinstance(jaxpr, Jaxpr):
         closed = as_closed(jaxpr, "partial_eval")
         verify(closed)
-        given = one_each("partial_eval: unknown", unknown, len(closed.in_avals), "inputs")
+        given = one_each("partial_eval: unknown", unknown, len(closed.in_avals), "inputs", closed)
         n = len(closed.consts)
         found = partial_eval(closed.jaxpr, (*[False] * n, *given), force_unknown=force_unknown)
         staged, residuals = close_over(closed, found.staged, found.residuals)
@@ -130,7 +130,7 @@ def partial_eval(
         return PartialEvaluation(known, staged, given, found.unknown_out, residuals)
     verify(jaxpr)
     n = len(jaxpr.outvars)
-    marks = one_each("partial_eval: unknown", unknown, len(jaxpr.invars), "inputs")
+    marks = one_each("partial_eval: unknown", unknown, len(jaxpr.invars), "inputs", jaxpr)
     force = (
         (False,) * n if force_unknown is None else one_each("partial_eval: force_unknown", force_unknown, n, "outputs")
     )

@@ -61,13 +61,13 @@ def transpose(
     if not isinstance(jaxpr, Jaxpr):
         closed = as_closed(jaxpr, "transpose")
         verify(closed)
-        own = one_each("transpose: linear", linear, len(closed.in_avals), "inputs")
+        own = one_each("transpose: linear", linear, len(closed.in_avals), "inputs", closed)
         found = transpose(closed.jaxpr, (*[False] * len(closed.consts), *own), nonzero, force=force)
         return TransposedProgram(ClosedJaxpr(found.jaxpr, closed.consts), found.nonzero_in, found.nonzero_out)
     verify(jaxpr)
     n = len(jaxpr.outvars)
     marks = (True,) * n if nonzero is None else one_each("transpose: nonzero", nonzero, n, "outputs")
-    return _transpose(jaxpr, one_each("transpose: linear", linear, len(jaxpr.invars), "inputs"), marks, force)
+    return _transpose(jaxpr, one_each("transpose: linear", linear, len(jaxpr.invars), "inputs", jaxpr), marks, force)
 
 
 @remembered

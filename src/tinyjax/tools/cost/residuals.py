@@ -80,8 +80,10 @@ def _of_program(closed: ClosedJaxpr) -> ResidualMemory:
     names = jaxpr.input_names
 
     def named(residual: Residual) -> Residual:
-        if residual.input is None or not names[residual.input]:
+        at = residual.input
+        if at is None or (at >= constants and not names[at]):
             return residual
-        return evolve(residual, label=f"argument {names[residual.input]}")
+        label = "a value that the function closes over" if at < constants else f"argument {names[at]}"
+        return evolve(residual, label=label)
 
     return ResidualMemory(tuple(map(named, found)))

@@ -8,6 +8,7 @@ from typing import TypeVar
 
 from attrs import evolve
 
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.source import SourceInfo
 from tinyjax.tools.cost.records import Cost, EquationCost, Expense
 from tinyjax.tools.cost.report import CostReport
@@ -54,6 +55,18 @@ def _equation(position: int, equation: EquationCost) -> str:
     return f"{position} {equation.eqn.primitive.name} -> {outs}"[:60] + mark
 
 
+def _inputs(jaxpr: Jaxpr, most: int | None) -> list[str]:
+    """The inputs that have names, with their bytes: the `most` largest ones, in order."""
+    found = [(name, var.aval) for name, var in zip(jaxpr.input_names, jaxpr.invars, strict=True) if name]
+    if not found:
+        return []
+    order = sorted(range(len(found)), key=lambda i: -found[i][1].nbytes)[:most]
+    rows = [[f"{found[i][0]} {found[i][1]}", f"{found[i][1].nbytes:,}"] for i in sorted(order)]
+    if len(rows) < len(found):
+        rows.append([f"({len(found) - len(rows)} more arguments)", ""])
+    return ["", *_aligned(rows, ["argument", "bytes"])]
+
+
 def table(report: CostReport, most: int | None) -> str:
     """The report: equations, lines, total, memory, and what isn't known."""
     equations, lines, memory = report.equations, report.lines, report.memory
@@ -68,6 +81,7 @@ def table(report: CostReport, most: int | None) -> str:
     rows.append(["total", *_numbers(report.total.fixed), f"{memory.peak:,} peak"])
     rows += _loops("  total", report.total)
     text = _aligned(rows, ["equation", *_COLUMNS, "live bytes"])
+    text += _inputs(report.jaxpr, most)
     by_line: list[list[str]] = []
     for line in lines[:most]:
         by_line.append([_place(line.source), *_numbers(line.cost.fixed)])
