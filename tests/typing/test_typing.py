@@ -16,7 +16,7 @@ import pytest
 from tests.typing.checkers import Reports, reports
 
 FOLDER: Final = Path(__file__).parent
-SNIPPETS: Final = ["accepted", "lambdas", "rejected", "strict_derivatives", "strict_functions"]
+SNIPPETS: Final = ["accepted", "lambdas", "rejected", "strict_derivatives", "strict_functions", "strict_interpreters"]
 CHECKERS: Final = ["mypy", "pyright"]
 EXPECTATION: Final = re.compile(r"  # (?P<kind>[ER]): (?P<text>.*)$")
 

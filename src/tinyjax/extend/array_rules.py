@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeAlias, TypeVar, final
+from typing import ClassVar, TypeAlias, TypeVar, final, overload
 
 from attrs import frozen
 from typing_extensions import override
@@ -39,7 +39,15 @@ class _Rule:
         return f"operand {position}"
 
 
-def run_in(ctx: Context[V], function: Callable[..., Results], *args: V) -> list[V]:
+@overload
+def run_in(ctx: Context[V], function: Callable[[Array], Results], x: V, /) -> list[V]: ...
+@overload
+def run_in(ctx: Context[V], function: Callable[[Array, Array], Results], x: V, y: V, /) -> list[V]: ...
+@overload
+def run_in(ctx: Context[V], function: Callable[[Array, Array, Array], Results], x: V, y: V, z: V, /) -> list[V]: ...
+@overload
+def run_in(ctx: Context[V], function: Callable[..., Results], /, *args: V) -> list[V]: ...
+def run_in(ctx: Context[V], function: Callable[..., Results], /, *args: V) -> list[V]:
     """Runs a function of arrays in a context: on arrays that stand for values of it. Returns the values of the results.
 
     For rules of primitives, tables and interpreters, which get a context and values: the function may use operators,
