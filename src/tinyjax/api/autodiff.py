@@ -29,6 +29,7 @@ from tinyjax.tracing.functions import (
     function_name,
 )
 from tinyjax.tracing.staging import trace
+from tinyjax.transforms.linearity import Kind, check_linear, kind_of
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -181,6 +182,8 @@ def linear_transpose(fun: Callable[P, R], *primals: object) -> Callable[[Any], t
             where = argument_path(fun, treedef, i)
             raise InputError(f"linear_transpose takes floating-point and complex arguments; {where} is {aval}")
     traced = trace(FlatFunction(fun, "linear_transpose", treedef), avals)
+    kinds = [*(kind_of(array.concrete()) for array in traced.captured), *([Kind.LINEAR] * len(avals))]
+    check_linear(describe("linear_transpose", fun), traced.jaxpr, kinds, [True] * len(traced.jaxpr.outvars))
 
     def paths() -> list[str]:
         return tree.paths(traced.treedef)

@@ -19,7 +19,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.transforms.batch import batch
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import partial_eval
-from tinyjax.transforms.transpose import transpose
+from tinyjax.transforms.transpose import transpose_linear
 
 V = TypeVar("V")
 
@@ -116,7 +116,7 @@ def _divided(call: Calling, unknown: tuple[bool, ...]) -> Split:
 @remembered_of
 def _transposed(call: Calling, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> tuple[Calling, tuple[bool, ...]]:
     """What returns the cotangents of linear inputs, and which inputs have one."""
-    transposed = transpose(call.jaxpr, linear, nonzero, force=False)
+    transposed = transpose_linear(call.jaxpr, linear, nonzero, False)
     return evolve(call, jaxpr=transposed.jaxpr), transposed.nonzero_out
 
 

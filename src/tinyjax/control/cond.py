@@ -30,7 +30,7 @@ from tinyjax.primitives.selection import select, select_n
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, move_axis
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.jvp import jvp
-from tinyjax.transforms.transpose import transpose
+from tinyjax.transforms.transpose import transpose_linear
 
 V = TypeVar("V")
 
@@ -215,10 +215,10 @@ class Cond(Primitive):
         index, *operands = args
         if isinstance(index, UndefPrimal):
             raise LinearityError("cond is linear in its operands, but not in its index")
-        linear = [isinstance(arg, UndefPrimal) for arg in operands]
-        nonzero = [not isinstance(ct, Zero) for ct in cotangents]
-        marks = any_of([transpose(branch, linear, nonzero, force=False).nonzero_out for branch in self.branches])
-        transposed = [pick_outputs(transpose(branch, linear, nonzero).jaxpr, marks) for branch in self.branches]
+        linear = tuple([isinstance(arg, UndefPrimal) for arg in operands])
+        nonzero = tuple([not isinstance(ct, Zero) for ct in cotangents])
+        marks = any_of([transpose_linear(branch, linear, nonzero, False).nonzero_out for branch in self.branches])
+        transposed = [pick_outputs(transpose_linear(branch, linear, nonzero).jaxpr, marks) for branch in self.branches]
         known = [arg for arg in operands if not isinstance(arg, UndefPrimal)]
         cts = [ct for ct in cotangents if not isinstance(ct, Zero)]
         found = iter(ctx.bind(Cond(of_one_type(transposed)), index, *known, *cts))

@@ -28,7 +28,7 @@ from tinyjax.primitives.structure import full, instantiate, move_axis
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
-from tinyjax.transforms.transpose import TransposedProgram, transpose
+from tinyjax.transforms.transpose import TransposedProgram, transpose_linear
 
 V = TypeVar("V")
 
@@ -355,7 +355,7 @@ def _transposed(scan: Scan, linear: tuple[bool, ...], nonzero: tuple[bool, ...])
     sizes = (sum(lin_consts), scan.num_carry)
 
     def step(carry: tuple[bool, ...]) -> tuple[TransposedProgram, Sequence[bool]]:
-        program = transpose(scan.jaxpr, body_linear, (*carry, *y_marks), force=False)
+        program = transpose_linear(scan.jaxpr, body_linear, (*carry, *y_marks), False)
         return program, groups(program.nonzero_out, sizes)[1]
 
     carry, program = fixpoint(start, step)

@@ -8,6 +8,7 @@ from tinyjax.transforms.fold_constants import FOLDING, fold_constants
 from tinyjax.transforms.hoist_constants import HOISTING, Before, Hoisted, hoist_constants
 from tinyjax.transforms.inline import INLINING, Inlinable, inline, once_or_small
 from tinyjax.transforms.jvp import JvpProgram, jvp
+from tinyjax.transforms.linearity import LINEARITY, Kind, Nonlinear
 from tinyjax.transforms.linearize import Linearization, linearize
 from tinyjax.transforms.partial_eval import PartialEvaluation, Residual, partial_eval
 from tinyjax.transforms.patterns import AnyLiteral, Apply, Match, Number, Several, Variable, pattern, variables
@@ -27,6 +28,7 @@ __all__ = [
     "FOLDING",
     "HOISTING",
     "INLINING",
+    "LINEARITY",
     "MERGING",
     "OPTIMIZATION",
     "PRUNING",
@@ -38,8 +40,10 @@ __all__ = [
     "Hoisted",
     "Inlinable",
     "JvpProgram",
+    "Kind",
     "Linearization",
     "Match",
+    "Nonlinear",
     "Number",
     "PartialEvaluation",
     "Pass",

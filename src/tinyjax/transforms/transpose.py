@@ -18,6 +18,7 @@ from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import one_each
 from tinyjax.transforms.forms import Form, derived_names
+from tinyjax.transforms.linearity import Kind, check_linear, kind_of
 
 
 @final
@@ -55,23 +56,30 @@ def transpose(
         { lambda ; a:f64[] b:f64[]. let c:f64[] = mul a b in (c,) }                       # b is now the cotangent of c
 
     `nonzero` marks the outputs that have a cotangent (default: all). With `force`, cotangents known to be zero are
-    returned too. A LinearityError if the program isn't linear in the inputs marked `linear`. The constants of a closed
-    program aren't linear, and are those of the result.
+    returned too. The constants of a closed program aren't linear, and are those of the result.
+
+    A LinearityError, which names the equation, if the program isn't linear in the inputs marked `linear`: a sum with
+    something known that isn't zero is not, nor is an output that doesn't depend on them.
     """
-    if not isinstance(jaxpr, Jaxpr):
-        closed = as_closed(jaxpr, "transpose")
-        verify(closed)
-        own = one_each("transpose: linear", linear, len(closed.in_avals), "inputs", closed)
-        found = transpose(closed.jaxpr, (*[False] * len(closed.consts), *own), nonzero, force=force)
-        return TransposedProgram(ClosedJaxpr(found.jaxpr, closed.consts), found.nonzero_in, found.nonzero_out)
-    verify(jaxpr)
-    n = len(jaxpr.outvars)
+    closed = as_closed(jaxpr, "transpose")
+    verify(closed)
+    n, program = len(closed.out_avals), closed.jaxpr
     marks = (True,) * n if nonzero is None else one_each("transpose: nonzero", nonzero, n, "outputs")
-    return _transpose(jaxpr, one_each("transpose: linear", linear, len(jaxpr.invars), "inputs", jaxpr), marks, force)
+    of_inputs = one_each("transpose: linear", linear, len(closed.in_avals), "inputs", closed)
+    kinds = [*map(kind_of, closed.consts), *(Kind.LINEAR if mark else Kind.KNOWN for mark in of_inputs)]
+    check_linear("transpose", program, kinds, marks)
+    found = transpose_linear(program, (*[False] * len(closed.consts), *of_inputs), marks, force)
+    if isinstance(jaxpr, Jaxpr):
+        return found
+    return TransposedProgram(ClosedJaxpr(found.jaxpr, closed.consts), found.nonzero_in, found.nonzero_out)
 
 
 @remembered
-def _transpose(jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...], force: bool) -> TransposedProgram:
+def transpose_linear(
+    jaxpr: Jaxpr, linear: tuple[bool, ...], nonzero: tuple[bool, ...], force: bool = True
+) -> TransposedProgram[Jaxpr]:
+    """The same for a program that is linear because of how it was made: it isn't looked at, and what is known in a sum
+    is taken for zero."""
     marked: list[bool] = []
     num_known = linear.count(False)
 

@@ -1,0 +1,217 @@
+"""Whether a program is linear in some of its inputs: what its equations tell of that, before it is transposed.
+
+    { lambda ; a:f64[] b:f64[]. let c:f64[] = mul a b; d:f64[] = add c 1.0 in (d,) }       # in b: c is linear, d is not
+
+What is found of a value is that it is zero, that it is known (it doesn't depend on the linear inputs), that it is
+linear in them, or that it depends on them in another way, and by which equation.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterable, Sequence
+from typing import Final, TypeAlias, final
+
+import numpy as np
+from attrs import evolve, frozen
+from typing_extensions import override
+
+from tinyjax.caching import remembered
+from tinyjax.errors import LinearityError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal
+from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.annotations import OptimizationBarrier
+from tinyjax.primitives.arithmetic import Div
+from tinyjax.primitives.collectives import PSum
+from tinyjax.primitives.complex import Complex
+from tinyjax.primitives.constant import Constant
+from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.primitives.cumulative import CumSum
+from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
+from tinyjax.primitives.elementwise import Additive, LinearUnary, Mul
+from tinyjax.primitives.gather import Gather, ScatterAdd
+from tinyjax.primitives.scatter import Scatter, ScatterMul
+from tinyjax.primitives.selection import SelectN
+from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
+from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
+from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
+
+
+class Kind(enum.Enum):
+    """How a value depends on the linear inputs."""
+
+    ZERO = enum.auto()
+    KNOWN = enum.auto()
+    LINEAR = enum.auto()
+
+
+def kind_of(constant: ConcreteValue | None) -> Kind:
+    """What is known of a constant: on a device, and without its elements, only that it is one."""
+    if constant is None or not constant.on_host or np.any(np.asarray(constant.data)):
+        return Kind.KNOWN
+    return Kind.ZERO
+
+
+@final
+@frozen
+class Nonlinear:
+    """A value that depends on the linear inputs, but not linearly: why, and by which equation."""
+
+    reason: str
+    equation: str = ""
+
+    @override
+    def __str__(self) -> str:
+        return f"{self.reason}{self.equation}"
+
+
+Fact: TypeAlias = Kind | Nonlinear
+
+#: What is found of results: where this is what is found of operands, which have these types.
+LINEARITY: Final[RuleTable[[Sequence[Fact], Sequence[ShapedArray]], Sequence[Fact]]] = RuleTable(
+    "Linearity", name="tinyjax.transforms.LINEARITY"
+)
+
+
+def check_linear(what: str, jaxpr: Jaxpr, inputs: Sequence[Kind], marks: Sequence[bool]) -> None:
+    """A LinearityError unless the marked outputs are linear in the inputs that are so. Numbers without derivatives,
+    such as integers, are left out."""
+    for i, (fact, aval, mark) in enumerate(zip(facts_of(jaxpr, tuple(inputs)), jaxpr.out_avals, marks, strict=True)):
+        if not mark or aval.tangent.dtype == FLOAT0:
+            continue
+        if isinstance(fact, Nonlinear):
+            raise LinearityError(f"{what}: the program is not linear: {fact}")
+        if fact is Kind.KNOWN:
+            raise LinearityError(
+                f"{what}: the program is not linear: output {i} doesn't depend on the linear inputs, so it isn't zero "
+                "where they are"
+            )
+
+
+@remembered
+def facts_of(jaxpr: Jaxpr, inputs: tuple[Fact, ...]) -> tuple[Fact, ...]:
+    """What is found of the outputs, where this is what is found of the inputs."""
+    env: list[Fact] = list(inputs)
+
+    def read(atom: Atom) -> Fact:
+        if isinstance(atom, Literal):
+            return Kind.KNOWN if atom.value else Kind.ZERO
+        return env[atom.index]
+
+    for eqn in jaxpr.eqns:
+        facts, avals = list(map(read, eqn.invars)), [atom.aval for atom in eqn.invars]
+        results = LINEARITY.apply(eqn.primitive, facts, avals)
+        if len(results) == 1:
+            results = list(results) * len(eqn.outvars)
+        for fact, var in zip(results, eqn.outvars, strict=True):
+            env.append(_located(fact, eqn, var.aval))
+    return tuple(map(read, jaxpr.outvars))
+
+
+def _located(fact: Fact, eqn: Eqn, aval: ShapedArray) -> Fact:
+    """What was found of an output, with the equation if it is at fault."""
+    if fact is Kind.LINEAR and aval.tangent.dtype == FLOAT0:
+        fact = Nonlinear(f"{eqn.primitive.name} gives {aval}, which isn't linear in anything")
+    if not isinstance(fact, Nonlinear) or fact.equation:
+        return fact
+    source = "" if eqn.source is None else f"\nThe equation comes from {eqn.source}."
+    return evolve(fact, equation=f"\n\n    {eqn}\n{source}")
+
+
+def either(first: Fact, second: Fact) -> Fact:
+    """What is found of a value that is one of two, depending on the branch or the iteration."""
+    for fact in (first, second):
+        if isinstance(fact, Nonlinear):
+            return fact
+    if first is second or second is Kind.ZERO:
+        return first
+    if first is Kind.ZERO:
+        return second
+    return Nonlinear(
+        "what it gives is linear in one branch or iteration, and doesn't depend on the linear inputs in another"
+    )
+
+
+def spoilt(facts: Iterable[Fact]) -> Nonlinear | None:
+    """The first that isn't linear."""
+    return next((fact for fact in facts if isinstance(fact, Nonlinear)), None)
+
+
+@LINEARITY.register(Primitive)
+def by_itself(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+    """A primitive of the library that can't be transposed isn't linear; what others are, their transposes say."""
+    found = spoilt(facts)
+    if found is not None:
+        return [found]
+    if Kind.LINEAR not in facts:
+        return [Kind.KNOWN]
+    if primitive.built_in and type(primitive).transpose is Primitive.transpose:
+        return [Nonlinear(f"{primitive.name} is not linear")]
+    return [Kind.LINEAR]
+
+
+def _in_all(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+    """Linear in all operands together, but for integers: if one is known, it must be zero."""
+    found = spoilt(facts)
+    if found is not None:
+        return [found]
+    of_numbers = {i: fact for i, fact in enumerate(facts) if avals[i].tangent.dtype != FLOAT0}
+    if Kind.LINEAR in of_numbers.values():
+        for i, fact in of_numbers.items():
+            if fact is Kind.KNOWN:
+                reason = f"{primitive.name} is linear in its operands together, but operand {i} doesn't depend on the "
+                return [Nonlinear(f"{reason}linear inputs, and isn't known to be zero")]
+        return [Kind.LINEAR]
+    return [Kind.KNOWN if Kind.KNOWN in of_numbers.values() else Kind.ZERO]
+
+
+def _in_each(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+    """Linear in each operand, but for integers, and not in two together."""
+    found = spoilt(facts)
+    if found is not None:
+        return [found]
+    of_numbers = [fact for fact, aval in zip(facts, avals, strict=True) if aval.tangent.dtype != FLOAT0]
+    if of_numbers.count(Kind.LINEAR) > 1:
+        return [Nonlinear(f"{primitive.name} is linear in each of its operands, but not in both together")]
+    if Kind.LINEAR in of_numbers:
+        return [Kind.LINEAR]
+    return [Kind.ZERO if Kind.ZERO in of_numbers else Kind.KNOWN]
+
+
+def _in_first(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+    """Linear in the first operand; the others say where things are."""
+    return [spoilt(facts) or facts[0]]
+
+
+_TOGETHER: Final[tuple[type[Primitive], ...]] = (
+    *(Additive, Complex, Concatenate, DynamicUpdateSlice, Pad, Scatter, ScatterAdd, SelectN),
+)
+_EACH: Final[tuple[type[Primitive], ...]] = (DotGeneral, Mul, ScatterMul)
+_FIRST: Final[tuple[type[Primitive], ...]] = (
+    *(BroadcastInDim, CumSum, DynamicSlice, Gather, LinearUnary, PSum, ReduceSum, Reshape, Rev, Slice, Split),
+    *(Squeeze, Transpose),
+)
+for _classes, _rule in ((_TOGETHER, _in_all), (_EACH, _in_each), (_FIRST, _in_first)):
+    for _cls in _classes:
+        LINEARITY[_cls] = _rule
+
+
+@LINEARITY.register(Div)
+def _quotient(primitive: Div, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+    if facts[1] is Kind.LINEAR:
+        return [Nonlinear("div is linear in the dividend, but not in the divisor")]
+    return [spoilt(facts) or facts[0]]
+
+
+@LINEARITY.register(OptimizationBarrier)
+def _one_by_one(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+    return facts
+
+
+@LINEARITY.register(Constant)
+def _constant(primitive: Constant, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+    return [kind_of(primitive.value)]
