@@ -14,7 +14,20 @@ import tinyjax as tj
 from tinyjax import ir, lax
 from tinyjax import numpy as tnp
 from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, TreeError
-from tinyjax.interpreters import EvalContext, Hidden, RuleContext, Rules, interpreting, partial_eval, rule_table
+from tinyjax.interpreters import (
+    BatchContext,
+    Batched,
+    EvalContext,
+    Hidden,
+    Known,
+    PartialEvalContext,
+    RuleContext,
+    Rules,
+    StagingContext,
+    interpreting,
+    partial_eval,
+    rule_table,
+)
 from tinyjax.primitives.comparison import Comparison
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.elementwise import Add, Mul, add, mul
@@ -222,6 +235,7 @@ def test_operations_on_constants(constants: bool) -> None:
         y = tnp.sin(tnp.asarray(0.0)) + x
         assert float(np.asarray(run.inside.read(y).data)) == 12.0
         assert float(np.asarray(run.inside.read(1.5).data)) == 1.5
+    assert run.inside.context is tally
     assert tally.names == ["lt", "mul", "lt", "mul", *(["sin"] if constants else []), "add"]
 
 
@@ -314,3 +328,40 @@ def test_closure_conversion() -> None:
     assert values == []
     with pytest.raises(TreeError, match="takes 0 values"):
         converted(np.ones(2), 1.0)
+
+
+def test_a_context_that_takes_nothing_from_outside() -> None:
+    def f(x: Any) -> Any:
+        with interpreting(lambda _: Tally()) as run:
+            return run.inside.read(run.inside.wrap(run.inside.read(2.0)) * x)
+
+    with pytest.raises(LeakedTracerError, match="Define the method `lift` of Tally"):
+        tj.grad(f)(3.0)
+
+
+def test_the_librarys_own_contexts() -> None:
+    """Each is a context like a user's."""
+
+    def batched(x: Any) -> Any:
+        with interpreting(lambda parent: BatchContext(parent, ir.BatchAxis(3))) as run:
+            out = run.inside.read(tnp.sin(run.inside.wrap(Batched(run.outside.read(x), 0))) * 2.0)
+            assert out.axis == 0
+            return run.outside.wrap(out.value)
+
+    np.testing.assert_allclose(tj.jit(tj.grad(lambda x: batched(x).sum()))(np.ones(3)), 2.0 * np.cos(np.ones(3)))
+    recording = StagingContext()
+    with interpreting(lambda _: recording) as run:
+        x = run.inside.wrap(recording.argument(tj.ShapedArray((), "float64")))
+        out = run.inside.read(tnp.sin(x) * tnp.cos(0.0))
+    expected = tj.make_jaxpr(lambda x: tnp.sin(x) * tnp.cos(0.0))(np.float64(1.0)).jaxpr
+    assert recording.finish([out]).jaxpr == expected
+
+    def halved() -> Any:
+        with interpreting(PartialEvalContext[Hidden]) as run:
+            context = run.inside.context
+            assert isinstance(context, PartialEvalContext)
+            unknown = run.inside.wrap(context.unknown(tj.ShapedArray((), "float64")))
+            known = run.inside.wrap(Known(run.outside.read(3.0)))
+            return str(context.finish([context.instantiate(run.inside.read(unknown * tnp.sin(known)))]).jaxpr)
+
+    assert halved() == tj.watch(halved)().result == "{ lambda ; a:~f64[] b:f64[]. let c:f64[] = mul b a in (c,) }"

@@ -287,8 +287,10 @@ def rule_table(kind: str, *, name: str) -> RuleTable[Args, R]:
 def overridden(rules: RuleTable[Args, R], cls: type[Primitive], method: str) -> bool:
     """Whether a class says something else, with this method, than the base class does whose rule would be used: a
     user's primitive that changes the derivative of one of ours isn't what a rule for ours is about."""
+    if is_ours(cls):
+        return False
     owner = rules.owner(cls)
-    if owner is None or is_ours(cls):
+    if owner is None:
         return False
     before = cls.__mro__[: cls.__mro__.index(owner)]
     return any(method in vars(base) and not is_ours(base) for base in before)

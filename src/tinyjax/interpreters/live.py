@@ -25,12 +25,8 @@ W = TypeVar("W")
 class Inside(Generic[W]):
     """A context in use: from its values to the arrays that Python code computes with, and back."""
 
+    context: Context[W]
     _frame: OpenFrame[W]
-
-    @property
-    def context(self) -> Context[W]:
-        """The context itself (or one that watches it, for `watch`)."""
-        return self._frame.context
 
     def wrap(self, value: W) -> Array:
         """The array that stands for a value of the context. It can't be used when the interpretation has ended."""
@@ -113,4 +109,4 @@ def interpreting(
     context = make(outer.context)
     name = _Named(f"the interpretation by {type(context).__name__}")
     with LiveFrame(context, outer, name, constants=constants) as inner, inner:
-        yield Interpretation(Inside(inner), Inside(outer))
+        yield Interpretation(Inside(context, inner), Inside(outer.context, outer))

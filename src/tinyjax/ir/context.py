@@ -11,7 +11,7 @@ from attrs import frozen
 from tinyjax.errors import LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Literal
-from tinyjax.ir.source import SourceCursor, SourceInfo
+from tinyjax.ir.source import SourceCursor, SourceInfo, is_ours
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
@@ -89,6 +89,11 @@ class Context(ABC, Generic[V]):
 
     def lift(self, value: Foreign) -> V:
         """The value that stands for one of a context further out. By default there is none: a LeakedTracerError."""
+        if not is_ours(type(self)):
+            raise LeakedTracerError(
+                f"{type(self).__name__} can't take a value of type {value.aval} that a transformation further out is "
+                f"tracing. Define the method `lift` of {type(self).__name__}, which says what stands for it there."
+            )
         raise LeakedTracerError(
             f"a traced value of type {value.aval} was used outside the transformation that made it. Return it from the "
             "transformed function instead of storing it."
