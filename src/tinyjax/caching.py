@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 from contextvars import copy_context
 from functools import lru_cache, partial, wraps
 from threading import RLock
-from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeVar, cast, final
+from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeVar, cast, final, runtime_checkable
 from weakref import WeakSet
 
 from attrs import frozen
@@ -129,6 +129,14 @@ class Cache(Protocol):
     def clear(self) -> None: ...
 
 
+@runtime_checkable
+class Locking(Protocol):
+    """A cache with locks."""
+
+    def unlock(self) -> None:
+        """In a forked child, where there is nobody who would unlock what other threads had locked."""
+
+
 def register(cache: Cache, *, temporary: bool = False) -> None:
     """Lists a cache under its name: for good, or only as long as something else holds it."""
     if temporary:
@@ -242,7 +250,6 @@ class BoundedCache(Generic[K, T]):
         self._entries.clear()
 
     def unlock(self) -> None:
-        """In a forked child, where there is nobody who would unlock what other threads had locked."""
         self._lock = RLock()
 
     def __len__(self) -> int:

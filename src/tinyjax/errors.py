@@ -153,6 +153,10 @@ class XlaError(TinyjaxError, RuntimeError):
     """XLA refused to compile or to run a program."""
 
 
+class ForkedProcessError(TinyjaxError, RuntimeError):
+    """XLA was to be used in a process that was forked from one which had used it."""
+
+
 class DeletedBufferError(TinyjaxError, RuntimeError):
     """An array was used after its buffer had been donated or deleted."""
 

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from attrs import frozen
 from typing_extensions import CapsuleType, override
 
+from tinyjax.backend.process import PROCESS
 from tinyjax.errors import DeletedBufferError, XlaError
 from tinyjax.ir.aval import Shape, ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray, short_name
@@ -63,6 +64,8 @@ class DeviceBuffer:
     def block_until_ready(self) -> None:
         """Waits until the elements are computed; an XlaError if that failed."""
         self.check_alive()
+        if PROCESS.forked and not (self.platform == "cpu" and self.array.is_ready()):
+            PROCESS.check(f"To wait for {self}")
         try:
             self.array.block_until_ready()
         except RuntimeError as error:
@@ -112,6 +115,8 @@ def value_of_buffer(array: ArrayImpl, aval: ShapedArray) -> ConcreteValue:
 
 def wait_for(arrays: Sequence[ArrayImpl]) -> None:
     """Waits until all these arrays are computed; the errors of `DeviceBuffer.block_until_ready`."""
+    if PROCESS.forked and not all(array.is_ready() for array in arrays):
+        PROCESS.check("To wait for arrays")
     try:
         if len(arrays) == 1:
             arrays[0].block_until_ready()

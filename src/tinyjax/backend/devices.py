@@ -12,6 +12,7 @@ from jax._src.core import ShapedArray as JaxShapedArray
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
 from tinyjax.errors import XlaError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
@@ -61,6 +62,8 @@ def put(data: HostArray, aval: ShapedArray, device: _jax.Device) -> DeviceBuffer
 
 def put_array(data: HostArray | _jax.ArrayImpl, aval: JaxShapedArray, device: _jax.Device) -> _jax.ArrayImpl:
     """A NumPy array of native byte order, or a jax.Array from elsewhere, on a device."""
+    if PROCESS.forked:
+        PROCESS.check(f"To put an array of type {aval.str_short()} on {device}")
     try:
         # Not committed: in jax, the array may be combined with those of other devices.
         return _jax.batched_device_put(

@@ -15,6 +15,7 @@ from tinyjax.backend.callbacks import host_failure, host_function, parse
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
 from tinyjax.backend.persistence import compile_or_read
+from tinyjax.backend.process import PROCESS
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
@@ -44,6 +45,7 @@ def compile_text(
     `host_calls` are what the calls of the host in the text call, by their numbers. Programs that have none are taken
     from the `persistent` cache, and kept there.
     """
+    PROCESS.check(f"To compile {name!r}")
     overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
     try:
         compile_options = compiler.get_compile_options(
@@ -171,6 +173,8 @@ class Executable:
         """
         if self._donated:
             self._check_donated(args, name)
+        if PROCESS.forked:
+            PROCESS.check(f"To run {name!r}")
         try:
             if on_host:
                 return (self._dispatcher or self._dispatch())(args)

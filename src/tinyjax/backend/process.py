@@ -1,0 +1,53 @@
+"""Whether XLA can be used in this process. Needs no jax at import.
+
+XLA works with threads, and a forked process has none of those of its parent: what waits for them waits for ever. So in a
+process forked from one that has used XLA, every way to it is an error. Everything else works there.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Final, final
+
+from tinyjax.caching import Locking, registered_caches
+from tinyjax.errors import ForkedProcessError
+
+
+@final
+class Process:
+    """What is true of this process and not of one that it was forked from."""
+
+    __slots__ = ("forked",)
+
+    def __init__(self) -> None:
+        #: Whether it was forked from a process that had used XLA.
+        self.forked = False
+
+    def check(self, what: str) -> None:
+        """A ForkedProcessError if XLA can't be used here. `what` was to be done."""
+        if self.forked:
+            raise ForkedProcessError(
+                f"{what} isn't possible in this process: it was forked from one that had used XLA, and XLA's threads "
+                "aren't in the copy. Start processes by multiprocessing.get_context('spawn') or 'forkserver', or fork "
+                "before anything is compiled or put on a device. Evaluation on the host works here."
+            )
+
+
+#: This process.
+PROCESS: Final = Process()
+
+
+def _begin() -> None:
+    """In a forked child: no other thread is left, and none that would unlock what it had locked."""
+    for cache in registered_caches():
+        if isinstance(cache, Locking):
+            cache.unlock()
+    # However XLA was started, also by jax alone.
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    if bridge is not None and bridge.backends_are_initialized():
+        PROCESS.forked = True
+
+
+if hasattr(os, "register_at_fork"):  # where processes can be forked
+    os.register_at_fork(after_in_child=_begin)
