@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from itertools import product
 from types import ModuleType
 from typing import Any, Final
@@ -259,8 +260,19 @@ def test_keyword_and_default_arguments() -> None:
         return scale * x
 
     g.defjvp(lambda p, t: (p[0], t[0]))
+    assert float(tj.grad(g)(3.0)) == 1.0
     with pytest.raises(InputError, match="scale can't"):
-        g(tnp.asarray(1.0))
+        g(tnp.asarray(1.0), scale=3.0)
+
+
+def test_functions_with_arguments_filled_in() -> None:
+    def f(x: Any, y: Any, a: float) -> Any:
+        return x + y * a
+
+    filled = partial(f, a=0.1)
+    g = tj.custom_jvp(filled)
+    g.defjvp(lambda primals, tangents: tj.jvp(filled, primals, tangents))
+    assert tuple(map(float, tj.grad(lambda args: g(*args))((1.0, 2.0)))) == (1.0, 0.1)
 
 
 def test_nondiff_argnums() -> None:

@@ -17,7 +17,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.api.families import TRANSFORMATIONS
 from tests.api.matching import assert_matches
-from tinyjax import ir
+from tinyjax import ir, lax
 from tinyjax.api.custom_vjp import CustomVjpFunction
 from tinyjax.control.custom_derivatives import CustomLin, CustomVjp, MappedCustom
 from tinyjax.errors import (
@@ -489,3 +489,33 @@ def test_arguments_by_name_outside_of_differentiation() -> None:
         np.testing.assert_allclose(got, jax.grad(lambda x, f=theirs: f(x, g=jnp.sin, k=2))(1.0), rtol=1e-6)
     with pytest.raises(StaticArgumentError, match="no argument 'z', which is marked outside of differentiation"):
         tj.custom_jvp(lambda x: x, nondiff_argnames="z")
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+def test_cotangents_of_integers_are_whatever_the_rule_returns(jitted: bool) -> None:
+    for zero in (1, np.int64(0), tnp.zeros((), tj.float0), None):
+
+        @tj.custom_vjp
+        def f(x: Any, n: Any) -> Any:
+            return x * n
+
+        f.defvjp(lambda x, n: (x * n, n), lambda n, ct, zero=zero: (10.0 * n * ct, zero))
+        g = tj.jit(f) if jitted else f
+        assert float(tj.grad(lambda x, g=g: g(x, 3))(2.0)) == 30.0
+
+
+def test_a_rule_without_cotangents_is_not_run() -> None:
+    @tj.custom_vjp
+    def f(x: Any, y: Any) -> None:
+        return None
+
+    def bwd(residuals: Any, ct: Any) -> Any:
+        raise AssertionError("there is nothing to differentiate")
+
+    f.defvjp(lambda x, y: (None, y), bwd)
+
+    def step(x: Any, _: Any) -> Any:
+        _, pull = tj.vjp(tj.vmap(f, in_axes=(0, None), out_axes=None), x, tnp.zeros(1))
+        return x + pull(None)[0], None
+
+    np.testing.assert_array_equal(lax.scan(step, tnp.ones(5), None, 10)[0], np.ones(5))

@@ -253,6 +253,10 @@ class _VjpApplication(Application):
         what = f"{function_name(self._bwd)}, the bwd rule of custom_vjp function {call.name},"
         if self.treedef is None or self._residuals is None:
             raise InputError(f"{what} was called before fwd")
+        avals = [array.aval.tangent for array in call.arrays]
+        results: list[Array | Zero] = [Zero(aval) for aval in avals]
+        if not cotangents:  # no result has a derivative
+            return results
         given = iter(cotangents)
         zeros = [Zero(aval.tangent) for aval in out_avals]
         cts = [
@@ -270,15 +274,11 @@ class _VjpApplication(Application):
                 f"got {got}"
             )
         leaves = [ct for i, ct in enumerate(self._spread(what, tuple(found))) if i not in call.fixed]
-        avals = [array.aval.tangent for array in call.arrays]
         traced = [i for i in range(call.treedef.num_leaves) if i not in call.fixed]
-        results: list[Array | Zero] = [Zero(aval) for aval in avals]
         for i, (ct, aval) in enumerate(zip(leaves, avals, strict=True)):
-            if ct is None or isinstance(ct, Zero):
-                continue
-            array = _checked(what, ct, aval, f"the cotangent of argument {call.path(traced[i])}")
-            if has_tangent(aval):
-                results[i] = array
+            # Whatever a rule returns for an argument without a derivative, it stands for zero.
+            if ct is not None and not isinstance(ct, Zero) and has_tangent(aval):
+                results[i] = _checked(what, ct, aval, f"the cotangent of argument {call.path(traced[i])}")
         return results
 
     def _spread(self, what: str, cotangents: tuple[Any, ...]) -> list[Any]:

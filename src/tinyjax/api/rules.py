@@ -136,13 +136,13 @@ def _positional(
                 f"{describe(transformation, f)} needs its arguments by position: it has no signature"
             ) from None
         return args
-    bound.apply_defaults()
     if bound.kwargs:
         names = ", ".join(bound.kwargs)
         raise InputError(
             f"{describe(transformation, f)} takes arguments that can be given by position only, as rules do; {names} "
             "can't"
         )
+    bound.apply_defaults()
     return bound.args
 
 

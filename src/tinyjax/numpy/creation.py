@@ -14,7 +14,18 @@ import numpy.typing as npt
 
 from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type, as_shape
-from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64, INTEGERS, PYTHON_DTYPES, DType, HostArray, Scalar, real_dtype
+from tinyjax.ir.dtypes import (
+    BOOL,
+    FLOAT0,
+    FLOAT64,
+    INT64,
+    INTEGERS,
+    PYTHON_DTYPES,
+    DType,
+    HostArray,
+    Scalar,
+    real_dtype,
+)
 from tinyjax.ir.primitive import made_once
 from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.primitives.conversion import COPY, conversion
@@ -35,6 +46,7 @@ from tinyjax.tracing.elementwise import (
     user_dtype,
     where,
 )
+from tinyjax.tracing.functions import float0_zeros
 from tinyjax.tracing.promotion import result_type
 from tinyjax.tracing.shaping import (
     canonical_axis,
@@ -181,6 +193,8 @@ def empty(shape: ShapeLike, dtype: npt.DTypeLike | None = None) -> Array:
 
 
 def _filled(shape: ShapeLike, value: int, dtype: npt.DTypeLike | None) -> Array:
+    if isinstance(dtype, np.dtype) and dtype == FLOAT0:  # the tangent of integers, which holds nothing
+        return float0_zeros(shape_of(shape))
     return broadcast_to(scalar(value, user_dtype(float if dtype is None else dtype) or FLOAT64), shape_of(shape))
 
 
