@@ -46,21 +46,14 @@ from tinyjax.numpy.creation import (
     array,
     asarray,
     copy,
-    diag,
     empty,
     empty_like,
-    eye,
     full,
     full_like,
-    identity,
     linspace,
     logspace,
-    meshgrid,
     ones,
     ones_like,
-    tri,
-    tril,
-    triu,
     zeros,
     zeros_like,
 )
@@ -196,6 +189,15 @@ from tinyjax.numpy.manipulation import (
     swapaxes,
     tile,
     transpose,
+)
+from tinyjax.numpy.matrices import (
+    diag,
+    eye,
+    identity,
+    meshgrid,
+    tri,
+    tril,
+    triu,
 )
 from tinyjax.numpy.products import (
     cross,

@@ -18,7 +18,6 @@ from tinyjax.ir.dtypes import (
     BOOL,
     FLOAT0,
     FLOAT64,
-    INT64,
     INTEGERS,
     PYTHON_DTYPES,
     DType,
@@ -32,8 +31,6 @@ from tinyjax.primitives.conversion import COPY, conversion
 from tinyjax.primitives.host import convert
 from tinyjax.primitives.rounding import FLOOR
 from tinyjax.primitives.shaping import Iota
-from tinyjax.primitives.slicing import Pad
-from tinyjax.primitives.structure import BroadcastInDim
 from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
 from tinyjax.tracing.elementwise import (
@@ -41,22 +38,18 @@ from tinyjax.tracing.elementwise import (
     astype,
     broadcast_shapes,
     broadcast_to,
-    constant_like,
     inexact_dtype,
     user_dtype,
-    where,
 )
 from tinyjax.tracing.functions import float0_zeros
 from tinyjax.tracing.promotion import result_type
 from tinyjax.tracing.shaping import (
     canonical_axis,
     concatenate,
-    diagonal,
     expand_dims,
     integer,
     integers,
     moveaxis,
-    reshape,
 )
 
 ShapeLike: TypeAlias = SupportsIndex | Iterable[SupportsIndex]
@@ -332,95 +325,3 @@ def logspace(
     within = None if chosen is None else inexact_dtype(chosen)
     powers = as_array(base) ** linspace(start, stop, num, endpoint, dtype=within, axis=axis)
     return powers if chosen is None else astype(powers, chosen)
-
-
-# Matrices.
-
-
-def eye(
-    N: SupportsIndex, M: SupportsIndex | None = None, k: SupportsIndex = 0, dtype: npt.DTypeLike | None = None
-) -> Array:
-    """An N by M matrix with ones on its k-th diagonal, zeros elsewhere."""
-    rows, columns = _matrix_indices(N, M)
-    return astype(rows + integer(k, "eye: k") == columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
-
-
-def identity(n: SupportsIndex, dtype: npt.DTypeLike | None = None) -> Array:
-    """An n by n matrix with ones on its diagonal."""
-    return eye(n, dtype=dtype)
-
-
-def tri(
-    N: SupportsIndex, M: SupportsIndex | None = None, k: SupportsIndex = 0, dtype: npt.DTypeLike | None = None
-) -> Array:
-    """An N by M matrix with ones on and below its k-th diagonal."""
-    rows, columns = _matrix_indices(N, M)
-    return astype(rows + integer(k, "tri: k") >= columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
-
-
-def _matrix_indices(rows: SupportsIndex, columns: SupportsIndex | None) -> tuple[Array, Array]:
-    shape = shape_of((rows, rows if columns is None else columns))
-    return iota(INT64, shape, 0), iota(INT64, shape, 1)
-
-
-def tril(m: ArrayLike, k: SupportsIndex = 0) -> Array:
-    """The elements on and below the k-th diagonal of the last two axes; zeros elsewhere."""
-    return _tril(as_array(m), integer(k, "the offset k"))
-
-
-@as_one
-def _tril(x: Array, k: int) -> Array:
-    return where(_triangle("tril", x, k), x, constant_like(x, 0))
-
-
-def triu(m: ArrayLike, k: SupportsIndex = 0) -> Array:
-    """The elements on and above the k-th diagonal of the last two axes; zeros elsewhere."""
-    return _triu(as_array(m), integer(k, "the offset k"))
-
-
-@as_one
-def _triu(x: Array, k: int) -> Array:
-    return where(_triangle("triu", x, k - 1), constant_like(x, 0), x)
-
-
-def _triangle(name: str, x: Array, k: int) -> Array:
-    if x.aval.ndim < 2:
-        raise ShapeError(f"{name} needs an array with at least two axes, got {x.aval}")
-    return tri(x.aval.shape[-2], x.aval.shape[-1], k, BOOL)
-
-
-def diag(v: ArrayLike, k: SupportsIndex = 0) -> Array:
-    """The k-th diagonal of a matrix, or a matrix with this vector on its k-th diagonal."""
-    x, offset = as_array(v), integer(k, "the offset k")
-    if x.aval.ndim == 2:
-        return diagonal(x, offset)
-    if x.aval.ndim != 1:
-        raise ShapeError(f"diag takes a vector or a matrix, got {x.aval}")
-    size = x.aval.shape[0] + abs(offset)
-    if x.aval.shape[0] == 0:
-        return zeros((size, size), x.aval.dtype)
-    # In row-major order the elements are size + 1 apart.
-    start = max(offset, 0) - min(offset, 0) * size
-    end = size * size - start - (x.aval.shape[0] - 1) * (size + 1) - 1
-    (flat,) = bind(made_once(Pad, ((start, end, size),)), x, constant_like(x, 0))
-    return reshape(flat, (size, size))
-
-
-def meshgrid(
-    *xi: ArrayLike, copy: bool = True, sparse: bool = False, indexing: Literal["xy", "ij"] = "xy"
-) -> list[Array]:
-    """The coordinates of a grid: for each vector an array with an axis for each of them; with `sparse`, of size 1."""
-    vectors = [as_array(x) for x in xi]
-    if any(x.aval.ndim != 1 for x in vectors):
-        raise ShapeError(f"meshgrid takes vectors, got {', '.join(str(x.aval) for x in vectors)}")
-    if indexing not in ("xy", "ij"):
-        raise InputError(f"meshgrid: indexing is 'xy' or 'ij', got {indexing!r}")
-    places = list(range(len(vectors)))
-    if indexing == "xy":
-        places[:2] = places[:2][::-1]
-    sizes = {at: x.aval.shape[0] for at, x in zip(places, vectors, strict=True)}
-    out = []
-    for at, x in zip(places, vectors, strict=True):
-        shape = tuple(1 if sparse and other != at else sizes[other] for other in range(len(vectors)))
-        out.append(bind(made_once(BroadcastInDim, shape, (at,)), x)[0])
-    return out
