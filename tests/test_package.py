@@ -28,7 +28,7 @@ def declared() -> dict[str, str]:
 
 def test_every_name_is_declared() -> None:
     assert sorted(declared()) == sorted(tinyjax.__all__)
-    assert set(tinyjax.__all__) <= set(dir(tinyjax))
+    assert dir(tinyjax) == sorted(tinyjax.__all__)
 
 
 @pytest.mark.parametrize(("name", "home"), declared().items(), ids=declared())
@@ -63,3 +63,12 @@ def test_the_registry_is_complete_at_first_use() -> None:
         "assert str(parse('{ lambda ; a:f32[]. let b:f32[] = sin a in (b,) }')).count('sin') == 1"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["lax", "numpy", "transforms", "tools", "interpreters", "hlo", "ir", "debug", "tree", "extend", "interop.jax"],
+)
+def test_modules_list_their_public_names(name: str) -> None:
+    module = import_module(f"tinyjax.{name}")
+    assert dir(module) == sorted(module.__all__)

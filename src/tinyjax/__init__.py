@@ -141,4 +141,5 @@ if not TYPE_CHECKING:  # or every name would seem to exist
         return found
 
     def __dir__() -> list[str]:
-        return sorted({*globals(), *__all__})
+        """The public names."""
+        return sorted(__all__)

@@ -6,4 +6,10 @@ from tinyjax.tracebacks import filter_package
 
 __all__ = ["callback", "print"]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__)

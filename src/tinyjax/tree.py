@@ -262,4 +262,9 @@ def _rectangular(rows: list[list[Any]], inner: PyTreeDef) -> bool:
     return builtins.all(len(row) == inner.num_leaves for row in rows)
 
 
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__)

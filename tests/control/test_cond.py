@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from functools import partial
+from types import FunctionType, ModuleType
 from typing import Any, ClassVar, TypeAlias, final
 
 import jax
@@ -479,10 +480,12 @@ def test_wrong_predicates() -> None:
 def test_structures_that_differ() -> None:
     with pytest.raises(TreeError) as caught:
         lax.cond(True, lambda x: {"a": x, "b": x}, lambda x: {"a": x, "c": x}, 1.0)
+    here = f"<lambda> ({__file__}:{test_structures_that_differ.__code__.co_firstlineno + 2})"
+    first, second = f"the result of true_fun, {here}", f"the result of false_fun, {here}"
     assert str(caught.value) == (
-        "cond: the result of true_fun and the result of false_fun must have the same structure, but differ at ['b']:\n"
-        "  the result of true_fun: {'a': *, 'b': *}\n"
-        "  the result of false_fun: {'a': *, 'c': *}"
+        f"cond: {first} and {second} must have the same structure, but differ at ['b']:\n"
+        f"  {first}: {{'a': *, 'b': *}}\n"
+        f"  {second}: {{'a': *, 'c': *}}"
     )
     with pytest.raises(TreeError, match="the result of branch 2"):
         lax.switch(0, [lambda: 1.0, lambda: 1.0, lambda: None])
@@ -496,8 +499,10 @@ def test_types_that_differ() -> None:
             lambda x: {"n": np.int64(1), "x": (x, x[:2])},
             VECTOR,
         )
+    line = test_types_that_differ.__code__.co_firstlineno
+    first, second = (f"<lambda> ({__file__}:{line + n})" for n in (4, 5))
     assert str(caught.value) == (
-        "cond: true_fun and false_fun must return the same types, but differ:\n"
+        f"cond: true_fun, {first}, and false_fun, {second}, must return the same types, but differ:\n"
         "  ['n']: i32[] from true_fun, i64[] from false_fun\n"
         "  ['x'][1]: f64[3] from true_fun, f64[2] from false_fun\n"
         "Convert the results of one of them, for example with astype or reshape."
@@ -685,3 +690,39 @@ def test_the_operand_by_name() -> None:
             assert lib.lax.switch(1, [lambda x: x, lambda x: x], operand=x) == x
     with pytest.raises(InputError, match="or one by the name `operand`, but not both"):
         tj.lax.cond(True, lambda x: x, lambda x: x, 1.0, operand=2.0)
+
+
+def test_errors_say_where_each_function_is() -> None:
+    """Whatever it is that can be called."""
+
+    def yes(x: Array) -> Array:
+        return x
+
+    def no(x: Array) -> Array:
+        return x > 0.0
+
+    class Chooser:
+        def __call__(self, x: Array) -> Array:
+            return x > 0.0
+
+    def at(function: object, name: str) -> str:
+        assert isinstance(function, FunctionType)
+        return f"{name} ({__file__}:{function.__code__.co_firstlineno})"
+
+    others: dict[str, list[Callable[[Array], Array]]] = {
+        at(no, "no"): [no, tj.jit(no), tj.checkpoint(no)],
+        at(no, "partial"): [partial(no)],
+        at(Chooser.__call__, "Chooser"): [Chooser()],
+        at(Chooser.__call__, "__call__"): [Chooser().__call__],
+    }
+    for where, functions in others.items():
+        for function in functions:
+            with pytest.raises(InputError) as caught:
+                lax.cond(True, yes, function, 1.0)
+            assert f"cond: true_fun, {at(yes, 'yes')}, and false_fun, {where}, must return" in str(caught.value)
+            with pytest.raises(InputError) as caught:
+                lax.switch(0, [yes, yes, function], 1.0)
+            assert f"branch 1, {at(yes, 'yes')}, and branch 2, {where}, must return" in str(caught.value)
+            with pytest.raises(InputError) as caught:
+                lax.while_loop(lambda x: x > 0.0, function, 1.0)
+            assert f"while_loop: {where} must return a carry" in str(caught.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import product
 from types import ModuleType
@@ -279,7 +280,8 @@ def test_errors(golden: Golden) -> None:
     for name, (error, run) in cases.items():
         with pytest.raises(error) as caught:
             run()
-        lines.append(f"{name}: {type(caught.value).__name__}\n{caught.value}\n")
+        message = re.sub(r" \(\S+/(\w+.py):\d+\)", r" (\1)", str(caught.value))
+        lines.append(f"{name}: {type(caught.value).__name__}\n{message}\n")
     golden("loop_errors", "\n".join(lines))
 
 

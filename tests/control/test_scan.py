@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from itertools import product
 from types import ModuleType
@@ -378,7 +379,7 @@ def test_mismatches(golden: Golden) -> None:
     for name, (error, run) in cases.items():
         with pytest.raises(error) as caught:
             run()
-        message = str(caught.value).split(", traced by")[0]
+        message = re.sub(r" \(\S+/(\w+.py):\d+\)", r" (\1)", str(caught.value).split(", traced by")[0])
         lines.append(f"{name}: {type(caught.value).__name__}\n{message}\n")
     golden("scan_errors", "\n".join(lines))
 

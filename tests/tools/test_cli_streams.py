@@ -157,6 +157,12 @@ def test_wrong_names(text: str, problem: str) -> None:
 
 
 @pytest.mark.usefixtures("folder")
+def test_generic_form(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "good.jaxpr", "--as", "generic"]) == 0
+    assert '"stablehlo.multiply"(%arg0, %arg0) : (tensor<f32>, tensor<f32>) -> tensor<f32>' in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("folder")
 def test_svg(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "good.jaxpr", "--as", "svg"]) == 0
     assert ElementTree.fromstring(capsys.readouterr().out).tag.endswith("svg")

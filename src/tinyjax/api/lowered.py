@@ -35,10 +35,20 @@ class Lowered:
         self._name = name
         self._donated = donated
 
-    def as_text(self) -> str:
-        """The StableHLO module. Constants are spelled out."""
+    def as_text(self, *, generic: bool = False) -> str:
+        """The StableHLO module. Constants are spelled out.
+
+        `generic`: in MLIR's generic form, which tools read that don't know how StableHLO is printed.
+
+        >>> from tinyjax import jit
+        >>> "stablehlo.multiply %0, %arg0" in jit(lambda x: 2.0 * x).lower(1.0).as_text()
+        True
+        >>> '"stablehlo.multiply"(' in jit(lambda x: 2.0 * x).lower(1.0).as_text(generic=True)
+        True
+        """
         arguments = self._donated[len(self.closed_jaxpr.consts) :]
-        return lower(self.closed_jaxpr, name=self._name, donated=arguments)
+        text = lower(self.closed_jaxpr, name=self._name, donated=arguments)
+        return backend.generic_text(text) if generic else text
 
     def compile(self) -> Compiled:
         """The compiled program."""

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
-from tinyjax.backend.stages import Compiled, MemoryStats, Options
+from tinyjax.backend.stages import Compiled, MemoryStats, Options, generic_text
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
 from tinyjax.backend.transfer import (
     block_until_ready,
@@ -40,6 +40,7 @@ __all__ = [
     "dlpack_device",
     "execute",
     "from_jax",
+    "generic_text",
     "is_deleted",
     "platform",
     "to_dlpack",

@@ -43,6 +43,13 @@ def artifact_text(artifact: bytes) -> str:
         return str(stablehlo.deserialize_portable_artifact(context, artifact))
 
 
+def in_generic_form(text: str) -> str:
+    """The text of a StableHLO module in MLIR's generic form."""
+    context = mlir.make_ir_context()
+    with context, ir.Location.unknown(context):
+        return str(ir.Module.parse(text).operation.get_asm(print_generic_op_form=True))
+
+
 def exported(
     artifact: bytes, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray], platform: str, name: str
 ) -> bytearray:

@@ -64,3 +64,10 @@ class Compiled:
     def memory_analysis(self) -> MemoryStats:
         """The memory that a run takes."""
         return self.executable.memory_analysis()
+
+
+def generic_text(text: str) -> str:
+    """The text of a StableHLO module in MLIR's generic form."""
+    from tinyjax.backend.export import in_generic_form
+
+    return in_generic_form(text)

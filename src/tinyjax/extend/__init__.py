@@ -43,4 +43,10 @@ __all__ = [
     "run_in",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__)

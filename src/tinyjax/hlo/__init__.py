@@ -45,4 +45,10 @@ __all__ = [
     "sorting",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__)

@@ -19,4 +19,10 @@ from tinyjax.tracebacks import filter_package
 
 __all__ = ["TO_JAX", "JaxContext", "artifact_text", "export", "export_stablehlo", "from_jax", "to_jax"]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__, home="tinyjax.interop")

@@ -86,4 +86,10 @@ __all__ = [
     "staged",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__)

@@ -82,5 +82,11 @@ __all__ = [
     "variable_names",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 # The others are called for every equation.
 filter_package(__name__, ("content_hash", "interpret", "load", "parse", "parse_closed", "save", "typecheck"))

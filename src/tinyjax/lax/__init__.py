@@ -299,4 +299,10 @@ __all__ = [
     "while_loop",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__)

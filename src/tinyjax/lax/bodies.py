@@ -14,7 +14,7 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
 from tinyjax.tracing.elementwise import astype
-from tinyjax.tracing.functions import FlatFunction, argument_path, float0_zeros, function_name
+from tinyjax.tracing.functions import FlatFunction, argument_path, float0_zeros, located
 from tinyjax.tracing.promotion import result_type
 from tinyjax.tracing.staging import Traced, trace
 
@@ -91,12 +91,12 @@ def _carry_avals(
     if returns_pair:
         if not isinstance(returned, tuple | list) or len(returned) != 2:
             raise InputError(
-                f"{what}: {function_name(f)} must return a pair (carry, y), got {tree.shown(traced.treedef)}. Return "
+                f"{what}: {located(f)} must return a pair (carry, y), got {tree.shown(traced.treedef)}. Return "
                 "(carry, None) if there is nothing to stack."
             )
         returned = returned[0]
     found = tree.flatten(returned)[1]
-    takes, returns = f"the carry that {function_name(f)} takes", "the carry that it returns"
+    takes, returns = f"the carry that {located(f)} takes", "the carry that it returns"
     tree.check_same_structure(what, carry_tree, found, takes, returns)
     return out_avals(traced)[: carry_tree.num_leaves]
 
@@ -124,7 +124,7 @@ def _check_types(
     if wrong:
         lines = "\n".join(wrong)
         raise InputError(
-            f"{what}: {function_name(f)} must return a carry of the types that it takes, but they differ:\n{lines}\n"
+            f"{what}: {located(f)} must return a carry of the types that it takes, but they differ:\n{lines}\n"
             "Change the function, or the carry that the loop starts with, for example with astype or reshape."
         )
 

@@ -22,7 +22,7 @@ from tinyjax.primitives.selection import CLAMP
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
 from tinyjax.tracing.elementwise import constant_like, convert
-from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros
+from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, located
 from tinyjax.tracing.promotion import result_type
 from tinyjax.tracing.staging import Traced, trace
 
@@ -159,15 +159,17 @@ def _stage(
     arrays = [array for i, array in enumerate(arrays) if i not in fixed]
     avals = [array.aval for array in arrays]
     traced = [trace(FlatFunction(f, what, treedef, fixed=fixed), avals, erase_float0=True) for f in functions]
-    for other, name in zip(traced[1:], names[1:], strict=True):
-        found = f"the result of {name}"
-        tree.check_same_structure(what, traced[0].treedef, other.treedef, f"the result of {names[0]}", found)
+    described = [f"{name}, {located(f)}," for name, f in zip(names, functions, strict=True)]
+    for other, name in zip(traced[1:], described[1:], strict=True):
+        if other.treedef != traced[0].treedef:
+            first, found = (f"the result of {which.rstrip(',')}" for which in (described[0], name))
+            tree.check_same_structure(what, traced[0].treedef, other.treedef, first, found)
     captured: dict[int, Array] = {}
     for branch in traced:
         for array in branch.captured:
             captured.setdefault(_identity(array), array)
     positions = {key: i for i, key in enumerate(captured)}
-    result_avals = _joined_types(what, traced, names)
+    result_avals = _joined_types(what, traced, names, described)
     in_avals = [*(array.aval for array in captured.values()), *avals]
     branches = [
         with_types(
@@ -196,13 +198,19 @@ def _with_inputs(jaxpr: Jaxpr, avals: Sequence[ShapedArray], leading: Sequence[i
     return stage(avals, run)
 
 
-def _joined_types(what: str, traced: Sequence[Traced], names: Sequence[str]) -> list[ShapedArray]:
-    """The types of the results, the same for all functions; an InputError that lists the results that can't agree."""
+def _joined_types(
+    what: str, traced: Sequence[Traced], names: Sequence[str], described: Sequence[str]
+) -> list[ShapedArray]:
+    """The types of the results, the same for all functions; an InputError that lists the results that can't agree.
+    `names` are those of the functions, and `described` say where each is defined, too."""
     wrong: list[str] = []
     joined: list[ShapedArray] = []
     paths = tree.paths(traced[0].treedef)
     if any(branch.erased.keys() != traced[0].erased.keys() for branch in traced):
-        raise InputError(f"{what}: some results have dtype float0 in one function and another dtype in another one")
+        raise InputError(
+            f"{what}: some results have dtype float0 in one function and another dtype in another one, of "
+            f"{' '.join(described).rstrip(',')}"
+        )
     kept = [path for i, path in enumerate(paths) if i not in traced[0].erased]
     for path, avals in zip(kept, zip(*[branch.jaxpr.out_avals for branch in traced], strict=True), strict=True):
         aval = _join(avals)
@@ -215,7 +223,7 @@ def _joined_types(what: str, traced: Sequence[Traced], names: Sequence[str]) -> 
     if wrong:
         lines = "\n".join(wrong)
         raise InputError(
-            f"{what}: {', '.join(names[:-1])} and {names[-1]} must return the same types, but differ:\n{lines}\n"
+            f"{what}: {' '.join(described[:-1])} and {described[-1]} must return the same types, but differ:\n{lines}\n"
             "Convert the results of one of them, for example with astype or reshape."
         )
     return joined

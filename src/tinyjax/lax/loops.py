@@ -23,7 +23,7 @@ from tinyjax.lax.shaping import concatenate, reshape, slice_in_dim
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import convert
-from tinyjax.tracing.functions import argument_path, check_callable, flatten_arguments, float0_zeros, function_name
+from tinyjax.tracing.functions import argument_path, check_callable, flatten_arguments, float0_zeros, located
 from tinyjax.tracing.shaping import integer
 from tinyjax.tracing.staging import Traced
 from tinyjax.transforms.batch import batch
@@ -204,7 +204,7 @@ def while_loop(
     avals = out_avals(cond)
     if cond.treedef.num_nodes != 1 or len(avals) != 1 or not avals[0].matches(array_type((), BOOL)):
         raise InputError(
-            f"while_loop: {function_name(cond_fun)} must return a bool scalar, got {tree.shown(cond.treedef)} of "
+            f"while_loop: {located(cond_fun)} must return a bool scalar, got {tree.shown(cond.treedef)} of "
             f"({', '.join([str(aval) for aval in avals])})"
         )
     result: C = tree.unflatten(body.traced.treedef, _bind_while(body, cond))

@@ -558,4 +558,10 @@ __all__ = [
     "zeros_like",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__)

@@ -30,4 +30,10 @@ __all__ = [
     "to_svg",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__)

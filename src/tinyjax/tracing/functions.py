@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from types import FunctionType
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
@@ -31,9 +32,21 @@ def function_name(f: Callable[..., object]) -> str:
 
 def describe(transformation: str, f: Callable[..., object]) -> str:
     """Which function is being transformed and how, for messages: `jit of f (model.py:12)`."""
-    code = getattr(inspect.unwrap(f), "__code__", None)
-    where = "" if code is None else f" ({code.co_filename}:{code.co_firstlineno})"
-    return f"{transformation} of {function_name(f)}{where}"
+    return f"{transformation} of {located(f)}"
+
+
+def located(f: Callable[..., object]) -> str:
+    """A function by its name and its line, for messages: `f (model.py:12)`."""
+    inner: object = f
+    while True:
+        inner = inspect.unwrap(inner) if callable(inner) else inner
+        if not isinstance(inner, functools.partial):
+            break
+        inner = inner.func
+    method = inspect.getattr_static(type(inner), "__call__", None)  # of an object that can be called
+    code = getattr(inner, "__code__", None) or getattr(method, "__code__", None)
+    where = f" ({code.co_filename}:{code.co_firstlineno})" if isinstance(code, CodeType) else ""
+    return f"{function_name(f)}{where}"
 
 
 def float0_zeros(shape: Shape) -> ConcreteArray:

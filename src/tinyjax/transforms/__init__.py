@@ -76,4 +76,10 @@ __all__ = [
     "variables",
 ]
 
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
 filter_package(__name__, __all__)

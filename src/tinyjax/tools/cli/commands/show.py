@@ -38,6 +38,12 @@ def _stablehlo(subject: Subject, color: bool) -> str:
         return function.lower(*args).as_text().rstrip()
 
 
+def _generic(subject: Subject, color: bool) -> str:
+    function, args = _jitted(subject)
+    with user_code(f"lowering {subject.name}"):
+        return function.lower(*args).as_text(generic=True).rstrip()
+
+
 def _hlo(subject: Subject, color: bool) -> str:
     function, args = _jitted(subject)
     with user_code(f"compiling {subject.name}"):
@@ -68,6 +74,7 @@ _FORMS: Final[Mapping[str, Callable[[Subject, bool], str]]] = {
     "jaxpr": _jaxpr,
     "lines": _lines,
     "stablehlo": _stablehlo,
+    "generic": _generic,
     "hlo": _hlo,
     "cost": _cost,
     "dot": _dot,
@@ -82,8 +89,9 @@ def _configure(parser: ArgumentParser) -> None:
         dest="form",
         choices=tuple(_FORMS),
         default="jaxpr",
-        help="jaxpr (default); lines: equations with the lines and transformations that made them; stablehlo; hlo: "
-        "XLA's, optimised; cost: a table; dot: a graph for Graphviz; svg: the graph drawn",
+        help="jaxpr (default); lines: equations with the lines and transformations that made them; stablehlo; generic: "
+        "that in MLIR's generic form; hlo: XLA's, optimised; cost: a table; dot: a graph for Graphviz; svg: the graph "
+        "drawn",
     )
     parser.add_argument(
         "-o",
