@@ -15,11 +15,14 @@ import tinyjax.numpy as tnp
 from tinyjax import hlo, lax, transforms
 from tinyjax.control.composite import Composite
 from tinyjax.errors import ContractError, InputError, MissingRuleError, TypingError
+from tinyjax.interpreters import INTERVAL_RULES, bounds
+from tinyjax.interpreters.intervals import Interval
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import Effects
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import ADD, MUL
 from tinyjax.primitives.structure import reduce_sum
@@ -499,3 +502,101 @@ def test_bind_takes_numbers_and_numpy_arrays(args: tuple[tj.ArrayLike, ...]) -> 
     np.testing.assert_array_equal(tj.vmap(lambda a: bind(MUL, a, x)[0])(np.array([1.0, 2.0])), [2, 4])
     with pytest.raises(InputError, match="'x'"):
         bind(MUL, "x", 2.0)  # type: ignore[arg-type]
+
+
+#: What a decomposition or a rule in a table may do to what it should return.
+OUTPUTS: Final[dict[str, Mistake]] = {
+    name: VALUES[name]
+    for name in ("None", "a generator", "a bare value", "too few", "too many", "a number", "an Array")
+}
+
+
+@final
+@frozen
+class Sums(Composite):
+    """Two sums, spoilt."""
+
+    mistake: str
+    name: ClassVar[str] = "sums"
+
+    @override
+    def decompose(self, ctx: Context[V], *args: V) -> Sequence[V]:
+        (x,) = args
+        found = [*ctx.bind(ADD, x, x), *ctx.bind(ADD, x, x)]
+        if self.mistake == "none":
+            return found
+        return cast("Sequence[V]", OUTPUTS[self.mistake](found, cast("Context[object]", ctx)))
+
+
+@pytest.mark.parametrize("mistake", sorted(OUTPUTS.keys() - {"too few"}))
+def test_decompositions_are_checked(mistake: str) -> None:
+    bind(Sums("none"), X)
+    for use in (
+        lambda f: f(X),
+        lambda f: tj.jit(f)(X),
+        lambda f: tj.make_jaxpr(f)(X),
+        lambda f: tj.jvp(f, (X,), (X,)),
+        lambda f: tj.grad(lambda x: tnp.sum(f(x)))(X),
+        lambda f: tj.vmap(f)(batch_of(X)),
+    ):
+        with pytest.raises(ContractError, match=rf"`decompose` of the primitive 'sums' \({__file__}:\d+\) returned"):
+            use(lambda x: bind(Sums(mistake), x)[0])
+
+
+@final
+@frozen
+class Pair(Primitive):
+    """Its operand, twice."""
+
+    name: ClassVar[str] = "pair"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        return avals * 2
+
+
+def pair(x: tj.ArrayLike) -> tuple[tj.Array, ...]:
+    return bind(Pair(), x)
+
+
+@pytest.mark.parametrize("mistake", sorted(OUTPUTS.keys() | {"another shape"}))
+def test_lowering_rules_are_checked(mistake: str) -> None:
+    rules = RuleTable("Translation", name="mine", parent=hlo.RULES)
+
+    @rules.register(Pair)
+    def lower(
+        primitive: Pair, ctx: hlo.LoweringContext, args: Sequence[hlo.SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[hlo.SSA]:
+        found = [*args, *args]
+        return cast("Sequence[hlo.SSA]", VALUES[mistake](found, cast("Context[object]", ctx)))
+
+    program = tj.make_jaxpr(pair)(X)
+    with pytest.raises(
+        ContractError, match=rf"the rule `mine\[Pair\]` \({__file__}:\d+\) for the primitive 'pair' ret"
+    ):
+        hlo.lower(program, rules=rules)
+    rules[Pair] = lambda primitive, ctx, args, types: [*args, *args]
+    assert "return %arg0, %arg0" in hlo.lower(program, rules=rules)
+
+
+@pytest.mark.parametrize("mistake", ["None", "a generator", "a bare value", "too few", "too many"])
+def test_rules_of_interpreters_are_checked(mistake: str) -> None:
+    entries = dict(INTERVAL_RULES.own)
+    try:
+
+        @INTERVAL_RULES.register(Pair)
+        def bounds_of_pair(primitive: Pair, ctx: object, args: Sequence[Interval]) -> Sequence[Interval]:
+            found = [*args, *args]
+            return cast("Sequence[Interval]", VALUES[mistake](found, cast("Context[object]", ctx)))
+
+        with pytest.raises(ContractError, match=r"`tinyjax.interpreters.INTERVAL_RULES\[Pair\]` \(.* returned"):
+            bounds(pair)(X, X + 1)
+    finally:
+        INTERVAL_RULES.own.clear()
+        INTERVAL_RULES.own.update(entries)
+
+
+def test_what_jit_evaluates_on_the_host_is_checked() -> None:
+    """XLA calls it, and the error comes through."""
+    with pytest.raises(ContractError, match=r"`evaluate` of the primitive 'twice' .* returned None; expected a tuple"):
+        np.asarray(tj.jit(applied(Spoilt("evaluate", "None")))(X))

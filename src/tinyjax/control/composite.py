@@ -19,6 +19,7 @@ from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.staging import stage
 from tinyjax.contexts.watching import alike
 from tinyjax.errors import ParameterError
+from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import HostArray
@@ -44,7 +45,11 @@ class Composite(Primitive):
 
     @override
     def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
-        return self.decompose(ctx, *args)
+        return self._decomposed(ctx, args)
+
+    def _decomposed(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
+        found = self.decompose(ctx, *args)
+        return found if self.built_in else contracts.decomposed(self, ctx, args, found)
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -52,20 +57,20 @@ class Composite(Primitive):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        outs = self.decompose(EvalContext(), *map(ConcreteValue.of, args))
+        outs = self._decomposed(EvalContext(), list(map(ConcreteValue.of, args)))
         return tuple(np.asarray(out.data) for out in outs)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         duals = [Dual(x, t) for x, t in zip(primals, tangents, strict=True)]
-        outs = self.decompose(alike(ctx, JvpContext(ctx)), *duals)
+        outs = self._decomposed(alike(ctx, JvpContext(ctx)), duals)
         return [out.primal for out in outs], [out.tangent for out in outs]
 
     @override
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        outs = self.decompose(alike(ctx, BatchContext(ctx, axis)), *map(Batched, args, axes))
+        outs = self._decomposed(alike(ctx, BatchContext(ctx, axis)), list(map(Batched, args, axes)))
         return [out.value for out in outs], [out.axis for out in outs]
 
     @override
@@ -79,13 +84,13 @@ class Composite(Primitive):
 @bounded(4096)
 def program(primitive: Composite, avals: tuple[ShapedArray, ...]) -> Jaxpr:
     """The decomposition as a program, for inputs of these types."""
-    return stage(avals, lambda ctx, ins: primitive.decompose(ctx, *ins))
+    return stage(avals, primitive.expand)
 
 
 @bounded(4096)
 def _type_of(primitive: Composite, avals: tuple[ShapedArray, ...]) -> tuple[ShapedArray, ...]:
     ctx = AbstractContext()
-    outs = tuple(primitive.decompose(ctx, *avals))
+    outs = tuple(primitive.expand(ctx, avals))
     undeclared = ctx.effects - primitive.effects
     if undeclared:
         names = ", ".join(sorted(map(str, undeclared)))

@@ -22,7 +22,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.source import SourceCursor
+from tinyjax.ir.source import SourceCursor, is_our_function
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue
 
@@ -86,6 +86,8 @@ class Module:
             found = self._rules.find(cls)
             if found is None:
                 raise self._rules.missing_rule(cls)
+            if not is_our_function(found):
+                found = _checked(found, self._rules.entry(cls))
             self._found[cls] = found
         return found
 
@@ -291,6 +293,18 @@ class LoweringContext(Context[SSA]):
         """The values but the first. That makes the effects that follow wait for what returned it."""
         self._order = outs[0]
         return outs[1:]
+
+
+def _checked(rule: Rule, entry: str | None) -> Rule:
+    """A user's rule, whose results are looked at."""
+
+    def lower(
+        primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        found = rule(primitive, ctx, args, types)
+        return contracts.by_table(entry, rule, primitive, ctx, args, found, typed=True)
+
+    return lower
 
 
 def _seen(value: SSA) -> Seen:

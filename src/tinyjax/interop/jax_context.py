@@ -63,7 +63,9 @@ class JaxContext(Context[ArrayLike]):
     def bind(self, primitive: Primitive, *args: ArrayLike) -> tuple[ArrayLike, ...]:
         rule = self.rules.find(type(primitive))
         if rule is not None:
-            return tuple(rule(primitive, self, args))
+            found = rule(primitive, self, args)
+            entry = self.rules.entry(type(primitive))
+            return tuple(contracts.by_table(entry, rule, primitive, self, args, found, typed=False))
         outs = contracts.expand(primitive, self, args)
         if outs is None:
             raise self.rules.missing_rule(type(primitive))

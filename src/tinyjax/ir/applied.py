@@ -26,19 +26,24 @@ V = TypeVar("V")
 @final
 @frozen
 class AppliedRule:
-    """A rule of a primitive, applied to operands of these types. `how` says more of that."""
+    """A rule of a primitive, applied to operands of these types. `how` says more of that.
+
+    The rule is the method of this name, or a `function` in a table, of which `name` is the entry.
+    """
 
     primitive: Primitive
     name: str
     avals: tuple[ShapedArray, ...]
     how: str = ""
+    function: object = None
 
     def fail(self, came: str, expected: str) -> NoReturn:
-        where = place(getattr(type(self.primitive), self.name, None))
-        raise ContractError(
-            f"`{self.name}` of the primitive {self.primitive.name!r}{where} {came}; expected {expected}. The operands "
-            f"are {types_text(self.avals)}{self.how}."
-        )
+        if self.function is None:
+            where = place(getattr(type(self.primitive), self.name, None))
+            what = f"`{self.name}` of the primitive {self.primitive.name!r}{where}"
+        else:
+            what = f"the rule `{self.name}`{place(self.function)} for the primitive {self.primitive.name!r}"
+        raise ContractError(f"{what} {came}; expected {expected}. The operands are {types_text(self.avals)}{self.how}.")
 
     def types(self) -> tuple[ShapedArray, ...] | None:
         """What `type_of` says of the operands; None if the primitive doesn't have it."""

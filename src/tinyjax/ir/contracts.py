@@ -8,6 +8,7 @@ the primitive, the rule and its line, what came, and what was expected.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -17,7 +18,8 @@ from tinyjax.ir.applied import AppliedRule, shown
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import Effect
-from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero, result_types
+from tinyjax.ir.source import is_our_function
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
@@ -266,6 +268,49 @@ def _check_split(rule: AppliedRule, split: Split, unknown: tuple[bool, ...]) -> 
         first, second = iter(made), iter(staged)
         for i, (aval, mark) in enumerate(zip(types, split.unknown_out, strict=True)):
             rule.expect(f"output {i} (of `{'staged' if mark else 'known'}`)", next(second if mark else first), aval)
+
+
+# Rules that aren't the primitive's own.
+
+
+def by_table(
+    entry: str | None,
+    function: object,
+    primitive: Primitive,
+    ctx: Context[V],
+    args: Sequence[V],
+    found: Sequence[V],
+    *,
+    typed: bool,
+) -> Sequence[V]:
+    """What a function in a table of rules returned: as many outputs as the primitive has, and, where values have the
+    types of the program's, of these types."""
+    if is_our_function(function):
+        return found
+    types: Sequence[ShapedArray] | None = None
+    avals: tuple[ShapedArray, ...] = ()
+    # Values of an interpreter may have other types than those of the program, or none.
+    with suppress(TinyjaxError, TypeError, ValueError, LookupError, AttributeError):
+        avals = tuple(map(ctx.aval, args))
+        types = result_types(primitive, avals)
+    rule = AppliedRule(primitive, entry or "?", avals, function=function)
+    outs: Sequence[V] = rule.sequence(found, "the outputs")
+    rule.count(outs, types)
+    if typed:
+        for i, out in enumerate(outs):
+            aval = rule.aval(ctx, f"output {i}", out)
+            if types is not None:
+                rule.expect(f"output {i}", aval, types[i])
+    return outs
+
+
+def decomposed(primitive: Primitive, ctx: Context[V], args: Sequence[V], found: object) -> Sequence[V]:
+    """What `decompose` returned."""
+    rule = AppliedRule(primitive, "decompose", tuple(map(ctx.aval, args)))
+    outs: Sequence[V] = rule.sequence(found, "the outputs")
+    for i, out in enumerate(outs):
+        rule.aval(ctx, f"output {i}", out)
+    return outs
 
 
 def _fits(found: tuple[object, ...], types: Sequence[ShapedArray]) -> bool:

@@ -62,6 +62,11 @@ def is_ours(cls: type) -> bool:
     return cls.__module__.startswith(__name__.partition(".")[0] + ".")
 
 
+def is_our_function(function: object) -> bool:
+    """Whether this function is part of the library."""
+    return str(getattr(function, "__module__", "")).startswith(__name__.partition(".")[0] + ".")
+
+
 def user_frame() -> FrameType | None:
     """The innermost frame that isn't the library's own."""
     frame: FrameType | None = sys._getframe(1)
