@@ -202,8 +202,8 @@ class BoundedCache(Generic[K, T]):
     __slots__ = ("__weakref__", "_entries", "_lock", "_made", "limit", "name")
 
     def __init__(self, limit: int, name: str = "") -> None:
-        self.limit = limit
-        self.name = name
+        self.limit: int = limit
+        self.name: str = name
         self._entries: dict[K, _Kept[T]] = {}
         self._lock = RLock()
         self._made = 0

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar  # Any: of users' own trees
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload  # Any: of users' own trees
 
 from tinyjax.errors import TreeError
 from tinyjax.tracebacks import filter_package
@@ -80,6 +80,12 @@ if not TYPE_CHECKING:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
+@overload
+def map(f: Callable[[Any], object], tree: T, /, *, is_leaf: IsLeaf | None = None) -> T: ...
+@overload
+def map(f: Callable[[Any, Any], object], tree: T, other: Any, /, *, is_leaf: IsLeaf | None = None) -> T: ...
+@overload
+def map(f: Callable[..., Any], tree: T, *rest: Any, is_leaf: IsLeaf | None = None) -> T: ...
 def map(f: Callable[..., Any], tree: T, *rest: Any, is_leaf: IsLeaf | None = None) -> T:
     """The tree of the results of `f` on the leaves, and on what the other trees have in the same places.
 
@@ -91,6 +97,23 @@ def map(f: Callable[..., Any], tree: T, *rest: Any, is_leaf: IsLeaf | None = Non
     return _tree.map_leaves(f, tree, *rest, is_leaf=is_leaf)
 
 
+@overload
+def map_with_path(
+    f: Callable[[KeyPath, Any], object],
+    tree: T,
+    /,
+    *,
+    is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
+) -> T: ...
+@overload
+def map_with_path(
+    f: Callable[..., Any],
+    tree: T,
+    *rest: Any,
+    is_leaf: Callable[..., bool] | None = None,
+    is_leaf_takes_path: bool = False,
+) -> T: ...
 def map_with_path(
     f: Callable[..., Any],
     tree: T,
@@ -265,6 +288,9 @@ def _rectangular(rows: list[list[Any]], inner: PyTreeDef) -> bool:
 def __dir__() -> list[str]:
     """The public names."""
     return sorted(__all__)
+
+
+filter_package(__name__, __all__)
 
 
 filter_package(__name__, __all__)

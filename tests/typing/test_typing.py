@@ -16,7 +16,15 @@ import pytest
 from tests.typing.checkers import Reports, reports
 
 FOLDER: Final = Path(__file__).parent
-SNIPPETS: Final = ["accepted", "lambdas", "rejected", "strict_derivatives", "strict_functions", "strict_interpreters"]
+SNIPPETS: Final = [
+    "accepted",
+    "lambdas",
+    "rejected",
+    "strict_derivatives",
+    "strict_functions",
+    "strict_interpreters",
+    "strict_trees",
+]
 CHECKERS: Final = ["mypy", "pyright"]
 EXPECTATION: Final = re.compile(r"  # (?P<kind>[ER]): (?P<text>.*)$")
 
