@@ -1,7 +1,7 @@
 """Whether XLA can be used in this process. Needs no jax at import.
 
-XLA works with threads, and a forked process has none of those of its parent: what waits for them waits for ever. So in a
-process forked from one that has used XLA, every way to it is an error. Everything else works there.
+XLA works with threads, and a forked process has none of those of its parent: what waits for them waits for ever. So in
+a process forked from one that has used XLA, every way to it is an error. Everything else works there.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Process:
 
     def __init__(self) -> None:
         #: Whether it was forked from a process that had used XLA.
-        self.forked = False
+        self.forked: bool = False
 
     def check(self, what: str) -> None:
         """A ForkedProcessError if XLA can't be used here. `what` was to be done."""
