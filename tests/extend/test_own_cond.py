@@ -147,11 +147,22 @@ def _lower(primitive: Either, ctx: LoweringContext, args: Sequence[SSA], types: 
 
 
 def either(which: Any, on_true: Function, on_false: Function, *args: Any) -> Any:
-    """Both functions close over nothing that is traced."""
-    first, second = (stage_call("either", f, args, {}) for f in (on_true, on_false))
-    assert not first.captured
-    assert not second.captured
-    return first.results(bind(Either(first.jaxpr, second.jaxpr), tnp.asarray(which), *first.inputs))
+    """What both functions close over becomes operands of both programs."""
+    calls = [stage_call("either", f, args, {}) for f in (on_true, on_false)]
+    captured = [x for call in calls for x in call.captured]
+    avals = [x.aval for x in (*captured, *calls[0].arrays)]
+
+    def joined(branch: int) -> Jaxpr:
+        start = branch * len(calls[0].captured)
+
+        def run(ctx: StagingContext, ins: list[ir.Atom]) -> Sequence[ir.Atom]:
+            own = ins[start : start + len(calls[branch].captured)]
+            return ir.interpret(ctx, calls[branch].jaxpr, [*own, *ins[len(captured) :]])
+
+        return stage(avals, run)
+
+    outs = bind(Either(joined(0), joined(1)), tnp.asarray(which), *captured, *calls[0].arrays)
+    return calls[0].results(outs)
 
 
 def mine(x: Any, y: Any) -> Any:
@@ -176,6 +187,21 @@ NESTINGS: dict[str, Callable[[Function], Function]] = {
     "checkpoint": lambda f: tj.grad(tj.checkpoint(f)),
     "scan": lambda f: tj.grad(lambda x, y: lax.scan(lambda c, v: (f(c, v), c), x, np.array([y, x]))[0]),
 }
+
+
+def test_closing_over_what_is_traced() -> None:
+    matrix = np.arange(4.0).reshape(2, 2)
+
+    def f(cond: Function, x: Any) -> Any:
+        return cond(x > 1.0, lambda y: (matrix @ (y * x)).sum(), lambda y: y.sum() * x * x, np.ones(2))
+
+    for x in (0.5, 2.0):
+        for transform in (tj.grad, tj.hessian, lambda g: tj.jit(tj.grad(g))):
+            np.testing.assert_allclose(transform(lambda x: f(either, x))(x), transform(lambda x: f(lax.cond, x))(x))
+    points = np.array([0.5, 2.0])
+    np.testing.assert_allclose(
+        tj.vmap(tj.grad(lambda x: f(either, x)))(points), tj.vmap(tj.grad(lambda x: f(lax.cond, x)))(points)
+    )
 
 
 @pytest.mark.parametrize("name", NESTINGS)
