@@ -129,7 +129,7 @@ class Either(Primitive):
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
         linear = [isinstance(x, UndefPrimal) for x in args[1:]]
-        both = [transforms.transpose(branch, linear).jaxpr for branch in (self.on_true, self.on_false)]
+        both = [transforms.transpose(branch, linear, check=False).jaxpr for branch in (self.on_true, self.on_false)]
         known = [x for x in args if not isinstance(x, UndefPrimal)]
         found = iter(ctx.bind(Either(*both), *known, *[instantiate(ctx, ct) for ct in cotangents]))
         return [None, *(next(found) if mark else None for mark in linear)]

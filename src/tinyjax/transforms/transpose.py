@@ -37,7 +37,12 @@ class TransposedProgram(Generic[Form]):
 
 @overload
 def transpose(
-    jaxpr: Jaxpr, linear: Sequence[bool], nonzero: Sequence[bool] | None = None, *, force: bool = True
+    jaxpr: Jaxpr,
+    linear: Sequence[bool],
+    nonzero: Sequence[bool] | None = None,
+    *,
+    force: bool = True,
+    check: bool = True,
 ) -> TransposedProgram[Jaxpr]: ...
 @overload
 def transpose(
@@ -46,9 +51,15 @@ def transpose(
     nonzero: Sequence[bool] | None = None,
     *,
     force: bool = True,
+    check: bool = True,
 ) -> TransposedProgram[ClosedJaxpr]: ...
 def transpose(
-    jaxpr: AnyProgram, linear: Sequence[bool], nonzero: Sequence[bool] | None = None, *, force: bool = True
+    jaxpr: AnyProgram,
+    linear: Sequence[bool],
+    nonzero: Sequence[bool] | None = None,
+    *,
+    force: bool = True,
+    check: bool = True,
 ) -> TransposedProgram[Jaxpr] | TransposedProgram[ClosedJaxpr]:
     """The program that maps cotangents of the outputs to cotangents of the linear inputs.
 
@@ -59,7 +70,9 @@ def transpose(
     returned too. The constants of a closed program aren't linear, and are those of the result.
 
     A LinearityError, which names the equation, if the program isn't linear in the inputs marked `linear`: a sum with
-    something known that isn't zero is not, nor is an output that doesn't depend on them.
+    something known that isn't zero is not, nor is an output that doesn't depend on them. With `check=False` that isn't
+    looked for, and what is known in a sum is taken for zero: for rules of primitives that hold programs, which are
+    linear because of how they were made, and where a zero may have become an operand.
     """
     closed = as_closed(jaxpr, "transpose")
     verify(closed)
@@ -67,7 +80,8 @@ def transpose(
     marks = (True,) * n if nonzero is None else one_each("transpose: nonzero", nonzero, n, "outputs")
     of_inputs = one_each("transpose: linear", linear, len(closed.in_avals), "inputs", closed)
     kinds = [*map(kind_of, closed.consts), *(Kind.LINEAR if mark else Kind.KNOWN for mark in of_inputs)]
-    check_linear("transpose", program, kinds, marks)
+    if check:
+        check_linear("transpose", program, kinds, marks)
     found = transpose_linear(program, (*[False] * len(closed.consts), *of_inputs), marks, force)
     if isinstance(jaxpr, Jaxpr):
         return found
