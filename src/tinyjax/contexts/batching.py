@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Generic, TypeVar, final
 
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.errors import MissingRuleError, TypingError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context, Foreign, Origin
@@ -51,11 +53,26 @@ class BatchContext(Context[Batched[V]]):
                 return tuple(Batched(out, None) for out in self.parent.bind(primitive, *values))
         axes: Sequence[int | None] = [arg.axis for arg in args]
         outs: Sequence[V]
-        if primitive.built_in:
-            outs, axes = primitive.batch(self.parent, self.axis, values, axes)
-        else:
-            outs, axes = contracts.batch(primitive, self.parent, self.axis, values, axes)
+        try:
+            if primitive.built_in:
+                outs, axes = primitive.batch(self.parent, self.axis, values, axes)
+            else:
+                outs, axes = contracts.batch(primitive, self.parent, self.axis, values, axes)
+        except Exception as error:
+            mistake = self._mistake(primitive, args)
+            if mistake is None:
+                raise
+            raise mistake.with_traceback(error.__traceback__) from None
         return tuple(map(Batched, outs, axes))
+
+    def _mistake(self, primitive: Primitive, args: Sequence[Batched[V]]) -> TypingError | None:
+        """What is wrong with the types that the function sees: those without the mapped axis. None if nothing is."""
+        try:
+            with suppress(MissingRuleError):
+                primitive.type_of(*map(self.aval, args))
+        except TypingError as error:
+            return error
+        return None
 
     def _names_axis(self, primitive: Primitive) -> bool:
         effects = primitive.effects

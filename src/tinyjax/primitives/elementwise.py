@@ -100,6 +100,8 @@ def batch_elementwise(
     if len(mapped) == 1 and all(s == (() if at is None else shape) for s, at in zip(shapes, axes, strict=True)):
         outs = ctx.bind(primitive, *args)
         return outs, [next(iter(mapped))] * len(outs)
+    if any(own and own != shape for own in shapes):  # which aligning could hide: an axis of size 1 would be repeated
+        common_shape(primitive.name, [array_type(own, aval.dtype) for own, aval in zip(shapes, avals, strict=True)])
     aligned = [
         arg if at is None and own == () else with_leading_axis(ctx, arg, at, axis.size, shape)
         for arg, at, own in zip(args, axes, shapes, strict=True)
