@@ -100,7 +100,7 @@ def sign(x: Floats) -> HostArray:
 def maximum(x: Floats, y: Floats) -> HostArray | np.generic:
     """The larger one, or nan if one is. 0.0 is larger than -0.0, of which NumPy takes any."""
     found = np.maximum(x, y)
-    if np.count_nonzero(found) == np.size(found):
+    if np.count_nonzero(found) == found.size:
         return found
     return np.where((x == 0) & (y == 0), np.add(x, y), found)
 
@@ -108,7 +108,7 @@ def maximum(x: Floats, y: Floats) -> HostArray | np.generic:
 def minimum(x: Floats, y: Floats) -> HostArray | np.generic:
     """The smaller one, or nan if one is. -0.0 is smaller than 0.0, of which NumPy takes any."""
     found = np.minimum(x, y)
-    if np.count_nonzero(found) == np.size(found):
+    if np.count_nonzero(found) == found.size:
         return found
     return np.where((x == 0) & (y == 0), -np.subtract(-x, y), found)
 

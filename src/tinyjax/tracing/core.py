@@ -210,7 +210,7 @@ def as_operand(x: object) -> Array:
     """`as_array` for an operation whose result is a new array: what is computed with at once isn't copied."""
     if type(x) is np.ndarray and innermost() is ROOT and (aval := host_type(x.shape, x.dtype)) is not None:
         return of_host(ConcreteArray, x, aval)
-    return as_array(x)
+    return x if type(x) is ConcreteArray else as_array(x)
 
 
 ArrayLike: TypeAlias = Array | HostArray | np.generic | Scalar
