@@ -239,6 +239,28 @@ def test_names_are_shown(tmp_path: Path) -> None:
     assert tools.dependence(record).output_names == (("p['w']", "x"),)
 
 
+def test_names_are_those_of_the_program() -> None:
+    """Not those of an equal program from the same lines, of which results are remembered."""
+
+    def total(p: Any) -> Any:
+        return sum(p.values()) * TABLE
+
+    for first, second in ("ab", "cd"):
+        closed = tj.make_jaxpr(total)({first: 1.0, second: 2.0})
+        own = (f"p['{first}']", f"p['{second}']")
+        assert closed.input_names == own
+        tangents = tuple(f"tangent of {name}" for name in own)
+        assert transforms.jvp(closed).jaxpr.input_names == (*own, *tangents)
+        assert transforms.batch(closed, AXIS, [0, 0]).jaxpr.input_names == own
+        linearized = transforms.linearize(closed)
+        assert (linearized.primal.input_names, linearized.linear.input_names) == (own, tangents)
+        parts = transforms.partial_eval(closed, [False, True])
+        assert (parts.known.input_names, parts.staged.input_names[-1]) == (own[:1], own[1])
+        assert transforms.prune(closed, [True]).jaxpr.input_names == own
+        cotangent = ("cotangent of output 0",)
+        assert transforms.transpose(closed, [True, True]).jaxpr.input_names == cotangent
+
+
 def test_names_in_messages() -> None:
     record = traced()
     with pytest.raises(InputError, match=r"jvp: nonzero has 1 entries, but the program has 2 inputs \(p\['w'\], x\)"):

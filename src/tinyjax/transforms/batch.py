@@ -85,7 +85,7 @@ def batch(
         own = one_each("batch: in_axes", in_axes, len(closed.in_avals), "inputs", closed)
         check_axes("batch: in_axes", own, closed.in_avals)
         found = batch(closed.jaxpr, axis, (*[None] * n, *own), out_axes)
-        return BatchedProgram(ClosedJaxpr(found.jaxpr, closed.consts), own, found.out_axes)
+        return BatchedProgram(ClosedJaxpr(found.jaxpr.named_by(closed.jaxpr.names), closed.consts), own, found.out_axes)
     verify(jaxpr)
     n = len(jaxpr.outvars)
     axes = one_each("batch: in_axes", in_axes, len(jaxpr.invars), "inputs", jaxpr)

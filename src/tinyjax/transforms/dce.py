@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress
+from itertools import compress, count
 from typing import Final, Generic, final, overload
 
 from attrs import frozen
@@ -107,7 +107,8 @@ def prune(
         )
         pruned = prune(closed.jaxpr, used_outputs, (*[False] * n, *marks))
         consts = tuple(compress(closed.consts, pruned.used_inputs))
-        return PrunedProgram(ClosedJaxpr(pruned.jaxpr, consts), pruned.used_inputs[n:])
+        named = pruned.jaxpr.named_by(closed.jaxpr.names_at(list(compress(count(), pruned.used_inputs))))
+        return PrunedProgram(ClosedJaxpr(named, consts), pruned.used_inputs[n:])
     verify(jaxpr)
     used = one_each("prune: used_outputs", used_outputs, len(jaxpr.outvars), "outputs")
     keep = (False,) * len(jaxpr.invars) if keep_inputs is None else keep_inputs

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import compress
 
 from typing_extensions import TypeVar
 
@@ -21,9 +22,9 @@ def derived_names(jaxpr: Jaxpr, derive: Callable[[tuple[str, ...]], Sequence[str
     return None if names is None else InputNames(lambda: derive(names_for(names.found, count)))
 
 
-def prefixed(prefix: str, names: Sequence[str]) -> list[str]:
-    """`tangent of x` for `x`; "" stays."""
-    return [f"{prefix} {name}" if name else "" for name in names]
+def tangent_names(names: Sequence[str], nonzero: Sequence[bool]) -> list[str]:
+    """`tangent of x` for each `x` that has one; "" stays."""
+    return [f"tangent of {name}" if name else "" for name in compress(names, nonzero)]
 
 
 def with_first(jaxpr: Jaxpr, first: Sequence[int], values: Sequence[ConcreteValue]) -> ClosedJaxpr:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import compress
 from typing import Generic, final, overload
 
 from attrs import frozen
@@ -15,12 +14,13 @@ from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import one_each
-from tinyjax.transforms.forms import Form, derived_names, prefixed
+from tinyjax.transforms.forms import Form, derived_names, tangent_names
 
 
 @final
@@ -80,7 +80,8 @@ def jvp(
         verify(closed)
         n = len(closed.consts)
         found = jvp(closed.jaxpr, (*[False] * n, *tangent_marks("jvp", closed, nonzero)), force=force)
-        return JvpProgram(ClosedJaxpr(found.jaxpr, closed.consts), found.nonzero_in[n:], found.nonzero_out)
+        named = found.jaxpr.named_by(_names(closed.jaxpr, found.nonzero_in))
+        return JvpProgram(ClosedJaxpr(named, closed.consts), found.nonzero_in[n:], found.nonzero_out)
     verify(jaxpr)
     marks = tangent_marks("jvp", jaxpr, nonzero)
     n = len(jaxpr.outvars)
@@ -108,5 +109,9 @@ def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> Jv
 
     avals = jaxpr.in_avals
     with_tangents = [aval.tangent for aval, mark in zip(avals, nonzero, strict=True) if mark]
-    names = derived_names(jaxpr, lambda own: [*own, *prefixed("tangent of", list(compress(own, nonzero)))])
-    return JvpProgram(stage([*avals, *with_tangents], run).named_by(names), nonzero, tuple(marked))
+    program = stage([*avals, *with_tangents], run).named_by(_names(jaxpr, nonzero))
+    return JvpProgram(program, nonzero, tuple(marked))
+
+
+def _names(jaxpr: Jaxpr, nonzero: Sequence[bool]) -> InputNames | None:
+    return derived_names(jaxpr, lambda own: [*own, *tangent_names(own, nonzero)])

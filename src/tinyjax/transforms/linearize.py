@@ -11,7 +11,7 @@ from tinyjax.caching import remembered
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.verify import verify
-from tinyjax.transforms.forms import Form
+from tinyjax.transforms.forms import Form, derived_names, tangent_names
 from tinyjax.transforms.jvp import jvp, tangent_marks
 from tinyjax.transforms.partial_eval import Residual, close_over, partial_eval
 
@@ -56,8 +56,12 @@ def linearize(
         verify(closed)
         n = len(closed.consts)
         found = linearize(closed.jaxpr, (*[False] * n, *tangent_marks("linearize", closed, nonzero)))
-        linear, residuals = close_over(closed, found.linear, found.residuals)
-        primal = ClosedJaxpr(found.primal, closed.consts)
+        kept, nonzero_in = [residual.input for residual in found.residuals], found.nonzero_in
+        names = derived_names(
+            closed.jaxpr, lambda own: [*("" if i is None else own[i] for i in kept), *tangent_names(own, nonzero_in)]
+        )
+        linear, residuals = close_over(closed, found.linear.named_by(names), found.residuals)
+        primal = ClosedJaxpr(found.primal.named_by(closed.jaxpr.names), closed.consts)
         return Linearization(primal, linear, found.nonzero_in[n:], found.nonzero_out, residuals)
     verify(jaxpr)
     return _linearize(jaxpr, tangent_marks("linearize", jaxpr, nonzero))

@@ -15,6 +15,7 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
 from tinyjax.ir.source import SourceInfo
@@ -125,9 +126,10 @@ def partial_eval(
         given = one_each("partial_eval: unknown", unknown, len(closed.in_avals), "inputs", closed)
         n = len(closed.consts)
         found = partial_eval(closed.jaxpr, (*[False] * n, *given), force_unknown=force_unknown)
-        staged, residuals = close_over(closed, found.staged, found.residuals)
-        known = ClosedJaxpr(found.known, closed.consts)
-        return PartialEvaluation(known, staged, given, found.unknown_out, residuals)
+        names, staged_names = _names(closed.jaxpr, found.unknown_in, found.residuals)
+        known, later = found.known.named_by(names), found.staged.named_by(staged_names)
+        staged, residuals = close_over(closed, later, found.residuals)
+        return PartialEvaluation(ClosedJaxpr(known, closed.consts), staged, given, found.unknown_out, residuals)
     verify(jaxpr)
     n = len(jaxpr.outvars)
     marks = one_each("partial_eval: unknown", unknown, len(jaxpr.invars), "inputs", jaxpr)
@@ -162,10 +164,18 @@ def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], force: tuple[bool, ..
 
     known = stage([avals[i] for i in positions], run)
     ((staged, unknown_out, residuals),) = parts
-    known = known.named_by(jaxpr.names_at(positions))
-    later = [i for i, mark in enumerate(unknown) if mark]
-    staged = staged.named_by(jaxpr.names_at([*(residual.input for residual in residuals), *later]))
+    names, staged_names = _names(jaxpr, unknown, residuals)
+    known, staged = known.named_by(names), staged.named_by(staged_names)
     return PartialEvaluation(known, staged, unknown, unknown_out, _with_results(known, residuals))
+
+
+def _names(
+    jaxpr: Jaxpr, unknown: Sequence[bool], residuals: Sequence[Residual]
+) -> tuple[InputNames | None, InputNames | None]:
+    """The names of the inputs of the known program, and of the staged one."""
+    now = [i for i, mark in enumerate(unknown) if not mark]
+    later = [i for i, mark in enumerate(unknown) if mark]
+    return jaxpr.names_at(now), jaxpr.names_at([*(residual.input for residual in residuals), *later])
 
 
 def close_over(

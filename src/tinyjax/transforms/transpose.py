@@ -12,6 +12,7 @@ from tinyjax.caching import remembered
 from tinyjax.contexts import transposition
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
+from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.verify import verify
@@ -85,7 +86,8 @@ def transpose(
     found = transpose_linear(program, (*[False] * len(closed.consts), *of_inputs), marks, force)
     if isinstance(jaxpr, Jaxpr):
         return found
-    return TransposedProgram(ClosedJaxpr(found.jaxpr, closed.consts), found.nonzero_in, found.nonzero_out)
+    named = found.jaxpr.named_by(_names(program, (*[False] * len(closed.consts), *of_inputs), marks))
+    return TransposedProgram(ClosedJaxpr(named, closed.consts), found.nonzero_in, found.nonzero_out)
 
 
 @remembered
@@ -114,6 +116,10 @@ def transpose_linear(
 
     known_avals = [var.aval for var, mark in zip(jaxpr.invars, linear, strict=True) if not mark]
     ct_avals = [atom.aval for atom, mark in zip(jaxpr.outvars, nonzero, strict=True) if mark]
+    program = stage([*known_avals, *ct_avals], run).named_by(_names(jaxpr, linear, nonzero))
+    return TransposedProgram(program, nonzero, tuple(marked))
+
+
+def _names(jaxpr: Jaxpr, linear: Sequence[bool], nonzero: Sequence[bool]) -> InputNames | None:
     cotangents = [f"cotangent of output {i}" for i, mark in enumerate(nonzero) if mark]
-    names = derived_names(jaxpr, lambda own: [*compress(own, [not mark for mark in linear]), *cotangents])
-    return TransposedProgram(stage([*known_avals, *ct_avals], run).named_by(names), nonzero, tuple(marked))
+    return derived_names(jaxpr, lambda own: [*compress(own, [not mark for mark in linear]), *cotangents])
