@@ -95,6 +95,7 @@ LINEAR: Final[dict[str, Function]] = {
     "scan": lambda x: lax.scan(lambda c, y: (c + 2.0 * y, c), np.zeros(()), x)[1],
     "scan of a counter": lambda x: lax.scan(lambda c, y: ((c[0] + 1, c[1] * c[0] + y), c[1]), (0, 0.0), x)[1],
     "cond": lambda x: lax.cond(np.array(True), lambda y: 2.0 * y, lambda y: y * 0.0, x),
+    "plus zeros set in zeros": lambda x: x + tnp.zeros(3).at[1:].set(tnp.zeros(2)),
     "unused": lambda x: (x > 0.0, tnp.cos(x), x)[2],
 }
 
@@ -116,6 +117,7 @@ NONLINEAR: Final[dict[str, tuple[Function, str]]] = {
     "joined with ones": (lambda x: tnp.concatenate([x, np.ones(1)]), "concatenate is linear in its operands together"),
     "set in ones": (tnp.ones(5).at[1:4].set, "is linear in its operands together"),
     "constant": (lambda x: tnp.ones(3), "output 0 doesn't depend on the linear inputs"),
+    "plus products in place": (lambda x: x + tnp.ones(3).at[0].multiply(2.0), "add is linear in its operands"),
     "composite": (lambda x: bind(Squared(), x)[0], "mul is linear in each of its operands"),
     "rounded": (lambda x: x.astype("int32").astype("float64"), r"convert_element_type gives i32\[3\]"),
     "scan": (lambda x: lax.scan(lambda c, y: (c * y, c), 1.0, x)[1], ""),

@@ -10,28 +10,28 @@ from tinyjax.control.composite import Composite, program
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.scan import Scan
-from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom
 from tinyjax.transforms.linearity import LINEARITY, Fact, Kind, Nonlinear, by_itself, either, facts_of
 
 
 @LINEARITY.register(Calling)
-def _called(primitive: Calling, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _called(primitive: Calling, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     return facts_of(primitive.jaxpr, tuple(facts))
 
 
-def _custom(primitive: CustomCall, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _custom(primitive: CustomCall, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     return facts_of(primitive.jaxpr, tuple(facts))
 
 
-def _decomposed(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _decomposed(primitive: Primitive, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     if not isinstance(primitive, Composite) or type(primitive).transpose is not Composite.transpose:
-        return by_itself(primitive, facts, avals)
-    return facts_of(program(primitive, tuple(avals)), tuple(facts))
+        return by_itself(primitive, facts, atoms)
+    return facts_of(program(primitive, tuple([atom.aval for atom in atoms])), tuple(facts))
 
 
 @LINEARITY.register(Cond)
-def _branches(primitive: Cond, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _branches(primitive: Cond, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     index, *operands = facts
     if isinstance(index, Nonlinear):
         return [index]
@@ -42,7 +42,7 @@ def _branches(primitive: Cond, facts: Sequence[Fact], avals: Sequence[ShapedArra
 
 
 @LINEARITY.register(Scan)
-def _iterations(primitive: Scan, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _iterations(primitive: Scan, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     """Of a carry, what holds before and after every iteration."""
     consts, carry, xs = (tuple(items) for items in primitive.operands(facts))
     while True:

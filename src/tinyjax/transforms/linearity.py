@@ -9,7 +9,7 @@ linear in them, or that it depends on them in another way, and by which equation
 from __future__ import annotations
 
 import enum
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -19,7 +19,7 @@ from typing_extensions import override
 from tinyjax.caching import remembered
 from tinyjax.errors import LinearityError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.dtypes import FLOAT0, INEXACT
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
@@ -71,10 +71,11 @@ class Nonlinear:
 
 Fact: TypeAlias = Kind | Nonlinear
 
-#: What is found of results: where this is what is found of operands, which have these types.
-LINEARITY: Final[RuleTable[[Sequence[Fact], Sequence[ShapedArray]], Sequence[Fact]]] = RuleTable(
+#: What is found of results, or of all of them if it is one thing: where this is what is found of these operands.
+LINEARITY: Final[RuleTable[[Sequence[Fact], Sequence[Atom]], Sequence[Fact]]] = RuleTable(
     "Linearity", name="tinyjax.transforms.LINEARITY"
 )
+_Rule: TypeAlias = Callable[[Primitive, Sequence[Fact], Sequence[Atom]], Sequence[Fact]]
 
 
 def check_linear(what: str, jaxpr: Jaxpr, inputs: Sequence[Kind], marks: Sequence[bool]) -> None:
@@ -96,20 +97,27 @@ def check_linear(what: str, jaxpr: Jaxpr, inputs: Sequence[Kind], marks: Sequenc
 def facts_of(jaxpr: Jaxpr, inputs: tuple[Fact, ...]) -> tuple[Fact, ...]:
     """What is found of the outputs, where this is what is found of the inputs."""
     env: list[Fact] = list(inputs)
+    rules: dict[type[Primitive], _Rule] = {}
 
-    def read(atom: Atom) -> Fact:
-        if isinstance(atom, Literal):
-            return Kind.KNOWN if atom.value else Kind.ZERO
-        return env[atom.index]
+    def of_literal(literal: Literal) -> Kind:
+        return Kind.KNOWN if literal.value else Kind.ZERO
 
     for eqn in jaxpr.eqns:
-        facts, avals = list(map(read, eqn.invars)), [atom.aval for atom in eqn.invars]
-        results = LINEARITY.apply(eqn.primitive, facts, avals)
-        if len(results) == 1:
+        primitive = eqn.primitive
+        cls = type(primitive)
+        rule = rules.get(cls)
+        if rule is None:
+            rule = rules[cls] = LINEARITY[cls]
+        facts = [of_literal(atom) if isinstance(atom, Literal) else env[atom.index] for atom in eqn.invars]
+        results = rule(primitive, facts, eqn.invars)
+        if len(results) < len(eqn.outvars):
             results = list(results) * len(eqn.outvars)
         for fact, var in zip(results, eqn.outvars, strict=True):
-            env.append(_located(fact, eqn, var.aval))
-    return tuple(map(read, jaxpr.outvars))
+            if isinstance(fact, Nonlinear) or (fact is Kind.LINEAR and var.aval.dtype not in INEXACT):
+                env.append(_located(fact, eqn, var.aval))
+            else:
+                env.append(fact)
+    return tuple([of_literal(atom) if isinstance(atom, Literal) else env[atom.index] for atom in jaxpr.outvars])
 
 
 def _located(fact: Fact, eqn: Eqn, aval: ShapedArray) -> Fact:
@@ -138,11 +146,14 @@ def either(first: Fact, second: Fact) -> Fact:
 
 def spoilt(facts: Iterable[Fact]) -> Nonlinear | None:
     """The first that isn't linear."""
-    return next((fact for fact in facts if isinstance(fact, Nonlinear)), None)
+    for fact in facts:
+        if isinstance(fact, Nonlinear):
+            return fact
+    return None
 
 
 @LINEARITY.register(Primitive)
-def by_itself(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def by_itself(primitive: Primitive, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     """A primitive of the library that can't be transposed isn't linear; what others are, their transposes say."""
     found = spoilt(facts)
     if found is not None:
@@ -154,35 +165,39 @@ def by_itself(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[Shape
     return [Kind.LINEAR]
 
 
-def _in_all(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _of_numbers(facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
+    """What is found of the operands but for positions and selectors among them."""
+    return [fact for fact, atom in zip(facts, atoms, strict=True) if atom.aval.dtype in INEXACT] or facts
+
+
+def _in_all(primitive: Primitive, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     """Linear in all operands together, but for integers: if one is known, it must be zero."""
     found = spoilt(facts)
     if found is not None:
         return [found]
-    of_numbers = {i: fact for i, fact in enumerate(facts) if avals[i].tangent.dtype != FLOAT0}
-    if Kind.LINEAR in of_numbers.values():
-        for i, fact in of_numbers.items():
-            if fact is Kind.KNOWN:
+    if Kind.LINEAR not in facts:
+        return [Kind.KNOWN if Kind.KNOWN in _of_numbers(facts, atoms) else Kind.ZERO]
+    if Kind.KNOWN in facts:
+        for i, (fact, atom) in enumerate(zip(facts, atoms, strict=True)):
+            if fact is Kind.KNOWN and atom.aval.dtype in INEXACT:
                 reason = f"{primitive.name} is linear in its operands together, but operand {i} doesn't depend on the "
                 return [Nonlinear(f"{reason}linear inputs, and isn't known to be zero")]
-        return [Kind.LINEAR]
-    return [Kind.KNOWN if Kind.KNOWN in of_numbers.values() else Kind.ZERO]
+    return [Kind.LINEAR]
 
 
-def _in_each(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _in_each(primitive: Primitive, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     """Linear in each operand, but for integers, and not in two together."""
     found = spoilt(facts)
     if found is not None:
         return [found]
-    of_numbers = [fact for fact, aval in zip(facts, avals, strict=True) if aval.tangent.dtype != FLOAT0]
-    if of_numbers.count(Kind.LINEAR) > 1:
+    if Kind.LINEAR not in facts:
+        return [Kind.ZERO if Kind.ZERO in _of_numbers(facts, atoms) else Kind.KNOWN]
+    if facts.count(Kind.LINEAR) > 1:
         return [Nonlinear(f"{primitive.name} is linear in each of its operands, but not in both together")]
-    if Kind.LINEAR in of_numbers:
-        return [Kind.LINEAR]
-    return [Kind.ZERO if Kind.ZERO in of_numbers else Kind.KNOWN]
+    return [Kind.LINEAR]
 
 
-def _in_first(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _in_first(primitive: Primitive, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     """Linear in the first operand; the others say where things are."""
     return [spoilt(facts) or facts[0]]
 
@@ -201,17 +216,17 @@ for _classes, _rule in ((_TOGETHER, _in_all), (_EACH, _in_each), (_FIRST, _in_fi
 
 
 @LINEARITY.register(Div)
-def _quotient(primitive: Div, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _quotient(primitive: Div, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     if facts[1] is Kind.LINEAR:
         return [Nonlinear("div is linear in the dividend, but not in the divisor")]
     return [spoilt(facts) or facts[0]]
 
 
 @LINEARITY.register(OptimizationBarrier)
-def _one_by_one(primitive: Primitive, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _one_by_one(primitive: Primitive, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     return facts
 
 
 @LINEARITY.register(Constant)
-def _constant(primitive: Constant, facts: Sequence[Fact], avals: Sequence[ShapedArray]) -> Sequence[Fact]:
+def _constant(primitive: Constant, facts: Sequence[Fact], atoms: Sequence[Atom]) -> Sequence[Fact]:
     return [kind_of(primitive.value)]
