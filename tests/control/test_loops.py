@@ -262,10 +262,10 @@ def test_errors(golden: Golden) -> None:
 
     cases: dict[str, tuple[type[Exception], Callable[[], object]]] = {
         "types": (InputError, lambda: lax.while_loop(never, lambda c: (c[0] > 0, c[1]), (np.ones(2), 1))),
-        "tree": (TreeError, lambda: lax.while_loop(never, lambda c: (c[0], (c[1], c[1])), (np.ones(2), 1))),
+        "tree": (TreeError, lambda: any_while(never, lambda c: (c[0], (c[1], c[1])), (np.ones(2), 1))),
         "vector condition": (InputError, lambda: lax.while_loop(lambda c: c > 0, lambda c: c, np.ones(2))),
         "integer condition": (InputError, lambda: lax.while_loop(lambda c: c, lambda c: c, 1)),
-        "tree condition": (InputError, lambda: lax.while_loop(lambda c: (c > 0, c > 1), lambda c: c, 1)),
+        "tree condition": (InputError, lambda: any_while(lambda c: (c > 0, c > 1), lambda c: c, 1)),
         "no function": (InputError, lambda: any_while(True, lambda c: c, 1)),
         "float bounds": (InputError, lambda: lax.fori_loop(0, 3.0, lambda i, c: c, 1.0)),
         "vector bounds": (InputError, lambda: lax.fori_loop(0, np.arange(3), lambda i, c: c, 1.0)),

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from itertools import product
 from types import ModuleType
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -351,10 +352,10 @@ def test_float0_carries() -> None:
 
 
 def test_mismatches(golden: Golden) -> None:
-    def grows(carry: dict[str, Array], x: Array) -> tuple[object, None]:
+    def grows(carry: Any, x: Array) -> tuple[Any, None]:
         return {"a": tnp.concatenate([carry["a"], carry["a"]]), "b": carry["b"] > 0, "c": carry["c"] + x}, None
 
-    def other_tree(carry: dict[str, Array], x: Array) -> tuple[object, None]:
+    def other_tree(carry: Any, x: Any) -> tuple[Any, None]:
         return {"a": carry["a"], "b": (x, x), "c": x}, None
 
     any_scan: Callable[..., object] = lax.scan
@@ -367,11 +368,11 @@ def test_mismatches(golden: Golden) -> None:
         "fori": (InputError, lambda: lax.fori_loop(0, 3, lambda i, val: {"u": val["u"] > i}, {"u": np.ones(2)})),
         "lengths": (InputError, lambda: lax.scan(other_tree, init, {"u": xs, "v": np.ones((2, 1))})),
         "length": (InputError, lambda: lax.scan(other_tree, init, xs, length=4)),
-        "scalar": (InputError, lambda: lax.scan(other_tree, init, 1.0)),
+        "scalar": (InputError, lambda: any_scan(other_tree, init, 1.0)),
         "nothing": (InputError, lambda: lax.scan(other_tree, init)),
         "negative": (InputError, lambda: lax.scan(other_tree, init, length=-1)),
         "unroll": (InputError, lambda: lax.scan(lambda c, x: (c, x), 0.0, xs, unroll=-1)),
-        "traced length": (ConcretizationError, lambda: tj.jit(lambda n: lax.scan(grows, init, None, n))(3)),
+        "traced length": (ConcretizationError, lambda: tj.jit(lambda n: any_scan(grows, init, None, n))(3)),
         "no function": (InputError, lambda: any_scan(None, init, xs)),
         "batch size": (InputError, lambda: lax.map(lambda x: x, xs, batch_size=-1)),
     }

@@ -95,7 +95,7 @@ def test_facts_hold_of_every_value(jaxpr: Jaxpr, args: list[ConcreteValue]) -> N
 
 def test_facts_go_round_loops_until_they_settle() -> None:
     def f(n: Array) -> object:
-        def body(c: tuple[Array, Array, Array]) -> object:
+        def body(c: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
             return c[0] + 1, -c[1], c[1]
 
         return lax.while_loop(lambda c: c[0] < n, body, (0, 1.0, 0.0))

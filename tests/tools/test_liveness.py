@@ -82,7 +82,7 @@ def test_the_last_use_is_a_use(jaxpr: Jaxpr) -> None:
 
 def test_carries_that_only_serve_themselves() -> None:
     def f(x: Array) -> object:
-        def body(carry: tuple[Array, Array], _: None) -> tuple[object, object]:
+        def body(carry: tuple[Array, Array], _: None) -> tuple[tuple[Array, Array], None]:
             a, b = carry
             return (tnp.sin(a), b * 2.0), None
 
@@ -120,7 +120,7 @@ def test_effects_keep_their_operands() -> None:
 
 def test_an_effect_in_a_loop_needs_what_decides_how_often_it_happens() -> None:
     def f(n: Array) -> object:
-        def body(i: Array) -> object:
+        def body(i: Array) -> Array:
             debug.print("round")
             return i + 1
 

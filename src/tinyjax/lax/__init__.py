@@ -50,7 +50,7 @@ from tinyjax.lax.indexing import (
     scatter_min,
     scatter_mul,
 )
-from tinyjax.lax.loops import fori_loop, map, scan, while_loop
+from tinyjax.lax.loops import fori_loop, map, while_loop
 from tinyjax.lax.reductions import (
     argmax,
     argmin,
@@ -77,6 +77,7 @@ from tinyjax.lax.reductions import (
     sort_key_val,
     top_k,
 )
+from tinyjax.lax.scanning import scan
 from tinyjax.lax.shaping import (
     bitcast_convert_type,
     broadcast,

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Sequence
-from typing import TypeVar, final
+from typing import Any, TypeVar, final, overload
 
 import numpy as np
 from attrs import frozen
+from typing_extensions import TypeVarTuple, Unpack
 
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import with_types
@@ -18,6 +19,7 @@ from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INT32, INTEGERS
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.binary import ne
+from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Pair, Triple
 from tinyjax.primitives.selection import CLAMP
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
@@ -26,8 +28,10 @@ from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_argu
 from tinyjax.tracing.promotion import result_type
 from tinyjax.tracing.staging import Traced, trace
 
-R = TypeVar("R")
-S = TypeVar("S")
+R = TypeVar("R", bound=AnyTree)
+S = TypeVar("S", bound=AnyTree)
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 
 class _Missing(enum.Enum):
@@ -36,13 +40,76 @@ class _Missing(enum.Enum):
     MISSING = enum.auto()
 
 
+@overload
+def cond(
+    pred: ArrayLike, true_fun: Callable[[Array], ArrayLike], false_fun: Callable[[Array], ArrayLike], x: ArrayLike, /
+) -> Array: ...
+@overload
 def cond(
     pred: ArrayLike,
-    true_fun: Callable[..., R],
-    false_fun: Callable[..., S],
+    true_fun: Callable[[Array, Array], ArrayLike],
+    false_fun: Callable[[Array, Array], ArrayLike],
+    x: ArrayLike,
+    y: ArrayLike,
+    /,
+) -> Array: ...
+@overload
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[[Array, Array, Array], ArrayLike],
+    false_fun: Callable[[Array, Array, Array], ArrayLike],
+    x: ArrayLike,
+    y: ArrayLike,
+    z: ArrayLike,
+    /,
+) -> Array: ...
+@overload
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[[Unpack[Ts]], ArrayLike],
+    false_fun: Callable[[Unpack[Ts]], ArrayLike],
+    *operands: *Ts,
+) -> Array: ...
+@overload
+def cond(
+    pred: ArrayLike, true_fun: Callable[[T], ArrayLike], false_fun: Callable[[T], ArrayLike], *, operand: T
+) -> Array: ...
+@overload
+def cond(
+    pred: ArrayLike, true_fun: Callable[[Array], R], false_fun: Callable[[Array], S], x: ArrayLike, /
+) -> R | S: ...
+@overload
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[[Array, Array], R],
+    false_fun: Callable[[Array, Array], S],
+    x: ArrayLike,
+    y: ArrayLike,
+    /,
+) -> R | S: ...
+@overload
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[[Array, Array, Array], R],
+    false_fun: Callable[[Array, Array, Array], S],
+    x: ArrayLike,
+    y: ArrayLike,
+    z: ArrayLike,
+    /,
+) -> R | S: ...
+@overload
+def cond(
+    pred: ArrayLike, true_fun: Callable[[Unpack[Ts]], R], false_fun: Callable[[Unpack[Ts]], S], *operands: *Ts
+) -> R | S: ...
+@overload
+def cond(pred: ArrayLike, true_fun: Callable[[T], R], false_fun: Callable[[T], S], *, operand: T) -> R | S: ...
+def cond(
+    pred: ArrayLike,
+    true_fun: Callable[..., Any],
+    false_fun: Callable[..., Any],
     *operands: object,
     operand: object = _Missing.MISSING,
-) -> R | S:
+) -> Any:
     """`true_fun(*operands) if pred else false_fun(*operands)`, also where `pred` is traced.
 
     Both functions are traced, and only the chosen one runs. They take trees of arrays and return trees of the same
@@ -73,16 +140,46 @@ def cond(
         index = ne(index, 0)
     staged = _stage("cond", (true_fun, false_fun), ("true_fun", "false_fun"), operands)
     outs = bind(Cond(staged.branches[::-1]), convert(index, INT32), *staged.operands)
-    result: R | S = staged.results.results(outs)
-    return result
+    return staged.results.results(outs)
 
 
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[Array], ArrayLike]], x: ArrayLike, /) -> Array: ...
+@overload
+def switch(
+    index: ArrayLike, branches: Sequence[Callable[[Array, Array], ArrayLike]], x: ArrayLike, y: ArrayLike, /
+) -> Array: ...
+@overload
 def switch(
     index: ArrayLike,
-    branches: Sequence[Callable[..., R]],
+    branches: Sequence[Callable[[Array, Array, Array], ArrayLike]],
+    x: ArrayLike,
+    y: ArrayLike,
+    z: ArrayLike,
+    /,
+) -> Array: ...
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[*Ts], ArrayLike]], *operands: *Ts) -> Array: ...
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[T], ArrayLike]], *, operand: T) -> Array: ...
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[Array], Pair]], x: ArrayLike, /) -> Arrays2: ...
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[*Ts], Pair]], *operands: *Ts) -> Arrays2: ...
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[Array], Triple]], x: ArrayLike, /) -> Arrays3: ...
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[*Ts], Triple]], *operands: *Ts) -> Arrays3: ...
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[R], R]], tree: R, /) -> R: ...
+@overload  # of a list of lambdas, type checkers wouldn't find any result if this one took lists too
+def switch(index: ArrayLike, branches: tuple[Callable[[*Ts], R], ...], *operands: *Ts) -> R: ...
+def switch(
+    index: ArrayLike,
+    branches: Sequence[Callable[..., Any]],
     *operands: object,
     operand: object = _Missing.MISSING,
-) -> R:
+) -> Any:
     """`branches[index](*operands)`, also where `index` is traced. An index out of range names the nearest branch.
 
     All functions are traced, and only the chosen one runs. What they return must agree as for `cond`.
@@ -111,13 +208,11 @@ def switch(
         raise InputError(f"switch: the index must be an integer, got {which.aval}")
     if len(branches) == 1:
         arrays, treedef = flatten_arguments(branches[0], operands, {})
-        only: R = FlatFunction(branches[0], "switch", treedef)(arrays).tree()
-        return only
+        return FlatFunction(branches[0], "switch", treedef)(arrays).tree()
     last = min(len(branches) - 1, np.iinfo(dtype.name).max)
     (which,) = bind(CLAMP, constant_like(which, 0), which, constant_like(which, last))
     staged = _stage("switch", branches, [f"branch {i}" for i in range(len(branches))], operands)
-    result: R = staged.results.results(bind(Cond(staged.branches), convert(which, INT32), *staged.operands))
-    return result
+    return staged.results.results(bind(Cond(staged.branches), convert(which, INT32), *staged.operands))
 
 
 def _all_operands(what: str, operands: tuple[object, ...], operand: object) -> tuple[object, ...]:

@@ -1,11 +1,11 @@
-"""`while_loop`, `fori_loop`, `scan` and `map`: loops that are traced once, whatever the number of iterations."""
+"""`while_loop`, `fori_loop` and `map`: loops that are traced once, whatever the number of iterations."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 
@@ -15,11 +15,12 @@ from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ConcretizationError, InputError
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOATS, INTEGERS, SIGNED
+from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOATS, INTEGERS, SIGNED, HostArray
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.bodies import Body, out_avals, stage, stage_body
 from tinyjax.lax.shaping import concatenate, reshape, slice_in_dim
+from tinyjax.lax.signatures import Arrays2, Arrays3, C, Mixed, N, Pair, Triple, Y
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import convert
@@ -33,56 +34,6 @@ if TYPE_CHECKING:
 
 #: How many iterations of a loop over floats are counted beforehand.
 _COUNTED: Final = 1 << 16
-
-C = TypeVar("C")
-Y = TypeVar("Y")
-
-
-def scan(
-    f: Callable[[Any, Any], tuple[C, Y]],  # the user's trees
-    init: object,
-    xs: object = None,
-    length: int | None = None,
-    reverse: bool = False,
-    unroll: int | bool = 1,
-) -> tuple[C, Y]:
-    """Applies f along the leading axis of arrays, handing a carry on, as this does:
-
-        carry, ys = init, []
-        for x in xs:
-            carry, y = f(carry, x)
-            ys.append(y)
-        return carry, stack(ys)
-
-    `f` is traced once. It takes and returns trees, and may close over traced values; the carry must keep its structure,
-    shapes and dtypes, but a weakly typed `init` takes the dtype of what f returns.
-
-    Args:
-      f: takes a carry and a slice of `xs`; returns a carry and what is stacked.
-      init: the first carry.
-      xs: a tree of arrays with leading axes of one size. None: f gets None.
-      length: the number of iterations; needed only if `xs` has no leaves.
-      reverse: go through `xs` from the end; results are stacked where the slices were.
-      unroll: how many applications of f one iteration of the compiled loop contains; True or 0: all.
-
-    Raises:
-      InputError: the types of the carry change; the leading axes differ.
-      TreeError: the structure of the carry changes.
-
-    >>> import numpy as np
-    >>> scan(lambda total, x: (total + x, total), np.float64(0.0), np.arange(1.0, 5.0))
-    (Array(10., dtype=float64), Array([0., 1., 3., 6.], dtype=float64))
-    """
-    check_callable("scan", f)
-    arrays, treedef = flatten_arguments(f, (init, xs), {})
-    carry_tree = tree.flatten(init)[1]
-    n = carry_tree.num_leaves
-    count = _scan_length("scan", f, treedef, arrays, n, length)
-    slices = [_slice_type(x.aval) for x in arrays[n:]]
-    body = stage_body("scan", f, treedef, carry_tree, arrays[:n], slices, returns_pair=True)
-    outs = _bind_scan(body, arrays[n:], count, bool(reverse), _unrolling(unroll, count))
-    carry, ys = tree.unflatten(body.traced.treedef, outs)
-    return carry, ys
 
 
 def _slice_type(aval: ShapedArray) -> ShapedArray:
@@ -172,11 +123,29 @@ def _with_erased(
     return results
 
 
+@overload
+def while_loop(
+    cond_fun: Callable[[Array], ArrayLike], body_fun: Callable[[Array], ArrayLike], init_val: ArrayLike
+) -> Array: ...
+@overload
+def while_loop(cond_fun: Callable[[N], ArrayLike], body_fun: Callable[[N], N], init_val: N) -> N: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[Arrays2], ArrayLike], body_fun: Callable[[Arrays2], Pair], init_val: Pair
+) -> Arrays2: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[Arrays3], ArrayLike], body_fun: Callable[[Arrays3], Triple], init_val: Triple
+) -> Arrays3: ...
+@overload
+def while_loop(cond_fun: Callable[[C], ArrayLike], body_fun: Callable[[C], C], init_val: C) -> C: ...
+@overload
+def while_loop(cond_fun: Callable[[C], ArrayLike], body_fun: Callable[[C], C], init_val: Mixed) -> C: ...
 def while_loop(
     cond_fun: Callable[[Any], object],  # the user's tree
-    body_fun: Callable[[Any], C],  # the user's tree
+    body_fun: Callable[[Any], Any],  # the user's tree
     init_val: object,
-) -> C:
+) -> Any:
     """Applies a function as long as a condition holds, as this does:
 
         val = init_val
@@ -207,8 +176,7 @@ def while_loop(
             f"while_loop: {located(cond_fun)} must return a bool scalar, got {tree.shown(cond.treedef)} of "
             f"({', '.join([str(aval) for aval in avals])})"
         )
-    result: C = tree.unflatten(body.traced.treedef, _bind_while(body, cond))
-    return result
+    return tree.unflatten(body.traced.treedef, _bind_while(body, cond))
 
 
 def _bind_while(body: Body, cond: Traced) -> list[Array]:
@@ -229,14 +197,68 @@ def _bind_while(body: Body, cond: Traced) -> list[Array]:
     return _with_erased(body, carry, kept, outs, None)
 
 
+@overload
 def fori_loop(
     lower: ArrayLike,
     upper: ArrayLike,
-    body_fun: Callable[[Any, Any], C],  # the user's tree
+    body_fun: Callable[[Array, Array], ArrayLike],
+    init_val: ArrayLike,
+    *,
+    unroll: int | bool | None = None,
+) -> Array: ...
+@overload
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Array, N], N],
+    init_val: N,
+    *,
+    unroll: int | bool | None = None,
+) -> N: ...
+@overload
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Array, Arrays2], Pair],
+    init_val: Pair,
+    *,
+    unroll: int | bool | None = None,
+) -> Arrays2: ...
+@overload
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Array, Arrays3], Triple],
+    init_val: Triple,
+    *,
+    unroll: int | bool | None = None,
+) -> Arrays3: ...
+@overload
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Array, C], C],
+    init_val: C,
+    *,
+    unroll: int | bool | None = None,
+) -> C: ...
+@overload
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Array, C], C],
+    init_val: Mixed,
+    *,
+    unroll: int | bool | None = None,
+) -> C: ...
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Any, Any], Any],  # the user's tree
     init_val: object,
     *,
     unroll: int | bool | None = None,
-) -> C:
+) -> Any:
     """Applies a function for each number from `lower` up to, but not including, `upper`, in steps of 1, as this does:
 
         val = init_val
@@ -273,8 +295,7 @@ def fori_loop(
         outs = _bind_while(body, cond)
     else:
         raise InputError("fori_loop: unroll needs bounds that are known when the program is traced")
-    result: C = tree.unflatten(body.traced.treedef, outs)[1]
-    return result
+    return tree.unflatten(body.traced.treedef, outs)[1]
 
 
 def _length(first: Array, last: Array) -> int | None:
@@ -312,12 +333,20 @@ def _bounds(lower: object, upper: object) -> tuple[Array, Array]:
     return first, last
 
 
+@overload
+def map(f: Callable[[Array], Y], xs: Array | HostArray, *, batch_size: int | None = None) -> Y: ...
+@overload
+def map(f: Callable[[Arrays2], Y], xs: Pair, *, batch_size: int | None = None) -> Y: ...
+@overload
+def map(f: Callable[[C], Y], xs: C, *, batch_size: int | None = None) -> Y: ...
+@overload
+def map(f: Callable[[C], Y], xs: Mixed, *, batch_size: int | None = None) -> Y: ...
 def map(
-    f: Callable[[Any], Y],  # the user's trees
+    f: Callable[[Any], Any],  # the user's trees
     xs: object,
     *,
     batch_size: int | None = None,
-) -> Y:
+) -> Any:
     """The stack of the results of f on each slice of `xs` along the leading axis, computed one after the other.
 
     With `batch_size`, so many of them are computed at once, as `vmap` does; 0: all. `xs` is a tree of arrays, and so is
@@ -335,8 +364,7 @@ def map(
         outs = _bind_scan(Body(traced, []), arrays, length, False, 1)
     else:
         outs = _map_batches(traced, arrays, length, integer(batch_size, "map: batch_size"))
-    result: Y = tree.unflatten(traced.treedef, outs)
-    return result
+    return tree.unflatten(traced.treedef, outs)
 
 
 def _map_batches(traced: Traced, arrays: Sequence[Array], length: int, size: int) -> list[Array]:
