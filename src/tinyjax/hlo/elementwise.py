@@ -161,10 +161,10 @@ def convert(ctx: LoweringContext, x: SSA, out: ShapedArray) -> SSA:
     dtype, new = x.aval.dtype, out.dtype
     if dtype == new:
         return SSA(x.name, out)
-    if dtype in COMPLEXES and new not in COMPLEXES:
-        return convert(ctx, part(ctx, "real", x), out)
     if new == BOOL:
         return SSA(compare(ctx, "NE", x, ctx.scalar(0, dtype)).name, out)
+    if dtype in COMPLEXES and new not in COMPLEXES:
+        return convert(ctx, part(ctx, "real", x), out)
     return ctx.emit(f"stablehlo.convert {x.name} : ({type_text(x.aval)}) -> {type_text(out)}", out)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INTEGERS
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INTEGERS
 from tinyjax.primitives.arithmetic import ABS, SQUARE
 from tinyjax.primitives.complex import COMPLEX
 from tinyjax.primitives.exponential import SQRT
@@ -104,8 +104,14 @@ def fabs(x: ArrayLike, /) -> Array:
 
 
 def sign(x: ArrayLike, /) -> Array:
-    """-1, 0 or 1; of a complex number the one of magnitude 1 in the same direction."""
-    return apply(SIGN, as_array(x))
+    """-1, 0 or 1; of a complex number the one of magnitude 1 in the same direction. Of -0.0 it is 0.0."""
+    found = as_array(x)
+    return _sign(found) if found.aval.dtype in FLOATS else apply(SIGN, found)
+
+
+@as_one
+def _sign(x: Array) -> Array:
+    return where(x == 0, constant_like(x, 0), apply(SIGN, x))
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:

@@ -227,7 +227,7 @@ def sinc(x: ArrayLike, /) -> Array:
     angle = found * math.pi
     at_zero = found == 0
     safe = where(at_zero, constant_like(angle, 1), angle)
-    squared = angle * angle
+    squared = where(at_zero, angle, constant_like(angle, 0)) ** 2  # elsewhere powers of it might overflow
     # The series has the derivatives of the function at 0, up to the seventh.
     series = 1 - squared * (1 / 6) + squared * squared * (1 / 120) - squared * squared * squared * (1 / 5040)
     return where(at_zero, series, apply(SIN, safe) / safe)

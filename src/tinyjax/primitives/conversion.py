@@ -41,8 +41,8 @@ def array_dtype(dtype: npt.DTypeLike) -> DType:
 class ConvertElementType(LinearUnary):
     """The operand with another dtype, or another weak mark.
 
-    Floats become the nearest integer towards zero that the dtype has (nan becomes 0), integers wrap around, complex
-    numbers lose their imaginary part, and whatever isn't zero is True.
+    Floats become the nearest integer towards zero that the dtype has (nan becomes 0), and integers wrap around.
+    Whatever isn't zero is True; in any other real dtype complex numbers lose their imaginary part.
     """
 
     new_dtype: DType = field(converter=array_dtype)

@@ -219,7 +219,7 @@ def shift_right_arithmetic(x: Integers, y: Integers) -> HostArray:
 
 def convert(x: HostArray, dtype: DType) -> HostArray:
     """x converted as XLA does: the real part of a complex number, and floats to the nearest integer that exists."""
-    if x.dtype in COMPLEXES and dtype not in COMPLEXES:
+    if x.dtype in COMPLEXES and dtype not in COMPLEXES and dtype != BOOL:
         x = x.real
     if x.dtype in FLOATS and dtype in INTEGERS:
         return _saturated(x.astype(np.float64), dtype)

@@ -30,10 +30,12 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
-from tinyjax.primitives.arithmetic import div
-from tinyjax.primitives.comparison import eq
+from tinyjax.primitives.arithmetic import reciprocal
+from tinyjax.primitives.bitwise import logical_or
+from tinyjax.primitives.comparison import eq, ne
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, check_dtype, mul, unmapped
+from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import reshape, shift_axes
 from tinyjax.primitives.slicing import pad, slice_in_dim
 from tinyjax.primitives.structure import (
@@ -42,6 +44,7 @@ from tinyjax.primitives.structure import (
     broadcast_in_dim,
     check_arity,
     check_axes,
+    constant_like,
     permute,
     reduce_sum,
     reduction,
@@ -154,9 +157,15 @@ class Choice(Reduction):
             return [out], [Zero(ctx.aval(out).tangent)]
         aval = ctx.aval(x)
         kept = tuple(i for i in range(aval.ndim) if i not in self.axes)
-        chosen = convert(ctx, eq(ctx, x, broadcast_in_dim(ctx, out, aval.shape, kept)), ctx.aval(t).dtype)
-        total = reduce_sum(ctx, mul(ctx, t, chosen), self.axes)
-        return [out], [div(ctx, total, reduce_sum(ctx, chosen, self.axes))]
+        # Of a nan, which equals nothing, every share is nan. That is said by selections: XLA takes what is multiplied by
+        # a truth value, or is divided, for a number.
+        lost = ne(ctx, out, out)
+        found, everywhere = (broadcast_in_dim(ctx, v, aval.shape, kept) for v in (out, lost))
+        chosen = logical_or(ctx, eq(ctx, x, found), everywhere)
+        count = reduce_sum(ctx, convert(ctx, chosen, ctx.aval(t).dtype), self.axes)
+        share = select(ctx, lost, constant_like(ctx, count, math.nan), reciprocal(ctx, count))
+        shares = select(ctx, chosen, broadcast_in_dim(ctx, share, aval.shape, kept), constant_like(ctx, share, 0))
+        return [out], [reduce_sum(ctx, mul(ctx, t, shares), self.axes)]
 
 
 @final

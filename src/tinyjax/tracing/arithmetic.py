@@ -35,6 +35,7 @@ from tinyjax.tracing.elementwise import (
     elementwise,
     full_like,
     inexact,
+    is_nan,
     numeric,
     promote,
     promote_numeric,
@@ -114,11 +115,17 @@ def _floor_divide(x: Array, y: Array) -> Array:
 
 @as_one
 def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
+    """The quotient has the sign of x / y, a remainder that of y, even where they are zero.
+
+    Where x / y is known without rounding, at zeros and infinities, it is the quotient.
+    """
     rest = apply(REM, x, y)
-    quotient = apply(DIV, where(y == 0, x, x - rest), y)
-    opposite = (rest != 0) & (apply(SIGN, y) != apply(SIGN, rest))
+    plain = ~is_nan(rest) & (x != 0) & (apply(ABS, y) != math.inf)
+    quotient = apply(DIV, where(plain, x - rest, x), y)
+    opposite = plain & (rest != 0) & (apply(SIGN, y) != apply(SIGN, rest))
     quotient = where(opposite, quotient - 1, quotient)
-    return apply(ROUND_AWAY_FROM_ZERO, quotient), where(opposite, rest + y, rest)
+    quotient = where(plain & (quotient == 0), constant_like(quotient, 0), quotient)
+    return apply(ROUND_AWAY_FROM_ZERO, quotient), _signed_remainder(rest, y)
 
 
 def remainder(x: Array, y: Array) -> Array:
@@ -131,9 +138,18 @@ def remainder(x: Array, y: Array) -> Array:
 @as_one
 def _remainder(x: Array, y: Array) -> Array:
     x, y = broadcast(x, _without_zero(y))
-    rest = apply(REM, x, y)
-    opposite = ((rest < 0) != (y < 0)) & (rest != 0)
-    return where(opposite, rest + y, rest)
+    return _signed_remainder(apply(REM, x, y), y)
+
+
+def _signed_remainder(rest: Array, y: Array) -> Array:
+    """What remains of a division by y with the sign of y, from what remains with the sign of the dividend."""
+    negative = y < 0
+    rest = where(((rest < 0) != negative) & (rest != 0), rest + y, rest)
+    if y.aval.dtype not in FLOATS:
+        return rest
+    # Zero too; and still with a derivative of 1.
+    positive = apply(ABS, where(negative, -rest, rest))
+    return where(rest == 0, where(negative, -positive, positive), rest)
 
 
 def truncated_remainder(x: Array, y: Array) -> Array:

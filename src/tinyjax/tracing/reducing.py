@@ -56,7 +56,6 @@ from tinyjax.tracing.elementwise import (
     astype,
     broadcast_to,
     constant_like,
-    full_like,
     inexact_dtype,
     truth,
     user_dtype,
@@ -291,11 +290,9 @@ def var(
 def _per_degree(total: Array, count: Array | int, correction: float) -> Array:
     """The total divided by the degrees of freedom; nan if there are none."""
     if isinstance(count, int):
-        if count <= correction:
-            return full_like(total, math.nan)
-        return apply(DIV, total, constant_like(total, count - correction))
+        return apply(DIV, total, constant_like(total, count - correction if count > correction else math.nan))
     degrees = apply(SUB, astype(count, total.aval.dtype), constant_like(total, correction))
-    return where(degrees > 0, apply(DIV, total, degrees), full_like(total, math.nan))
+    return apply(DIV, total, where(degrees > 0, degrees, constant_like(degrees, math.nan)))
 
 
 @as_one
