@@ -51,21 +51,22 @@ def combinations(dtypes: Sequence[DType], ends: bool = True) -> tuple[HostArray,
     return tuple(choice[grid.ravel()] for choice, grid in zip(choices, grids, strict=True))
 
 
-def differences(got: HostArray, want: HostArray, rounding: float = 0) -> HostArray:
+def differences(got: HostArray, want: HostArray, rounding: float = 0, signs: bool = True) -> HostArray:
     """The indices where two arrays aren't of the same class; for integers and bools where they differ.
 
-    `rounding` is how large a number may be, in units of the dtype's resolution, to be as good as zero.
+    `rounding` is how large a number may be, in units of the dtype's resolution, to be as good as zero. `signs`: those
+    of zeros count.
     """
     assert (got.dtype, got.shape) == (want.dtype, want.shape)
     if got.dtype in COMPLEXES:
-        of_parts = [differences(getattr(got, of), getattr(want, of), rounding) for of in ("real", "imag")]
+        of_parts = [differences(getattr(got, of), getattr(want, of), rounding, signs) for of in ("real", "imag")]
         return np.union1d(*of_parts)
     if got.dtype not in FLOATS:
         return np.flatnonzero(got != want)
     eps, tiny, _ = LIMITS[got.dtype]
     x, y = got.astype(np.float64), want.astype(np.float64)
     with np.errstate(invalid="ignore"):
-        small = (np.maximum(np.abs(x), np.abs(y)) <= max(2 * tiny, rounding * eps)) & ~((x == 0) & (y == 0))
+        small = (np.maximum(np.abs(x), np.abs(y)) <= max(2 * tiny, rounding * eps)) & ~(signs & (x == 0) & (y == 0))
     return np.flatnonzero((_classes(x) != _classes(y)) & ~small)
 
 
@@ -74,8 +75,10 @@ def _classes(x: HostArray) -> HostArray:
     return np.where(np.signbit(x) & ~np.isnan(x), -kinds, kinds)
 
 
-def check_classes(name: str, args: Sequence[HostArray], got: HostArray, want: HostArray, rounding: float = 0) -> None:
+def check_classes(
+    name: str, args: Sequence[HostArray], got: HostArray, want: HostArray, rounding: float = 0, signs: bool = True
+) -> None:
     """Fails unless compiled code and the host give numbers of the same class, and shows where they don't."""
-    at = differences(got, want, rounding)
+    at = differences(got, want, rounding, signs)
     shown = [f"{[x[i] for x in args]}: compiled {got[i]}, host {want[i]}" for i in at[:8]]
     assert not at.size, "\n".join([f"{name} of {SHORT_NAMES[args[0].dtype]}: {at.size} of {got.size}", *shown])

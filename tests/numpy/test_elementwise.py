@@ -61,6 +61,11 @@ def test_binary(left: str, right: str) -> None:
         x, y = np.meshgrid(sample(left), sample(right))
     if left == right == "bool":
         del functions["fmod"]  # jax divides by False
+    if np.isinf(x).any() or np.isinf(y).any():
+        # jax has nan and -1 where the array API has the quotient.
+        finite = np.isfinite(x) & np.isfinite(y)
+        quotients = {name: functions.pop(name) for name in ("floor_divide", "divmod")}
+        compare(quotients, [x[finite], y[finite]], [x[finite], y[finite]])
     compare(functions, [x, y], [x, y])
 
 

@@ -20,6 +20,7 @@ from tinyjax.hlo.elementwise import (
     typed,
 )
 from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import COMPLEXES, UNSIGNED
 from tinyjax.ir.primitive import Primitive
@@ -99,6 +100,15 @@ def _real_exp2(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: S
     return (same_type(ctx, "stablehlo.power", (ctx.scalar(2, out.dtype), x), out),)
 
 
+@RULES.register(arithmetic.Div)
+def _div(_: arithmetic.Div, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    (x, y), (out,) = args, types
+    if out.dtype in COMPLEXES and ctx.is_constant(y):
+        # XLA would multiply by the inverse, which makes nan of infinities.
+        y = ctx.emit(f"stablehlo.optimization_barrier {y.name} : {type_text(y.aval)}", y.aval)
+    return (same_type(ctx, "stablehlo.divide", (x, y), out),)
+
+
 @RULES.register(trigonometric.Atan2)
 def _atan2(
     _: trigonometric.Atan2, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
@@ -135,7 +145,6 @@ def _polygamma(
     return (select(ctx, logical_and(ctx, end, even), neg(ctx, inverse), y),)
 
 
-RULES[arithmetic.Div] = plain("stablehlo.divide")
 RULES[arithmetic.Rem] = plain("stablehlo.remainder")
 RULES[arithmetic.Max] = MAXIMUM
 RULES[arithmetic.Min] = MINIMUM

@@ -31,6 +31,11 @@ def _zero(_: DType) -> Scalar:
     return 0
 
 
+def _negative_zero(dtype: DType) -> Scalar:
+    """What can be added to every float, -0.0 included."""
+    return complex(-0.0, -0.0) if dtype in COMPLEXES else -0.0 if dtype in FLOATS else 0
+
+
 def _one(_: DType) -> Scalar:
     return 1
 
@@ -42,6 +47,11 @@ def _all_bits(dtype: DType) -> Scalar:
 def array_text(values: Sequence[int]) -> str:
     """Integers as an attribute of an operation in its generic form."""
     return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
+
+
+def beyond(value: Scalar, x: ShapedArray) -> Scalar:
+    """What is chosen of no elements; before some a complex number that none is beyond, in any of its parts."""
+    return complex(value.real, value.real) if x.dtype in COMPLEXES and x.size else value
 
 
 def combining(primitive: Elementwise) -> Body:
@@ -63,9 +73,10 @@ def reduce(ctx: LoweringContext, x: SSA, axes: Sequence[int], op: str, combine: 
     dtype = x.aval.dtype
     scalar = array_type((), dtype)
     out = array_type(tuple(size for i, size in enumerate(x.aval.shape) if i not in axes), dtype)
-    initial = ctx.scalar(identity(dtype), dtype).name
+    chosen = isinstance(combine, Max | Min)
+    initial = ctx.scalar(beyond(identity(dtype), x.aval) if chosen else identity(dtype), dtype).name
     signature = f"({type_text(x.aval)}, {type_text(scalar)}) -> {type_text(out)}"
-    if dtype in COMPLEXES and isinstance(combine, Max | Min):
+    if dtype in COMPLEXES and chosen:
         region = ctx.region((scalar, scalar), combining(combine))
         attributes = f"<{{dimensions = {array_text(axes)}}}>"
         return ctx.emit(f'"stablehlo.reduce"({x.name}, {initial}) {attributes} {region} : {signature}', out)
@@ -165,13 +176,21 @@ def _cumulating(
     return rule
 
 
+def _lowest(dtype: DType) -> Scalar:
+    return beyond(reductions.lowest(dtype), array_type((1,), dtype))
+
+
+def _highest(dtype: DType) -> Scalar:
+    return beyond(reductions.highest(dtype), array_type((1,), dtype))
+
+
 def _logaddexp(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
     x, y = args
     return (cumulative.logaddexp(ctx, x, y),)
 
 
-RULES[cumulative.CumSum] = _cumulating(combining(ADD), _zero, wide=True)
+RULES[cumulative.CumSum] = _cumulating(combining(ADD), _negative_zero, wide=True)
 RULES[cumulative.CumProd] = _cumulating(combining(MUL), _one, wide=True)
-RULES[cumulative.CumMax] = _cumulating(combining(Max()), reductions.lowest)
-RULES[cumulative.CumMin] = _cumulating(combining(Min()), reductions.highest)
+RULES[cumulative.CumMax] = _cumulating(combining(Max()), _lowest)
+RULES[cumulative.CumMin] = _cumulating(combining(Min()), _highest)
 RULES[cumulative.CumLogSumExp] = _cumulating(_logaddexp, reductions.lowest, wide=True)

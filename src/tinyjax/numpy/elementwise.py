@@ -110,6 +110,11 @@ def _divided(x: Array, divisor: float) -> Array:
     return apply(COMPLEX, x.real / divisor, x.imag / divisor) if x.aval.dtype in COMPLEXES else x / divisor
 
 
+def _multiplied(x: Array, factor: float) -> Array:
+    """Part by part too."""
+    return apply(COMPLEX, x.real * factor, x.imag * factor) if x.aval.dtype in COMPLEXES else x * factor
+
+
 def log1p(x: ArrayLike, /) -> Array:
     """log(1 + x), exact near zero."""
     return inexact(LOG1P, as_operand(x))
@@ -139,7 +144,7 @@ def _logaddexp(x: Array, y: Array) -> Array:
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """log2(2**x1 + 2**x2), without overflow."""
     x, y = promote_inexact(*_pair(x1, x2))
-    return logaddexp(x * math.log(2), y * math.log(2)) / math.log(2)
+    return _divided(logaddexp(_multiplied(x, math.log(2)), _multiplied(y, math.log(2))), math.log(2))
 
 
 # Circular and hyperbolic functions.

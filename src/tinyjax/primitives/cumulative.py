@@ -17,8 +17,9 @@ from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import COMPLEXES, INEXACT, NUMERIC, HostArray
+from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INEXACT, NUMERIC, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.primitives import complex_values, host
 from tinyjax.primitives.arithmetic import MAX, MIN, max_
 from tinyjax.primitives.comparison import eq, ne
 from tinyjax.primitives.elementwise import MUL, Dtypes, add, check_dtype, mul, sub
@@ -34,9 +35,21 @@ Dual: TypeAlias = tuple[V, V]
 
 
 def _accumulate(operator: np.ufunc, x: HostArray, axis: int) -> HostArray:
-    if operator is np.logaddexp and x.dtype in COMPLEXES:
-        return _complex_logaddexp(x, axis)
+    if operator is np.logaddexp:
+        # After nothing: zeros lose their sign where they are added to.
+        return _complex_logaddexp(x, axis) if x.dtype in COMPLEXES else operator.accumulate(x, axis, dtype=x.dtype) + 0
+    if operator in (np.maximum, np.minimum) and x.dtype in FLOATS:
+        return host.accumulated(operator, x.astype(x.dtype, copy=False), axis)
     return np.asarray(operator.accumulate(x, axis, dtype=x.dtype))
+
+
+def _complex_extreme(operator: np.ufunc, x: HostArray, axis: int) -> HostArray:
+    """From the end, but the first of several nans, or of equal numbers, is chosen."""
+    choose = complex_values.maximum if operator is np.maximum else complex_values.minimum
+    out = np.array(np.moveaxis(x, axis, 0))
+    for i in range(len(out) - 2, -1, -1):
+        out[i] = choose(out[i], out[i + 1])
+    return np.moveaxis(out, 0, axis)
 
 
 def _complex_logaddexp(x: HostArray, axis: int) -> HostArray:
@@ -74,7 +87,9 @@ class Cumulative(Primitive):
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,), operator, at = args, type(self).operator, self.axis
         wide = x.astype(accumulator(x.dtype), copy=False)
-        if self.reverse:
+        if self.reverse and operator in (np.maximum, np.minimum) and x.dtype in COMPLEXES:
+            out = _complex_extreme(operator, x, at)
+        elif self.reverse:
             out = np.flip(_accumulate(operator, np.flip(wide, at), at), at)
         else:
             out = _accumulate(operator, wide, at)
@@ -83,7 +98,7 @@ class Cumulative(Primitive):
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
         dtype, operator = avals[0].dtype, type(self).operator
-        if self.reverse or operator is np.logaddexp:
+        if self.reverse or operator in (np.logaddexp, np.maximum, np.minimum):
             return super().host_function(*avals)
         return partial(operator.accumulate, axis=self.axis, dtype=accumulator(dtype))
 

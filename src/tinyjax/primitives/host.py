@@ -113,6 +113,30 @@ def minimum(x: Floats, y: Floats) -> HostArray | np.generic:
     return np.where((x == 0) & (y == 0), -np.subtract(-x, y), found)
 
 
+def reduced(choose: np.ufunc, x: Floats, axes: tuple[int, ...]) -> HostArray | np.generic:
+    """The maximum or minimum over axes, `choose` applied to all. 0.0 is above -0.0, which NumPy forgets."""
+    found: HostArray = choose.reduce(x, axis=axes)
+    if np.count_nonzero(found) == np.size(found):
+        return found
+    minus = np.signbit(x) if choose is np.minimum else ~np.signbit(x)
+    return _signed(choose, found, np.logical_or.reduce((x == 0) & minus, axis=axes))
+
+
+def accumulated(choose: np.ufunc, x: Floats, axis: int) -> HostArray:
+    """The same of all elements so far."""
+    found = np.asarray(choose.accumulate(x, axis))
+    if np.count_nonzero(found) == found.size:
+        return found
+    minus = np.signbit(x) if choose is np.minimum else ~np.signbit(x)
+    return _signed(choose, found, np.logical_or.accumulate((x == 0) & minus, axis))
+
+
+def _signed(choose: np.ufunc, found: HostArray, preferred: HostArray) -> HostArray:
+    """The numbers that were chosen; zeros with the sign that comes first where there is one."""
+    zeros = np.asarray([0.0, -0.0] if choose is np.minimum else [-0.0, 0.0], found.dtype)
+    return np.where(found == 0, np.where(preferred, zeros[1], zeros[0]), found)
+
+
 def next_after(x: Floats, y: Floats) -> HostArray | np.generic:
     """The number next to x in the direction of y. Where they are equal it is y, which may be the other zero."""
     found = np.nextafter(x, y)
@@ -126,7 +150,10 @@ def round_half_away(x: Floats) -> HostArray:
 
 
 def power(x: Floats, y: HostArray) -> HostArray:
-    return np.asarray(np.power(x, y.astype(x.dtype)))
+    found = np.asarray(np.power(x, y.astype(x.dtype)))
+    if y.size == 1 and y == 0.5:  # for which NumPy takes roots, which have other values at -inf and -0.0
+        return np.where(np.isneginf(x), x.dtype.type(np.inf), found + x.dtype.type(0))
+    return found
 
 
 def complex_power(x: HostArray, y: HostArray) -> HostArray:

@@ -21,6 +21,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
     BOOL,
     COMPLEXES,
+    FLOATS,
     INTEGERS,
     SIGNED,
     SUPPORTED,
@@ -30,6 +31,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
+from tinyjax.primitives import host
 from tinyjax.primitives.arithmetic import reciprocal
 from tinyjax.primitives.bitwise import logical_or
 from tinyjax.primitives.comparison import eq, ne
@@ -143,11 +145,17 @@ class Choice(Reduction):
         if x.size == 0:
             shape = [n for i, n in enumerate(x.shape) if i not in self.axes]
             return (np.full(shape, self.identity(x.dtype), x.dtype),)
-        return (np.asarray(type(self).choose.reduce(x, axis=self.axes)),)
+        return (np.asarray(self._chosen(x.dtype)(x)),)
 
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
-        return partial(type(self).choose.reduce, axis=self.axes) if avals[0].size else super().host_function(*avals)
+        return self._chosen(avals[0].dtype) if avals[0].size else super().host_function(*avals)
+
+    def _chosen(self, dtype: DType) -> Callable[..., HostArray | np.generic]:
+        choose = type(self).choose
+        return (
+            partial(host.reduced, choose, axes=self.axes) if dtype in FLOATS else partial(choose.reduce, axis=self.axes)
+        )
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
@@ -157,8 +165,8 @@ class Choice(Reduction):
             return [out], [Zero(ctx.aval(out).tangent)]
         aval = ctx.aval(x)
         kept = tuple(i for i in range(aval.ndim) if i not in self.axes)
-        # Of a nan, which equals nothing, every share is nan. That is said by selections: XLA takes what is multiplied by
-        # a truth value, or is divided, for a number.
+        # Of a nan, which equals nothing, every share is nan. Selections say so: XLA takes what is multiplied by a truth
+        # value, or is divided, for a number.
         lost = ne(ctx, out, out)
         found, everywhere = (broadcast_in_dim(ctx, v, aval.shape, kept) for v in (out, lost))
         chosen = logical_or(ctx, eq(ctx, x, found), everywhere)

@@ -1,0 +1,206 @@
+"""Functions of arrays at the ends of dtypes: what the array API standard says, and the same compiled as on the host."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.extremes import check_classes, combinations, extremes
+from tests.numpy.oracle import words
+from tests.numpy.test_elementwise import BINARY, UNARY
+from tests.primitives.catalog import ALL
+from tinyjax import Array, lax
+from tinyjax.errors import TinyjaxError
+from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, COMPLEXES, FLOAT32, INT32, SHORT_NAMES, UINT8, DType, HostArray
+
+NAN, INF = np.nan, np.inf
+SAMPLED = [BOOL, INT32, UINT8, BFLOAT16, FLOAT32, COMPLEX64]
+ALL_DTYPES = [pytest.param(dtype, marks=[] if dtype in SAMPLED else [pytest.mark.sweep]) for dtype in ALL]
+#: Functions of complex numbers in which products of parts overflow at the ends, or a rounded zero gets a sign.
+PRODUCTS = {"exp2", "reciprocal", "sinc", "rsqrt"}
+
+Function = Callable[..., Array | tuple[Array, ...]]
+
+
+def same_classes(functions: Mapping[str, Function], args: Sequence[HostArray], signs: bool = True) -> None:
+    """Fails unless functions give numbers of one class on the host and compiled, all as one program."""
+    arrays = [tnp.asarray(arg) for arg in args]
+    found: dict[str, Array | tuple[Array, ...]] = {}
+    for name, function in functions.items():
+        try:
+            found[name] = function(*arrays)
+        except TinyjaxError:  # not for this dtype
+            continue
+    compiled = tj.jit(lambda *xs: {name: functions[name](*xs) for name in found})(*arrays)
+    for name, eager in found.items():
+        results = zip(_several(compiled[name]), _several(eager), strict=True)
+        for got, want in results:
+            check_classes(name, args, np.asarray(got), np.asarray(want), 4, signs)
+
+
+def _several(value: Array | tuple[Array, ...]) -> tuple[Array, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=SHORT_NAMES.__getitem__)
+def test_unary(dtype: DType) -> None:
+    functions = {name: getattr(tnp, name) for name in UNARY if dtype not in COMPLEXES or name not in PRODUCTS}
+    conversions = {SHORT_NAMES[new]: lambda x, new=new: x.astype(new) for new in ALL}
+    powers = {f"power {y}": lambda x, y=y: x**y for y in (2, 3, -1, 0.5)}
+    others: dict[str, Function] = {"2 % x": lambda x: 2 % x, "x // 3": lambda x: x // 3}
+    same_classes({**functions, **conversions, **others}, [extremes(dtype)])
+    same_classes(powers, [extremes(dtype, ends=dtype not in COMPLEXES)])
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=SHORT_NAMES.__getitem__)
+def test_binary(dtype: DType) -> None:
+    same_classes({name: getattr(tnp, name) for name in BINARY}, combinations([dtype, dtype], dtype not in COMPLEXES))
+
+
+REDUCTIONS = words("sum max min mean argmax argmin cumsum cumprod sort argsort all any var median")
+
+
+def along_rows(module: ModuleType, name: str, **options: bool) -> Function:
+    function = getattr(module, name)
+    return lambda x: function(x, 1, **options)
+
+
+@pytest.mark.parametrize("dtype", ALL_DTYPES, ids=SHORT_NAMES.__getitem__)
+def test_reductions(dtype: DType) -> None:
+    values = extremes(dtype, few=True, ends=False)[: 8 if dtype in COMPLEXES else 10]
+    rows = np.stack([grid.ravel() for grid in np.meshgrid(values, values, values, indexing="ij")], 1)
+    functions = {name: along_rows(tnp, name) for name in REDUCTIONS}
+    for reverse in (False, True):
+        for name in ("cumsum", "cummax", "cummin"):
+            functions[f"{name} {reverse}"] = along_rows(lax, name, reverse=reverse)
+    if dtype in COMPLEXES:
+        del functions["var"], functions["cumprod"]  # products
+    else:
+        functions["cumlogsumexp"] = along_rows(lax, "cumlogsumexp")
+        functions["clip"] = lambda x: tnp.clip(x[:, 0], x[:, 1], x[:, 2])
+    functions["clamp"] = lambda x: lax.clamp(x[:, 0], x[:, 1], x[:, 2])
+    same_classes(functions, [rows])
+
+
+# What the array API standard says.
+
+QUOTIENTS = [
+    (INF, 2.0, INF, NAN),
+    (INF, -2.0, -INF, NAN),
+    (-INF, -2.0, INF, NAN),
+    (INF, INF, NAN, NAN),
+    (1.0, INF, 0.0, 1.0),
+    (1.0, -INF, -0.0, -INF),
+    (-1.0, INF, -0.0, INF),
+    (-1.0, -INF, 0.0, -1.0),
+    (0.0, 2.0, 0.0, 0.0),
+    (-0.0, 2.0, -0.0, 0.0),
+    (0.0, -2.0, -0.0, -0.0),
+    (-0.0, -2.0, 0.0, -0.0),
+    (1.0, 0.0, INF, NAN),
+    (1.0, -0.0, -INF, NAN),
+    (0.0, 0.0, NAN, NAN),
+    (NAN, 1.0, NAN, NAN),
+    (6.0, -3.0, -2.0, -0.0),
+    (-0.5, -1.0, 0.0, -0.5),
+    (-0.5, 1.0, -1.0, 0.5),
+    (7.0, -3.0, -3.0, -2.0),
+]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_floor_division(compiled: bool) -> None:
+    x, y, quotient, rest = np.asarray(QUOTIENTS).T
+    both = tj.jit(tnp.divmod)(x, y) if compiled else tnp.divmod(x, y)
+    single = [tj.jit(f)(x, y) if compiled else f(x, y) for f in (tnp.floor_divide, tnp.remainder)]
+    for found in (both, single):
+        for got, want in zip(found, (quotient, rest), strict=True):
+            check_equal(np.asarray(got), want)
+
+
+def check_equal(got: HostArray, want: HostArray) -> None:
+    """Fails unless floats are equal, zeros in their signs too."""
+    np.testing.assert_array_equal(got, want)
+    number = ~np.isnan(want)
+    np.testing.assert_array_equal(np.signbit(got[number]), np.signbit(want[number]))
+
+
+def test_signs() -> None:
+    for sign in (tnp.sign, tj.jit(tnp.sign)):
+        check_equal(np.asarray(sign(np.array([-0.0, 0.0, -INF, 2, NAN]))), np.array([0.0, 0.0, -1, 1, NAN]))
+        found = np.asarray(sign(np.array([0j, complex(-0.0, -0.0), complex(INF, 1), 3 - 4j, complex(1, NAN)])))
+        np.testing.assert_array_equal(found[:4], [0, 0, 1, 0.6 - 0.8j])
+        assert np.isnan(found[4].real)
+        assert np.isnan(found[4].imag)
+
+
+def test_complex_numbers_are_true_unless_both_parts_are_zero() -> None:
+    z = np.array([0, 1j, 1, complex(0, NAN), complex(-0.0, 0)])
+    for found in on_both(lambda z: (tnp.astype(z, bool), lax.convert_element_type(z, bool)), z):
+        assert found.tolist() == [[False, True, True, True, False]] * 2
+
+
+# Derivatives.
+
+
+def on_both(function: Function, *args: HostArray) -> list[HostArray]:
+    """The function's value on the host, and compiled."""
+    return [np.asarray(f(*args)) for f in (function, tj.jit(function))]
+
+
+@pytest.mark.parametrize("correction", [2, 3])
+def test_variance_without_degrees_of_freedom_has_no_derivative(correction: int) -> None:
+    x = np.array([1.0, 2.0])
+    for mask in (None, np.array([True, True])):
+        for found in on_both(tj.grad(partial(tnp.var, correction=correction, where=mask)), x):
+            assert np.isnan(found).all()
+
+
+def test_derivative_of_sinc_far_away() -> None:
+    for x in (1e200, -1e160):
+        for jacobian in (tj.jacfwd, tj.jacrev):
+            for found in on_both(jacobian(tnp.sinc), np.asarray(x)):
+                assert abs(found) <= 2 / abs(x)
+
+
+def test_derivatives_of_extremes_of_nan() -> None:
+    x = np.array([1.0, NAN, 3.0, NAN])
+    for function in (tnp.max, tnp.min):
+        for jacobian in (tj.jacfwd, tj.jacrev):
+            for found in on_both(jacobian(function), x):
+                assert np.isnan(found).all()
+
+
+def test_derivative_of_remainder() -> None:
+    x, y = (grid.ravel() for grid in np.meshgrid([-6.0, -0.0, 0.0, 6, 7, INF, NAN], [-3.0, 3, 4, INF, 0]))
+    for found in on_both(tj.vmap(tj.grad(tnp.remainder)), x, y):
+        assert (found == 1).all()
+
+
+def test_derivatives_at_poles() -> None:
+    for found in on_both(tj.vmap(tj.grad(lax.lgamma)), np.array([0.0, -0.0])):
+        assert found.tolist() == [-INF, INF]
+
+
+SMOOTH = [name for name in UNARY if name not in {"floor", "ceil", "trunc", "modf", "nan_to_num"}]
+
+
+@pytest.mark.parametrize(
+    "dtype", [FLOAT32, pytest.param(COMPLEX64, marks=pytest.mark.sweep)], ids=SHORT_NAMES.__getitem__
+)
+def test_derivatives(dtype: DType) -> None:
+    def slope(function: Function) -> Function:
+        def derivative(x: Array) -> Array | tuple[Array, ...]:
+            return tj.jvp(function, (x,), (tnp.ones_like(x),))[1]
+
+        return derivative
+
+    functions = {name: slope(getattr(tnp, name)) for name in SMOOTH}
+    # XLA leaves out factors of 1, with which some zeros are negative.
+    same_classes(functions, [extremes(dtype, few=True, ends=False)], signs=False)
