@@ -9,16 +9,16 @@ from typing import IO
 
 
 @contextmanager
-def replacing(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def replacing(path: str | os.PathLike[str], mode: int = 0o666) -> Iterator[IO[bytes]]:
     """A new file, which takes the place of `path` when the block ends; if that fails, `path` stays what it was.
 
-    Readers see the old file or the new one, never a part, whatever other processes write at the same time.
+    Readers see the old file or the new one, never a part, whatever other processes write at the same time. `mode` are
+    its permissions, of which the user's umask takes some.
     """
     target = os.path.realpath(path)
     folder, name = os.path.split(target)
     temporary = os.path.join(folder, f".{name}.{os.urandom(8).hex()}.tmp")
-    # Opened like any other file, so that it has the permissions that the user's umask gives.
-    with open(temporary, "xb") as file:
+    with open(temporary, "xb", opener=lambda name, flags: os.open(name, flags, mode)) as file:
         try:
             yield file
             file.flush()

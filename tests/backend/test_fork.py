@@ -67,8 +67,8 @@ SCRIPT = """
         return "it hangs"
 
     for name, do in CASES.items():
-        if used == "nothing" and name not in ("eager", "jit", "on a device"):
-            continue  # each of these imports jax
+        if used != "tinyjax" and name not in ("eager", "read", "jit"):
+            continue  # where nothing is used, each of these imports jax
         print(name, "=", child(do))
 
     # Whoever holds a lock at the moment of the fork isn't there to let it go.
@@ -101,7 +101,7 @@ def run(used: str) -> dict[str, str]:
 @pytest.mark.parametrize("used", ["tinyjax", "jax"])
 def test_after_xla_has_been_used(used: str) -> None:
     found = run(used)
-    assert len(found) == 16
+    assert len(found) == (16 if used == "tinyjax" else 5)
     for name, answer in found.items():
         if name in ON_THE_HOST:
             assert answer == "well", (name, answer)

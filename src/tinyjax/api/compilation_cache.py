@@ -18,7 +18,8 @@ def enable_compilation_cache(
     environment variable TINYJAX_COMPILATION_CACHE_DIR does the same from the start. An OSError if the directory can't
     be made.
 
-    What is in the directory is machine code, which is run: only let those write to it whom you let run programs.
+    What is in the directory is machine code, which is run. If others can write to it, or it is theirs, that is a
+    CompilationCacheWarning, and it is not used.
     Functions that call back into Python are compiled by each process.
 
     Args:
@@ -30,6 +31,7 @@ def enable_compilation_cache(
     """
     cache = backend.CompilationCache(directory, max_bytes)
     cache.prepare()
+    cache.trusted()
     backend.execute.persistent = cache
     return cache
 

@@ -1,8 +1,9 @@
 """Compiled programs on disk, for later processes. Needs no jax at import.
 
 A directory with a file for each, named by its key: a line that says what it is, a checksum, and what XLA serialised.
-Files are written beside their places and renamed, so any number of processes may share a directory. Whatever is wrong
-with a file, or the directory, is a warning, and the program is compiled.
+Files are written beside their places and renamed, so any number of processes may share a directory; one at a time
+writes, so that they keep within the limit together. What is in a directory is run, so it is used only if nobody else
+could have put it there. Whatever is wrong with a file, or the directory, is a warning, and the program is compiled.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ import hashlib
 import os
 import time
 import warnings
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
-from threading import Lock
+from threading import RLock
 from typing import Final, final
 
 from attrs import frozen
 
 from tinyjax.atomic import replacing
 from tinyjax.errors import CompilationCacheWarning, InputError
+from tinyjax.trust import distrust, distrust_file
 
 #: Where compiled programs are kept from the start of a process, if it is set.
 VARIABLE: Final = "TINYJAX_COMPILATION_CACHE_DIR"
@@ -27,8 +30,10 @@ VARIABLE: Final = "TINYJAX_COMPILATION_CACHE_DIR"
 MAX_BYTES: Final = 4 * 2**30
 _MAGIC: Final = b"tinyjax compiled program 1\n"
 _SUFFIX: Final = ".xla"
-#: How many seconds old a temporary file is that no process is writing any more.
+#: How many seconds a temporary file is away from now, either way, that no process is writing any more.
 _ABANDONED: Final = 3600
+#: How many seconds a process waits for another one that writes before it does without.
+_PATIENCE: Final = 10.0
 
 
 @final
@@ -53,9 +58,12 @@ class CompilationCache:
     def __init__(self, directory: str | os.PathLike[str], max_bytes: int = MAX_BYTES) -> None:
         if max_bytes <= 0:
             raise InputError(f"a compilation cache holds at least one byte, got max_bytes={max_bytes}")
-        self.directory: Final = Path(directory).expanduser()
+        try:
+            self.directory: Final = Path(directory).expanduser()
+        except RuntimeError as error:  # there is no such user
+            raise InputError(f"the directory {os.fspath(directory)!r} for compiled programs: {error}") from None
         self.max_bytes: Final = max_bytes
-        self._lock = Lock()
+        self._lock = RLock()
         self._hits = self._misses = self._failures = 0
 
     def info(self) -> StoreInfo:
@@ -64,19 +72,42 @@ class CompilationCache:
 
     def prepare(self) -> None:
         """Makes the directory, which only the user may write to: what is in it is run. An OSError if that fails."""
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        missing = [path for path in self.directory.parents if not path.exists()]
+        for path in reversed(missing):
+            path.mkdir(mode=0o755, exist_ok=True)
+        self.directory.mkdir(mode=0o700, exist_ok=True)
+
+    def trusted(self) -> bool:
+        """Whether nobody else can put programs into the directory. If somebody can, that is a warning."""
+        try:
+            problem = distrust(self.directory)
+        except OSError:  # it isn't there, or isn't ours to look at: whoever reads or writes finds out
+            return True
+        if problem is not None:
+            self.fail(f"compiled programs aren't kept in {self.directory}, nor taken from there: {problem}")
+        return problem is None
 
     def read(self, key: str) -> bytes | None:
         """What was written under this key; None if nothing was, or if it can't be read any more."""
         path = self._path(key)
+        if not self.trusted():
+            self._count(misses=1)
+            return None
+        problem: str | None = None
         try:
-            content = path.read_bytes()
+            with open(path, "rb", opener=_opened_at_once) as file:
+                problem = distrust_file(str(path), os.fstat(file.fileno()))
+                content = b"" if problem else file.read()
         except (FileNotFoundError, NotADirectoryError):
             self._count(misses=1)
             return None
         except OSError as error:
             self._count(misses=1)
             self.fail(f"{path} can't be read ({error}), so the program is compiled again")
+            return None
+        if problem is not None:
+            self._count(misses=1)
+            self.fail(f"{problem}, so the program is compiled again")
             return None
         head = len(_MAGIC) + hashlib.sha256().digest_size
         executable = content[head:]
@@ -96,9 +127,13 @@ class CompilationCache:
             return
         try:
             self.prepare()
-            self._make_room(size)
-            with replacing(self._path(key)) as file:
-                file.write(_head(key, executable) + executable)
+            if not self.trusted():
+                return
+            with self._alone() as alone:
+                if not alone or not self._make_room(size):
+                    return
+                with replacing(self._path(key), 0o600) as file:
+                    file.write(_head(key, executable) + executable)
         except OSError as error:
             self.fail(f"a compiled program can't be kept in {self.directory} ({error})")
 
@@ -113,7 +148,7 @@ class CompilationCache:
         self.fail(problem)
 
     def clear(self) -> None:
-        """Deletes all compiled programs in the directory."""
+        """Deletes all compiled programs in the directory, if there is one."""
         for path, _, _ in self._files():
             with suppress(OSError):
                 path.unlink()
@@ -130,7 +165,7 @@ class CompilationCache:
     def _files(self) -> list[tuple[Path, float, int]]:
         """The files of this cache, with the times when they were used last, and their sizes. Others are left alone."""
         found: list[tuple[Path, float, int]] = []
-        with suppress(FileNotFoundError), os.scandir(self.directory) as entries:
+        with suppress(FileNotFoundError, NotADirectoryError), os.scandir(self.directory) as entries:
             for entry in entries:
                 if entry.name.endswith(_SUFFIX) or (f"{_SUFFIX}." in entry.name and entry.name.endswith(".tmp")):
                     with suppress(OSError):  # deleted by another process
@@ -138,23 +173,61 @@ class CompilationCache:
                         found.append((Path(entry.path), state.st_mtime, state.st_size))
         return found
 
-    def _make_room(self, size: int) -> None:
-        """Deletes what was used least recently, until there is room."""
-        files = sorted(self._files(), key=lambda file: file[1])
-        total = size + sum(file[2] for file in files)
+    def _make_room(self, size: int) -> bool:
+        """Deletes what was used least recently, until there is room. Whether there is."""
         now = time.time()
+        # A time to come says nothing.
+        files = sorted(self._files(), key=lambda file: file[1] if file[1] <= now + _ABANDONED else 0.0)
+        total = size + sum(file[2] for file in files)
         for path, used, length in files:
             temporary = path.suffix != _SUFFIX
-            if (temporary and now - used > _ABANDONED) or (not temporary and total > self.max_bytes):
+            if (temporary and abs(now - used) > _ABANDONED) or (not temporary and total > self.max_bytes):
                 with suppress(OSError):
                     path.unlink()
-                total -= length
+                    total -= length
+        return total <= self.max_bytes
+
+    @contextmanager
+    def _alone(self) -> Iterator[bool]:
+        """Keeps other processes and threads from writing meanwhile. False if one of them doesn't come to an end."""
+        try:
+            import fcntl
+        except ImportError:  # not on this system
+            yield True
+            return
+        lock = os.open(self.directory, os.O_RDONLY)
+        try:
+            end = time.monotonic() + _PATIENCE
+            while True:
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        yield False
+                        return
+                    time.sleep(0.01)
+                else:
+                    break
+            yield True
+        finally:
+            os.close(lock)  # and so it is unlocked, as it is if the process ends
+
+
+def _opened_at_once(path: str, flags: int) -> int:
+    """Opens a file, without waiting for anybody who is to write to it."""
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
 
 
 def cache_from_environment() -> CompilationCache | None:
     """The cache that the environment asks for."""
     directory = os.environ.get(VARIABLE)
-    return CompilationCache(directory) if directory else None
+    if not directory:
+        return None
+    try:
+        return CompilationCache(directory)
+    except InputError as error:
+        warnings.warn(f"{VARIABLE}: {error}; compiled programs aren't kept", CompilationCacheWarning, stacklevel=2)
+        return None
 
 
 def _head(key: str, executable: bytes) -> bytes:
