@@ -18,8 +18,8 @@ import pytest
 import tinyjax as tj
 from tinyjax.backend import CompilationCache
 from tinyjax.backend.store import StoreInfo
+from tinyjax.backend.trust import distrust
 from tinyjax.errors import CompilationCacheWarning, InputError
-from tinyjax.trust import distrust
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="this system has no users")
 is_root = hasattr(os, "geteuid") and os.geteuid() == 0

@@ -21,8 +21,8 @@ from typing import Final, final
 from attrs import frozen
 
 from tinyjax.atomic import replacing
+from tinyjax.backend.trust import distrust, distrust_file
 from tinyjax.errors import CompilationCacheWarning, InputError
-from tinyjax.trust import distrust, distrust_file
 
 #: Where compiled programs are kept from the start of a process, if it is set.
 VARIABLE: Final = "TINYJAX_COMPILATION_CACHE_DIR"
