@@ -102,7 +102,7 @@ def test_a_program_does_not_differ_from_itself(jaxpr: Jaxpr) -> None:
     found = diff(jaxpr, again)
     assert found.empty
     assert not found
-    assert str(found) == ""
+    assert str(found).startswith("no difference")
     assert counts(found) == (0, 0, 0)
     assert found.equal == len(jaxpr.eqns)
 
@@ -111,7 +111,7 @@ def test_a_program_does_not_differ_from_itself(jaxpr: Jaxpr) -> None:
 @settings(max_examples=35)
 def test_programs_differ_if_there_is_a_difference(a: Jaxpr, b: Jaxpr) -> None:
     found = diff(a, b)
-    assert bool(found) == (a != b) == bool(str(found))
+    assert bool(found) == (a != b) != str(found).startswith("no difference")
     whole = found.programs[0]
     size = sum(entry.count for entry in whole.entries if isinstance(entry, Same))
     pairs = size + sum(isinstance(entry, Changed) for entry in whole.entries)

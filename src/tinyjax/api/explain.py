@@ -44,6 +44,11 @@ class LeafChanged:
     earlier: ShapedArray
     now: ShapedArray
 
+    @property
+    def row(self) -> tuple[str, str, str]:
+        """What differs, as it is now, and as it was."""
+        return f"argument {self.path}", str(self.now), str(self.earlier)
+
     @override
     def __str__(self) -> str:
         why = ""
@@ -62,6 +67,11 @@ class StaticChanged:
     earlier: str | None
     now: str | None
 
+    @property
+    def row(self) -> tuple[str, str, str]:
+        """What differs, as it is now, and as it was."""
+        return f"static argument {self.name}", self.now or "not given", self.earlier or "not given"
+
     @override
     def __str__(self) -> str:
         return f"static argument {self.name}: {self.now or 'not given'}, was {self.earlier or 'not given'}"
@@ -77,6 +87,11 @@ class StructureChanged:
     earlier: str
     now: str
 
+    @property
+    def row(self) -> tuple[str, str, str]:
+        """What differs, as it is now, and as it was."""
+        return "the tree of the arguments", self.now, self.earlier
+
     @override
     def __str__(self) -> str:
         if not self.added and not self.removed:
@@ -91,7 +106,7 @@ Reason: TypeAlias = Literal["hit", "first call", "new function", "changed", "nev
 
 
 @final
-@frozen
+@frozen(repr=False)
 class Explanation:
     """Whether a call finds its program, and why if it doesn't.
 
@@ -126,6 +141,18 @@ class Explanation:
         lines += [f"  {difference}" for difference in self.differences]
         lines += [f"  {note}" for note in self.notes]
         return "\n".join(lines)
+
+    @override
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        from tinyjax.ir.display import Note, page, table
+
+        blocks = [Note(str(self).splitlines()[0])]
+        rows = [difference.row for difference in self.differences]
+        tables = table(("what differs", "now", "before"), rows) if rows else ()
+        return page(block.html for block in (*blocks, *tables, *map(Note, self.notes)))
 
     def _summary(self) -> str:
         known = f"{self.signatures} other signature{'' if self.signatures == 1 else 's'}"

@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 @final
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Watched(Generic[R]):
     """What a watched function returned, and the log of what was applied to compute it. `str` gives the log's text."""
 
@@ -29,6 +29,15 @@ class Watched(Generic[R]):
     @override
     def __str__(self) -> str:
         return str(self.log)
+
+    @override
+    def __repr__(self) -> str:
+        return f"{self.log}\nresult: {self.result!r}"
+
+    def _repr_html_(self) -> str:
+        from tinyjax.ir.display import Note, page
+
+        return page(block.html for block in (*self.log.blocks(), Note(f"result: {self.result!r}")))
 
 
 @filtered

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 import numpy as np
 from attrs import frozen
@@ -23,6 +23,9 @@ from tinyjax.ir.program import Literal
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.spelling import format_literal
 from tinyjax.ir.value import ConcreteValue
+
+if TYPE_CHECKING:
+    from tinyjax.ir.display import Block
 
 V = TypeVar("V")
 W = TypeVar("W")
@@ -71,7 +74,7 @@ class Step:
 
 
 @final
-@frozen
+@frozen(repr=False)
 class Log:
     """What was applied, in order. `str` gives the text: a line for each step, indented by who asked for it."""
 
@@ -80,6 +83,29 @@ class Log:
     @override
     def __str__(self) -> str:
         return "\n".join(_lines(self.steps))
+
+    @override
+    def __repr__(self) -> str:
+        return str(self)
+
+    def blocks(self) -> Iterator[Block]:
+        """The steps as a table, indented by who asked for them."""
+        from tinyjax.ir.display import table
+
+        rows: list[tuple[str, str, str, str]] = []
+        pending = [(0, step) for step in reversed(self.steps)]
+        while pending:
+            depth, step = pending.pop()
+            ins = ", ".join(map(str, step.inputs))
+            outs = ", ".join(map(str, step.outputs)) if step.error is None else f"! {step.error}"
+            rows.append((f"{'  ' * depth}{step.primitive.name}({ins})", outs, step.context, step.rule))
+            pending += [(depth + 1, inner) for inner in reversed(step.steps)]
+        yield from table(("applied", "gives", "in", "rule"), rows)
+
+    def _repr_html_(self) -> str:
+        from tinyjax.ir.display import page
+
+        return page(block.html for block in self.blocks())
 
     def __iter__(self) -> Iterator[Step]:
         """Every step, at any depth, each before those within it."""

@@ -27,14 +27,14 @@ _MOST: Final = 2000
 _OPEN: Final = 40
 _LONGEST: Final = 60
 
-_LIGHT: Final = "--fg:#24292f;--dim:#6e7781;--op:#6639ba;--var:#0a58a8;--num:#96480a;--line:#d8dee4;--over:#f3f5f8"
-_DARK: Final = "--fg:#d1d7e0;--dim:#8d96a0;--op:#cbb2ff;--var:#86c1ff;--num:#eeab70;--line:#3a424c;--over:#232a33"
+LIGHT: Final = "--fg:#24292f;--dim:#6e7781;--op:#6639ba;--var:#0a58a8;--num:#96480a;--line:#d8dee4;--over:#f3f5f8"
+DARK: Final = "--fg:#d1d7e0;--dim:#8d96a0;--op:#cbb2ff;--var:#86c1ff;--num:#eeab70;--line:#3a424c;--over:#232a33"
 _STYLE: Final = (
-    f".tinyjax{{{_LIGHT};color:var(--fg);font:13px/1.6 ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',"
+    f".tinyjax{{{LIGHT};color:var(--fg);font:13px/1.6 ui-monospace,'SF Mono',Menlo,Consolas,'DejaVu Sans Mono',"
     "monospace;overflow-x:auto;text-align:left}"
-    f"@media (prefers-color-scheme:dark){{.tinyjax{{{_DARK}}}}}"
-    f"[data-jp-theme-light=true] .tinyjax,.vscode-light .tinyjax{{{_LIGHT}}}"
-    f"[data-jp-theme-light=false] .tinyjax,.vscode-dark .tinyjax,html[theme=dark] .tinyjax{{{_DARK}}}"
+    f"@media (prefers-color-scheme:dark){{.tinyjax{{{DARK}}}}}"
+    f"[data-jp-theme-light=true] .tinyjax,.vscode-light .tinyjax{{{LIGHT}}}"
+    f"[data-jp-theme-light=false] .tinyjax,.vscode-dark .tinyjax,html[theme=dark] .tinyjax{{{DARK}}}"
     ".tinyjax div,.tinyjax summary{white-space:pre;min-width:max-content}"
     ".tinyjax .e{padding-left:2.2em}.tinyjax .o{padding-left:1.1em}"
     ".tinyjax .e:hover,.tinyjax summary:hover{background:var(--over);border-radius:3px}"

@@ -26,6 +26,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.display import difference_html
 from tinyjax.ir.equality import same_value
 from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.outline import holds_programs
@@ -149,7 +150,7 @@ class ProgramDiff:
 
 
 @final
-@frozen
+@frozen(repr=False)
 class Diff:
     """What differs between two programs. Empty, and false, if they are equal.
 
@@ -200,11 +201,21 @@ class Diff:
         they correspond to. `color`: with escape sequences."""
         from tinyjax.tools.diff_text import format_diff
 
+        if self.empty:
+            count = len(self.programs[0].before.eqns)
+            return f"no difference: both programs have the same {count} equation{'' if count == 1 else 's'}"
         return format_diff(self, color, context)
 
     @override
     def __str__(self) -> str:
         return self.text()
+
+    @override
+    def __repr__(self) -> str:
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        return difference_html(self.text())
 
 
 def diff(before: AnyProgram, after: AnyProgram) -> Diff:

@@ -78,6 +78,12 @@ class Elements:
         weak = ", weak_type=True" if self.aval.weak_type else ""
         return f"Array({text}, dtype={self.aval.dtype.name}{weak})"
 
+    def _repr_html_(self) -> str:
+        """A table of the elements of a vector or a matrix, and the text of anything else."""
+        from tinyjax.tracing.display import array_html
+
+        return array_html(host_array(self.value), self.aval)
+
 
 def apply_kernel(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E | None:
     """The result of a primitive that has been applied to operands of these types before.

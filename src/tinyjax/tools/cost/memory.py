@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias, final
 
 from attrs import frozen
+from typing_extensions import override
 
 from tinyjax.caching import with_room
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import expansion, register_all
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.display import Block, Note, Picture, Shown, table
 from tinyjax.ir.holding import AnyProgram, as_jaxpr
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printer import format_eqn, variable_names
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
@@ -33,8 +36,8 @@ register_all(VIEWS, _views, (Reshape, Squeeze, Name, StopGradient, OptimizationB
 
 
 @final
-@frozen
-class LiveMemory:
+@frozen(repr=False)
+class LiveMemory(Shown):
     """The bytes of values that are alive at once, if every equation runs in order and puts its results in new memory.
 
     `during` is for each equation: what is alive while it runs, its operands, its results, and what the programs within
@@ -61,6 +64,19 @@ class LiveMemory:
     def needed(self) -> int:
         """What the program needs besides its inputs."""
         return self.peak - self.inputs
+
+    @override
+    def _blocks(self) -> Iterator[Block]:
+        from tinyjax.tools.memory_plots import memory_plot
+
+        if self.during:
+            yield Picture(memory_plot(self))
+        yield Note(f"peak {self.peak:,} bytes, of which inputs {self.inputs:,}")
+        names = variable_names(self.jaxpr)
+        rows = zip(self.jaxpr.eqns, self.during, self.after, strict=True)
+        lines = ((" ".join(format_eqn(eqn, names, short=True).split()), f"{a:,}", f"{b:,}") for eqn, a, b in rows)
+        if self.during:
+            yield from table(("equation", "bytes during", "bytes after"), lines, numbers=1)
 
 
 _Needs: TypeAlias = dict[Jaxpr, int]

@@ -7,6 +7,7 @@ from typing import final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.ir.display import Picture, page
 from tinyjax.ir.program import Jaxpr
 from tinyjax.tools.cost.memory import LiveMemory, total_bytes
 from tinyjax.tools.cost.records import (
@@ -63,4 +64,11 @@ class CostReport:
 
     @override
     def __repr__(self) -> str:
-        return f"<CostReport of {len(self.equations)} equations: {self.total.fixed}>"
+        return self.table()
+
+    def _repr_html_(self) -> str:
+        from tinyjax.tools.cost.table import blocks
+        from tinyjax.tools.memory_plots import memory_plot
+
+        plot = [Picture(memory_plot(self.memory))] if self.equations else []
+        return page(block.html for block in (*blocks(self, 20), *plot))

@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from tinyjax.api.checkpointing import saved_residuals
 from tinyjax.errors import InputError
+from tinyjax.ir.display import Note, page, table
 from tinyjax.ir.holding import HoldsProgram, as_closed
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.source import SourceInfo
@@ -19,7 +20,7 @@ from tinyjax.transforms.partial_eval import Residual
 
 
 @final
-@frozen
+@frozen(repr=False)
 class ResidualMemory:
     """The values that `grad` keeps until the derivative is computed."""
 
@@ -45,11 +46,26 @@ class ResidualMemory:
                 found[line] = found.get(line, 0) + residual.nbytes
         return tuple(sorted(found.items(), key=lambda item: item[1], reverse=True))
 
+    @property
+    def _head(self) -> str:
+        return f"{self.total:,} bytes in {len(self.residuals)} residuals, {self.computed:,} of them computed"
+
+    @property
+    def _largest_first(self) -> list[Residual]:
+        return sorted(self.residuals, key=lambda residual: residual.nbytes, reverse=True)
+
     @override
     def __str__(self) -> str:
-        rows = sorted(self.residuals, key=lambda residual: residual.nbytes, reverse=True)
-        head = f"{self.total:,} bytes in {len(rows)} residuals, {self.computed:,} of them computed"
-        return "\n".join([head, *(f"  {residual.describe()}" for residual in rows)])
+        return "\n".join([self._head, *(f"  {residual.describe()}" for residual in self._largest_first)])
+
+    @override
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        rows = ((r.describe().partition(": ")[2], str(r.aval), f"{r.nbytes:,}") for r in self._largest_first)
+        blocks = [Note(self._head), *table(("residual", "type", "bytes"), rows, numbers=2)]
+        return page(block.html for block in blocks)
 
 
 def residual_memory(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from os.path import basename
 from typing import TypeVar
 
 from attrs import evolve
 
+from tinyjax.ir.display import Block, Note, Table
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.source import SourceInfo
 from tinyjax.tools.cost.records import Cost, EquationCost, Expense
@@ -19,18 +20,6 @@ _COLUMNS = ("flops", "transcendentals", "bytes")
 
 def _numbers(cost: Cost) -> list[str]:
     return [f"{cost.flops:,}", f"{cost.transcendentals:,}", f"{cost.bytes:,}"]
-
-
-def _aligned(rows: Sequence[Sequence[str]], head: Sequence[str]) -> list[str]:
-    """Rows of cells under heads: the first column to the left, numbers to the right."""
-    widths = [max(len(row[i]) for row in (head, *rows)) for i in range(len(head))]
-    lines = []
-    for row in (head, *rows):
-        cells = [
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return lines
 
 
 def _place(source: SourceInfo | None) -> str:
@@ -55,19 +44,28 @@ def _equation(position: int, equation: EquationCost) -> str:
     return f"{position} {equation.eqn.primitive.name} -> {outs}"[:60] + mark
 
 
-def _inputs(jaxpr: Jaxpr, most: int | None) -> list[str]:
+def _inputs(jaxpr: Jaxpr, most: int | None) -> Iterator[Block]:
     """The inputs that have names, with their bytes: the `most` largest ones, in order."""
     found = [(name, var.aval) for name, var in zip(jaxpr.input_names, jaxpr.invars, strict=True) if name]
     if not found:
-        return []
+        return
     order = sorted(range(len(found)), key=lambda i: -found[i][1].nbytes)[:most]
     rows = [[f"{found[i][0]} {found[i][1]}", f"{found[i][1].nbytes:,}"] for i in sorted(order)]
     if len(rows) < len(found):
         rows.append([f"({len(found) - len(rows)} more arguments)", ""])
-    return ["", *_aligned(rows, ["argument", "bytes"])]
+    yield _table(("argument", "bytes"), rows)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> Table:
+    return Table(tuple(head), tuple(map(tuple, rows)), numbers=1)
 
 
 def table(report: CostReport, most: int | None) -> str:
+    """The report as text."""
+    return "\n\n".join(block.text for block in blocks(report, most))
+
+
+def blocks(report: CostReport, most: int | None) -> Iterator[Block]:
     """The report: equations, lines, total, memory, and what isn't known."""
     equations, lines, memory = report.equations, report.lines, report.memory
     rows: list[list[str]] = []
@@ -80,14 +78,14 @@ def table(report: CostReport, most: int | None) -> str:
         rows.append([f"({len(equations) - min(most, len(equations))} more equations)", "", "", "", ""])
     rows.append(["total", *_numbers(report.total.fixed), f"{memory.peak:,} peak"])
     rows += _loops("  total", report.total)
-    text = _aligned(rows, ["equation", *_COLUMNS, "live bytes"])
-    text += _inputs(report.jaxpr, most)
+    yield _table(("equation", *_COLUMNS, "live bytes"), rows)
+    yield from _inputs(report.jaxpr, most)
     by_line: list[list[str]] = []
     for line in lines[:most]:
         by_line.append([_place(line.source), *_numbers(line.cost.fixed)])
         by_line += [[f"  each iteration {name}", *_numbers(cost)] for name, cost in line.cost.per_iteration]
     if by_line:
-        text += ["", *_aligned(by_line, ["line", *_COLUMNS])]
+        yield _table(("line", *_COLUMNS), by_line)
     notes = [f"{report.traffic:,} bytes of inputs and outputs"]
     notes += [
         f"{loop.name}: the iterations of {loop.eqn.primitive.name} at {_place(loop.source)}, not known"
@@ -101,4 +99,4 @@ def table(report: CostReport, most: int | None) -> str:
         f"unknown: {unknown.primitive}, {unknown.times} times, first at {_place(unknown.source)}: {unknown.reason}"
         for unknown in report.unknown
     ]
-    return "\n".join([*text, "", *notes])
+    yield Note("\n".join(notes))

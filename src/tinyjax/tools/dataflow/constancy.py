@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -17,6 +17,7 @@ from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import MissingRuleError
 from tinyjax.interpreters.base import register_all
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.display import Block, Shown
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.primitive import Primitive
@@ -142,8 +143,8 @@ register_all(RULES, _outside, (Callback, Enclosing, CustomLin))
 
 
 @final
-@frozen(eq=False)
-class Constancy:
+@frozen(eq=False, repr=False)
+class Constancy(Shown):
     """Which values of a program are the same whatever its inputs are, and those that are known.
 
     `facts` are in the order of `Var.index`. A fact is the value, FIXED for one that is the same in every run but isn't
@@ -163,9 +164,21 @@ class Constancy:
     def of(self, atom: Atom) -> Fact:
         return self.flow.of(atom) if isinstance(atom, Var) else _EVALUATION.constant(atom)
 
+    @override
+    def _blocks(self) -> Iterator[Block]:
+        from tinyjax.tools.dataflow.display import flow_blocks
+
+        yield from flow_blocks(self.flow, "value", lambda _, fact: _spelled(fact))
+
     def within(self, position: int) -> Mapping[int, Constancy]:
         """The same for the programs of an equation; see `Flow.within`. Branches that aren't taken are missing."""
         return {number: Constancy(flow) for number, flow in self.flow.within(position).items()}
+
+
+def _spelled(fact: Fact) -> str:
+    if isinstance(fact, Fixed):
+        return fact.value
+    return np.array2string(np.asarray(fact.data), threshold=8, edgeitems=2, separator=", ").replace("\n", "")
 
 
 def constancy(

@@ -14,6 +14,7 @@ from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin,
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.display import Block, Shown
 from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printer import variable_names
@@ -205,8 +206,8 @@ def _iterated(n: int, first: int, step: Sequence[Bits], length: int) -> tuple[li
 
 
 @final
-@frozen(eq=False)
-class Dependence:
+@frozen(eq=False, repr=False)
+class Dependence(Shown):
     """What the values of a program may depend on: sets of the numbers of its inputs.
 
     An input that isn't in a set has no influence on the value, whatever the inputs are. `flow` holds sets as integers,
@@ -241,6 +242,16 @@ class Dependence:
     def of(self, atom: Atom) -> frozenset[int]:
         """The inputs that a variable of the program may depend on; none for a literal."""
         return frozenset(members(self.flow.of(atom))) if isinstance(atom, Var) else frozenset()
+
+    @override
+    def _blocks(self) -> Iterator[Block]:
+        from tinyjax.tools.dataflow.display import flow_blocks
+
+        def spell(flow: Flow[Bits], bits: Bits) -> str:
+            names = variable_names(flow.jaxpr)
+            return ", ".join(names[flow.jaxpr.invars[i].index] for i in members(bits)) or "nothing"
+
+        yield from flow_blocks(self.flow, "depends on", spell)
 
     def within(self, position: int) -> Mapping[int, Dependence]:
         """The same for the programs of an equation; see `Flow.within`."""

@@ -14,6 +14,7 @@ from tinyjax.caching import with_room
 from tinyjax.errors import DataflowError
 from tinyjax.interpreters.base import expansion
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.display import Block, Shown
 from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
@@ -26,7 +27,7 @@ _MOST_ROUNDS: Final = 10_000
 
 @final
 @frozen(eq=False, repr=False)
-class Flow(Generic[T]):
+class Flow(Shown, Generic[T]):
     """What an analysis found out about a program: a fact for each of its variables, and the same for programs within.
 
     `facts` are in the order of `Var.index`; `outs` are those of the outputs. A program that is applied in several
@@ -67,8 +68,10 @@ class Flow(Generic[T]):
                 pending += [inner for flows in flow.nested.values() for inner in flows.values()]
 
     @override
-    def __repr__(self) -> str:
-        return f"<Flow of {len(self.facts)} variables: {self.ins} -> {self.outs}>"
+    def _blocks(self) -> Iterator[Block]:
+        from tinyjax.tools.dataflow.display import flow_blocks
+
+        yield from flow_blocks(self, "fact", lambda _, fact: str(fact))
 
 
 @final

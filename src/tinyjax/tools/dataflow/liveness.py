@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import final
 
@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tinyjax.errors import DataflowError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.display import Block, Shown
 from tinyjax.ir.effects import Effects, must_stay
 from tinyjax.ir.holding import AnyProgram, as_jaxpr
 from tinyjax.ir.primitive import Primitive
@@ -47,8 +48,8 @@ def _all_operands(primitive: Primitive, walk: Walk[bool], eqn: Eqn, needed: Sequ
 
 
 @final
-@frozen(eq=False)
-class Liveness:
+@frozen(eq=False, repr=False)
+class Liveness(Shown):
     """Which values of a program are needed, and for how long.
 
     `needed` says it of each variable, in the order of `Var.index`: whether a result that is wanted, or an effect, may
@@ -109,6 +110,12 @@ class Liveness:
         bound = [*self.jaxpr.invars, *(var for eqn in self.jaxpr.eqns[: position + 1] for var in eqn.outvars)]
         last = self.last_use
         return tuple([var for var in bound if (last[var.index] or 0) > position and last[var.index] is not None])
+
+    @override
+    def _blocks(self) -> Iterator[Block]:
+        from tinyjax.tools.dataflow.display import flow_blocks
+
+        yield from flow_blocks(self.flow, "needed", lambda _, needed: "yes" if needed else "no")
 
     def within(self, position: int) -> Mapping[int, Liveness]:
         """The same for the programs of an equation; see `Flow.within`."""
