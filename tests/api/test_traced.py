@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
+import pickle
 from collections.abc import Callable
 from typing import Any
 
@@ -112,6 +114,16 @@ def test_compared_by_value(trace: Callable[..., Any]) -> None:
     assert plainly(loss, PARAMS, X) != jitted(loss, PARAMS, X)
     with pytest.raises(FrozenInstanceError):
         x.fun_name = "other"
+
+
+@BOTH
+def test_copies_are_equal(trace: Callable[..., Any]) -> None:
+    traced = trace(loss, PARAMS, X)
+    assert copy.deepcopy(traced) is traced
+    again = pickle.loads(pickle.dumps(traced))
+    assert again == traced
+    assert again.input_names == traced.input_names
+    assert_matches(again(PARAMS, X), traced(PARAMS, X))
 
 
 def test_static_arguments_belong_to_it() -> None:

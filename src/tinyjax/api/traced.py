@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, final
 
 from attrs import evolve, field, frozen
 from typing_extensions import override
@@ -105,7 +105,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     def __name__(self) -> str:
         return self.fun_name
 
-    __signature__: _SignatureOfInstance = _SignatureOfInstance()
+    __signature__: ClassVar[_SignatureOfInstance] = _SignatureOfInstance()
 
     @property
     def eqns(self) -> tuple[Eqn, ...]:
