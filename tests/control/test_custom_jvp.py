@@ -416,8 +416,9 @@ def identity(rule: Callable[..., object]) -> Callable[[Any], Any]:
 )
 def test_rules_that_do_not_fit(jit: bool, rule: Callable[..., object], error: type[Exception], message: str) -> None:
     f = identity(rule)
-    with pytest.raises(error, match=f"(?s){message}"):
+    with pytest.raises(error, match=f"(?s){message}") as info:
         tj.jvp(tj.jit(f) if jit else f, (np.ones(3),), (np.ones(3),))
+    assert f"The rule <lambda> is at {__file__}:{rule.__code__.co_firstlineno}." in info.value.__notes__
 
 
 def test_results_of_staged_rules_that_do_not_fit() -> None:

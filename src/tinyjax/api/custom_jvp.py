@@ -18,6 +18,7 @@ from tinyjax.api.rules import (
     apply,
     check_pair,
     check_types,
+    locating,
     make_call,
     nondiff_positions,
     stage_rule,
@@ -201,31 +202,32 @@ class _JvpApplication(Application):
         what = f"the rule {function_name(self._rule)} of custom_jvp function {call.name}"
         zeros = {i: Zero(x.aval) if self._symbolic_zeros else x for i, x in call.fixed.items()}
         pair = self._rule(*call.nondiff.values(), call.arguments(primals), call.arguments(tangents, zeros))
-        out, tangent = check_pair(what, pair, "the results", "their tangents")
-        leaves, treedef = tree.flatten(out)
-        found, structure = tree.flatten(tangent)
-        tree.check_same_structure(what, treedef, structure, "the results", "their tangents")
-        if self.treedef is not None:
-            tree.check_same_structure(what, self.treedef, treedef, f"the result of {call.name}", "that of its rule")
-        self.treedef = treedef
+        with locating(self._rule):
+            out, tangent = check_pair(what, pair, "the results", "their tangents")
+            leaves, treedef = tree.flatten(out)
+            found, structure = tree.flatten(tangent)
+            tree.check_same_structure(what, treedef, structure, "the results", "their tangents")
+            if self.treedef is not None:
+                tree.check_same_structure(what, self.treedef, treedef, f"the result of {call.name}", "that of its rule")
+            self.treedef = treedef
 
-        def where(kind: str, i: int) -> str:
-            return f"{kind}{tree.paths(treedef)[i]}"
+            def where(kind: str, i: int) -> str:
+                return f"{kind}{tree.paths(treedef)[i]}"
 
-        outs = as_arrays(leaves, lambda i: f"{what}: {where('result', i)}")
-        avals = [x.aval.tangent for x in outs]
-        arrays = as_arrays(
-            [float0_zeros(t.aval.shape) if isinstance(t, Zero) else t for t in found],
-            lambda i: f"{what}: {where('tangent', i)}",
-        )
-        given = [i for i, t in enumerate(found) if not isinstance(t, Zero)]
-        checked = check_types(
-            what,
-            [arrays[i] for i in given],
-            [avals[i] for i in given],
-            lambda i: where("tangent", given[i]),
-            "that of tangents of the result",
-        )
+            outs = as_arrays(leaves, lambda i: f"{what}: {where('result', i)}")
+            avals = [x.aval.tangent for x in outs]
+            arrays = as_arrays(
+                [float0_zeros(t.aval.shape) if isinstance(t, Zero) else t for t in found],
+                lambda i: f"{what}: {where('tangent', i)}",
+            )
+            given = [i for i, t in enumerate(found) if not isinstance(t, Zero)]
+            checked = check_types(
+                what,
+                [arrays[i] for i in given],
+                [avals[i] for i in given],
+                lambda i: where("tangent", given[i]),
+                "that of tangents of the result",
+            )
         results: list[Array | Zero] = [Zero(aval) for aval in avals]
         for i, array in zip(given, checked, strict=True):
             if has_tangent(avals[i]):

@@ -22,6 +22,7 @@ from tinyjax.api.rules import (
     captured_arrays,
     check_pair,
     check_types,
+    locating,
     make_call,
     nondiff_positions,
     stage_rule,
@@ -234,16 +235,17 @@ class _VjpApplication(Application):
             pair = fwd(*call.arguments(list(map(CustomVJPPrimal, primals, perturbed)), fixed))
         else:
             pair = fwd(*call.arguments(primals))
-        out, residuals = check_pair(what, pair, "the results", "residuals")
-        leaves, treedef = tree.flatten(out)
-        if self.treedef is not None:
-            tree.check_same_structure(what, self.treedef, treedef, f"the result of {call.name}", "that of fwd")
-        self.treedef = treedef
-        kept, self._residuals = structure = tree.flatten(residuals)
-        return (
-            as_arrays(leaves, lambda i: f"{what} result{tree.paths(treedef)[i]}"),
-            as_arrays(kept, lambda i: f"{what} residual{tree.paths(structure[1])[i]}"),
-        )
+        with locating(self._fwd):
+            out, residuals = check_pair(what, pair, "the results", "residuals")
+            leaves, treedef = tree.flatten(out)
+            if self.treedef is not None:
+                tree.check_same_structure(what, self.treedef, treedef, f"the result of {call.name}", "that of fwd")
+            self.treedef = treedef
+            kept, self._residuals = structure = tree.flatten(residuals)
+            return (
+                as_arrays(leaves, lambda i: f"{what} result{tree.paths(treedef)[i]}"),
+                as_arrays(kept, lambda i: f"{what} residual{tree.paths(structure[1])[i]}"),
+            )
 
     def _run_bwd(
         self, residuals: Sequence[Array], cotangents: Sequence[Array | Zero], out_avals: Sequence[ShapedArray]
@@ -266,19 +268,20 @@ class _VjpApplication(Application):
         found = self._bwd(
             *call.nondiff.values(), tree.unflatten(self._residuals, residuals), tree.unflatten(self.treedef, cts)
         )
-        count = len(call.arguments(call.arrays))
-        if not isinstance(found, tuple | list) or len(found) != count:
-            got = f"one of length {len(found)}" if isinstance(found, tuple | list) else repr(found)
-            raise InputError(
-                f"{what} must return a tuple of length {count}, with the cotangent of each argument (None for zero); "
-                f"got {got}"
-            )
-        leaves = [ct for i, ct in enumerate(self._spread(what, tuple(found))) if i not in call.fixed]
-        traced = [i for i in range(call.treedef.num_leaves) if i not in call.fixed]
-        for i, (ct, aval) in enumerate(zip(leaves, avals, strict=True)):
-            # Whatever a rule returns for an argument without a derivative, it stands for zero.
-            if ct is not None and not isinstance(ct, Zero) and has_tangent(aval):
-                results[i] = _checked(what, ct, aval, f"the cotangent of argument {call.path(traced[i])}")
+        with locating(self._bwd):
+            count = len(call.arguments(call.arrays))
+            if not isinstance(found, tuple | list) or len(found) != count:
+                got = f"one of length {len(found)}" if isinstance(found, tuple | list) else repr(found)
+                raise InputError(
+                    f"{what} must return a tuple of length {count}, with the cotangent of each argument (None for "
+                    f"zero); got {got}"
+                )
+            leaves = [ct for i, ct in enumerate(self._spread(what, tuple(found))) if i not in call.fixed]
+            traced = [i for i in range(call.treedef.num_leaves) if i not in call.fixed]
+            for i, (ct, aval) in enumerate(zip(leaves, avals, strict=True)):
+                # Whatever a rule returns for an argument without a derivative, it stands for zero.
+                if ct is not None and not isinstance(ct, Zero) and has_tangent(aval):
+                    results[i] = _checked(what, ct, aval, f"the cotangent of argument {call.path(traced[i])}")
         return results
 
     def _spread(self, what: str, cotangents: tuple[Any, ...]) -> list[Any]:

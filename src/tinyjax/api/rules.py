@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, final
 
 from attrs import frozen
@@ -12,7 +13,8 @@ from attrs import frozen
 from tinyjax.api.arguments import WithStatic, as_tuple, names_tuple, resolve_position, resolve_static
 from tinyjax.contexts.staging import Staged, StagingContext, stage
 from tinyjax.control.recursion import Enclosing, refers_to_itself
-from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError
+from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, TreeError
+from tinyjax.ir.applied import place
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Customised
 from tinyjax.ir.dtypes import FLOAT0
@@ -259,6 +261,18 @@ def check_pair(what: str, pair: object, first: str, second: str) -> tuple[Any, A
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         raise InputError(f"{what} must return a pair of {first} and {second}, got {pair!r}")
     return pair[0], pair[1]
+
+
+@contextmanager
+def locating(rule: Callable[..., object]) -> Iterator[None]:
+    """Says of an error about what a rule returned where the rule is."""
+    try:
+        yield
+    except (InputError, TreeError) as error:
+        where = place(rule)
+        if where:
+            error.add_note(f"The rule {function_name(rule)} is at {where[2:-1]}.")
+        raise
 
 
 def check_types(

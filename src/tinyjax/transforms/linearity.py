@@ -110,7 +110,7 @@ def facts_of(jaxpr: Jaxpr, inputs: tuple[Fact, ...]) -> tuple[Fact, ...]:
             rule = rules[cls] = LINEARITY[cls]
         facts = [of_literal(atom) if isinstance(atom, Literal) else env[atom.index] for atom in eqn.invars]
         results = rule(primitive, facts, eqn.invars)
-        if len(results) < len(eqn.outvars):
+        if len(results) != len(eqn.outvars):
             results = list(results) * len(eqn.outvars)
         for fact, var in zip(results, eqn.outvars, strict=True):
             if isinstance(fact, Nonlinear) or (fact is Kind.LINEAR and var.aval.dtype not in INEXACT):
@@ -126,8 +126,8 @@ def _located(fact: Fact, eqn: Eqn, aval: ShapedArray) -> Fact:
         fact = Nonlinear(f"{eqn.primitive.name} gives {aval}, which isn't linear in anything")
     if not isinstance(fact, Nonlinear) or fact.equation:
         return fact
-    source = "" if eqn.source is None else f"\nThe equation comes from {eqn.source}."
-    return evolve(fact, equation=f"\n\n    {eqn}\n{source}")
+    source = "" if eqn.source is None else f"\n\nThe equation comes from {eqn.source}."
+    return evolve(fact, equation=f"\n\n    {eqn}{source}")
 
 
 def either(first: Fact, second: Fact) -> Fact:
