@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
+from itertools import compress, product
 from types import MethodType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, final, overload
 
@@ -26,7 +27,7 @@ from tinyjax.api.rules import (
     zeros_like,
 )
 from tinyjax.control.branches import with_types
-from tinyjax.control.custom_derivatives import CustomJvp, has_tangent, tangent_avals
+from tinyjax.control.custom_derivatives import CustomJvp, JvpCase, has_tangent, tangent_avals
 from tinyjax.errors import InputError, MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero
@@ -45,6 +46,8 @@ S = TypeVar("S")
 #: A tangent that is known to be zero, without elements. Rules with symbolic_zeros=True get them, and any rule may
 #: return them.
 SymbolicZero: TypeAlias = Zero
+#: Up to how many arguments with tangents a rule is staged for every choice of tangents that are zero.
+_MAX_SYMBOLIC: Final = 4
 
 
 @overload
@@ -101,8 +104,9 @@ class CustomJvpFunction(Generic[P, R]):
 
         `jvp(*nondiff_args, primals, tangents)` takes tuples with an entry for each argument, and returns a pair: the
         results, and their tangents, of the same tree, shapes and dtypes. The tangents of integers are zeros of dtype
-        float0. With `symbolic_zeros`, tangents known to be zero are SymbolicZero objects where Python runs the rule;
-        otherwise they are arrays.
+        float0. With `symbolic_zeros`, tangents known to be zero are SymbolicZero objects, which have a shape and a
+        dtype. Where the function is staged, the rule is asked at once about every choice of tangents that are zero (of
+        up to four arguments; of more, all tangents are arrays). An exception says that it doesn't know a case.
         """
         check_callable("defjvp", jvp)
         self._rule, self._symbolic_zeros = jvp, symbolic_zeros
@@ -247,11 +251,34 @@ class _JvpApplication(Application):
 
         program = stage_rule(call, avals, run)
         out_avals = program[0].out_avals
+        moving = tangent_avals(avals)
+
+        def tangents_of(given: Sequence[bool], arrays: Sequence[Array]) -> list[Array | Zero]:
+            """Of each argument: an array where it is given, and where it can be one if zeros aren't symbolic."""
+            found, marks = iter(arrays), iter(given)
+            zeros = [Zero(aval.tangent) for aval in avals]
+            return [
+                next(found)
+                if has_tangent(zero.aval) and next(marks)
+                else zero
+                if self._symbolic_zeros
+                else zeros_like(zero)
+                for zero in zeros
+            ]
+
+        nonzero_out: list[bool] = []
+
+        def run_case(given: Sequence[bool], arrays: list[Array]) -> Sequence[Array]:
+            outs, derived = self._run_rule(arrays[: len(avals)], tangents_of(given, arrays[len(avals) :]))
+            what = f"the rule {function_name(self._rule)} of custom_jvp function {call.name}"
+            checked = check_types(what, outs, out_avals, lambda i: f"result {i}", f"that of the result of {call.name}")
+            possible = [t for t, aval in zip(derived, out_avals, strict=True) if has_tangent(aval)]
+            nonzero_out[:] = [not isinstance(t, Zero) for t in possible]
+            return [*checked, *(t for t in possible if not isinstance(t, Zero))]
 
         def run_rule(arrays: list[Array]) -> Sequence[Array]:
-            primals, given = arrays[: len(avals)], iter(arrays[len(avals) :])
-            tangents = [next(given) if has_tangent(aval) else zeros_like(Zero(aval.tangent)) for aval in avals]
-            outs, derived = self._run_rule(primals, tangents)
+            primals = arrays[: len(avals)]
+            outs, derived = self._run_rule(primals, tangents_of([True] * len(moving), arrays[len(avals) :]))
             what = f"the rule {function_name(self._rule)} of custom_jvp function {call.name}"
             checked = check_types(what, outs, out_avals, lambda i: f"result {i}", f"that of the result of {call.name}")
             return [
@@ -265,7 +292,33 @@ class _JvpApplication(Application):
 
         if self.depth >= MAX_DEPTH:
             return CustomJvp(call.name, program[0], None, len(program[1])), program[1]
-        rule = stage_rule(RuleInProgress(self, out_avals, captured), [*avals, *tangent_avals(avals)], run_rule)
-        (jaxpr, derived), captured = with_common_captures([program, rule], captured)
-        derived = with_types(derived, [*jaxpr.out_avals, *tangent_avals(jaxpr.out_avals)])
-        return CustomJvp(call.name, jaxpr, derived, len(captured)), captured
+        progress = RuleInProgress(self, out_avals, captured)
+        cases: list[tuple[tuple[bool, ...], tuple[bool, ...]]] = []
+        programs = [program]
+        for given in self._cases(len(moving)):
+            chosen = [aval for aval, mark in zip(moving, given, strict=True) if mark]
+            try:
+                programs.append(stage_rule(progress, [*avals, *chosen], partial(run_case, given)))
+            except Exception:  # noqa: BLE001 (it is asked in advance, and needn't know every case)
+                continue
+            cases.append((given, tuple(nonzero_out)))
+        rule = None
+        try:
+            rule = stage_rule(progress, [*avals, *moving], run_rule)
+        except Exception:
+            if not cases:
+                raise
+        (jaxpr, *derived), captured = with_common_captures(programs + ([rule] if rule else []), captured)
+        outs, out_tangents = jaxpr.out_avals, tangent_avals(jaxpr.out_avals)
+        special = [
+            JvpCase(given, with_types(found, [*outs, *compress(out_tangents, nonzero)]), nonzero)
+            for (given, nonzero), found in zip(cases, derived, strict=False)
+        ]
+        whole = with_types(derived[-1], [*outs, *out_tangents]) if rule else None
+        return CustomJvp(call.name, jaxpr, whole, len(captured), tuple(special) or None), captured
+
+    def _cases(self, count: int) -> list[tuple[bool, ...]]:
+        """Which of so many tangents are there, if not all: what to ask a rule about that cares."""
+        if not self._symbolic_zeros or count > _MAX_SYMBOLIC:
+            return []
+        return [given for given in product((True, False), repeat=count) if any(given) and not all(given)]

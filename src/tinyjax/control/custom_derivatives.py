@@ -13,7 +13,7 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import pick_outputs
-from tinyjax.control.recursion import WithRules, closed_rule, outside_of_rule
+from tinyjax.control.recursion import Case, WithRules, closed_rule, outside_of_rule
 from tinyjax.errors import ForwardModeError, InputError, MissingRuleError, ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Evaluator
@@ -49,7 +49,7 @@ class CustomCall(WithRules):
     @override
     def effects(self) -> Effects:
         found = self.jaxpr.effects
-        for rule in self.rules.values():
+        for rule in (*self.rules.values(), *self.cases):
             found |= outside_of_rule(rule.effects)
             found |= {effect for effect in rule.effects if isinstance(effect, NamedAxisEffect)}
         return found
@@ -130,13 +130,24 @@ def check_program(
 
 @final
 @frozen
+class JvpCase(Case):
+    """The rule of a custom_jvp function for a case. It returns the results, and those of their tangents that are marked
+    in `nonzero_out`."""
+
+    nonzero_out: tuple[bool, ...]
+
+
+@final
+@frozen
 class CustomJvp(CustomCall):
     """Applies `jaxpr`. The derivative is `jvp_jaxpr`: it takes the same operands, then a tangent for each of those that
     is no captured value and can have one; it returns the results, then a tangent for each that can have one. The first
-    `num_captured` operands are values that the function or its rule closes over."""
+    `num_captured` operands are values that the function or its rule closes over. `special` are other rules, for when
+    some of the tangents are known to be zero."""
 
     jvp_jaxpr: Jaxpr | None = None
     num_captured: int = 0
+    special: tuple[JvpCase, ...] | None = None
     name: ClassVar[str] = "custom_jvp"
 
     @override
@@ -154,6 +165,11 @@ class CustomJvp(CustomCall):
 
     @property
     @override
+    def cases(self) -> tuple[Jaxpr, ...]:
+        return tuple(case.jaxpr for case in self.special or ())
+
+    @property
+    @override
     def captured(self) -> int:
         return self.num_captured
 
@@ -161,10 +177,19 @@ class CustomJvp(CustomCall):
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         self.check_captured(ctx, primals, tangents)
         own = [t for t in tangents[self.num_captured :] if not isinstance(t, Zero) or has_tangent(t.aval)]
-        outs = interpret(ctx, self.rule("jvp_jaxpr"), [*primals, *(instantiate(ctx, t) for t in own)])
+        marks = tuple(not isinstance(t, Zero) for t in own)
+        case = next((case for case in self.special or () if case.given == marks), None)
         avals = self.jaxpr.out_avals
-        found = iter(outs[len(avals) :])
-        return outs[: len(avals)], [next(found) if has_tangent(aval) else Zero(aval.tangent) for aval in avals]
+        nonzero_out = [True] * len(tangent_avals(avals)) if case is None else case.nonzero_out
+        if case is None:
+            outs = interpret(ctx, self.rule("jvp_jaxpr"), [*primals, *(instantiate(ctx, t) for t in own)])
+        else:
+            moving = [t for t in own if not isinstance(t, Zero)]
+            outs = interpret(ctx, closed_rule(self, case.jaxpr), [*primals, *moving])
+        found, nonzero = iter(outs[len(avals) :]), iter(nonzero_out)
+        return outs[: len(avals)], [
+            next(found) if has_tangent(aval) and next(nonzero) else Zero(aval.tangent) for aval in avals
+        ]
 
 
 @final
@@ -261,12 +286,8 @@ class MappedCustom(CustomCall):
 
 @final
 @frozen
-class Backward:
-    """A program from residuals and cotangents to cotangents, for the case that only those marked in `given` aren't
-    zero: it takes no others."""
-
-    given: tuple[bool, ...]
-    jaxpr: Jaxpr
+class Backward(Case):
+    """A program from residuals and cotangents to cotangents, for a case."""
 
 
 def linear_part(

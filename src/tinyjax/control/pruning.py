@@ -85,7 +85,7 @@ def _custom_jvp(primitive: CustomJvp, used: tuple[bool, ...]) -> PrunedPrimitive
     n, ins, outs = primitive.num_captured, primitive.jaxpr.in_avals, primitive.jaxpr.out_avals
     if rule is None:
         return _within(primitive, cleaned_up(primitive.jaxpr), None, len(ins), len(outs))
-    if Recursion(0) in rule.effects:  # it applies the function as it is
+    if primitive.special or Recursion(0) in rule.effects:  # it applies the function as it is
         return _within(primitive, cleaned_up(primitive.jaxpr), cleaned_up(rule), len(ins), len(outs))
     moving = [has_tangent(aval) for aval in ins[n:]]
     derived = (*used, *(mark for mark, aval in zip(used, outs, strict=True) if has_tangent(aval)))

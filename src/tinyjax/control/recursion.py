@@ -30,6 +30,14 @@ V = TypeVar("V")
 
 
 @frozen
+class Case:
+    """A rule for when only the tangents, or cotangents, marked in `given` aren't zero: it takes no others."""
+
+    given: tuple[bool, ...]
+    jaxpr: Jaxpr
+
+
+@frozen
 class WithRules(Primitive):
     """A primitive some of whose programs are rules, in which `Enclosing` may stand for the primitive itself."""
 
@@ -37,6 +45,11 @@ class WithRules(Primitive):
     @abstractmethod
     def rules(self) -> Mapping[str, Jaxpr]:
         """These programs, by the names of their fields."""
+
+    @property
+    def cases(self) -> tuple[Jaxpr, ...]:
+        """More rules, for when some tangents are known to be zero: the programs in the field `special`."""
+        return ()
 
     @property
     def captured(self) -> int:
@@ -86,7 +99,7 @@ def outside_of_rule(effects: Effects) -> Effects:
 
 def refers_to_itself(primitive: Primitive) -> bool:
     """Whether a rule of a primitive refers to the primitive."""
-    rules = primitive.rules.values() if isinstance(primitive, WithRules) else ()
+    rules = (*primitive.rules.values(), *primitive.cases) if isinstance(primitive, WithRules) else ()
     return any(Recursion(0) in rule.effects for rule in rules)
 
 
@@ -124,7 +137,7 @@ class _Closing(Context[Atom]):
 
     def _within(self, record: Primitive, level: int) -> Primitive:
         """The primitive with references in its programs replaced; in its rules, they are one level further out."""
-        rules = record.rules if isinstance(record, WithRules) else {}
+        rules = {*record.rules, "special"} if isinstance(record, WithRules) else set()
         changed = {
             name: self._replaced(value, level + (name in rules))
             for name, value in record_values(record)
@@ -137,6 +150,8 @@ class _Closing(Context[Atom]):
             return _close(value, self._primitive, level)
         if isinstance(value, Primitive):
             return self._within(value, level)
+        if isinstance(value, Case):
+            return attrs.evolve(value, jaxpr=_close(value.jaxpr, self._primitive, level))
         if isinstance(value, tuple):
             return tuple(self._replaced(item, level) for item in value)
         return value

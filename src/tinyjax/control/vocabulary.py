@@ -14,5 +14,7 @@ STANDARD.add(checkpoint.NothingSaveable, checkpoint.EverythingSaveable, checkpoi
 STANDARD.add(checkpoint.SaveNames, checkpoint.SaveNamesExcept, checkpoint.SaveAnythingExceptNames)
 STANDARD.add(checkpoint.SaveFromBoth)
 STANDARD.add(custom_derivatives.CustomJvp, custom_derivatives.CustomVjp, custom_derivatives.CustomLin)
-STANDARD.add(custom_derivatives.MappedCustom, custom_derivatives.Backward, recursion.Enclosing)
+STANDARD.add(
+    custom_derivatives.MappedCustom, custom_derivatives.Backward, custom_derivatives.JvpCase, recursion.Enclosing
+)
 STANDARD.add(callbacks.PureCallback, callbacks.IOCallback, callbacks.DebugCallback)

@@ -14,9 +14,9 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.caching import IdentityCache, Keyed, bounded, register
-from tinyjax.errors import MissingRuleError, ParameterError
-from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.errors import InputError, MissingRuleError, ParameterError
+from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.nans import settled
@@ -38,6 +38,31 @@ class Zero:
     """A tangent or cotangent that is zero everywhere, without its elements. `aval` is a tangent type."""
 
     aval: ShapedArray
+
+    @property
+    def shape(self) -> Shape:
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        return self.aval.weak_type
+
+    def __len__(self) -> int:
+        if not self.aval.shape:
+            raise InputError("an array without axes has no length")
+        return self.aval.shape[0]
 
 
 @final
