@@ -8,10 +8,9 @@ from attrs import frozen
 
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.aval import Shape, array_type
-from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, DType
+from tinyjax.ir.dtypes import FLOAT32, DType
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
-from tinyjax.tracing.arithmetic import real
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array
 from tinyjax.tracing.elementwise import astype
 from tinyjax.tracing.functions import as_arrays
@@ -60,15 +59,10 @@ class Unravel(Generic[T]):
         for shape, dtype in zip(self.shapes, self.dtypes, strict=True):
             stop = start + array_type(shape, dtype).size
             part = reshape(vector[start:stop], shape)
-            leaves.append(part if self.dtype is None else _converted(part, dtype))
+            leaves.append(part if self.dtype is None else astype(part, dtype))
             start = stop
         found: T = tree.unflatten(self.treedef, leaves)
         return found
-
-
-def _converted(x: Array, dtype: DType) -> Array:
-    """The elements in a dtype that they have had before."""
-    return astype(real(x) if x.aval.dtype in COMPLEXES and dtype not in COMPLEXES else x, dtype)
 
 
 def ravel(x: T) -> tuple[Array, Unravel[T]]:
