@@ -83,6 +83,22 @@ def test_reductions(primitive: Primitive, dtype: DType) -> None:
 
 
 @pytest.mark.parametrize("dtype", FLOAT_DTYPES, ids=SHORT_NAMES.__getitem__)
+@pytest.mark.parametrize("shape", [(5000,), (2500, 2)], ids=str)
+def test_extremes_of_many(shape: tuple[int, ...], dtype: DType) -> None:
+    rng = np.random.default_rng(0)
+    some_nan = rng.choice([0.0, -0.0, 1, -1, NAN], shape, p=[0.3, 0.3, 0.195, 0.195, 0.01]).astype(dtype)
+    for primitive, worst in ((ReduceMax, -1), (ReduceMin, 1)):
+        zeros = np.where(rng.random(shape[-1]) < 0.5, worst, rng.choice([0.0, -0.0], shape)).astype(dtype)
+        for operand in (some_nan, zeros):
+            for axis in range(len(shape)):
+                reduction = primitive((axis,))
+                (got,) = run(single_equation(reduction, (array_type(shape, dtype),)), operand)
+                with np.errstate(invalid="ignore"):
+                    (want,) = reduction.evaluate(operand)
+                check_classes(reduction.name, [got], np.atleast_1d(got), np.atleast_1d(want))
+
+
+@pytest.mark.parametrize("dtype", FLOAT_DTYPES, ids=SHORT_NAMES.__getitem__)
 def test_sorting_puts_nan_last_and_does_not_order_zeros(dtype: DType) -> None:
     values = np.asarray([NAN, 1, -0.0, INF, 0.0, -NAN, -INF, -0.0, -1, 1]).astype(dtype)
     order = np.arange(values.size, dtype=INT32)

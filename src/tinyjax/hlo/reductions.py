@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
+
+import numpy as np
 
 from tinyjax.hlo.arrays import numbers
 from tinyjax.hlo.context import SSA, Body, LoweringContext, types_text
 from tinyjax.hlo.elementwise import convert
-from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, SIGNED, DType, Scalar
 from tinyjax.primitives import cumulative, reductions, structure
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import AND, OR, XOR, logical_and, logical_not, logical_or
-from tinyjax.primitives.comparison import GT, LT, Comparison, eq, lt, ne
+from tinyjax.primitives.comparison import GT, LT, Comparison, eq, ge, lt, ne
+from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.cumulative import Cumulative
 from tinyjax.primitives.elementwise import ADD, MUL, Elementwise
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.structure import Reduction
+from tinyjax.primitives.structure import Reduction, constant_like
 
 Identity: TypeAlias = Callable[[DType], Scalar]
 ReductionRule: TypeAlias = Callable[
@@ -103,6 +107,38 @@ RULES[reductions.ReduceMin] = _reducing("minimum", Min(), reductions.highest)
 RULES[reductions.ReduceAnd] = _reducing("and", AND, _all_bits)
 RULES[reductions.ReduceOr] = _reducing("or", OR, _zero)
 RULES[reductions.ReduceXor] = _reducing("xor", XOR, _zero)
+
+
+def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_zero: float) -> ReductionRule:
+    """The rule of a maximum or a minimum where XLA hands larger reductions to a library that forgets nan, and the signs
+    of zeros. Another reduction finds out whether there was a nan, and the zero that comes first."""
+    plain = _reducing(op, combine, identity)
+
+    def rule(
+        primitive: Reduction, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), (found,) = args, plain(primitive, ctx, args, types)
+        if x.aval.dtype not in FLOATS or x.aval.size < _LARGE:
+            return (found,)
+        bits = BitcastConvertType(np.dtype(f"u{x.aval.dtype.itemsize}"))
+        zero, other, nan = (constant_like(ctx, found, value) for value in (first_zero, -first_zero, math.nan))
+        is_zero = eq(ctx, ctx.bind(bits, x)[0], ctx.bind(bits, zero)[0])
+        flags = convert(ctx, is_zero, array_type(x.aval.shape, _FLAGS))
+        flags = select(ctx, ne(ctx, x, x), constant_like(ctx, flags, 2), flags)
+        seen = reduce(ctx, flags, primitive.axes, "or", OR, _zero)
+        signed = select(ctx, eq(ctx, seen, constant_like(ctx, seen, 1)), zero, other)
+        number = select(ctx, eq(ctx, found, zero), signed, found)
+        return (select(ctx, ge(ctx, seen, constant_like(ctx, seen, 2)), nan, number),)
+
+    return rule
+
+
+#: Reductions of fewer elements than this are right.
+_LARGE: Final = 4096
+_FLAGS: Final = np.dtype(np.uint8)
+
+CPU_RULES[reductions.ReduceMax] = _reducing_on_cpu("maximum", Max(), reductions.lowest, 0.0)
+CPU_RULES[reductions.ReduceMin] = _reducing_on_cpu("minimum", Min(), reductions.highest, -0.0)
 
 
 def _position(
