@@ -27,7 +27,7 @@ import tinyjax.numpy as tnp
 from tests.golden import Golden
 from tests.ir.examples import F64, Apply, Assorted, affine, chain, double, everything, nested, program, twice_each
 from tests.strategies import programs
-from tinyjax import tools
+from tinyjax import Array, tools
 from tinyjax.errors import GraphvizError, InputError
 from tinyjax.ir import ClosedJaxpr, Eqn, Jaxpr, Primitive, ShapedArray, SourceInfo, Var
 from tinyjax.ir.html import format_html
@@ -399,3 +399,99 @@ def test_pictures_in_the_docs(request: pytest.FixtureRequest) -> None:
             folder.mkdir(exist_ok=True)
             path.write_text(text, encoding="utf-8")
         assert path.read_text(encoding="utf-8") == text, f"{path} is out of date; `pytest --update-golden` draws it"
+
+
+def many_results(count: int) -> ClosedJaxpr:
+    """A program with an equation that has this many results."""
+
+    def f(x: Array) -> tuple[Array, ...]:
+        return tuple(tj.lax.split(x, (1,) * count))
+
+    return tj.make_jaxpr(f)(np.zeros(count, np.float32))
+
+
+def test_equations_with_many_results_wrap_in_notebooks() -> None:
+    assert ' class="e w"' in format_html(many_results(20))
+    assert ' class="o w"' in format_html(many_results(20))
+    assert ' w"' not in format_html(many_results(3)).partition("</style>")[2]
+
+
+#: As much of a browser as the viewer's script needs to make its rows.
+BROWSER = """
+class Node {
+  constructor(tag) { this.tag = tag; this.parts = []; this.dataset = {}; this.style = {}; this.className = "";
+    this.classList = { add() {} }; this.clientHeight = 2000; this.scrollTop = 0; this.value = ""; }
+  append(...parts) { for (const part of parts) this.parts.push(...(part instanceof Fragment ? part.parts : [part])); }
+  replaceChildren(...parts) { this.parts = parts; }
+  setAttribute() {} addEventListener() {} remove() {} querySelector() { return null; } focus() {}
+  get text() { return this.parts.map((part) => typeof part === "string" ? part : part.text).join(""); }
+  set textContent(text) { this.parts = [String(text)]; if (text === "") this.parts = []; }
+  get textContent() { return this.text; }
+}
+class Fragment extends Node {}
+const byId = { data: new Node("script") };
+byId.data.parts = [require("fs").readFileSync(process.argv[2], "utf8")];
+globalThis.document = { getElementById: (id) => byId[id] = byId[id] || new Node("div"),
+  createElement: (tag) => new Node(tag), createDocumentFragment: () => new Fragment(),
+  documentElement: new Node("html"), createTextNode: (text) => text };
+globalThis.addEventListener = () => {};
+globalThis.matchMedia = () => ({ matches: false, addEventListener() {} });
+require(process.argv[3]);
+for (const row of byId.rows.parts) console.log(row.text);
+"""
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="needs node")
+@pytest.mark.parametrize("count", [2, 8, 9, 40])
+def test_equations_with_many_results_take_several_rows_in_the_viewer(count: int, tmp_path: Path) -> None:
+    program = many_results(count)
+    page = tools.to_html(program)
+    data = page.partition('<script type="application/json" id="data">')[2].partition("</script>")[0]
+    assert data, "where the table is in the page"
+    (tmp_path / "data.json").write_text(data)
+    (tmp_path / "browser.js").write_text(BROWSER)
+    script = Path(tools.__file__).parent / "viewer.js"
+    command = ["node", "browser.js", "data.json", str(script)]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rows = done.stdout.splitlines()
+    results = -(-count // 8)
+    assert len(rows) == 1 + results + -(-count // 16)
+    assert sum("split" in row for row in rows) == 1
+    assert max(row.count(":f32[1]") for row in rows) <= 8
+    printed = "".join(" ".join(rows).split())
+    assert printed.count(":f32[1]") == count
+    assert printed.endswith(")}")
+
+
+def test_the_plot_looks_into_loops() -> None:
+    def step(carry: Array, row: Array) -> tuple[Array, Array]:
+        big = tnp.outer(carry, carry)
+        return tnp.sin(big).sum(axis=0), row
+
+    def f(x: Array) -> Array:
+        return tj.lax.scan(step, x, np.zeros((5, 3), np.float32))[0] * 2.0
+
+    program = tj.make_jaxpr(f)(np.zeros(100, np.float32))
+    memory = tools.live_memory(program)
+    at = next(i for i, eqn in enumerate(program.eqns) if eqn.primitive.name == "scan")
+    (inner,) = memory.within(at)
+    assert max(inner.during) == memory.during[at] == memory.peak
+    assert min(inner.during) < memory.peak / 2
+    plot = tools.memory_plot(memory)
+    assert "sin" in plot
+    assert f"<title>{at}.0: " in plot
+    edges = [float(x) for x in re.findall(r'<rect class="h" x="([0-9.]+)"', plot)]
+    assert edges == sorted(edges)
+    assert len(edges) == len(memory.during) - 1 + len(inner.during)
+
+
+def test_memory_of_branches_and_calls() -> None:
+    def f(x: Array) -> Array:
+        return tj.lax.cond(x.sum() > 0, lambda: tnp.outer(x, x).sum(), lambda: tj.jit(tnp.sum)(x))
+
+    memory = tools.live_memory(tj.make_jaxpr(f)(np.zeros(50, np.float32)))
+    for at in range(len(memory.during)):
+        for inner in memory.within(at):
+            assert max(inner.during, default=0) <= memory.during[at]
+            assert inner.inputs <= memory.during[at]

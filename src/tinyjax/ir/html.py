@@ -26,6 +26,8 @@ _MOST: Final = 2000
 #: Programs within are open at first if there are at most so many equations in all.
 _OPEN: Final = 40
 _LONGEST: Final = 60
+#: Lines with more variables wrap.
+_ONE_LINE: Final = 12
 
 LIGHT: Final = "--fg:#24292f;--dim:#6e7781;--op:#6639ba;--var:#0a58a8;--num:#96480a;--line:#d8dee4;--over:#f3f5f8"
 DARK: Final = "--fg:#d1d7e0;--dim:#8d96a0;--op:#cbb2ff;--var:#86c1ff;--num:#eeab70;--line:#3a424c;--over:#232a33"
@@ -36,6 +38,7 @@ _STYLE: Final = (
     f"[data-jp-theme-light=true] .tinyjax,.vscode-light .tinyjax{{{LIGHT}}}"
     f"[data-jp-theme-light=false] .tinyjax,.vscode-dark .tinyjax,html[theme=dark] .tinyjax{{{DARK}}}"
     ".tinyjax div,.tinyjax summary{white-space:pre;min-width:max-content}"
+    ".tinyjax .w{white-space:pre-wrap;min-width:0}.tinyjax .e.w{padding-left:4.4em;text-indent:-2.2em}"
     ".tinyjax .e{padding-left:2.2em}.tinyjax .o{padding-left:1.1em}"
     ".tinyjax .e:hover,.tinyjax summary:hover{background:var(--over);border-radius:3px}"
     ".tinyjax summary{padding-left:2.2em;list-style:none;position:relative;cursor:pointer}"
@@ -109,7 +112,8 @@ class _Page:
         part = self._parts[number]
         jaxpr = part.jaxpr
         writer = _Writer(jaxpr)
-        yield f"<div>{writer.head(self._consts if number == 0 else 0)}</div>"
+        head = ' class="w"' if _wraps(jaxpr.invars) else ""
+        yield f"<div{head}>{writer.head(self._consts if number == 0 else 0)}</div>"
         for position, eqn in enumerate(jaxpr.eqns):
             if self._left <= 0:
                 rest = len(jaxpr.eqns) - position
@@ -118,13 +122,14 @@ class _Page:
             self._left -= 1
             held = part.held.get(position)
             if held is None:
-                yield f'<div class="e">{writer.equation(eqn)}</div>'
+                yield f'<div class="e{_wraps(eqn.outvars, eqn.invars)}">{writer.equation(eqn)}</div>'
             else:
-                yield f"<details{self._open}><summary>{writer.equation(eqn)}</summary>"
+                wraps = ' class="w"' if _wraps(eqn.outvars, eqn.invars) else ""
+                yield f"<details{self._open}><summary{wraps}>{writer.equation(eqn)}</summary>"
                 for item in held:
                     yield from self._held(item, depth)
                 yield "</details>"
-        yield f'<div class="o">{writer.foot()}</div>'
+        yield f'<div class="o{_wraps(jaxpr.outvars)}">{writer.foot()}</div>'
 
     def _held(self, item: Held, depth: int) -> _Pieces:
         name = f" = @f{item.number}" if self._parts[item.number].shared or depth == _DEEPEST or not item.here else ""
@@ -183,6 +188,11 @@ class _Writer:
         size = f"{aval.nbytes} byte{'' if aval.nbytes == 1 else 's'}"
         hover = escape(f"{name}: {aval}, {size}\n{self._origins.get(var.index, 'not bound')}")
         return f'<span class="v" title="{hover}">{name}</span>'
+
+
+def _wraps(*atoms: Sequence[Atom]) -> str:
+    """The class of a line with so many variables that it takes several."""
+    return " w" if sum(map(len, atoms)) > _ONE_LINE else ""
 
 
 def _parameter(name: str, value: object) -> str:

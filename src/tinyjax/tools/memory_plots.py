@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tinyjax.ir.holding import AnyProgram
@@ -15,6 +16,9 @@ _TOP: Final = 22.0
 _BOTTOM: Final = 28.0
 #: The plot has at most so many steps; each shows the most of the equations that it stands for.
 _STEPS: Final = 400
+
+#: Programs are looked into so deep.
+_DEEPEST: Final = 4
 
 _STYLE: Final = (
     ".tinyjax-memory{--m-fg:#24292f;--m-dim:#6e7781;--m-line:#dde2e8;--m-area:#0a66c2;--m-peak:#b3401a}"
@@ -32,7 +36,8 @@ _STYLE: Final = (
 
 def memory_plot(program: AnyProgram | LiveMemory, *, width: int = 900, height: int = 220) -> str:
     """Live memory over a program, as SVG: for each equation the bytes that are alive while it runs, the peak, and a
-    dashed line for the inputs, which are alive throughout. See `tinyjax.tools.cost` for what counts.
+    dashed line for the inputs, which are alive throughout. Loops and other equations that apply programs are divided
+    into the equations of these, which shows what one iteration needs. See `tinyjax.tools.cost` for what counts.
 
     >>> from tinyjax import ShapedArray, make_jaxpr, numpy as tnp
     >>> plot = memory_plot(make_jaxpr(lambda x: tnp.sum(tnp.sin(x)))(ShapedArray((100,), "float32")))
@@ -59,21 +64,16 @@ def memory_plot(program: AnyProgram | LiveMemory, *, width: int = 900, height: i
         out.append(f'<path class="g" d="M{_LEFT:g} {at:.1f}h{across:g}"/>')
         out.append(f'<text x="{_LEFT - 8:g}" y="{at + 4:.1f}" text-anchor="end">{size_text(tick * unit)}</text>\n')
     out.append(f'<path class="n" d="M{_LEFT:g} {y(memory.inputs):.1f}h{across:g}"/>\n')
-    names = variable_names(memory.jaxpr)
-    steps = min(count, _STEPS)
     line: list[str] = []
     hovers: list[str] = []
-    for step in range(steps):
-        first, last = step * count // steps, (step + 1) * count // steps
-        most = max(range(first, last), key=memory.during.__getitem__)
+    for first, last, value, text in _steps(memory):
         left, right = (_LEFT + across * place / count for place in (first, last))
-        line.append(f"{left:.1f} {y(memory.during[most]):.1f}H{right:.1f}")
-        text = f"{most}: {size_text(memory.during[most])}\n{format_eqn(memory.jaxpr.eqns[most], names, short=True)}"
+        line.append(f"{left:.1f} {y(value):.1f}H{right:.1f}")
         hovers.append(
             f'<rect class="h" x="{left:.1f}" y="{_TOP:g}" width="{right - left:.1f}" height="{up:g}">'
             f"<title>{escape(text)}</title></rect>\n"
         )
-    if steps:
+    if line:
         path = "L".join(line)
         out.append(f'<path class="m" d="M{_LEFT:g} {_TOP + up:g}L{path}V{_TOP + up:g}z"/>')
         out.append(f'<path class="l" d="M{path}"/>\n')
@@ -89,6 +89,44 @@ def memory_plot(program: AnyProgram | LiveMemory, *, width: int = 900, height: i
         out.append(f'<text x="{width - _RIGHT:g}" y="{height - 8}" text-anchor="end">{count - 1}</text>')
     out.append(f"\n{''.join(hovers)}</svg>\n")
     return "".join(out)
+
+
+def _steps(memory: LiveMemory) -> Iterator[tuple[float, float, int, str]]:
+    """Where each step begins and ends, in equations, its bytes, and what it is. An equation that applies programs is
+    divided into theirs, as long as there is room."""
+    count = len(memory.during)
+    if count > _STEPS:  # each step stands for several equations
+        names = variable_names(memory.jaxpr)
+        for step in range(_STEPS):
+            at, to = step * count // _STEPS, (step + 1) * count // _STEPS
+            most = max(range(at, to), key=memory.during.__getitem__)
+            yield at, to, memory.during[most], _step_text(memory, most, names, f"{most}")
+        return
+    # Programs that are still to be drawn: from where to where, and how their equations are numbered.
+    pending: list[tuple[LiveMemory, float, float, str, int]] = [(memory, 0.0, float(count), "", 0)]
+    narrowest = count / _STEPS
+    drawn: list[tuple[float, float, int, str]] = []
+    while pending:
+        found, start, end, prefix, depth = pending.pop()
+        names = variable_names(found.jaxpr)
+        width = (end - start) / max(len(found.during), 1)
+        divided = width > narrowest and depth < _DEEPEST
+        for position, value in enumerate(found.during):
+            first, last = start + position * width, start + (position + 1) * width
+            within = [inner for inner in found.within(position) if inner.during] if divided else []
+            share = width / max(len(within), 1)
+            if within and share / max(len(inner.during) for inner in within) >= narrowest / 4:
+                for i, inner in enumerate(within):
+                    number = f"{prefix}{position}." + (f"{i}." if len(within) > 1 else "")
+                    pending.append((inner, first + i * share, first + (i + 1) * share, number, depth + 1))
+            else:
+                drawn.append((first, last, value, _step_text(found, position, names, f"{prefix}{position}")))
+    yield from sorted(drawn)
+
+
+def _step_text(memory: LiveMemory, position: int, names: Mapping[int, str], number: str) -> str:
+    shown = format_eqn(memory.jaxpr.eqns[position], names, short=True)
+    return f"{number}: {size_text(memory.during[position])}\n{shown}"
 
 
 def size_text(size: float) -> str:

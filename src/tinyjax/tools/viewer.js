@@ -67,6 +67,14 @@
     }
   }
 
+  // What has many variables takes several rows: `part` says which of them one is.
+  const HEADS = 8, ATOMS = 16;
+  const pieces = (count, most) => Math.max(1, Math.ceil(count / most));
+  const piece = (all, part, most) => all.slice(part * most, (part + 1) * most);
+  function push(node, kind, parts, i) {
+    for (let part = 0; part < parts; part += 1) shown.push({ node, kind, i, part, last: part === parts - 1 });
+  }
+
   let shown = [];
   function flatten() {
     shown = [];
@@ -79,14 +87,15 @@
         stack.push({ node: child, i: -1 });
         continue;
       }
-      if (frame.i < 0) shown.push({ node, kind: "head" });
+      if (frame.i < 0) push(node, "head", pieces(program.ins, HEADS));
       frame.i += 1;
       if (frame.i >= program.eqns.length) {
-        shown.push({ node, kind: "foot" });
+        push(node, "foot", pieces(program.outs.length, ATOMS));
         stack.pop();
         continue;
       }
-      shown.push({ node, kind: "eqn", i: frame.i });
+      const eqn = program.eqns[frame.i];
+      push(node, "eqn", pieces(eqn[1].length, HEADS) + pieces(eqn[2].length, ATOMS) - 1, frame.i);
       const inner = node.open.get(frame.i);
       if (inner) frame.pending = inner.map((child, k) => [program.eqns[frame.i][4][k][0], child]);
     }
@@ -135,35 +144,43 @@
     const row = element("div", "row");
     row.style.top = `${at * HEIGHT}px`;
     row.setAttribute("role", "treeitem");
-    row.append(element("span", "no", kind === "eqn" ? item.i : ""));
+    const { part, last } = item;
+    row.append(element("span", "no", kind === "eqn" && part === 0 ? item.i : ""));
     const pad = element("span", "in");
     pad.style.width = `${Math.min(node.depth, DEEPEST) * STEP}px`;
     row.append(pad);
     if (kind === "label") {
       row.append(element("span", "k", item.label + (program.shared ? ` = @f${number}` : "")));
     } else if (kind === "head") {
-      row.append(element("span", "k", "{ lambda "));
-      const binders = program.names.slice(0, program.ins).map((_, id) => [...typed(number, id), ...argument(number, id)]);
-      spaced(row, binders.slice(0, program.consts));
-      row.append(element("span", "k", binders.length > program.consts ? "; " : ";"));
-      spaced(row, binders.slice(program.consts));
-      row.append(element("span", "k", ". let"));
+      row.append(element("span", "k", part === 0 ? "{ lambda " : "         "));
+      const ids = piece(program.names.slice(0, program.ins).map((_, id) => id), part, HEADS);
+      const binders = (some) => some.map((id) => [...typed(number, id), ...argument(number, id)]);
+      const consts = ids.filter((id) => id < program.consts), rest = ids.filter((id) => id >= program.consts);
+      spaced(row, binders(consts));
+      const divided = part === Math.min(Math.floor(program.consts / HEADS), pieces(program.ins, HEADS) - 1);
+      if (divided) row.append(element("span", "k", rest.length ? "; " : ";"));
+      spaced(row, binders(rest));
+      if (last) row.append(element("span", "k", ". let"));
     } else if (kind === "foot") {
-      row.append(element("span", "k", " in ("));
-      spaced(row, program.outs.map((id) => atom(number, id)));
-      row.append(element("span", "k", ") }"));
+      row.append(element("span", "k", part === 0 ? " in (" : "     "));
+      spaced(row, piece(program.outs, part, ATOMS).map((id) => atom(number, id)));
+      if (last) row.append(element("span", "k", ") }"));
     } else {
       const eqn = program.eqns[item.i], primitive = primitives[eqn[0]];
       const open = node.open.has(item.i);
-      row.append(element("span", "tw", eqn[4] ? (open ? "\u25BE" : "\u25B8") : ""));
-      if (eqn[4]) row.setAttribute("aria-expanded", open);
-      spaced(row, eqn[1].map((id) => typed(number, id)));
-      row.append(element("span", "k", eqn[1].length ? " = " : ""));
-      const name = element("span", "f", primitive[0]);
-      name.dataset.p = number; name.dataset.e = item.i;
-      row.append(name);
-      if (primitive[1].length) row.append(element("span", "p", `[${primitive[1].map(short).join(" ")}]`));
-      for (const id of eqn[2]) row.append(" ", atom(number, id));
+      row.append(element("span", "tw", eqn[4] && part === 0 ? (open ? "\u25BE" : "\u25B8") : ""));
+      if (eqn[4] && part === 0) row.setAttribute("aria-expanded", open);
+      if (part > 0) row.append("  ");
+      spaced(row, piece(eqn[1], part, HEADS).map((id) => typed(number, id)));
+      const after = part - pieces(eqn[1].length, HEADS) + 1;  // the row of operands that this one has, too
+      if (after === 0) {
+        row.append(element("span", "k", eqn[1].length ? " = " : ""));
+        const name = element("span", "f", primitive[0]);
+        name.dataset.p = number; name.dataset.e = item.i;
+        row.append(name);
+        if (primitive[1].length) row.append(element("span", "p", `[${primitive[1].map(short).join(" ")}]`));
+      }
+      if (after >= 0) for (const id of piece(eqn[2], after, ATOMS)) row.append(" ", atom(number, id));
       if (hitKeys.has(`${number}:${item.i}`)) row.classList.add("hit");
     }
     if (at === flash) row.classList.add("now");

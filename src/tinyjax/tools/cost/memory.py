@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Final, TypeAlias, final
 
 from attrs import frozen
@@ -64,6 +65,15 @@ class LiveMemory(Shown):
     def needed(self) -> int:
         """What the program needs besides its inputs."""
         return self.peak - self.inputs
+
+    def within(self, position: int) -> tuple[LiveMemory, ...]:
+        """The same for the programs that the equation at a position applies: what is alive in all while each of their
+        equations runs, in a loop in each iteration. `inputs` is what is alive around them, their operands included."""
+        eqn = self.jaxpr.eqns[position]
+        programs, beside = _inside(eqn, total_bytes(eqn.outvars))
+        around = beside + (self.after[position - 1] if position else self.inputs)
+        needs: _Needs = {}
+        return tuple(_on_top(with_room(partial(_profile, program, needs)), around) for program in programs)
 
     @override
     def _blocks(self) -> Iterator[Block]:
@@ -140,18 +150,31 @@ def total_bytes(values: Sequence[Atom | ShapedArray]) -> int:
 
 def _needed_by(eqn: Eqn, made: int, needs: _Needs) -> int:
     """What an equation needs besides its operands, for its results, of `made` bytes, and for programs within."""
+    programs, beside = _inside(eqn, made)
+    return max([made, *(beside + _need(program, needs) for program in programs)])
+
+
+def _inside(eqn: Eqn, made: int) -> tuple[Sequence[Jaxpr], int]:
+    """The programs that an equation applies, and what is alive besides their inputs: of a loop, the results, of `made`
+    bytes, and the slices of one iteration."""
     primitive = eqn.primitive
     programs = primitive.applied_programs
     if isinstance(primitive, Scan):
         if primitive.length == 0:
-            return made
-        return made + total_bytes(primitive.operands(primitive.jaxpr.in_avals)[2]) + _need(primitive.jaxpr, needs)
+            return (), 0
+        return programs, made + total_bytes(primitive.operands(primitive.jaxpr.in_avals)[2])
     if isinstance(primitive, While):
-        return made + max(_need(program, needs) for program in programs)
+        return programs, made
     if not programs and type(primitive).expand is not Primitive.expand:
         expanded = expansion(eqn)
         programs = () if expanded is None else (expanded,)
-    return max([made, *(_need(program, needs) for program in programs)])
+    return programs, 0
+
+
+def _on_top(memory: LiveMemory, around: int) -> LiveMemory:
+    """The memory of a program whose inputs are part of what is alive around it."""
+    during, after = ([around + value - memory.inputs for value in values] for values in (memory.during, memory.after))
+    return LiveMemory(memory.jaxpr, around, tuple(during), tuple(after))
 
 
 def _need(jaxpr: Jaxpr, needs: _Needs) -> int:
