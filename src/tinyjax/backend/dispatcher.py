@@ -73,8 +73,9 @@ def dispatcher(
         return plain  # these are no public names of jax's, and may change
 
     def dispatch(args: Sequence[Argument]) -> Results:
-        before = _x64.swap_local(True)  # or arrays of 64 bits would lose half of them on their way
+        before = _x64.get_local()  # by itself: what `swap_local` returns is lost if an interrupt comes with it
         try:
+            _x64.swap_local(True)  # or arrays of 64 bits would lose half of them on their way
             return run(*args)
         finally:
             _x64.swap_local(before)
