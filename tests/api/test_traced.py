@@ -116,6 +116,13 @@ def test_compared_by_value(trace: Callable[..., Any]) -> None:
         x.fun_name = "other"
 
 
+def test_with_the_arguments_at_once() -> None:
+    assert tj.trace(loss, PARAMS, X) == tj.trace(loss)(PARAMS, X)
+    assert tj.trace(model, PARAMS, X, 3, static_argnums=2) == tj.trace(model, static_argnums=2)(PARAMS, X, 3)
+    assert tj.trace(lambda x: x, x=1.0) == tj.trace(lambda x: x)(x=1.0)
+    assert float(tj.trace(lambda: 2.0)()()) == 2.0
+
+
 @BOTH
 def test_copies_are_equal(trace: Callable[..., Any]) -> None:
     traced = trace(loss, PARAMS, X)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, final, overload
 
 from attrs import evolve, field, frozen
 from typing_extensions import override
@@ -268,11 +268,30 @@ def record(
     )
 
 
+@overload
+def trace(
+    fun: Callable[P, R], /, *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = ()
+) -> Callable[..., Traced[P, R]]: ...
+@overload
+def trace(
+    fun: Callable[P, R],
+    /,
+    *args: Any,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    **kwargs: Any,
+) -> Traced[P, R]: ...
 @filtered
 def trace(
-    fun: Callable[P, R], *, static_argnums: int | Sequence[int] = (), static_argnames: str | Sequence[str] = ()
-) -> Callable[..., Traced[P, R]]:
-    """A function that returns `fun` as a program for given arguments, which is itself called like `fun`.
+    fun: Callable[P, R],
+    /,
+    *args: Any,  # the user's arguments
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
+    **kwargs: Any,
+) -> Traced[P, R] | Callable[..., Traced[P, R]]:
+    """`fun` as a program for given arguments, which is itself called like `fun`: `trace(fun)(*args)`, or in short
+    `trace(fun, *args)`.
 
     Arguments are trees of arrays or of their types, as those of `make_jaxpr`. The record that is returned holds the
     program, the trees of arguments and results, and what the arguments are called. See `Traced`.
@@ -287,7 +306,7 @@ def trace(
     check_callable("trace", fun)
 
     @filtered
-    def make(*args: Any, **kwargs: Any) -> Traced[P, R]:  # the user's arguments
+    def make(*args: Any, **kwargs: Any) -> Traced[P, R]:
         static = resolve_static(fun, static_argnums, static_argnames)
         call = split_resolved(fun, args, kwargs, *static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
@@ -297,4 +316,4 @@ def trace(
         traced = staging.trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
         return record(fun, "trace", traced, call, static, treedef, avals)
 
-    return make
+    return make(*args, **kwargs) if args or kwargs else make
