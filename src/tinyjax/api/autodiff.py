@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tinyjax.api import derivatives
 from tinyjax.api.arguments import resolve_argnums
+from tinyjax.api.linear_maps import PullBack, PushForward, Transposed, linear_map
 from tinyjax.api.staging import abstractify
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
@@ -22,7 +23,6 @@ from tinyjax.tracing.functions import (
     Filled,
     FlatFunction,
     argument_path,
-    as_arrays,
     check_callable,
     describe,
     flatten_arguments,
@@ -98,23 +98,9 @@ def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) 
     values, treedef = flatten_arguments(fun, primals, {})
     linearized = derivatives.linearize(FlatFunction(fun, "linearize", treedef, has_aux), values)
 
-    @filtered
-    def apply(*tangents: object) -> Any:  # the tree of the results of fun
-        directions, structure = flatten_arguments(fun, tangents, {})
-        tree.check_same_structure(
-            "linearize", treedef.children()[0], structure.children()[0], "the primals", "the tangents"
-        )
-        checked = derivatives.check_tangents(
-            "linearize",
-            ("primal", "tangent"),
-            linearized.in_avals,
-            directions,
-            lambda i: argument_path(fun, treedef, i),
-        )
-        return tree.unflatten(linearized.results.treedef, derivatives.push_forward(linearized, checked))
-
+    form = PushForward(treedef, linearized.results.treedef, fun, linearized.program)
     results = linearized.results
-    return (results.tree(), apply, *((results.aux(),) if has_aux else ()))
+    return (results.tree(), linear_map(form, linearized.residuals), *((results.aux(),) if has_aux else ()))
 
 
 @overload
@@ -140,28 +126,9 @@ def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tup
     values, treedef = flatten_arguments(fun, primals, {})
     linearized = derivatives.linearize(FlatFunction(fun, "vjp", treedef, has_aux), values)
 
-    @filtered
-    def pull_back(cotangents: object) -> tuple[Any, ...]:
-        found = derivatives.pull_back(linearized, check_cotangents(linearized, cotangents, function_name(fun)))
-        args, _ = tree.unflatten(treedef, found)
-        return tuple(args)
-
+    form = PullBack(treedef, linearized.results.treedef, fun, linearized.program)
     results = linearized.results
-    return (results.tree(), pull_back, *((results.aux(),) if has_aux else ()))
-
-
-def check_cotangents(linearized: derivatives.Linearized, cotangents: object, name: str) -> list[Array]:
-    """The leaves of cotangents for the results of a linearized function."""
-    leaves, structure = tree.flatten(cotangents)
-    expected = linearized.results.treedef
-    tree.check_same_structure("vjp", expected, structure, f"the result of {name}", "the cotangent")
-    return derivatives.check_tangents(
-        "vjp",
-        ("result", "cotangent"),
-        linearized.out_avals,
-        as_arrays(leaves, lambda i: f"vjp: the cotangent{tree.paths(expected)[i]}"),
-        lambda i: f"result{tree.paths(expected)[i]} of {name}",
-    )
+    return (results.tree(), linear_map(form, linearized.residuals), *((results.aux(),) if has_aux else ()))
 
 
 @filtered
@@ -185,26 +152,7 @@ def linear_transpose(fun: Callable[P, R], *primals: object) -> Callable[[Any], t
     kinds = [*(kind_of(array.concrete()) for array in traced.captured), *([Kind.LINEAR] * len(avals))]
     check_linear(describe("linear_transpose", fun), traced.jaxpr, kinds, [True] * len(traced.jaxpr.outvars))
 
-    def paths() -> list[str]:
-        return tree.paths(traced.treedef)
-
-    @filtered
-    def transposed(cotangents: Any) -> tuple[Any, ...]:  # the tree of the results of fun
-        found, structure = tree.flatten(cotangents)
-        tree.check_same_structure(
-            "linear_transpose", traced.treedef, structure, f"the result of {function_name(fun)}", "the cotangent"
-        )
-        checked = derivatives.check_tangents(
-            "linear_transpose",
-            ("result", "cotangent"),
-            traced.jaxpr.out_avals,
-            as_arrays(found, lambda i: f"linear_transpose: the cotangent{paths()[i]}"),
-            lambda i: f"result{paths()[i]} of {function_name(fun)}",
-        )
-        args, _ = tree.unflatten(treedef, derivatives.transpose_at(traced.jaxpr, traced.captured, checked))
-        return tuple(args)
-
-    return transposed
+    return linear_map(Transposed(treedef, traced.treedef, fun, traced.jaxpr), traced.captured)
 
 
 def differentiated(
@@ -226,7 +174,7 @@ def differentiated(
         check_inputs(what, selected, values, treedef, holomorphic, allow_int)
         linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
         seed = _seed(describe(what, fun), linearized, holomorphic)
-        gradients, _ = tree.unflatten(treedef, derivatives.pull_back(linearized, [seed]))
+        gradients, _ = tree.unflatten(treedef, derivatives.pull_back(linearized.program, linearized.residuals, [seed]))
         results = linearized.results
         value = (results.tree(), results.aux()) if has_aux else results.tree()
         return value, (gradients if isinstance(argnums, Sequence) else gradients[0])
@@ -277,7 +225,11 @@ def check_inputs(
                     f"{describe(what, f)} with holomorphic=True needs complex arguments; {where} is {value.aval}"
                 )
         elif dtype in COMPLEXES:
-            continue
+            if what == "jacfwd":  # along the real unit vectors it would see half of the derivative
+                raise InputError(
+                    f"{describe(what, f)} needs real arguments; {argument_path(f, treedef, i)} is {value.aval}. If the "
+                    "function is holomorphic, pass holomorphic=True; if not, make it one of real and imaginary parts."
+                )
         elif dtype not in FLOATS and not allow_int:
             where = argument_path(f, treedef, i)
             raise InputError(
@@ -288,10 +240,10 @@ def check_inputs(
 
 def _seed(what: str, linearized: derivatives.Linearized, holomorphic: bool) -> Array:
     """The cotangent 1 for a scalar result."""
-    if len(linearized.out_avals) != 1 or linearized.results.treedef.num_nodes != 1:
-        shown = tree.unflatten(linearized.results.treedef, linearized.out_avals)
+    if len(linearized.program.out_avals) != 1 or linearized.results.treedef.num_nodes != 1:
+        shown = tree.unflatten(linearized.results.treedef, linearized.program.out_avals)
         raise InputError(f"{what} needs a function with one scalar result; it returned {shown}")
-    (aval,) = linearized.out_avals
+    (aval,) = linearized.program.out_avals
     if aval.shape != ():
         raise InputError(
             f"{what} needs a function with a scalar result; it returned {aval}. Sum it, or use jacrev, jacfwd or vjp."

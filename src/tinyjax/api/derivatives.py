@@ -38,21 +38,29 @@ class JvpResults:
 
 
 @final
-@frozen(eq=False)
-class Linearized:
-    """A function's results at a point, and its derivative there: a linear program and the residuals that feed it.
+@frozen
+class LinearProgram:
+    """The derivative of a function of values of these types, as a linear program that residuals feed.
 
     `nonzero_in` and `nonzero_out` mark the inputs and results whose tangents the program takes and returns; all other
     tangents are zero.
     """
 
-    results: Results
-    linear: Jaxpr
-    residuals: tuple[Array, ...]
+    jaxpr: Jaxpr
     in_avals: tuple[ShapedArray, ...]
     out_avals: tuple[ShapedArray, ...]
     nonzero_in: tuple[bool, ...]
     nonzero_out: tuple[bool, ...]
+
+
+@final
+@frozen(eq=False)
+class Linearized:
+    """A function's results at a point, and its derivative there: a linear program and the residuals that feed it."""
+
+    results: Results
+    program: LinearProgram
+    residuals: tuple[Array, ...]
 
 
 def tangent_array(frame: OpenFrame[V], tangent: V | Zero, aval: ShapedArray) -> Array:
@@ -133,15 +141,14 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             lowered = results.replace(values, lambda x: frame.wrap(known_value(inner.read(x).primal)))
         tangents = [partial.instantiate(out.tangent) for out in outs if not isinstance(out.tangent, Zero)]
         unfinished = partial.finish(tangents)
-        return Linearized(
-            lowered,
+        program = LinearProgram(
             unfinished.jaxpr,
-            tuple(map(frame.wrap, unfinished.residuals)),
             avals,
             tuple(value.aval for value in values),
             tuple(not isinstance(pair.tangent, Zero) for pair in duals),
             tuple(not isinstance(out.tangent, Zero) for out in outs),
         )
+        return Linearized(lowered, program, tuple(map(frame.wrap, unfinished.residuals)))
 
     return active_frame().open(run)
 
@@ -153,35 +160,33 @@ def known_value(primal: Partial[V]) -> V:
     raise LinearityError(f"a primal of type {primal.atom.aval} depends on a tangent: some derivative rule is wrong")
 
 
-def push_forward(linearized: Linearized, tangents: Sequence[Array]) -> list[Array]:
+def push_forward(program: LinearProgram, residuals: Sequence[Array], tangents: Sequence[Array]) -> list[Array]:
     """Tangents of the results for tangents of the inputs."""
-    given = [t for t, mark in zip(tangents, linearized.nonzero_in, strict=True) if mark]
-    arrays = [*linearized.residuals, *given]
+    given = [t for t, mark in zip(tangents, program.nonzero_in, strict=True) if mark]
+    arrays = [*residuals, *given]
 
     def run(frame: OpenFrame[V]) -> list[Array]:
-        found = iter(interpret(frame.context, linearized.linear, [frame.read(array) for array in arrays]))
-        outs = zip(linearized.nonzero_out, linearized.out_avals, strict=True)
+        found = iter(interpret(frame.context, program.jaxpr, [frame.read(array) for array in arrays]))
+        outs = zip(program.nonzero_out, program.out_avals, strict=True)
         return [tangent_array(frame, next(found) if mark else Zero(aval.tangent), aval) for mark, aval in outs]
 
-    return top_frame(arrays, linearized.linear.effects).open(run)
+    return top_frame(arrays, program.jaxpr.effects).open(run)
 
 
-def pull_back(linearized: Linearized, cotangents: Sequence[Array]) -> list[Array]:
+def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
     """Cotangents of the inputs for cotangents of the results."""
-    given = [ct for ct, mark in zip(cotangents, linearized.nonzero_out, strict=True) if mark]
+    given = [ct for ct, mark in zip(cotangents, program.nonzero_out, strict=True) if mark]
 
     def run(frame: OpenFrame[V]) -> list[Array]:
-        residuals: list[V | UndefPrimal] = [frame.read(array) for array in linearized.residuals]
-        unknown = [
-            UndefPrimal(aval) for aval, mark in zip(linearized.in_avals, linearized.nonzero_in, strict=True) if mark
-        ]
+        kept: list[V | UndefPrimal] = [frame.read(array) for array in residuals]
+        unknown = [UndefPrimal(aval) for aval, mark in zip(program.in_avals, program.nonzero_in, strict=True) if mark]
         cts: list[V | Zero] = [frame.read(array) for array in given]
-        found = transposition.transpose(frame.context, linearized.linear, [*residuals, *unknown], cts)
+        found = transposition.transpose(frame.context, program.jaxpr, [*kept, *unknown], cts)
         results = iter([ct for ct in found if ct is not None])
-        ins = zip(linearized.nonzero_in, linearized.in_avals, strict=True)
+        ins = zip(program.nonzero_in, program.in_avals, strict=True)
         return [tangent_array(frame, next(results) if mark else Zero(aval.tangent), aval) for mark, aval in ins]
 
-    return top_frame([*linearized.residuals, *given], linearized.linear.effects).open(run)
+    return top_frame([*residuals, *given], program.jaxpr.effects).open(run)
 
 
 def transpose_at(jaxpr: Jaxpr, constants: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:

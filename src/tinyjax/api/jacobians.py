@@ -103,7 +103,7 @@ def _jacobian(
     values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
     check_inputs(what, selected, values, treedef, holomorphic, allow_int)
     linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
-    _check_results(what, describe(what, fun), linearized.out_avals, holomorphic)
+    _check_results(what, describe(what, fun), linearized.program.out_avals, holomorphic)
     blocks = (_by_columns if what == "jacfwd" else _by_rows)(linearized)
     inner = []
     for row in blocks:
@@ -115,8 +115,10 @@ def _jacobian(
 
 def _by_columns(linearized: derivatives.Linearized) -> list[list[Array]]:
     """For each result and each input, the block of the Jacobian, found by forward mode."""
-    ins, outs = linearized.in_avals, linearized.out_avals
-    push = vmap(lambda *tangents: derivatives.push_forward(linearized, tangents), out_axes=-1)
+    ins, outs = linearized.program.in_avals, linearized.program.out_avals
+    push = vmap(
+        lambda *tangents: derivatives.push_forward(linearized.program, linearized.residuals, tangents), out_axes=-1
+    )
     columns = push(*_basis(ins))
     return [
         [part.reshape((*out.shape, *aval.shape)) for part, aval in zip(_split(column, ins, -1), ins, strict=True)]
@@ -126,8 +128,9 @@ def _by_columns(linearized: derivatives.Linearized) -> list[list[Array]]:
 
 def _by_rows(linearized: derivatives.Linearized) -> list[list[Array]]:
     """The same, found by reverse mode."""
-    ins, outs = linearized.in_avals, linearized.out_avals
-    pull = vmap(lambda *cotangents: derivatives.pull_back(linearized, cotangents))
+    ins, outs = linearized.program.in_avals, linearized.program.out_avals
+    program, kept = linearized.program, linearized.residuals
+    pull = vmap(lambda *cotangents: derivatives.pull_back(program, kept, cotangents))
     columns = [
         [part.reshape((*out.shape, *aval.shape)) for part, out in zip(_split(rows, outs, 0), outs, strict=True)]
         for rows, aval in zip(pull(*_basis(outs)), ins, strict=True)
