@@ -15,9 +15,10 @@ import numpy as np
 
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.applied import AppliedRule, shown
-from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import HostArray
-from tinyjax.ir.effects import Effect
+from tinyjax.ir.effects import NO_EFFECTS, Effect
+from tinyjax.ir.fitting import fits_batch, fits_jvp, fits_transpose, known_types
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero, result_types
 from tinyjax.ir.source import is_our_function
 from tinyjax.ir.value import ConcreteValue
@@ -32,14 +33,20 @@ V = TypeVar("V")
 
 def type_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
     """What `type_of` says."""
-    rule = AppliedRule(primitive, "type_of", tuple(avals))
     try:
         found: object = primitive.type_of(*avals)
     except TinyjaxError:
         raise
     except Exception as error:
-        rule.explain(error)
+        AppliedRule(primitive, "type_of", tuple(avals)).explain(error)
         raise
+    if isinstance(found, tuple) and primitive.effects is NO_EFFECTS:
+        for aval in found:
+            if type(aval) is not ShapedArray:
+                break
+        else:
+            return found
+    rule = AppliedRule(primitive, "type_of", tuple(avals))
     if isinstance(found, ShapedArray):
         rule.fail(f"returned {found!r} by itself", "a tuple with the type of each output: `return (aval,)`")
     if not isinstance(found, tuple):
@@ -121,11 +128,13 @@ def jvp(primitive: Primitive, ctx: Context[V], primals: Sequence[V], tangents: S
     if primitive.built_in:
         return primitive.jvp(ctx, primals, tangents)
     found: object = primitive.jvp(ctx, primals, tangents)
+    types = known_types(primitive, list(map(ctx.aval, primals)))
+    if isinstance(found, tuple) and len(found) == 2 and fits_jvp(ctx, *found, types):
+        return found
     rule = AppliedRule(primitive, "jvp", tuple(map(ctx.aval, primals)))
     first, second = rule.pair(found, "the outputs and their tangents")
     outs: Sequence[V] = rule.sequence(first, "the outputs", "`(out,), (tangent,)`")
     derived: Sequence[V | Zero] = rule.sequence(second, "the tangents of the outputs", "`(out,), (tangent,)`")
-    types = rule.types()
     rule.count(outs, types)
     rule.count(derived, outs, "tangents")
     for i, (out, tangent) in enumerate(zip(outs, derived, strict=True)):
@@ -152,11 +161,13 @@ def batch(
     """What `batch` returns."""
     found: object = primitive.batch(ctx, axis, args, axes)
     avals = [ctx.aval(arg) if at is None else _without(ctx.aval(arg), at) for arg, at in zip(args, axes, strict=True)]
+    types = known_types(primitive, avals)
+    if isinstance(found, tuple) and len(found) == 2 and fits_batch(ctx, axis, *found, types):
+        return found
     rule = AppliedRule(primitive, "batch", tuple(avals), f" mapped at {tuple(axes)}, {axis.size} of each")
     first, second = rule.pair(found, "the outputs and the position of the mapped axis in each")
     outs: Sequence[V] = rule.sequence(first, "the outputs", "`(out,), (0,)`")
     places: Sequence[object] = rule.sequence(second, "the positions of the mapped axis", "`(out,), (0,)`")
-    types = rule.types()
     rule.count(outs, types)
     rule.count(places, outs, "positions of the mapped axis")
     checked: list[int | None] = []
@@ -179,6 +190,8 @@ def transpose(
     if primitive.built_in:
         return primitive.transpose(ctx, cotangents, args)
     found: object = primitive.transpose(ctx, cotangents, args)
+    if isinstance(found, tuple | list) and fits_transpose(ctx, found, args):
+        return found
     avals = tuple([arg.aval if isinstance(arg, UndefPrimal) else ctx.aval(arg) for arg in args])
     which = ", ".join(str(i) for i, arg in enumerate(args) if isinstance(arg, UndefPrimal))
     rule = AppliedRule(primitive, "transpose", avals, f", linear in operand {which}")
@@ -322,4 +335,4 @@ def _fits(found: tuple[object, ...], types: Sequence[ShapedArray]) -> bool:
 
 
 def _without(aval: ShapedArray, axis: int) -> ShapedArray:
-    return ShapedArray(aval.shape[:axis] + aval.shape[axis + 1 :], aval.dtype, aval.weak_type)
+    return array_type(aval.shape[:axis] + aval.shape[axis + 1 :], aval.dtype, aval.weak_type)
