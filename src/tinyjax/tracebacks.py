@@ -48,7 +48,7 @@ def filtered(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def filtered_method(method: Callable[[T], R]) -> Callable[[T], R]:
-    """The same for a method without arguments, with less to hand on."""
+    """The same for a method without arguments, or a function of one, with less to hand on."""
 
     @wraps(method)
     def entry(self: T, /) -> R:
@@ -62,7 +62,7 @@ def filtered_method(method: Callable[[T], R]) -> Callable[[T], R]:
 
 
 def filtered_operator(method: Callable[[T, object], R]) -> Callable[[T, object], R]:
-    """The same for an operator with two operands."""
+    """The same for an operator, or a function of two arguments."""
 
     @wraps(method)
     def entry(self: T, other: object, /) -> R:
@@ -85,7 +85,7 @@ def filter_package(package: str, names: Iterable[str], home: str | None = None) 
         found = offering.get(name)
         if not isinstance(found, FunctionType) or name.startswith("_") or found.__module__ == __name__:
             continue
-        if found.__code__ is _ENTRY or not _is_own(found.__code__.co_filename):
+        if found.__code__ in _ENTRIES or not _is_own(found.__code__.co_filename):
             continue
         within = f"{found.__module__}.".startswith(f"{home or package}.")
         module = sys.modules[found.__module__]
@@ -93,7 +93,7 @@ def filter_package(package: str, names: Iterable[str], home: str | None = None) 
         if within and getattr(known, "__wrapped__", None) is found:  # offered under two names
             offering[name] = known
             continue
-        entry = offering[name] = filtered(found)
+        entry = offering[name] = _entry_of_function(found)
         if within:
             setattr(module, found.__name__, entry)
         else:
@@ -105,9 +105,21 @@ def filter_class(cls: C) -> C:
     for name, found in list(vars(cls).items()):
         hidden = name.startswith("_") and not name.endswith("__")
         abstract = getattr(found, "__isabstractmethod__", False)
-        if isinstance(found, FunctionType) and not (hidden or abstract or name in _MAKERS):
+        filters = isinstance(found, FunctionType) and show_users_frames.__name__ in found.__code__.co_names
+        if isinstance(found, FunctionType) and not (hidden or abstract or filters or name in _MAKERS):
             setattr(cls, name, _entry_of(found))
     return cls
+
+
+def _entry_of_function(function: FunctionType) -> FunctionType:
+    """The entry with the least to hand on, for a function that takes one or two arguments by position only."""
+    code = function.__code__
+    plain = not (code.co_flags & _VARIADIC or code.co_kwonlyargcount or function.__defaults__)
+    makers: dict[int, Callable[..., object]] = {1: filtered_method, 2: filtered_operator}
+    make = makers.get(code.co_argcount, filtered) if plain and code.co_posonlyargcount == code.co_argcount else filtered
+    entry = make(function)
+    assert isinstance(entry, FunctionType)
+    return entry
 
 
 def _entry_of(method: FunctionType) -> object:
@@ -129,7 +141,18 @@ _VARIADIC: Final = 0x04 | 0x08
 def _no_entry() -> None: ...
 
 
-_ENTRY: Final = filtered(_no_entry).__code__
+def _no_method(_: object) -> None: ...
+
+
+def _no_operator(_: object, __: object) -> None: ...
+
+
+#: The code that all entries share.
+_ENTRIES: Final = frozenset(
+    entry.__code__
+    for entry in (filtered(_no_entry), filtered_method(_no_method), filtered_operator(_no_operator))
+    if isinstance(entry, FunctionType)
+)
 
 
 def show_users_frames(error: BaseException) -> None:
