@@ -8,6 +8,7 @@ from typing import Any
 from tinyjax.api.staging import abstractify
 from tinyjax.errors import TreeError
 from tinyjax.ir.interpret import interpret
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ConcreteArray, top_frame
 from tinyjax.tracing.frames import OpenFrame, V
@@ -15,6 +16,7 @@ from tinyjax.tracing.functions import FlatFunction, as_arrays, check_callable, d
 from tinyjax.tracing.staging import trace
 
 
+@filtered
 def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Array]]:
     """A function that closes over no traced values, and the values that it takes instead, after its arguments.
 
@@ -39,6 +41,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     values = [array for array in traced.captured if not isinstance(array, ConcreteArray)]
     count, jaxpr = len(example_args), traced.jaxpr
 
+    @filtered
     def converted(*args: Any) -> Any:  # the user's trees
         found, found_tree = tree.flatten((args[:count], {}))
         if found_tree != treedef or len(args) != count + len(values):
