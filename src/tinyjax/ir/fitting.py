@@ -1,4 +1,4 @@
-"""Whether what a rule returned is right, asked quickly, so that right rules cost little. `contracts` says what isn't."""
+"""Whether what a rule returned is right, asked quickly: right rules cost little. `contracts` says what is not."""
 
 from __future__ import annotations
 
