@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final, TypeAlias
 
 from tinyjax.interpreters.base import register_all
-from tinyjax.ir.dtypes import BOOL
+from tinyjax.ir.dtypes import BOOL, INEXACT
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Var
 from tinyjax.ir.rules import RuleTable
@@ -112,12 +112,12 @@ def _transcendental(primitive: Primitive, eqn: Eqn) -> Cost:
 
 # Class by class, so that nothing is guessed of other people's elementwise primitives.
 register_all(COSTS, _elementwise, (
-    Neg, Add, Sub, Mul, Div, Rem, Max, Min, NextAfter, Abs, Square, Sign, Floor, Ceil, Round, IsFinite, Clamp,
+    Neg, Add, Sub, Mul, Div, Rem, Max, Min, NextAfter, Abs, Square, Sign, Floor, Ceil, Round, IsFinite,
     Not, And, Or, Xor, PopulationCount, Clz, ShiftLeft, ShiftRightLogical, ShiftRightArithmetic,
     Eq, Ne, Lt, Le, Gt, Ge, Real, Imag, Conj, Complex, ConvertElementType, ReducePrecision,
 ))  # fmt: skip
 register_all(COSTS, _transcendental, (
-    Cbrt, Exp, Expm1, Log, Log1p, Pow, Rsqrt, Sqrt,
+    Cbrt, Exp, Exp2, Expm1, Log, Log1p, Pow, Rsqrt, Sqrt,
     Acos, Acosh, Asin, Asinh, Atan, Atan2, Atanh, Cos, Cosh, Sin, Sinh, Tan, Tanh,
     Digamma, Erf, Erfc, ErfInv, Lgamma, Polygamma,
 ))  # fmt: skip
@@ -134,7 +134,13 @@ def _with_flops(flops: int) -> Callable[[Primitive, Eqn], Cost]:
 
 
 COSTS[Logistic] = _with_flops(3)  # 1 / (1 + exp(-x))
-COSTS[Exp2] = _with_flops(1)  # exp(x log 2)
+
+
+@COSTS.register(Clamp)
+def _clamp(primitive: Clamp, eqn: Eqn) -> Cost:
+    """One operation; of floats a maximum and a minimum."""
+    out = eqn.outvars[0].aval
+    return Cost((2 if out.dtype in INEXACT else 1) * out.size, bytes=bytes_moved(eqn))
 
 
 @COSTS.register(IntegerPow)
