@@ -151,7 +151,7 @@ def test_what_users_raise_within(name: str) -> None:
 def test_later_parts_of_a_transformation() -> None:
     _, pull_back = tj.vjp(lambda x: x * 2.0, 1.0)
     check(lambda: pull_back((1.0, 2.0)), "")
-    _, push = tj.linearize(lambda x: x * 2.0, 1.0)
+    push: Callable[..., object] = tj.linearize(lambda x: x * 2.0, 1.0)[1]
     check(lambda: push("a"), "", InputError)
     compiled = tj.jit(lambda x: x).lower(1.0).compile()
     check(lambda: compiled(1.0, 2.0), "")

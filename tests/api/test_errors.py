@@ -112,7 +112,7 @@ def test_tangents_of_other_types() -> None:
     with raises(
         InputError, r"vjp: the cotangent of result\[1\] of <lambda> must have type ~f64\[\], that of its result"
     ):
-        tj.vjp(lambda x: (x, x), 1.0)[1]((1.0, X))
+        tj.vjp(lambda x: (x, x), tnp.asarray(1.0))[1]((tnp.asarray(1.0), tnp.asarray(X)))
     with raises(InputError, "jvp takes a tuple of primals and one of tangents, got 1.0 and 1.0"):
         tj.jvp(lambda x: x, 1.0, 1.0)  # type: ignore[call-overload]  # the mistake
     with raises(InputError, "linear_transpose takes floating-point and complex arguments; n is ~i64"):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, final, overload
 
 import numpy as np
-from typing_extensions import override
+from typing_extensions import TypeVarTuple, override
 
 from tinyjax.api import derivatives
 from tinyjax.api.arguments import resolve_argnums
@@ -16,9 +16,10 @@ from tinyjax.api.staging import abstractify
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.lax.signatures import AnyTree
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, as_array
+from tinyjax.tracing.core import Array, ArrayLike, as_array
 from tinyjax.tracing.functions import (
     Filled,
     FlatFunction,
@@ -35,9 +36,17 @@ if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 A = TypeVar("A", bound=Any)  # any: a lambda computes with it
+B = TypeVar("B", bound=Any)
 P = ParamSpec("P")
 R = TypeVar("R")
 Aux = TypeVar("Aux")
+E = TypeVar("E", bound=Any)
+Ts = TypeVarTuple("Ts")
+#: Trees: what they stay when they are differentiated, as arrays and numbers become arrays.
+C = TypeVar("C", bound=AnyTree)
+D = TypeVar("D", bound=AnyTree)
+WithAux: TypeAlias = Literal[True]
+NoAux: TypeAlias = Literal[False]
 
 
 @overload
@@ -77,11 +86,55 @@ def jvp(
 
 
 @overload
-def linearize(fun: Callable[P, R], *primals: object, has_aux: Literal[False] = False) -> tuple[R, Callable[..., R]]: ...
+def linearize(
+    fun: Callable[[Array], R], x: ArrayLike, /, *, has_aux: NoAux = False
+) -> tuple[R, Callable[[ArrayLike], R]]: ...
+@overload
+def linearize(fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False) -> tuple[R, Callable[[C], R]]: ...
 @overload
 def linearize(
-    fun: Callable[P, tuple[R, Aux]], *primals: object, has_aux: Literal[True]
-) -> tuple[R, Callable[..., R], Aux]: ...
+    fun: Callable[[Array, Array], R], x: ArrayLike, y: ArrayLike, /, *, has_aux: NoAux = False
+) -> tuple[R, Callable[[ArrayLike, ArrayLike], R]]: ...
+@overload
+def linearize(
+    fun: Callable[[Array, C], R], x: ArrayLike, y: C, /, *, has_aux: NoAux = False
+) -> tuple[R, Callable[[ArrayLike, C], R]]: ...
+@overload
+def linearize(
+    fun: Callable[[C, Array], R], x: C, y: ArrayLike, /, *, has_aux: NoAux = False
+) -> tuple[R, Callable[[C, ArrayLike], R]]: ...
+@overload
+def linearize(fun: Callable[[C, D], R], x: C, y: D, /, *, has_aux: NoAux = False) -> tuple[R, Callable[[C, D], R]]: ...
+@overload
+def linearize(
+    fun: Callable[[Array], tuple[R, Aux]], x: ArrayLike, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[ArrayLike], R], Aux]: ...
+@overload
+def linearize(fun: Callable[[C], tuple[R, Aux]], x: C, /, *, has_aux: WithAux) -> tuple[R, Callable[[C], R], Aux]: ...
+@overload
+def linearize(
+    fun: Callable[[Array, Array], tuple[R, Aux]], x: ArrayLike, y: ArrayLike, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[ArrayLike, ArrayLike], R], Aux]: ...
+@overload
+def linearize(
+    fun: Callable[[Array, C], tuple[R, Aux]], x: ArrayLike, y: C, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[ArrayLike, C], R], Aux]: ...
+@overload
+def linearize(
+    fun: Callable[[C, Array], tuple[R, Aux]], x: C, y: ArrayLike, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[C, ArrayLike], R], Aux]: ...
+@overload
+def linearize(
+    fun: Callable[[C, D], tuple[R, Aux]], x: C, y: D, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[C, D], R], Aux]: ...
+@overload
+def linearize(
+    fun: Callable[[A, B, E, *Ts], R], x: A, y: B, z: E, /, *primals: *Ts, has_aux: NoAux = False
+) -> tuple[R, Callable[[A, B, E, *Ts], R]]: ...
+@overload
+def linearize(
+    fun: Callable[[A, B, E, *Ts], tuple[R, Aux]], x: A, y: B, z: E, /, *primals: *Ts, has_aux: WithAux
+) -> tuple[R, Callable[[A, B, E, *Ts], R], Aux]: ...
 @filtered
 def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and its derivative there as a function of tangents.
@@ -105,12 +158,58 @@ def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) 
 
 @overload
 def vjp(
-    fun: Callable[P, R], *primals: object, has_aux: Literal[False] = False
-) -> tuple[R, Callable[[R], tuple[Any, ...]]]: ...
+    fun: Callable[[Array], R], x: ArrayLike, /, *, has_aux: NoAux = False
+) -> tuple[R, Callable[[R | ArrayLike], tuple[Array]]]: ...
+@overload
+def vjp(fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False) -> tuple[R, Callable[[R | ArrayLike], tuple[C]]]: ...
 @overload
 def vjp(
-    fun: Callable[P, tuple[R, Aux]], *primals: object, has_aux: Literal[True]
-) -> tuple[R, Callable[[R], tuple[Any, ...]], Aux]: ...
+    fun: Callable[[Array, Array], R], x: ArrayLike, y: ArrayLike, /, *, has_aux: NoAux = False
+) -> tuple[R, Callable[[R | ArrayLike], tuple[Array, Array]]]: ...
+@overload
+def vjp(
+    fun: Callable[[Array, C], R], x: ArrayLike, y: C, /, *, has_aux: NoAux = False
+) -> tuple[R, Callable[[R | ArrayLike], tuple[Array, C]]]: ...
+@overload
+def vjp(
+    fun: Callable[[C, Array], R], x: C, y: ArrayLike, /, *, has_aux: NoAux = False
+) -> tuple[R, Callable[[R | ArrayLike], tuple[C, Array]]]: ...
+@overload
+def vjp(
+    fun: Callable[[C, D], R], x: C, y: D, /, *, has_aux: NoAux = False
+) -> tuple[R, Callable[[R | ArrayLike], tuple[C, D]]]: ...
+@overload
+def vjp(
+    fun: Callable[[Array], tuple[R, Aux]], x: ArrayLike, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[R | ArrayLike], tuple[Array]], Aux]: ...
+@overload
+def vjp(
+    fun: Callable[[C], tuple[R, Aux]], x: C, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[R | ArrayLike], tuple[C]], Aux]: ...
+@overload
+def vjp(
+    fun: Callable[[Array, Array], tuple[R, Aux]], x: ArrayLike, y: ArrayLike, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[R | ArrayLike], tuple[Array, Array]], Aux]: ...
+@overload
+def vjp(
+    fun: Callable[[Array, C], tuple[R, Aux]], x: ArrayLike, y: C, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[R | ArrayLike], tuple[Array, C]], Aux]: ...
+@overload
+def vjp(
+    fun: Callable[[C, Array], tuple[R, Aux]], x: C, y: ArrayLike, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[R | ArrayLike], tuple[C, Array]], Aux]: ...
+@overload
+def vjp(
+    fun: Callable[[C, D], tuple[R, Aux]], x: C, y: D, /, *, has_aux: WithAux
+) -> tuple[R, Callable[[R | ArrayLike], tuple[C, D]], Aux]: ...
+@overload
+def vjp(
+    fun: Callable[[A, B, E, *Ts], R], x: A, y: B, z: E, /, *primals: *Ts, has_aux: NoAux = False
+) -> tuple[R, Callable[[R | ArrayLike], tuple[A, B, E, *Ts]]]: ...
+@overload
+def vjp(
+    fun: Callable[[A, B, E, *Ts], tuple[R, Aux]], x: A, y: B, z: E, /, *primals: *Ts, has_aux: WithAux
+) -> tuple[R, Callable[[R | ArrayLike], tuple[A, B, E, *Ts]], Aux]: ...
 @filtered
 def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and the function that maps cotangents of the results to those of the primals.
@@ -132,7 +231,7 @@ def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tup
 
 
 @filtered
-def linear_transpose(fun: Callable[P, R], *primals: object) -> Callable[[Any], tuple[Any, ...]]:
+def linear_transpose(fun: Callable[[*Ts], R], *primals: object) -> Callable[[Any], tuple[*Ts]]:
     """The transpose of a linear function: from cotangents of its results to cotangents of its arguments.
 
     `primals` are arrays or types (ShapedArray); only their types matter. A LinearityError if `fun` isn't linear.

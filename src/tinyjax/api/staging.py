@@ -13,6 +13,7 @@ from tinyjax.ir.naming import named_types
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.verify import verify
+from tinyjax.lax.signatures import AnyTree, Pair, Triple
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, top_frame
@@ -20,8 +21,10 @@ from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, check_callable
 from tinyjax.tracing.staging import Traced, trace
 
+K = TypeVar("K")
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=AnyTree)
 
 
 def abstractify(leaf: object) -> ShapedArray:
@@ -124,9 +127,26 @@ def eval_jaxpr(
     return top_frame(arrays, jaxpr.effects).open(run)
 
 
+@overload
+def eval_shape(fun: Callable[..., ArrayLike], *args: Any, **kwargs: Any) -> ShapedArray: ...
+@overload
+def eval_shape(fun: Callable[..., Pair], *args: Any, **kwargs: Any) -> tuple[ShapedArray, ShapedArray]: ...
+@overload
+def eval_shape(
+    fun: Callable[..., Triple], *args: Any, **kwargs: Any
+) -> tuple[ShapedArray, ShapedArray, ShapedArray]: ...
+@overload
+def eval_shape(fun: Callable[..., dict[K, Array]], *args: Any, **kwargs: Any) -> dict[K, ShapedArray]: ...
+@overload
+def eval_shape(fun: Callable[..., list[Array]], *args: Any, **kwargs: Any) -> list[ShapedArray]: ...
+@overload
+def eval_shape(fun: Callable[..., T], *args: Any, **kwargs: Any) -> T: ...
+@overload
+def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any: ...
 @filtered
-def eval_shape(fun: Callable[P, R], *args: Any, **kwargs: Any) -> Any:  # the user's trees
-    """The tree of types that `fun` returns for these arguments, without computing.
+def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any:  # the user's trees
+    """The tree of types that `fun` returns for these arguments, without computing: as its result, but
+    a ShapedArray for each array.
 
     >>> eval_shape(lambda x: {"twice": 2.0 * x}, ShapedArray((3,), "float32"))
     {'twice': ShapedArray(f32[3])}
