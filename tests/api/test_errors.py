@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import re
+import weakref
 from collections.abc import Callable
 from functools import partial
 from typing import Any, ClassVar, final
@@ -608,8 +610,20 @@ def test_arrays_can_not_be_written_to_or_hashed() -> None:
         {x: 1}  # noqa: B018
     with pytest.raises(ValueError, match="read-only"):
         np.asarray(x)[0] = 1.0
-    with pytest.raises(TypeError, match="pickled or copied"):
-        tj.jit(lambda x: __import__("copy").deepcopy(x))(1.0)
+    with pytest.raises(TypeError, match="can't be pickled"):
+        tj.jit(lambda x: __import__("pickle").dumps(x))(1.0)
+
+
+def test_arrays_are_copied_and_referred_to_weakly() -> None:
+    x = tnp.asarray(X)
+    assert copy.copy(x) is copy.deepcopy(x) is x
+    assert weakref.ref(x)() is x
+
+    def f(y: tj.Array) -> tj.Array:
+        assert weakref.ref(y)() is y
+        return copy.copy(y) + copy.deepcopy({"y": y})["y"]
+
+    np.testing.assert_array_equal(tj.jit(f)(x), 2 * X)
 
 
 def test_all_errors_are_of_the_family() -> None:

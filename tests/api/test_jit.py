@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, Literal, cast
 
 import jax
 import jax.numpy as jnp
@@ -529,3 +529,11 @@ assert str(tj.jit(lambda x: x * 2)(jax.numpy.asarray(1.0)).dtype) == "float32"
 
 def test_independent_of_the_x64_flag() -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_X64], check=True)
+
+
+def test_text_in_another_dialect() -> None:
+    lowered = tj.jit(lambda x: 2.0 * x).lower(1.0)
+    assert lowered.as_text("stablehlo") == lowered.as_text()
+    assert "ROOT multiply" in lowered.as_text("hlo")
+    with pytest.raises(InputError, match="the dialect is 'stablehlo' or 'hlo', got 'mhlo'"):
+        lowered.as_text(cast("Literal['hlo']", "mhlo"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 from tinyjax import backend
 from tinyjax.api.staging import closed_values
@@ -35,10 +35,11 @@ class Lowered:
         self._name = name
         self._donated = donated
 
-    def as_text(self, *, generic: bool = False) -> str:
+    def as_text(self, dialect: Literal["stablehlo", "hlo"] | None = None, *, generic: bool = False) -> str:
         """The StableHLO module. Constants are spelled out.
 
-        `generic`: in MLIR's generic form, which tools read that don't know how StableHLO is printed.
+        `dialect`: "hlo" for what XLA makes of it, before it optimises. `generic`: in MLIR's generic form, which tools
+        read that don't know how StableHLO is printed.
 
         >>> from tinyjax import jit
         >>> "stablehlo.multiply %0, %arg0" in jit(lambda x: 2.0 * x).lower(1.0).as_text()
@@ -48,6 +49,10 @@ class Lowered:
         """
         arguments = self._donated[len(self.closed_jaxpr.consts) :]
         text = lower(self.closed_jaxpr, name=self._name, donated=arguments)
+        if dialect == "hlo":
+            return backend.hlo_text(text)
+        if dialect not in (None, "stablehlo"):
+            raise InputError(f"as_text: the dialect is 'stablehlo' or 'hlo', got {dialect!r}")
         return backend.generic_text(text) if generic else text
 
     def compile(self) -> Compiled:

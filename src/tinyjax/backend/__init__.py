@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
-from tinyjax.backend.stages import Compiled, MemoryStats, Options, generic_text
+from tinyjax.backend.stages import Compiled, MemoryStats, Options, generic_text, hlo_text
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
 from tinyjax.backend.transfer import (
     block_until_ready,
@@ -41,6 +41,7 @@ __all__ = [
     "execute",
     "from_jax",
     "generic_text",
+    "hlo_text",
     "is_deleted",
     "platform",
     "to_dlpack",

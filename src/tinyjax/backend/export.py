@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import jax
 from jax._src.interpreters import mlir
-from jaxlib._jax.mlir import serialize_portable_artifact
+from jaxlib._jax.mlir import mlir_module_to_xla_computation, serialize_portable_artifact
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
@@ -41,6 +41,11 @@ def artifact_text(artifact: bytes) -> str:
     context = mlir.make_ir_context()
     with context, ir.Location.unknown(context):
         return str(stablehlo.deserialize_portable_artifact(context, artifact))
+
+
+def in_hlo(text: str) -> str:
+    """The text of the HLO module that XLA makes of the text of a StableHLO module."""
+    return mlir_module_to_xla_computation(text).as_hlo_text()
 
 
 def in_generic_form(text: str) -> str:

@@ -66,6 +66,13 @@ class Compiled:
         return self.executable.memory_analysis()
 
 
+def hlo_text(text: str) -> str:
+    """The HLO module that XLA makes of the text of a StableHLO module."""
+    from tinyjax.backend.export import in_hlo
+
+    return in_hlo(text)
+
+
 def generic_text(text: str) -> str:
     """The text of a StableHLO module in MLIR's generic form."""
     from tinyjax.backend.export import in_generic_form

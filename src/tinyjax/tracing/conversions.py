@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, Self
 
 import numpy.typing as npt
 from typing_extensions import override
@@ -30,6 +30,12 @@ class Conversions(ABC):
     @abstractmethod
     def _elements(self, wanted: advice.Wanted) -> ConcreteValue:
         """The elements; a ConcretizationError that says what wanted them, and what to do, if they aren't known."""
+
+    def __copy__(self) -> Self:
+        return self  # nobody can write to it
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
 
     # Any: the dtype is known only when the program runs, and NumPy's functions must accept the result.
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:

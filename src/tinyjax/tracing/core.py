@@ -97,7 +97,7 @@ class Array(Methods, Conversions, ABC):
 class ConcreteArray(Elements, Array):
     """An array with its elements, on the host or on a device."""
 
-    __slots__ = ()
+    __slots__ = ("__weakref__",)
 
     @property
     @override
@@ -156,7 +156,7 @@ class ConcreteArray(Elements, Array):
 class Tracer(Array, Generic[V]):
     """What stands for an array while a function is transformed: a value of a context."""
 
-    __slots__ = ("aval", "frame", "value")
+    __slots__ = ("__weakref__", "aval", "frame", "value")
 
     aval: ShapedArray
 
@@ -194,7 +194,7 @@ class Tracer(Array, Generic[V]):
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError(f"a traced value ({self.aval}) can't be pickled or copied: it has no elements yet")
+        raise TypeError(f"a traced value ({self.aval}) can't be pickled: it has no elements yet")
 
 
 def _value_in(x: Array, context: Context[C]) -> C:
