@@ -120,3 +120,43 @@ def test_a_symbolic_zero_has_what_an_aval_has() -> None:
     assert len(zero) == 2
     with pytest.raises(TypeError):
         len(tj.SymbolicZero(tj.ShapedArray((), "float32")))
+
+
+def telling_backwards(m: ModuleType) -> Callable[..., Any]:
+    """A custom_vjp function whose rules encode what they were told."""
+    f: Any = m.custom_vjp(lambda x, y, i: (x * y * i, y * 2.0))
+
+    def fwd(x: Any, y: Any, i: Any) -> Any:
+        told = 1.0 * x.perturbed + 10.0 * y.perturbed + 100.0 * i.perturbed
+        return (x.value * y.value * i.value, y.value * 2.0), (x.value * 0.0 + told, y.value)
+
+    def bwd(residuals: Any, cts: Any) -> Any:
+        told, y = residuals
+        zeros = [type(ct) is zero_of(m) for ct in cts]
+        code = told + 1000.0 * zeros[0] + 10000.0 * zeros[1]
+        total = sum(ct for ct, zero in zip(cts, zeros, strict=True) if not zero)
+        return code * total, None if zeros[1] else (y * 0.0 + code + 0.5) * total, None
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    made: Callable[..., Any] = f
+    return made
+
+
+BACKWARDS: dict[str, Callable[[ModuleType, Callable[..., Any]], Any]] = {
+    "eager": lambda m, f: m.grad(lambda x: f(x, 2.0, 3)[0])(0.5),
+    "jit, first": lambda m, f: m.grad(m.jit(lambda x: f(x, 2.0, 3)[0]))(0.5),
+    "jit, second": lambda m, f: m.grad(m.jit(lambda x: f(2.0, x, 3)[1]))(0.5),
+    "jit, both": lambda m, f: m.grad(m.jit(lambda x: sum(f(x, x, 3))))(0.5),
+    "jit, of two": lambda m, f: m.grad(lambda x, y: m.jit(f)(x, y, 3)[0], (0, 1))(0.5, 2.0),
+    "jacrev of jit": lambda m, f: m.jacrev(lambda x: m.jit(f)(x, 2.0, 3))(0.5),
+    "vmap": lambda m, f: m.grad(lambda x: m.vmap(lambda x: f(x, 2.0, 3)[0])(x).sum())(X),
+    "vmap, other": lambda m, f: m.grad(lambda x: m.vmap(lambda y: f(x, y, 3)[0])(X).sum())(np.float64(0.5)),
+    "scan": lambda m, f: m.grad(lambda x: m.lax.scan(lambda c, y: (c + f(2.0, y, 3)[0], None), 0.0, x)[0])(X),
+    "cond": lambda m, f: m.grad(lambda x: m.lax.cond(x > 0, lambda: f(x, 2.0, 3)[0], lambda: f(2.0, x, 3)[1]))(0.5),
+    "checkpoint": lambda m, f: m.grad(m.checkpoint(lambda x: f(2.0, x, 3)[0]))(0.5),
+}
+
+
+@pytest.mark.parametrize("name", BACKWARDS)
+def test_backwards_as_in_jax(name: str) -> None:
+    assert_matches(BACKWARDS[name](tj, telling_backwards(tj)), BACKWARDS[name](jax, telling_backwards(jax)))

@@ -27,7 +27,8 @@ from tinyjax.api.rules import (
     zeros_like,
 )
 from tinyjax.control.branches import with_types
-from tinyjax.control.custom_derivatives import CustomJvp, JvpCase, has_tangent, tangent_avals
+from tinyjax.control.custom_derivatives import CustomJvp, has_tangent, tangent_avals
+from tinyjax.control.recursion import JvpCase
 from tinyjax.errors import InputError, MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero

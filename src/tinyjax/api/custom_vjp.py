@@ -29,9 +29,11 @@ from tinyjax.api.rules import (
     with_common_captures,
     zeros_like,
 )
+from tinyjax.api.vjp_cases import StagedCase
 from tinyjax.contexts.hinted import HintedContext
 from tinyjax.control.branches import with_types
-from tinyjax.control.custom_derivatives import Backward, CustomVjp, has_tangent, linear_part, tangent_avals
+from tinyjax.control.custom_derivatives import CustomVjp, has_tangent, linear_part, tangent_avals
+from tinyjax.control.recursion import Backward
 from tinyjax.errors import InputError, MissingRuleError, TreeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -54,6 +56,8 @@ R = TypeVar("R")
 S = TypeVar("S")
 #: Up to how many results `bwd` is staged for every choice of cotangents that are zero.
 _MAX_CASES: Final = 3
+#: Up to how many arguments with tangents the rules are staged for every choice of those that are perturbed.
+_MAX_PERTURBED: Final = 4
 
 
 @final
@@ -125,9 +129,10 @@ class CustomVjpFunction(Generic[P, R]):
         tree, shapes and dtypes as the argument, or None for zero.
 
         With `symbolic_zeros`, `fwd` gets each array as a CustomVJPPrimal, which says whether it is differentiated with
-        respect to; and cotangents known to be zero are SymbolicZero objects. Where the function is staged that isn't
-        known: what can have a derivative counts as perturbed, and its cotangents are arrays; so are those of functions
-        with more than three arrays as results.
+        respect to; and cotangents known to be zero are SymbolicZero objects. Where the function is staged, the rules
+        are asked at once about every choice; an exception says that they don't know a case. Of functions with more than
+        four arguments or three results that can have a derivative, all count as perturbed there, and all cotangents are
+        arrays.
         """
         check_callable("defvjp", fwd)
         check_callable("defvjp", bwd)
@@ -343,9 +348,66 @@ class _VjpApplication(Application):
             return [ct for ct in cts if not isinstance(ct, Zero)]
 
         bwd = stage_rule(rule, [*residual_avals, *tangent_avals(out_avals)], run_bwd)
-        (jaxpr, forwards, backwards), captured = with_common_captures([program, fwd, bwd], captured)
+        staged = self._stage_cases(rule, avals, out_avals)
+        programs = [program, fwd, bwd, *(each for case in staged for each in case.programs)]
+        (jaxpr, forwards, backwards, *others), captured = with_common_captures(programs, captured)
+        found = iter(others)
+        special = [case.finished(found, out_avals) for case in staged]
         forwards = with_types(forwards, [*out_avals, *residual_avals])
-        return CustomVjp(call.name, jaxpr, forwards, backwards, tuple(returned), len(captured)), captured
+        rest = tuple(returned), len(captured), tuple(special) or None
+        return CustomVjp(call.name, jaxpr, forwards, backwards, *rest), captured
+
+    def _stage_cases(
+        self, rule: RuleInProgress, avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
+    ) -> list[StagedCase]:
+        """The rules for every choice of arguments that are differentiated with respect to, if the rules care."""
+        moving = [has_tangent(aval) for aval in avals]
+        if not self._symbolic_zeros or sum(moving) > _MAX_PERTURBED or len(tangent_avals(out_avals)) > _MAX_CASES:
+            return []
+        cases: list[StagedCase] = []
+        for given in product((True, False), repeat=sum(moving)):
+            if any(given):
+                try:
+                    cases.append(self._stage_case(rule, avals, out_avals, given))
+                except Exception:  # noqa: BLE001 (they are asked in advance, and needn't know every case)
+                    continue
+        return cases
+
+    def _stage_case(
+        self,
+        rule: RuleInProgress,
+        avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        given: tuple[bool, ...],
+    ) -> StagedCase:
+        marks = iter(given)
+        perturbed = [next(marks) if has_tangent(aval) else False for aval in avals]
+
+        def run_fwd(arrays: list[Array]) -> Sequence[Array]:
+            outs, residuals = self._run_fwd(arrays, perturbed)
+            what = f"{function_name(self._fwd)}, the fwd rule of custom_vjp function {self.at.name},"
+            where = f"that of the result of {self.at.name}"
+            return [*check_types(what, outs, out_avals, lambda i: f"result {i}", where), *residuals]
+
+        fwd = stage_rule(rule, avals, run_fwd)
+        residuals = fwd[0].out_avals[len(out_avals) :]
+        n, possible = len(residuals), tangent_avals(out_avals)
+        programs, returned, there = [fwd], [], []
+        for present in self._cases(out_avals):
+            nonzero: list[bool] = []
+
+            def run_bwd(arrays: list[Array], present: Sequence[bool] = present, nonzero: list[bool] = nonzero) -> Any:
+                found = iter(arrays[n:])
+                cts = [next(found) if mark else Zero(aval) for aval, mark in zip(possible, present, strict=True)]
+                returning = self._run_bwd(arrays[:n], cts, out_avals)
+                nonzero.extend(not isinstance(ct, Zero) for ct in returning)
+                return [ct for ct in returning if not isinstance(ct, Zero)]
+
+            chosen = [aval for aval, mark in zip(possible, present, strict=True) if mark]
+            programs.append(stage_rule(rule, [*residuals, *chosen], run_bwd))
+            returned.append(tuple(nonzero))
+            there.append(present)
+        return StagedCase(given, programs, there, returned, residuals)
 
 
 def _checked(what: str, cotangent: object, aval: ShapedArray, where: str) -> Array:

@@ -13,7 +13,7 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import pick_outputs
-from tinyjax.control.recursion import Case, WithRules, closed_rule, outside_of_rule
+from tinyjax.control.recursion import Backward, JvpCase, VjpCase, WithRules, closed_rule, outside_of_rule
 from tinyjax.errors import ForwardModeError, InputError, MissingRuleError, ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Evaluator
@@ -22,6 +22,7 @@ from tinyjax.ir.effects import Effects, NamedAxisEffect
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.traverse import programs_of
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate, reduce_sum
 from tinyjax.transforms.batch import BatchedProgram, batch, place_axis
@@ -130,15 +131,6 @@ def check_program(
 
 @final
 @frozen
-class JvpCase(Case):
-    """The rule of a custom_jvp function for a case. It returns the results, and those of their tangents that are marked
-    in `nonzero_out`."""
-
-    nonzero_out: tuple[bool, ...]
-
-
-@final
-@frozen
 class CustomJvp(CustomCall):
     """Applies `jaxpr`. The derivative is `jvp_jaxpr`: it takes the same operands, then a tangent for each of those that
     is no captured value and can have one; it returns the results, then a tangent for each that can have one. The first
@@ -203,6 +195,7 @@ class CustomVjp(CustomCall):
     bwd_jaxpr: Jaxpr | None = None
     returned: tuple[bool, ...] = ()
     num_captured: int = 0
+    special: tuple[VjpCase, ...] | None = None
     name: ClassVar[str] = "custom_vjp"
 
     @override
@@ -227,6 +220,11 @@ class CustomVjp(CustomCall):
 
     @property
     @override
+    def cases(self) -> tuple[Jaxpr, ...]:
+        return tuple(jaxpr for case in self.special or () for jaxpr in programs_of(case))
+
+    @property
+    @override
     def captured(self) -> int:
         return self.num_captured
 
@@ -234,12 +232,25 @@ class CustomVjp(CustomCall):
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         self.check_captured(ctx, primals, tangents)
         n, avals = self.num_captured, self.jaxpr.out_avals
-        outs = interpret(ctx, self.rule("fwd_jaxpr"), primals)
-        returned = [t for t, mark in zip(tangents[n:], self.returned, strict=True) if mark]
-        bwd = pick_outputs(self.rule("bwd_jaxpr"), [not isinstance(t, Zero) for t in returned])
+        perturbed = tuple(
+            not isinstance(t, Zero) for t in tangents[n:] if not isinstance(t, Zero) or has_tangent(t.aval)
+        )
+        case = next((case for case in self.special or () if case.given == perturbed), None)
+        fwd = self.rule("fwd_jaxpr") if case is None else closed_rule(self, case.jaxpr)
+        bwd = self.rule("bwd_jaxpr") if case is None else closed_rule(self, case.bwd)
+        outs = interpret(ctx, fwd, primals)
+        marks = self.returned if case is None else case.returned
+        returned = [t for t, mark in zip(tangents[n:], marks, strict=True) if mark]
+        picked = [not isinstance(t, Zero) for t in returned]
+        special = case and tuple(
+            Backward(each.given, pick_outputs(closed_rule(self, each.jaxpr), picked)) for each in case.special
+        )
         given = [t for t in returned if not isinstance(t, Zero)]
         residuals = [*primals[:n], *outs[len(avals) :]]
-        return outs[: len(avals)], linear_part(ctx, self.function_name, bwd, residuals, given, avals)
+        linear = linear_part(
+            ctx, self.function_name, pick_outputs(bwd, picked), residuals, given, avals, special or None
+        )
+        return outs[: len(avals)], linear
 
 
 @final
@@ -282,12 +293,6 @@ class MappedCustom(CustomCall):
             Zero(aval.tangent) if isinstance(t, Zero) else place_axis(ctx, t.value, t.axis, 0, size)
             for t, aval in zip(derived, avals, strict=True)
         ]
-
-
-@final
-@frozen
-class Backward(Case):
-    """A program from residuals and cotangents to cotangents, for a case."""
 
 
 def linear_part(

@@ -117,7 +117,7 @@ def _custom_vjp(primitive: CustomVjp, used: tuple[bool, ...]) -> PrunedPrimitive
     """
     fwd, bwd = primitive.fwd_jaxpr, primitive.bwd_jaxpr
     n, num_ins, outs = primitive.num_captured, len(primitive.jaxpr.invars), primitive.jaxpr.out_avals
-    if fwd is None or bwd is None or Recursion(0) in fwd.effects | bwd.effects:
+    if primitive.special or fwd is None or bwd is None or Recursion(0) in fwd.effects | bwd.effects:
         rules = [None if rule is None else cleaned_up(rule) for rule in (fwd, bwd)]
         jaxpr = cleaned_up(primitive.jaxpr)
         same = jaxpr is primitive.jaxpr and rules[0] is fwd and rules[1] is bwd

@@ -8,7 +8,7 @@ the primitive in its place, one level at a time.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import ClassVar, TypeVar, final
 
 import attrs
@@ -35,6 +35,32 @@ class Case:
 
     given: tuple[bool, ...]
     jaxpr: Jaxpr
+
+
+@final
+@frozen
+class JvpCase(Case):
+    """The rule of a custom_jvp function for a case. It returns the results, and those of their tangents that are marked
+    in `nonzero_out`."""
+
+    nonzero_out: tuple[bool, ...]
+
+
+@final
+@frozen
+class Backward(Case):
+    """A program from residuals and cotangents to cotangents, for a case."""
+
+
+@final
+@frozen
+class VjpCase(Case):
+    """The rules of a custom_vjp function for a case: `jaxpr` is `fwd`; `bwd` and `returned` as in `CustomVjp`, and more
+    programs like `bwd`, for when some of the cotangents are known to be zero."""
+
+    bwd: Jaxpr
+    returned: tuple[bool, ...]
+    special: tuple[Backward, ...]
 
 
 @frozen
@@ -151,7 +177,9 @@ class _Closing(Context[Atom]):
         if isinstance(value, Primitive):
             return self._within(value, level)
         if isinstance(value, Case):
-            return attrs.evolve(value, jaxpr=_close(value.jaxpr, self._primitive, level))
+            replaced = {name: self._replaced(item, level) for name, item in record_values(value)}
+            make: Callable[..., Case] = type(value)
+            return make(**replaced)
         if isinstance(value, tuple):
             return tuple(self._replaced(item, level) for item in value)
         return value

@@ -15,6 +15,10 @@ STANDARD.add(checkpoint.SaveNames, checkpoint.SaveNamesExcept, checkpoint.SaveAn
 STANDARD.add(checkpoint.SaveFromBoth)
 STANDARD.add(custom_derivatives.CustomJvp, custom_derivatives.CustomVjp, custom_derivatives.CustomLin)
 STANDARD.add(
-    custom_derivatives.MappedCustom, custom_derivatives.Backward, custom_derivatives.JvpCase, recursion.Enclosing
+    custom_derivatives.MappedCustom,
+    recursion.Backward,
+    recursion.JvpCase,
+    recursion.VjpCase,
+    recursion.Enclosing,
 )
 STANDARD.add(callbacks.PureCallback, callbacks.IOCallback, callbacks.DebugCallback)
