@@ -84,7 +84,7 @@ def test_how_types_are_printed(aval: ShapedArray, text: str) -> None:
     assert repr(aval) == f"ShapedArray({text})"
 
 
-@pytest.mark.parametrize("dtype", [*SUPPORTED, FLOAT0], ids=str)
+@pytest.mark.parametrize("dtype", [*sorted(SUPPORTED, key=str), FLOAT0], ids=str)
 def test_printed_dtypes_are_read(dtype: DType) -> None:
     aval = ShapedArray((3,), dtype)
     assert ShapedArray((3,), short_name(dtype)) == aval
