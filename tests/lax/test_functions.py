@@ -13,6 +13,7 @@ import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, Function, agree, compare, numbers, sample, words
 from tinyjax import Array, grad, lax, make_jaxpr, vmap
 from tinyjax.errors import AxisNameError, InputError, ShapeError, TypingError
+from tinyjax.ir.aval import Shape, ShapedArray
 
 UNARY = words(
     """
@@ -90,6 +91,25 @@ def test_binary(dtype: str) -> None:
         compare(functions, [x, y[0]], [x, np.full(9, y[0])])
 
 
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [((3, 1), (1, 4)), ((2, 3, 4), (2, 1, 4)), ((1,), (3,)), ((0,), (1,)), ((), (1, 2)), ((3,), (2, 3)), ((2,), (3,))],
+)
+def test_operands_are_repeated_along_axes_of_size_1(dtype: str, left: Shape, right: Shape) -> None:
+    x, y = numbers(dtype, *left, seed=1), numbers(dtype, *right, seed=2)
+    compare(_functions(BINARY), [x, y], [x, y])
+    compare(_functions(BINARY), [y, x], [y, x])
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "max", "min", "atan2"])
+def test_derivatives_of_repeated_operands(name: str) -> None:
+    x, y = numbers("float64", 3, 1, seed=1), numbers("float64", 1, 4, seed=2)
+    ours, theirs = getattr(lax, name), getattr(jax.lax, name)
+    found = grad(lambda *args: ours(*args).sum(), (0, 1))(x, y)
+    agree(found, jax.grad(lambda *args: theirs(*args).sum(), (0, 1))(x, y))
+
+
 def _check(name: str, *args: object, scale: float = 1.0) -> None:
     """Fails unless our function of this name gives what jax's does."""
     agree(getattr(lax, name)(*args), getattr(jax.lax, name)(*map(_of_jax, args)), name, scale)
@@ -142,6 +162,9 @@ def test_sorting_and_joining() -> None:
     _check("sort", (keys, values), -1, True, 2)
     _check("concatenate", (keys, keys), 0)
     _check("top_k", sample("float64"), 4)
+    for axis in (0, 1, 2, -1, -2, -3):
+        x = np.round(numbers("float32", 2, 3, 4)) + 0.0  # some elements are equal, none is -0.0
+        agree(lax.top_k(x, 2, axis=axis), jax.lax.top_k(jnp.asarray(x), 2, axis=axis))
 
 
 def test_choices() -> None:
@@ -178,7 +201,7 @@ def test_python_scalars_take_the_other_dtype() -> None:
         ),
         (lambda: lax.add(np.ones(2, int), 1.5), TypingError, "equal dtypes; got i64"),
         (lambda: lax.add(np.ones(2), np.ones(3)), ShapeError, r"add needs operands of equal shapes, or scalars; got"),
-        (lambda: lax.add(np.ones((1, 3)), np.ones((2, 3))), ShapeError, "equal shapes"),
+        (lambda: lax.add(np.ones(3), np.ones((2, 3))), ShapeError, "equal shapes"),
         (lambda: lax.sin(np.arange(3)), TypingError, "sin does not accept i64 operands; it accepts floats"),
         (lambda: lax.reshape(np.ones(3), (2,)), ShapeError, "reshape: can't give"),
         (lambda: lax.reduce_sum(np.ones(3), (1,)), ShapeError, r"reduce_sum: axes \(1,\)"),
@@ -189,6 +212,12 @@ def test_python_scalars_take_the_other_dtype() -> None:
         (lambda: lax.dot_general(np.ones(3), np.ones(2), (((0,), (0,)), ((), ()))), ShapeError, "contracting axes"),
         (lambda: lax.full((2,), np.ones(2)), ShapeError, "the fill value must be a scalar"),
         (lambda: lax.top_k(np.ones(2), 3), ShapeError, "k must be between 0 and"),
+        (lambda: lax.top_k(np.ones(2), 1, axis=1), ShapeError, r"top_k: f64\[2\] has no axis 1"),
+        (
+            lambda: make_jaxpr(lambda x: lax.top_k(x, 1))(ShapedArray((2**31 + 1,), "bool")),
+            ShapeError,
+            "returns int32 indices",
+        ),
         (lambda: lax.expand_dims(np.ones(2), (0, 0)), ShapeError, "not distinct axes"),
         (lambda: lax.sort(()), ShapeError, "at least one operand"),
         (lambda: lax.iota("bool", 3), TypingError, "iota can't count in bool"),

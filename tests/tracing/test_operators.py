@@ -13,7 +13,7 @@ from typing_extensions import override
 
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, Function, agree, compare, numbers, sample
-from tinyjax import Array, grad, jit, jvp, make_jaxpr, vmap
+from tinyjax import Array, float0, grad, jit, jvp, make_jaxpr, vmap
 from tinyjax.errors import ConcretizationError, ImmutableArrayError, InputError, ShapeError, TypingError
 from tinyjax.tracing.core import ConcreteArray, Tracer
 
@@ -285,3 +285,25 @@ def test_kinds_of_arrays() -> None:
     make_jaxpr(lambda x: kinds.append(type(x + 1)))(1.0)
     kinds.append(type(tnp.arange(2) + 1))
     assert kinds == [Tracer, ConcreteArray]
+
+
+@pytest.mark.parametrize("shapes", [((), ()), ((3,), (3,)), ((2, 1), (3,)), ((0,), ()), ((2,), (3,))])
+def test_tangents_without_bits_are_compared_as_in_numpy(shapes: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    left, right = (np.zeros(shape, float0) for shape in shapes)
+    x, y = (jvp(lambda n: n, (np.zeros(shape, int),), (np.zeros(shape, float0),))[1] for shape in shapes)
+    assert isinstance(x, Array)
+    for compare_ in (operator.eq, operator.ne):
+        for pair in ((x, y), (x, right), (left, y)):
+            try:
+                expected = compare_(left, right)
+            except ValueError:
+                with pytest.raises(ShapeError, match="can't be broadcast"):
+                    compare_(*pair)
+                continue
+            found = compare_(*pair)
+            assert isinstance(found, Array)
+            assert found.dtype == np.dtype(bool)
+            np.testing.assert_array_equal(np.asarray(found), expected)
+    for other in (0.0, True, np.zeros(left.shape), jnp.zeros(left.shape)):
+        with pytest.raises(TypingError, match="can't be compared: tangents of integers and booleans"):
+            _ = x == other

@@ -1,4 +1,5 @@
-"""Strict application: no promotion and no broadcasting, but Python scalars take the dtype of their neighbours."""
+"""Strict application: no promotion, but Python scalars take the dtype of their neighbours; no broadcasting, but
+operands of elementwise functions with the same number of axes are repeated along axes of size 1."""
 
 from __future__ import annotations
 
@@ -8,7 +9,7 @@ from typing import SupportsIndex
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.elementwise import convert
+from tinyjax.tracing.elementwise import broadcast_shapes, broadcast_to, convert
 from tinyjax.tracing.promotion import result_type
 from tinyjax.tracing.shaping import integers
 
@@ -39,6 +40,24 @@ def _adapts(x: Array, dtype: DType) -> bool:
 def strict(primitive: Primitive, *values: ArrayLike) -> Array:
     """Applies a primitive with one result."""
     return bind(primitive, *operands(*values))[0]
+
+
+def strict_pair(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Array:
+    """Applies an elementwise primitive to two operands, of which each is repeated along axes of size 1."""
+    return bind_pair(primitive, *operands(x, y))
+
+
+def bind_pair(primitive: Primitive, x: Array, y: Array) -> Array:
+    """The same, with operands whose dtypes are left as they are."""
+    left, right = x.aval.shape, y.aval.shape
+    if (
+        left != right
+        and len(left) == len(right)
+        and all(m == n or 1 in (m, n) for m, n in zip(left, right, strict=True))
+    ):
+        shape = broadcast_shapes(left, right)
+        x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+    return bind(primitive, x, y)[0]
 
 
 def axes_tuple(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> tuple[int, ...]:

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.primitive import Primitive
-from tinyjax.lax.binding import axes_tuple, operands, strict
+from tinyjax.lax.binding import axes_tuple, bind_pair, operands, strict
 from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, as_precision
@@ -32,7 +32,7 @@ from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum
 from tinyjax.tracing.contraction import PrecisionLike
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.shaping import integer, integers
+from tinyjax.tracing.shaping import integer, integers, moveaxis
 
 
 def _axes(operand: ArrayLike, axes: int | Sequence[int]) -> tuple[int, ...]:
@@ -163,7 +163,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     base, exponent = as_array(x), as_array(y)
     if base.aval.dtype != exponent.aval.dtype and exponent.aval.weak_type:
         base, exponent = operands(base, exponent)
-    return bind(POW, base, exponent)[0]
+    return bind_pair(POW, base, exponent)
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:
@@ -211,11 +211,20 @@ def sort_key_val(
     return sorted_keys, sorted_values
 
 
-def top_k(operand: ArrayLike, k: int) -> tuple[Array, Array]:
-    """The k largest elements along the last axis, the largest first, and their int32 indices. nan counts as largest."""
-    x, k = as_array(operand), integer(k, "top_k: k")
-    if not x.aval.ndim or not 0 <= k <= x.aval.shape[-1]:
-        raise ShapeError(f"top_k: k must be between 0 and the size of the last axis of {x.aval}, got {k}")
+def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
+    """The k largest elements along an axis, the largest first, and their int32 indices. nan counts as largest. Of equal
+    elements the first come first, even where `is_stable` doesn't ask for it."""
+    del is_stable
+    x, k, axis = as_array(operand), integer(k, "top_k: k"), integer(axis, "top_k: the axis")
+    if not -x.aval.ndim <= axis < x.aval.ndim:
+        raise ShapeError(f"top_k: {x.aval} has no axis {axis}")
+    if not 0 <= k <= x.aval.shape[axis]:
+        raise ShapeError(f"top_k: k must be between 0 and the size of axis {axis} of {x.aval}, got {k}")
+    if x.aval.shape[axis] > 2**31:
+        raise ShapeError(f"top_k returns int32 indices, which don't reach along axis {axis} of {x.aval}")
+    if axis % x.aval.ndim < x.aval.ndim - 1:
+        values, indices = top_k(moveaxis(x, axis, -1), k)
+        return moveaxis(values, -1, axis), moveaxis(indices, -1, axis)
     last = x.aval.ndim - 1
     positions = broadcasted_iota("int32", x.aval.shape, last)
     # Sorting the reversed array stably and reading it from the end keeps the first of equal elements first.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tinyjax.errors import TypingError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
 from tinyjax.ir.primitive import Primitive, made_once
 from tinyjax.primitives.arithmetic import ABS, DIV, MAX, MIN, REM, IntegerPow
 from tinyjax.primitives.bitwise import (
@@ -31,6 +31,8 @@ from tinyjax.tracing.elementwise import (
     apply,
     astype,
     broadcast,
+    broadcast_shapes,
+    broadcast_to,
     constant_like,
     elementwise,
     full_like,
@@ -250,11 +252,27 @@ def greater_equal(x: Array, y: Array) -> Array:
 
 
 def equal(x: Array, y: Array) -> Array:
-    return elementwise(EQ, x, y)
+    return _compare(EQ, x, y)
 
 
 def not_equal(x: Array, y: Array) -> Array:
-    return elementwise(NE, x, y)
+    return _compare(NE, x, y)
+
+
+def _compare(primitive: Comparison, x: Array, y: Array) -> Array:
+    """Whether elements are equal, or differ. Those without bits, of dtype float0, are all equal, as in NumPy."""
+    done = x._at_once(primitive, (x, y))
+    if done is not None:
+        return done
+    dtypes = x.aval.dtype, y.aval.dtype
+    if FLOAT0 not in dtypes:
+        return elementwise(primitive, x, y)
+    if dtypes[0] != dtypes[1]:
+        raise TypingError(
+            f"{x.aval} and {y.aval} can't be compared: tangents of integers and booleans (float0) hold nothing. "
+            "Compare them with zeros of dtype tinyjax.float0."
+        )
+    return broadcast_to(x._operands(primitive is EQ)[1], broadcast_shapes(x.aval.shape, y.aval.shape))
 
 
 # Bits.
