@@ -86,6 +86,11 @@ def test_leaves_are_what_is_kept() -> None:
     assert tj.tree.structure(pull) == tj.tree.structure(tj.vjp(lambda x: tnp.sin(x) * 2.0, X)[1])
 
 
+def test_caches_may_be_cleared() -> None:
+    tj.clear_caches()
+    assert_same(tj.vjp(tnp.sin, X)[1](tnp.ones(3)), (tnp.cos(X),))
+
+
 def test_mistakes() -> None:
     pull: Any = tj.vjp(f, P, X)[1]
     with pytest.raises(InputError, match="vjp of f: the function takes one argument, a tree of cotangents"):

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, final
 
 from attrs import field, frozen
@@ -135,7 +136,8 @@ def linear_map(form: Form, kept: Iterable[Array]) -> LinearMap:
 
 @bounded(1)
 def _register() -> None:
-    """At first need, as trees are jax's."""
-    register_pytree_node(
-        LinearMap, lambda found: (found.kept, found.form), lambda form, kept: LinearMap(form, tuple(kept))
-    )
+    """At first need, as trees are jax's. Caches may be cleared, and threads may come here at once."""
+    with suppress(ValueError):  # it is registered already
+        register_pytree_node(
+            LinearMap, lambda found: (found.kept, found.form), lambda form, kept: LinearMap(form, tuple(kept))
+        )
