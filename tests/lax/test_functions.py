@@ -288,3 +288,23 @@ def test_signatures_are_those_of_jax(name: str) -> None:
     if not isinstance(ours, type):
         expected = [p for p in inspect.signature(theirs).parameters if p not in _OMITTED]
         assert expected == list(inspect.signature(ours).parameters)
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4)])
+def test_collapse_takes_bounds_as_those_of_a_slice(shape: tuple[int, ...]) -> None:
+    x = np.ones(shape)
+    for start in range(-len(shape), len(shape) + 1):
+        for stop in (None, *range(-len(shape), len(shape) + 1)):
+            if stop is not None and stop + len(shape) * (stop < 0) < start + len(shape) * (start < 0):
+                with pytest.raises(ShapeError, match=rf"collapse: f64.* has no dimensions from {start} to {stop}"):
+                    lax.collapse(x, start, stop)
+            else:
+                agree(lax.collapse(x, start, stop), jax.lax.collapse(jnp.asarray(x), start, stop), f"{start} {stop}")
+
+
+def test_round_takes_the_number_of_a_method() -> None:
+    x = np.array([-2.5, -0.5, 0.5, 1.5, 2.5])
+    for method in jax.lax.RoundingMethod:
+        agree(lax.round(x, method.value), jax.lax.round(x, method))
+    with pytest.raises(InputError, match=r"one of RoundingMethod.AWAY_FROM_ZERO, .*, got 2"):
+        lax.round(x, 2)

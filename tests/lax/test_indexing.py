@@ -128,3 +128,21 @@ def test_errors() -> None:
         lax.dynamic_index_in_dim(X, 0, 2)
     with pytest.raises(InputError, match="unknown mode 'wrap'; the modes are"):
         lax.gather(X, np.zeros((1, 1), int), lax.GatherDimensionNumbers((1,), (0,), (0,)), (1, 5), mode="wrap")
+
+
+@pytest.mark.parametrize("index", [-3, -2, -1, 0, 1, 2])
+def test_index_in_dim_is_in_range(index: int) -> None:
+    x = np.arange(4.0).reshape(2, 2)
+    if -2 <= index < 2:
+        agree(lax.index_in_dim(x, index, -1), jax.lax.index_in_dim(x, index, -1))
+    else:
+        with pytest.raises(IndexError, match=rf"index_in_dim: index {index} is out of range for axis 1 of f64\[2,2\]"):
+            lax.index_in_dim(x, index, -1)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"), [("slice_in_dim", (0, 1)), ("index_in_dim", (0,)), ("dynamic_slice_in_dim", (0, 1))]
+)
+def test_scalars_have_no_dimension(name: str, arguments: tuple[int, ...]) -> None:
+    with pytest.raises(ShapeError, match=f"{name}: axis 0 is out of range for an array with 0 axes"):
+        getattr(lax, name)(1.0, *arguments)

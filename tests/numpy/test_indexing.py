@@ -56,6 +56,7 @@ def test_take_along_axis(shape: tuple[int, ...], index: tuple[int, ...], axis: i
 def test_put() -> None:
     for mode in (None, "wrap"):
         check("put", X, np.array([0, 5, 40]), np.array([-1.0, -2.0]), mode, inplace=False)
+        check("put", X, np.array([2, -2, -1]), np.array([2.0, 0.0, 7.0]), mode, inplace=False)
     check("put", X, np.array([[1], [2]]), 7.0, inplace=False)
     check("put", X, np.zeros(0, int), 7.0, inplace=False)
     check("put_along_axis", X, np.array([[0], [3], [-1]]), 9.0, 1, inplace=False)

@@ -158,6 +158,16 @@ def test_splitting_from_the_end() -> None:
     agree(tnp.split(x, (2, -1), 1), [jnp.asarray(part) for part in np.split(x, (2, -1), 1)])
 
 
+@pytest.mark.parametrize("name", ["split", "array_split", "vsplit", "hsplit", "dsplit"])
+def test_splitting_at_the_elements_of_a_vector(name: str) -> None:
+    x, at = numbers("float32", 3, 3, 3), np.array([1, 2], np.uint8)
+    for positions in (at, at[:0], tnp.asarray(at)):
+        agree(getattr(tnp, name)(x, positions), getattr(jnp, name)(x, np.asarray(positions)))
+    agree(getattr(tnp, name)(x, np.array(3)), getattr(jnp, name)(x, 3))
+    with pytest.raises(ShapeError, match=r"a position is an integer, got np.float64\(1.5\)"):
+        getattr(tnp, name)(x, np.array([1.5]))
+
+
 @pytest.mark.parametrize(
     ("name", "arguments", "message"),
     [

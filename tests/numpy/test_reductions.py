@@ -160,6 +160,12 @@ def test_median_of_nan() -> None:
     check("median", x, 1)
 
 
+@pytest.mark.parametrize(("shape", "axis"), [((2, 0), 0), ((0, 3, 2), (1, 2)), ((0, 0, 2), -1), ((3, 0), (0,))])
+def test_medians_of_no_rows(shape: tuple[int, ...], axis: int | tuple[int, ...]) -> None:
+    check("median", np.zeros(shape), axis)
+    check("median", np.zeros(shape), axis, keepdims=True)
+
+
 def test_any_of_imaginary_numbers_is_true() -> None:
     assert bool(tnp.any(np.array([0, 1j])))
     assert not bool(tnp.all(np.array([0, 1j])))

@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy.typing as npt
 
-from tinyjax.errors import ShapeError
+from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binding import axes_tuple, bind_pair, operands, strict
@@ -176,9 +176,14 @@ def reciprocal(x: ArrayLike) -> Array:
     return integer_pow(x, -1)
 
 
-def round(x: ArrayLike, rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO) -> Array:
-    """The nearest whole number; halves go away from zero, or to the even one."""
-    return strict(Round(rounding_method), x)
+def round(x: ArrayLike, rounding_method: RoundingMethod | int = RoundingMethod.AWAY_FROM_ZERO) -> Array:
+    """The nearest whole number; halves go away from zero, or to the even one. The method's number stands for it."""
+    try:
+        method = RoundingMethod(rounding_method)
+    except ValueError:
+        names = ", ".join(map(str, RoundingMethod))
+        raise InputError(f"round: the method is one of {names}, got {rounding_method!r}") from None
+    return strict(Round(method), x)
 
 
 @overload

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from collections.abc import Sequence
 from typing import SupportsIndex, TypeVar
 
 import numpy.typing as npt
 
-from tinyjax.errors import ShapeError
+from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.aval import Shape, as_shape
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.lax.binding import axes_tuple, operands, strict
@@ -20,7 +21,7 @@ from tinyjax.primitives.structure import BroadcastInDim, Transpose
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import astype
-from tinyjax.tracing.shaping import integer, integers
+from tinyjax.tracing.shaping import canonical_axis, integer, integers
 
 T = TypeVar("T")
 
@@ -121,7 +122,7 @@ def concatenate(operands: Sequence[ArrayLike], dimension: int) -> Array:
 def split(operand: ArrayLike, sizes: Sequence[int], axis: int = 0) -> list[Array]:
     """The parts of these sizes that an axis is made of, one after the other."""
     x = as_array(operand)
-    (axis,) = axes_tuple(axis, x.aval.ndim)
+    axis = canonical_axis(axis, x.aval.ndim, "split")
     return list(bind(Split(integers(sizes, "split: a size"), axis), x))
 
 
@@ -148,7 +149,7 @@ def slice_in_dim(
 ) -> Array:
     """A slice along one axis; negative bounds count from the end."""
     x = as_array(operand)
-    (axis,) = axes_tuple(axis, x.aval.ndim)
+    axis = canonical_axis(axis, x.aval.ndim, "slice_in_dim")
     starts, limits, strides = [0] * x.aval.ndim, list(x.aval.shape), [1] * x.aval.ndim
     size = limits[axis]
     start = 0 if start_index is None else integer(start_index, "slice_in_dim: a bound")
@@ -162,9 +163,11 @@ def slice_in_dim(
 def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool = True) -> Array:
     """One element along an axis, which stays with size 1 if `keepdims`."""
     x = as_array(operand)
-    (axis,) = axes_tuple(axis, x.aval.ndim)
-    index = integer(index, "index_in_dim: the index")
-    position = index + x.aval.shape[axis] if index < 0 else index
+    axis = canonical_axis(axis, x.aval.ndim, "index_in_dim")
+    index, size = integer(index, "index_in_dim: the index"), x.aval.shape[axis]
+    if not -size <= index < size:
+        raise IndexingError(f"index_in_dim: index {index} is out of range for axis {axis} of {x.aval}")
+    position = index % size
     found = slice_in_dim(x, position, position + 1, 1, axis)
     return found if keepdims else squeeze(found, (axis,))
 
@@ -217,10 +220,21 @@ def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:
-    """The operand with consecutive axes merged into one."""
+    """The operand with consecutive axes merged into one.
+
+    The dimensions are bounds as those of a slice. Between bounds without an axis a new one of size 1 is made.
+
+    >>> import numpy as np
+    >>> collapse(np.zeros((2, 3, 4)), 1).shape
+    (2, 12)
+    >>> collapse(np.zeros((2, 3)), 2).shape
+    (2, 3, 1)
+    """
     x = as_array(operand)
     shape: Shape = x.aval.shape
-    start = integer(start_dimension, "collapse: a dimension") % (x.aval.ndim or 1)
-    stop = x.aval.ndim if stop_dimension is None else integer(stop_dimension, "collapse: a dimension")
-    stop += x.aval.ndim * (stop < 0)
+    first = integer(start_dimension, "collapse: a dimension")
+    last = None if stop_dimension is None else integer(stop_dimension, "collapse: a dimension")
+    start, stop, _ = builtins.slice(first, last).indices(x.aval.ndim)
+    if stop < start:
+        raise ShapeError(f"collapse: {x.aval} has no dimensions from {first} to {last}")
     return reshape(x, (*shape[:start], math.prod(shape[start:stop]), *shape[stop:]))

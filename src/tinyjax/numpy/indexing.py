@@ -8,7 +8,7 @@ import numpy as np
 
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INEXACT, INT32, INT64, Scalar
-from tinyjax.numpy.creation import asarray
+from tinyjax.numpy.creation import asarray, zeros_like
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracing import arithmetic, taking
 from tinyjax.tracing.core import Array, ArrayLike, as_array
@@ -57,7 +57,8 @@ def take_along_axis(
 def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, inplace: bool = True) -> Array:
     """A copy of an array with the elements at these positions, in row-major order, replaced by values.
 
-    The values are repeated until there are enough. `inplace` must be False, because arrays are immutable.
+    The values are repeated until there are enough. Negative positions count from the end, but for `mode` "clip", where
+    they are 0. `inplace` must be False, because arrays are immutable.
     """
     _refuse_inplace("put", inplace)
     x, positions, values = as_array(a), ravel(asarray(ind)), ravel(asarray(v))
@@ -65,14 +66,16 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
         return x
     if values.size == 0:
         raise ShapeError("put: there are no values to put")
-    settled = "clip" if mode is None else mode
-    if settled == "wrap":
-        positions, settled = taking.wrapped_around(positions, x.size), "drop"
-    elif settled != "clip":
+    if mode == "wrap":
+        positions = taking.wrapped_around(positions, x.size)
+    elif mode == "clip":
+        # As in NumPy: here a negative position isn't one counted from the end.
+        positions = where(positions < 0, zeros_like(positions), positions)
+    elif mode is not None:
         raise InputError(f"put: unknown mode {mode!r}. The modes are 'clip' and 'wrap'.")
     repeats = -(-positions.size // values.size)
     repeated = ravel(broadcast_to(values, (repeats, values.size)))[: positions.size]
-    return reshape(ravel(x).at[positions].set(repeated, mode=settled), x.shape)
+    return reshape(ravel(x).at[positions].set(repeated, mode="clip"), x.shape)
 
 
 def put_along_axis(

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Sequence
 from typing import SupportsIndex, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from tinyjax.errors import ShapeError
@@ -17,11 +18,12 @@ from tinyjax.tracing import shaping
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import astype, user_dtype
 from tinyjax.tracing.methods import refuse_out
-from tinyjax.tracing.shaping import canonical_axis, integer
+from tinyjax.tracing.shaping import canonical_axis, integer, integers
 
 #: Several arrays, or one whose first axis they are.
 Arrays: TypeAlias = Sequence[ArrayLike] | Array | HostArray
-Sections: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+#: How many parts, or where they begin: a sequence or a vector.
+Sections: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Array | HostArray
 
 
 def _list(name: str, arrays: Arrays) -> list[Array]:
@@ -118,11 +120,14 @@ def unstack(x: ArrayLike, /, *, axis: SupportsIndex = 0) -> tuple[Array, ...]:
 def _split(name: str, x: Array, sections: Sections, axis: SupportsIndex) -> list[Array]:
     at = canonical_axis(axis, x.aval.ndim, name)
     size = x.aval.shape[at]
+    if isinstance(sections, Array | np.ndarray) and sections.ndim:
+        sections = integers(sections, f"{name}: a position")
     if isinstance(sections, Sequence):
-        edges = [0, *(slice(integer(i, f"{name}: a position")).indices(size)[1] for i in sections), size]
+        positions = integers(sections, f"{name}: a position")
+        edges = [0, *(slice(i).indices(size)[1] for i in positions), size]
         sizes = [max(0, end - start) for start, end in itertools.pairwise(edges)]
         if sum(sizes) != size:
-            raise ShapeError(f"{name}: the indices must be in order, got {tuple(sections)}")
+            raise ShapeError(f"{name}: the indices must be in order, got {positions}")
     else:
         count = integer(sections, f"{name}: the number of parts")
         if count < 1:

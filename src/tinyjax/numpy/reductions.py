@@ -198,8 +198,8 @@ def _median(x: Array, axis: Axis, keepdims: bool) -> Array:
     axes = canonical_axes(axis, ndim, "median")
     kept = [i for i in range(ndim) if i not in axes]
     rest = tuple(x.aval.shape[i] for i in kept)
-    ordered = reducing.sort(shaping.reshape(shaping.transpose(x, (*kept, *axes)), (*rest, -1)))
-    size = ordered.aval.shape[-1]
+    size = math.prod(x.aval.shape[i] for i in axes)
+    ordered = reducing.sort(shaping.reshape(shaping.transpose(x, (*kept, *axes)), (*rest, size)))
     if size == 0:
         raise ShapeError(f"median of no elements isn't defined: {x.aval} has an axis of size 0")
     middle = (ordered[..., (size - 1) // 2] + ordered[..., size // 2]) * 0.5
