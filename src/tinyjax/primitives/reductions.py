@@ -172,7 +172,8 @@ class Choice(Reduction):
         chosen = logical_or(ctx, eq(ctx, x, found), everywhere)
         count = reduce_sum(ctx, convert(ctx, chosen, ctx.aval(t).dtype), self.axes)
         share = select(ctx, lost, constant_like(ctx, count, math.nan), reciprocal(ctx, count))
-        shares = select(ctx, chosen, broadcast_in_dim(ctx, share, aval.shape, kept), constant_like(ctx, share, 0))
+        nothing = broadcast_in_dim(ctx, constant_like(ctx, share, 0), aval.shape, ())
+        shares = select(ctx, chosen, broadcast_in_dim(ctx, share, aval.shape, kept), nothing)
         return [out], [reduce_sum(ctx, mul(ctx, t, shares), self.axes)]
 
 
