@@ -15,7 +15,7 @@ from tinyjax.interpreters.hidden import Hidden, innermost_frame
 from tinyjax.ir.context import Context
 from tinyjax.tracing.core import Array, ArrayLike, as_array
 from tinyjax.tracing.frames import OpenFrame
-from tinyjax.tracing.live import LiveFrame
+from tinyjax.tracing.live import ApartFrame, LiveFrame
 
 W = TypeVar("W")
 
@@ -67,7 +67,8 @@ def interpreting(
     `make` takes the parent, which may be evaluation or any transformation in progress, and returns the context.
     `inside.wrap` makes arrays of the context's values, to call functions with, and `inside.read` reads what these
     return; `outside.read` and `outside.wrap` do the same for values of the parent. Operations on arrays that the
-    context knows nothing of are left to the parent, unless `constants` is set.
+    context knows nothing of are left to the parent, unless `constants` is set: then the context gets all of them but
+    those in its own methods, which the parent does.
 
     Python's control flow works on values whose elements the context tells with its method `concrete`. Transformations
     work around the block and within it. A value that is used when the block has ended is a LeakedTracerError. Source:
@@ -108,5 +109,6 @@ def interpreting(
     outer = innermost_frame()
     context = make(outer.context)
     name = _Named(f"the interpretation by {type(context).__name__}")
-    with LiveFrame(context, outer, name, constants=constants) as inner, inner:
+    frame = ApartFrame if constants else LiveFrame
+    with frame(context, outer, name, constants=constants) as inner, inner:
         yield Interpretation(Inside(context, inner), Inside(outer.context, outer))

@@ -50,6 +50,18 @@ def as_jaxpr(program: AnyProgram, what: str) -> Jaxpr:
     return program if isinstance(program, Jaxpr) else as_closed(program, what).jaxpr
 
 
+def checked(program: AnyProgram, what: str) -> ClosedJaxpr:
+    """The program as a ClosedJaxpr, for what looks into it; a VerificationError if it doesn't typecheck."""
+    closed = as_closed(program, what)
+    verify(closed)
+    return closed
+
+
+def checked_jaxpr(program: AnyProgram, what: str) -> Jaxpr:
+    """The same, without its constants, which are then inputs."""
+    return checked(program, what).jaxpr
+
+
 def changed(
     program: ProgramT,
     what: str,

@@ -37,6 +37,14 @@ def out_avals(traced: Traced) -> list[ShapedArray]:
     return [traced.erased[i].aval if i in traced.erased else next(found) for i in range(traced.treedef.num_leaves)]
 
 
+def described(traced: Traced) -> str:
+    """What a traced function returned, for messages: its types, in a tree."""
+    types = list(map(str, out_avals(traced)))
+    if traced.treedef.num_nodes == 1 and len(types) == 1:
+        return types[0]
+    return f"{tree.shown(traced.treedef)} of ({', '.join(types)})" if types else tree.shown(traced.treedef)
+
+
 @final
 @frozen(eq=False)
 class Body:
@@ -91,7 +99,7 @@ def _carry_avals(
     if returns_pair:
         if not isinstance(returned, tuple | list) or len(returned) != 2:
             raise InputError(
-                f"{what}: {located(f)} must return a pair (carry, y), got {tree.shown(traced.treedef)}. Return "
+                f"{what}: {located(f)} must return a pair (carry, y), got {described(traced)}. Return "
                 "(carry, None) if there is nothing to stack."
             )
         returned = returned[0]

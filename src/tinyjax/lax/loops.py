@@ -18,7 +18,7 @@ from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOATS, INTEGERS, SIGNED, HostArray
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
-from tinyjax.lax.bodies import Body, out_avals, stage, stage_body
+from tinyjax.lax.bodies import Body, described, out_avals, stage, stage_body
 from tinyjax.lax.shaping import concatenate, reshape, slice_in_dim
 from tinyjax.lax.signatures import Arrays2, Arrays3, C, Mixed, N, Pair, Triple, Y
 from tinyjax.tracing import tree
@@ -172,10 +172,7 @@ def while_loop(
     cond = stage("while_loop", cond_fun, treedef, [x.aval for x in body.carry])
     avals = out_avals(cond)
     if cond.treedef.num_nodes != 1 or len(avals) != 1 or not avals[0].matches(array_type((), BOOL)):
-        raise InputError(
-            f"while_loop: {located(cond_fun)} must return a bool scalar, got {tree.shown(cond.treedef)} of "
-            f"({', '.join([str(aval) for aval in avals])})"
-        )
+        raise InputError(f"while_loop: {located(cond_fun)} must return a bool scalar, got {described(cond)}")
     return tree.unflatten(body.traced.treedef, _bind_while(body, cond))
 
 

@@ -17,7 +17,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
-from tinyjax.ir.holding import AnyProgram, as_closed
+from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.html import escape
 from tinyjax.ir.outline import Part, outline, shown_parameters
 from tinyjax.ir.printer import variable_names
@@ -38,8 +38,8 @@ def save_html(path: str | os.PathLike[str], program: AnyProgram, *, title: str =
 
 
 def to_html(program: AnyProgram, *, title: str = "Program") -> str:
-    """The text of the page that `save_html` writes."""
-    closed = as_closed(program, "to_html")
+    """The text of the page that `save_html` writes. A VerificationError if the program doesn't typecheck."""
+    closed = checked(program, "to_html")
     table = json.dumps(_Table(closed).table, separators=(",", ":"), ensure_ascii=True)
     # A script element ends where `</script` is, whatever language it is in; and `<!--` has a meaning there too.
     parts = {

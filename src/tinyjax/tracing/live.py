@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from typing_extensions import override
 
 from tinyjax.ir.context import Context
-from tinyjax.tracing.core import Array, TraceFrame, Tracer
+from tinyjax.ir.primitive import Primitive
+from tinyjax.tracing.core import Array, TraceFrame, Tracer, _active
 from tinyjax.tracing.frames import Frame, Transformed, V
 
 
-@final
 class LiveFrame(TraceFrame[V]):
     """All values of the context are traced, also concrete ones, so that every operation on them reaches it; with
     `constants`, operations on constants too."""
@@ -26,3 +27,28 @@ class LiveFrame(TraceFrame[V]):
     @override
     def wrap(self, value: V) -> Array:
         return Tracer(self, value)
+
+
+class ApartFrame(LiveFrame[V]):
+    """One whose context's own methods run outside of it: what they compute with constants is none of its business."""
+
+    __slots__ = ()
+
+    @override
+    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
+        with _in_force(self.parent):
+            return super().bind(primitive, args)
+
+    @override
+    def read(self, x: Array) -> V:
+        with _in_force(self.parent):
+            return super().read(x)
+
+
+@contextmanager
+def _in_force(frame: Frame) -> Iterator[None]:
+    token = _active.set(frame)
+    try:
+        yield
+    finally:
+        _active.reset(token)

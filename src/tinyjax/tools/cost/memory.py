@@ -15,7 +15,7 @@ from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import expansion, register_all
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.display import Block, Note, Picture, Shown, table
-from tinyjax.ir.holding import AnyProgram, as_jaxpr
+from tinyjax.ir.holding import AnyProgram, checked_jaxpr
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printer import format_eqn, variable_names
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
@@ -104,7 +104,7 @@ def live_memory(program: AnyProgram) -> LiveMemory:
     >>> found.inputs, found.during, found.after, found.peak
     (400, (800, 804), (800, 404), 804)
     """
-    jaxpr = as_jaxpr(program, "live_memory")
+    jaxpr = checked_jaxpr(program, "live_memory")
     return with_room(lambda: _profile(jaxpr, {}))
 
 

@@ -7,7 +7,8 @@ from typing import Any
 
 from tinyjax.api.staging import make_jaxpr
 from tinyjax.errors import InputError
-from tinyjax.ir.holding import AnyProgram, as_jaxpr
+from tinyjax.ir.holding import AnyProgram, HoldsProgram, checked_jaxpr
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.tools.cost.report import CostReport
 from tinyjax.tools.cost.rules import COSTS, CostRules
 from tinyjax.tools.cost.survey import Branches, Survey
@@ -29,17 +30,24 @@ def program_cost(program: AnyProgram, *, branches: Branches = "costliest", rules
     """
     if branches not in ("costliest", "cheapest"):
         raise InputError(f"program_cost: branches must be 'costliest' or 'cheapest', got {branches!r}")
-    jaxpr = as_jaxpr(program, "program_cost")
+    jaxpr = checked_jaxpr(program, "program_cost")
     survey = Survey(branches, rules)
     survey.visit(jaxpr)
     return survey.report(jaxpr)
 
 
-def cost_of(fun: Callable[..., Any], /, *args: Any, **kwargs: Any) -> CostReport:
+def cost_of(fun: Callable[..., Any] | AnyProgram, /, *args: Any, **kwargs: Any) -> CostReport:
     """What a function costs for arguments like these: arrays, or types (ShapedArray). See `program_cost`.
 
     >>> from tinyjax import ShapedArray, numpy as tnp
     >>> cost_of(lambda x: tnp.sum(x * x), ShapedArray((100,), "float64")).total.fixed.flops
     199
+
+    A program is taken as it is, if there are no arguments.
     """
+    if isinstance(fun, Jaxpr | ClosedJaxpr | HoldsProgram):
+        if not (args or kwargs):
+            return program_cost(fun)
+        if not callable(fun):
+            raise InputError("cost_of: a program comes without arguments, which are for a function")
     return program_cost(make_jaxpr(fun)(*args, **kwargs))

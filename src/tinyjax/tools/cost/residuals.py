@@ -11,7 +11,7 @@ from typing_extensions import override
 from tinyjax.api.checkpointing import saved_residuals
 from tinyjax.errors import InputError
 from tinyjax.ir.display import Note, page, table
-from tinyjax.ir.holding import HoldsProgram, as_closed
+from tinyjax.ir.holding import HoldsProgram, checked
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.source import SourceInfo
 from tinyjax.transforms.jvp import differentiable
@@ -82,7 +82,7 @@ def residual_memory(
     (800, 0)
     """
     if isinstance(fun, Jaxpr | ClosedJaxpr) or (isinstance(fun, HoldsProgram) and not args and not kwargs):
-        return _of_program(as_closed(fun, "residual_memory"))
+        return _of_program(checked(fun, "residual_memory"))
     if isinstance(fun, HoldsProgram) and not callable(fun):
         raise InputError("residual_memory: a program comes without arguments, which are for a function")
     return ResidualMemory(saved_residuals(fun, *args, **kwargs))

@@ -19,7 +19,7 @@ from tinyjax.interpreters.base import register_all
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.display import Block, Shown
 from tinyjax.ir.effects import NO_EFFECTS
-from tinyjax.ir.holding import AnyProgram, as_closed
+from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Literal, Var
 from tinyjax.ir.traverse import subjaxprs
@@ -198,7 +198,7 @@ def constancy(
     >>> print(*[fact if isinstance(fact, Fixed) else fact.data for fact in constancy(program).outputs])
     1.0 Fixed.VARYING
     """
-    closed = as_closed(program, "constancy")
+    closed = checked(program, "constancy")
     given = [None] * len(closed.in_avals) if inputs is None else inputs
     facts: list[Fact] = [Fixed.VARYING if value is None else value for value in given]
     return Constancy(forward(closed, Constants(limit), RULES, facts))

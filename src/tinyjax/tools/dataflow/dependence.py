@@ -15,7 +15,7 @@ from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.display import Block, Shown
-from tinyjax.ir.holding import AnyProgram, as_closed
+from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printer import variable_names
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
@@ -274,7 +274,7 @@ def dependence(program: AnyProgram) -> Dependence:
     >>> dependence(make_jaxpr(lambda x, y: (x * y, -y))(2.0, 3.0)).output_names
     (('x', 'y'), ('y',))
     """
-    closed = as_closed(program, "dependence")
+    closed = checked(program, "dependence")
     masks = singletons(len(closed.jaxpr.invars))
     flow = forward(closed, InputSets(), RULES, masks[len(closed.consts) :])
     return Dependence(flow)

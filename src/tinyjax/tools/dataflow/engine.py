@@ -15,7 +15,7 @@ from tinyjax.errors import DataflowError
 from tinyjax.interpreters.base import expansion
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.display import Block, Shown
-from tinyjax.ir.holding import AnyProgram, as_closed
+from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
@@ -224,7 +224,7 @@ def forward(program: AnyProgram, lattice: Lattice[T], rules: Rules[T], inputs: S
 
     A DataflowError if the number of facts is wrong, or if a loop doesn't settle.
     """
-    closed = as_closed(program, "forward")
+    closed = checked(program, "forward")
     jaxpr, consts = closed.jaxpr, closed.consts
     given = [lattice.bottom(var.aval) for var in jaxpr.invars[len(consts) :]] if inputs is None else inputs
     engine = _Engine(lattice, rules, forward=True)
@@ -237,7 +237,7 @@ def backward(program: AnyProgram, lattice: Lattice[T], rules: Rules[T], outputs:
 
     Otherwise like `forward`; see `backward_rules`.
     """
-    jaxpr = as_closed(program, "backward").jaxpr
+    jaxpr = checked(program, "backward").jaxpr
     given = [lattice.bottom(atom.aval) for atom in jaxpr.outvars] if outputs is None else outputs
     engine = _Engine(lattice, rules, forward=False)
     return with_room(partial(engine.flow, jaxpr, tuple(given)))

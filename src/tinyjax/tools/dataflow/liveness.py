@@ -13,7 +13,7 @@ from tinyjax.errors import DataflowError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.display import Block, Shown
 from tinyjax.ir.effects import Effects, must_stay
-from tinyjax.ir.holding import AnyProgram, as_jaxpr
+from tinyjax.ir.holding import AnyProgram, checked_jaxpr
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Jaxpr, Var
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, backward
@@ -153,6 +153,6 @@ def liveness(program: AnyProgram, wanted: Sequence[bool] | None = None) -> Liven
     >>> found.needed, found.last_use
     ((True, False, True, True), (2, None, 2, 3))
     """
-    jaxpr = as_jaxpr(program, "liveness")
+    jaxpr = checked_jaxpr(program, "liveness")
     marks = (True,) * len(jaxpr.outvars) if wanted is None else tuple(map(bool, wanted))
     return Liveness(backward(jaxpr, Needed(), RULES, marks))
