@@ -126,7 +126,14 @@ def positions(dtype: str, n: int) -> list[int]:
     return sorted({v for v in [*near, limits.min, limits.max] if limits.min <= v <= limits.max})
 
 
-@pytest.mark.parametrize(("dtype", "n"), [*((dtype, 200) for dtype in DTYPES), ("int8", 3), ("uint64", 3)])
+#: Some in every run, the others in the session for what takes long.
+CASES = [(dtype, 200) for dtype in DTYPES] + [("int8", 3), ("uint64", 3)]
+SAMPLED = {("int8", 200), ("int64", 200), ("uint64", 3)}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "n"), [pytest.param(*case, marks=() if case in SAMPLED else pytest.mark.sweep) for case in CASES]
+)
 def test_in_every_dtype(dtype: str, n: int) -> None:
     """One by one on the host, and all of them mapped, on the host and compiled."""
     array, values = np.arange(float(n)), positions(dtype, n)
