@@ -85,6 +85,21 @@ def map(f: Callable[[Any], object], tree: T, /, *, is_leaf: IsLeaf | None = None
 @overload
 def map(f: Callable[[Any, Any], object], tree: T, other: Any, /, *, is_leaf: IsLeaf | None = None) -> T: ...
 @overload
+def map(
+    f: Callable[[Any, Any, Any], object], tree: T, second: Any, third: Any, /, *, is_leaf: IsLeaf | None = None
+) -> T: ...
+@overload
+def map(
+    f: Callable[[Any, Any, Any, Any], object],
+    tree: T,
+    second: Any,
+    third: Any,
+    fourth: Any,
+    /,
+    *,
+    is_leaf: IsLeaf | None = None,
+) -> T: ...
+@overload
 def map(f: Callable[..., Any], tree: T, *rest: Any, is_leaf: IsLeaf | None = None) -> T: ...
 def map(f: Callable[..., Any], tree: T, *rest: Any, is_leaf: IsLeaf | None = None) -> T:
     """The tree of the results of `f` on the leaves, and on what the other trees have in the same places.

@@ -19,7 +19,7 @@ from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INT32, INTEGERS
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.binary import ne
-from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Pair, Triple
+from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Class, K, Pair, Triple
 from tinyjax.primitives.selection import CLAMP
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
@@ -31,6 +31,7 @@ from tinyjax.tracing.staging import Traced, trace
 R = TypeVar("R", bound=AnyTree)
 S = TypeVar("S", bound=AnyTree)
 T = TypeVar("T")
+U = TypeVar("U", bound=AnyTree)
 Ts = TypeVarTuple("Ts")
 
 
@@ -171,9 +172,29 @@ def switch(index: ArrayLike, branches: Sequence[Callable[[Array], Triple]], x: A
 @overload
 def switch(index: ArrayLike, branches: Sequence[Callable[[*Ts], Triple]], *operands: *Ts) -> Arrays3: ...
 @overload
+def switch(
+    index: ArrayLike, branches: Sequence[Callable[[*Ts], tuple[Array, U]]], *operands: *Ts
+) -> tuple[Array, U]: ...
+@overload
+def switch(
+    index: ArrayLike, branches: Sequence[Callable[[*Ts], tuple[U, Array]]], *operands: *Ts
+) -> tuple[U, Array]: ...
+@overload
 def switch(index: ArrayLike, branches: Sequence[Callable[[R], R]], tree: R, /) -> R: ...
-@overload  # of a list of lambdas, type checkers wouldn't find any result if this one took lists too
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[Array], dict[K, T]]], x: ArrayLike, /) -> dict[K, T]: ...
+@overload
+def switch(index: ArrayLike, branches: Sequence[Callable[[*Ts], dict[K, T]]], *operands: *Ts) -> dict[K, T]: ...
+@overload
+def switch(index: ArrayLike, branches: tuple[Callable[[Array], R], ...], x: ArrayLike, /) -> R: ...
+@overload
 def switch(index: ArrayLike, branches: tuple[Callable[[*Ts], R], ...], *operands: *Ts) -> R: ...
+@overload  # of a list of lambdas, type checkers wouldn't find any result if the ones above took lists too
+def switch(index: ArrayLike, branches: Sequence[Callable[[Array], Class]], x: ArrayLike, /) -> Any: ...
+@overload
+def switch(
+    index: ArrayLike, branches: Sequence[Callable[[Array, *Ts], Class]], x: ArrayLike, /, *operands: *Ts
+) -> Any: ...
 def switch(
     index: ArrayLike,
     branches: Sequence[Callable[..., Any]],

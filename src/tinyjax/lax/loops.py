@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, overload
 
@@ -20,7 +20,7 @@ from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.bodies import Body, described, out_avals, stage, stage_body
 from tinyjax.lax.shaping import concatenate, reshape, slice_in_dim
-from tinyjax.lax.signatures import Arrays2, Arrays3, C, Mixed, N, Pair, Triple, Y
+from tinyjax.lax.signatures import Arrays, Arrays2, Arrays3, C, D, Jumble, K, Mixed, N, Numbers, Pair, Triple, Unroll, Y
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
 from tinyjax.tracing.elementwise import convert
@@ -138,9 +138,19 @@ def while_loop(
     cond_fun: Callable[[Arrays3], ArrayLike], body_fun: Callable[[Arrays3], Triple], init_val: Triple
 ) -> Arrays3: ...
 @overload
+def while_loop(
+    cond_fun: Callable[[Arrays[K]], ArrayLike], body_fun: Callable[[Arrays[K]], Numbers[K]], init_val: Numbers[K]
+) -> Arrays[K]: ...
+@overload
 def while_loop(cond_fun: Callable[[C], ArrayLike], body_fun: Callable[[C], C], init_val: C) -> C: ...
 @overload
 def while_loop(cond_fun: Callable[[C], ArrayLike], body_fun: Callable[[C], C], init_val: Mixed) -> C: ...
+@overload
+def while_loop(
+    cond_fun: Callable[[Arrays[K]], ArrayLike], body_fun: Callable[[Arrays[K]], Numbers[K]], init_val: Jumble[K]
+) -> Arrays[K]: ...
+@overload
+def while_loop(cond_fun: Callable[[D], ArrayLike], body_fun: Callable[[D], D], init_val: Mapping[str, object]) -> D: ...
 def while_loop(
     cond_fun: Callable[[Any], object],  # the user's tree
     body_fun: Callable[[Any], Any],  # the user's tree
@@ -201,16 +211,11 @@ def fori_loop(
     body_fun: Callable[[Array, Array], ArrayLike],
     init_val: ArrayLike,
     *,
-    unroll: int | bool | None = None,
+    unroll: Unroll | None = None,
 ) -> Array: ...
 @overload
 def fori_loop(
-    lower: ArrayLike,
-    upper: ArrayLike,
-    body_fun: Callable[[Array, N], N],
-    init_val: N,
-    *,
-    unroll: int | bool | None = None,
+    lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Array, N], N], init_val: N, *, unroll: Unroll | None = None
 ) -> N: ...
 @overload
 def fori_loop(
@@ -219,7 +224,7 @@ def fori_loop(
     body_fun: Callable[[Array, Arrays2], Pair],
     init_val: Pair,
     *,
-    unroll: int | bool | None = None,
+    unroll: Unroll | None = None,
 ) -> Arrays2: ...
 @overload
 def fori_loop(
@@ -228,16 +233,20 @@ def fori_loop(
     body_fun: Callable[[Array, Arrays3], Triple],
     init_val: Triple,
     *,
-    unroll: int | bool | None = None,
+    unroll: Unroll | None = None,
 ) -> Arrays3: ...
 @overload
 def fori_loop(
     lower: ArrayLike,
     upper: ArrayLike,
-    body_fun: Callable[[Array, C], C],
-    init_val: C,
+    body_fun: Callable[[Array, Arrays[K]], Numbers[K]],
+    init_val: Numbers[K],
     *,
-    unroll: int | bool | None = None,
+    unroll: Unroll | None = None,
+) -> Arrays[K]: ...
+@overload
+def fori_loop(
+    lower: ArrayLike, upper: ArrayLike, body_fun: Callable[[Array, C], C], init_val: C, *, unroll: Unroll | None = None
 ) -> C: ...
 @overload
 def fori_loop(
@@ -246,8 +255,26 @@ def fori_loop(
     body_fun: Callable[[Array, C], C],
     init_val: Mixed,
     *,
-    unroll: int | bool | None = None,
+    unroll: Unroll | None = None,
 ) -> C: ...
+@overload
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Array, Arrays[K]], Numbers[K]],
+    init_val: Jumble[K],
+    *,
+    unroll: Unroll | None = None,
+) -> Arrays[K]: ...
+@overload
+def fori_loop(
+    lower: ArrayLike,
+    upper: ArrayLike,
+    body_fun: Callable[[Array, D], D],
+    init_val: Mapping[str, object],
+    *,
+    unroll: Unroll | None = None,
+) -> D: ...
 def fori_loop(
     lower: ArrayLike,
     upper: ArrayLike,

@@ -2,13 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, overload
 
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.lax.bodies import stage_body
 from tinyjax.lax.loops import _bind_scan, _scan_length, _slice_type, _unrolling
-from tinyjax.lax.signatures import Arrays2, Arrays3, C, HostArrays, Length, Mixed, N, Pair, Step, Triple, Unroll, X, Y
+from tinyjax.lax.signatures import (
+    Along,
+    Arrays,
+    Arrays2,
+    Arrays3,
+    C,
+    D,
+    HostArrays,
+    Jumble,
+    K,
+    Length,
+    Mixed,
+    N,
+    Numbers,
+    Pair,
+    Step,
+    Triple,
+    Unroll,
+    X,
+    Y,
+)
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike
 from tinyjax.tracing.functions import check_callable, flatten_arguments
@@ -109,6 +129,33 @@ def scan(
 ) -> tuple[Arrays3, Y]: ...
 @overload
 def scan(
+    f: Step[Arrays[K], None, Numbers[K], Y],
+    init: Numbers[K],
+    xs: None = None,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+) -> tuple[Arrays[K], Y]: ...
+@overload
+def scan(
+    f: Step[Arrays[K], Array, Numbers[K], Y],
+    init: Numbers[K],
+    xs: Array | HostArray,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+) -> tuple[Arrays[K], Y]: ...
+@overload
+def scan(
+    f: Step[Arrays[K], X, Numbers[K], Y],
+    init: Numbers[K],
+    xs: X,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+) -> tuple[Arrays[K], Y]: ...
+@overload
+def scan(
     f: Step[C, None, C, Y], init: C, xs: None = None, length: Length = None, reverse: bool = False, unroll: Unroll = 1
 ) -> tuple[C, Y]: ...
 @overload
@@ -155,6 +202,42 @@ def scan(
     reverse: bool = False,
     unroll: Unroll = 1,
 ) -> tuple[Array, Y]: ...
+@overload
+def scan(
+    f: Step[Arrays[K], None, Numbers[K], Y],
+    init: Jumble[K],
+    xs: None = None,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+) -> tuple[Arrays[K], Y]: ...
+@overload
+def scan(
+    f: Step[Arrays[K], Array, Numbers[K], Y],
+    init: Jumble[K],
+    xs: Array | HostArray,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+) -> tuple[Arrays[K], Y]: ...
+@overload
+def scan(
+    f: Step[Arrays[K], X, Numbers[K], Y],
+    init: Jumble[K],
+    xs: X,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+) -> tuple[Arrays[K], Y]: ...
+@overload
+def scan(
+    f: Step[D, Any, D, Y],
+    init: Mapping[str, object],
+    xs: Along = None,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+) -> tuple[D, Y]: ...
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],  # the user's trees
     init: object,

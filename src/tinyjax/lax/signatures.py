@@ -47,6 +47,14 @@ class Keyed(Protocol):
     def keys(self) -> Iterable[Any]: ...
 
 
+class Typed(Protocol):
+    """A dictionary of which each key has its type."""
+
+    __required_keys__: ClassVar[frozenset[str]]
+
+    def keys(self) -> Iterable[Any]: ...
+
+
 class Several(Protocol):
     """A list or a tuple of arrays and trees, without numbers; no array, and no string."""
 
@@ -67,6 +75,8 @@ Node: TypeAlias = "Dataclass | Attrs | NamedTuple | Registered | Keyed | tuple[A
 #: What stays what it is when it is traced.
 Tree: TypeAlias = Dataclass | Attrs | NamedTuple | Registered | Keyed | Several | None
 AnyTree: TypeAlias = Dataclass | Attrs | NamedTuple | Registered | Keyed | AnySeveral | None
+#: An object of a user's class.
+Class: TypeAlias = Dataclass | Attrs | NamedTuple | Registered
 #: What becomes an array.
 Number: TypeAlias = HostArray | np.generic | Scalar
 Pair: TypeAlias = tuple[ArrayLike, ArrayLike]
@@ -89,9 +99,16 @@ Mixed: TypeAlias = (
     | tuple[object, object, object, Number, *tuple[object, ...]]
     | tuple[tuple[Number, *tuple[object, ...]], *tuple[object, ...]]
     | tuple[object, tuple[Number, *tuple[object, ...]], *tuple[object, ...]]
-    | Mapping[Any, Number]
-    | list[Number]
+    | Mapping[Any, Node]
+    | list[Any]
 )
+#: The keys of a dictionary.
+K = TypeVar("K")
+#: Dictionaries of arrays and numbers, and what they become.
+Numbers: TypeAlias = Mapping[K, ArrayLike]
+Arrays: TypeAlias = dict[K, Array]
+#: What a variable holds that was assigned such a dictionary, to a type checker that looks for one type of its values.
+Jumble: TypeAlias = dict[K, object]
 #: Trees of NumPy's arrays that a loop goes along.
 HostArrays: TypeAlias = tuple[HostArray, *tuple[object, ...]] | Mapping[Any, HostArray]
 
@@ -99,6 +116,10 @@ HostArrays: TypeAlias = tuple[HostArray, *tuple[object, ...]] | Mapping[Any, Hos
 C = TypeVar("C", bound=Tree)
 #: A named tuple.
 N = TypeVar("N", bound=NamedTuple)
+#: A dictionary of which each key has its type.
+D = TypeVar("D", bound=Typed)
+#: What a loop goes along.
+Along: TypeAlias = HostArray | Array | Dataclass | Attrs | NamedTuple | Registered | Keyed | AnySeveral | None
 #: A slice of a tree that a loop goes along.
 X = TypeVar("X", bound=Dataclass | Attrs | NamedTuple | Registered | Keyed | AnySeveral)
 #: What a loop stacks.
