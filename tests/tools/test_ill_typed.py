@@ -48,6 +48,11 @@ def test_what_does_not_typecheck_is_refused(name: str, tool: Callable[[ir.AnyPro
         tool(WRONG[name])
 
 
+@pytest.mark.parametrize("name", WRONG)
+def test_it_is_printed(name: str) -> None:
+    assert "lambda" in repr(WRONG[name])
+
+
 def test_the_cost_of_a_program() -> None:
     traced = tj.trace(lambda x: tj.numpy.sin(x) * 2.0, np.ones(3))
     expected = tools.cost_of(lambda x: tj.numpy.sin(x) * 2.0, np.ones(3)).total

@@ -42,7 +42,9 @@ def format_jaxpr(jaxpr: Jaxpr) -> str:
 def format_closed_jaxpr(closed: ClosedJaxpr) -> str:
     """The text of a program whose first inputs are constants: their binders come before the semicolon."""
     printer = _Printer(nested_programs(closed.jaxpr))
-    return printer.definitions() + _join(printer.program(closed.jaxpr, 0, 0, len(closed.consts)))
+    # One that doesn't typecheck is printed too: it may have more constants than inputs.
+    count = min(len(closed.consts), len(closed.jaxpr.invars))
+    return printer.definitions() + _join(printer.program(closed.jaxpr, 0, 0, count))
 
 
 def format_closed(closed: ClosedJaxpr) -> str:
