@@ -103,5 +103,9 @@ class BatchContext(Context[Batched[V]]):
         return self.parent.concrete(value.value) if value.axis is None else None
 
     @override
+    def carries_tangent(self, value: Batched[V]) -> bool:
+        return self.parent.carries_tangent(value.value)
+
+    @override
     def origin(self, value: Batched[V]) -> Origin:
         return self.parent.origin(value.value) if value.axis is None else Origin(self)

@@ -81,6 +81,10 @@ class JvpContext(Context[Dual[V]]):
         return self.parent.concrete(value.primal)
 
     @override
+    def carries_tangent(self, value: Dual[V]) -> bool:
+        return not isinstance(value.tangent, Zero) or self.parent.carries_tangent(value.primal)
+
+    @override
     def call_custom(self, function: Customised, args: Sequence[Dual[V]]) -> Sequence[Dual[V]] | None:
         primals = [arg.primal for arg in args]
         if all(isinstance(arg.tangent, Zero) for arg in args):

@@ -166,6 +166,10 @@ class PartialEvalContext(Context[Partial[V]]):
         return None if isinstance(value, Unknown) else self.parent.concrete(value.value)
 
     @override
+    def carries_tangent(self, value: Partial[V]) -> bool:
+        return isinstance(value, Known) and self.parent.carries_tangent(value.value)
+
+    @override
     def call_custom(self, function: Customised, args: Sequence[Partial[V]]) -> Sequence[Partial[V]] | None:
         known = [arg.value for arg in args if isinstance(arg, Known)]
         outs = self.parent.call_custom(function, known) if len(known) == len(args) else None

@@ -221,6 +221,10 @@ class WatchingContext(Around[V], Generic[V]):
         return self.inner.concrete(value)
 
     @override
+    def carries_tangent(self, value: V) -> bool:
+        return self.inner.carries_tangent(value)
+
+    @override
     def call_custom(self, function: Customised, args: Sequence[V]) -> Sequence[V] | None:
         if isinstance(self.inner, EvalContext):
             return function.call(self, args)

@@ -158,6 +158,10 @@ class RuleContext(Context[W], Generic[W, S]):
         return self.parent.concrete(self.primal(value))
 
     @override
+    def carries_tangent(self, value: W) -> bool:
+        return self.parent.carries_tangent(self.primal(value))
+
+    @override
     def origin(self, value: W) -> Origin:
         return self.parent.origin(self.primal(value))
 

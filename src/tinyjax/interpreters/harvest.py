@@ -83,6 +83,10 @@ class HarvestContext(Context[Hidden]):
         return self.parent.concrete(value)
 
     @override
+    def carries_tangent(self, value: Hidden) -> bool:
+        return self.parent.carries_tangent(value)
+
+    @override
     def origin(self, value: Hidden) -> Origin:
         return self.parent.origin(value)
 

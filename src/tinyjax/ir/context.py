@@ -103,6 +103,10 @@ class Context(ABC, Generic[V]):
         """The elements behind a value, where they are known already."""
         return None
 
+    def carries_tangent(self, value: V) -> bool:
+        """Whether there is a derivative beside the elements of a value, which is lost where only these are taken."""
+        return False
+
     def call_custom(self, function: Customised, args: Sequence[V]) -> Sequence[V] | None:
         """The results of a function with a derivative of its own, for contexts that know by now which of the two they
         need: so that Python runs it. None: it is staged, and the primitive that holds its programs is bound."""

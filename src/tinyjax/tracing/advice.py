@@ -56,6 +56,8 @@ class Wanted:
     what: str
     error: type[ConcretizationError]
     advise: Callable[[Use], str]
+    #: Whether others than this library and Python would compute with it.
+    elsewhere: bool = False
 
 
 def use_of(aval: ShapedArray, static: str) -> Use:
@@ -304,10 +306,10 @@ COMPLEX: Final = Wanted("be converted to complex", ConcretizationError, _of_numb
 ITEM: Final = Wanted("be converted to a Python scalar", ConcretizationError, _of_number)
 LIST: Final = Wanted("be converted to a list", ConcretizationError, _of_number)
 TEXT: Final = Wanted("be converted to text", ConcretizationError, _of_text)
-NUMPY: Final = Wanted("be converted to a NumPy array", TracerArrayConversionError, _of_numpy)
+NUMPY: Final = Wanted("be converted to a NumPy array", TracerArrayConversionError, _of_numpy, elsewhere=True)
 INDEX: Final = Wanted("be used as an index or size", TracerIntegerConversionError, _of_index)
 MASK: Final = Wanted("be used as a boolean mask", NonConcreteBooleanIndexError, _of_mask)
 DELETED: Final = Wanted("be deleted", ConcretizationError, _of_nothing)
 DEVICE: Final = Wanted("be on a device", ConcretizationError, _of_nothing)
-JAX: Final = Wanted("be converted to a jax.Array", TracerArrayConversionError, _of_nothing)
-DLPACK: Final = Wanted("be shared through DLPack", TracerArrayConversionError, _of_nothing)
+JAX: Final = Wanted("be converted to a jax.Array", TracerArrayConversionError, _of_nothing, elsewhere=True)
+DLPACK: Final = Wanted("be shared through DLPack", TracerArrayConversionError, _of_nothing, elsewhere=True)

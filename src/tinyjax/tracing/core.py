@@ -179,8 +179,8 @@ class Tracer(Array, Generic[V]):
     def _elements(self, wanted: Wanted) -> ConcreteValue:
         if not self.frame.alive:
             raise leaked(self.aval, self.frame.function)
-        found = self.concrete()
-        if found is None:
+        context, found = self.frame.context, self.concrete()
+        if found is None or (wanted.elsewhere and context.carries_tangent(self.value)):
             raise self.frame.unknown(self.value, self.aval, wanted)
         return found
 
@@ -307,13 +307,13 @@ class TraceFrame(Entered, OpenFrame[V]):
         return (self.wrap(outs[0]),) if len(outs) == 1 else tuple(map(self.wrap, outs))
 
     def unknown(self, value: V, aval: ShapedArray, wanted: Wanted) -> ConcretizationError:
-        """The error for a value whose elements aren't known: what it is, why they aren't, and what to do."""
+        """The error for a value whose elements can't be had: what it is, why they can't, and what to do."""
         origin = self.context.origin(value)
         frame: Frame = self
         while isinstance(frame, TraceFrame) and unwatched(frame.context) is not origin.context:
             frame = frame.parent
         function = frame.function if isinstance(frame, TraceFrame) else self.function
-        return why_unknown(aval, origin, function, wanted)
+        return why_unknown(aval, None if self.context.concrete(value) else origin, function, wanted)
 
 
 def as_array(x: object) -> Array:

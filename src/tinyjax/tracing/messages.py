@@ -11,9 +11,17 @@ from tinyjax.tracing.advice import Wanted, use_of
 from tinyjax.tracing.frames import Transformed
 
 
-def why_unknown(aval: ShapedArray, origin: Origin, function: Transformed, wanted: Wanted) -> ConcretizationError:
+def why_unknown(aval: ShapedArray, origin: Origin | None, function: Transformed, wanted: Wanted) -> ConcretizationError:
     """The error for a value whose elements aren't known: what it is, why they aren't, and what to do. `function` is the
-    one whose transformation lacks them, `wanted` what can't be done."""
+    one whose transformation lacks them, `wanted` what can't be done. No `origin`: they are, but what is computed with
+    them elsewhere would have no derivative."""
+    if origin is None:
+        advice = wanted.advise(use_of(aval, ""))
+        return wanted.error(
+            f"A value of type {aval}, used at {user_source()}, can't {wanted.what}: {function.label} differentiates "
+            f"with respect to it, and the derivative would be lost. {advice}{' ' if advice else ''}If it is to be lost, "
+            "take `tinyjax.lax.stop_gradient` of the value first."
+        )
     if not isinstance(origin.context, StagingContext):
         advice = wanted.advise(use_of(aval, ""))
         return wanted.error(
