@@ -21,10 +21,9 @@ WRITING = lax.ScatterDimensionNumbers((), (0,), (0,))
 #: Functions, and operands that they refuse, written as a dtype and the sizes.
 WRONG: dict[str, tuple[Callable[..., Any], tuple[str, ...]]] = {
     "add": (lax.add, ("float64 3", "float64 4")),
-    "add, size 1": (lax.add, ("float64 3", "float64 1")),
     "add, rank": (lax.add, ("float64 5", "float64 5 5")),
     "add, dtypes": (lax.add, ("float64 3", "float32 3")),
-    "lt": (lax.lt, ("float64 1", "float64 3")),
+    "lt": (lax.lt, ("float64 2", "float64 3")),
     "select_n": (lambda x, y: lax.select(x > 0, x, y), ("float64 3", "float64 1")),
     "clamp": (lax.clamp, ("float64 3", "float64 4", "float64 3")),
     "operator": (lambda x, y: x + y, ("float64 3", "float64 4")),

@@ -149,7 +149,7 @@ NESTINGS: dict[str, Callable[[Function], Function]] = {
     "jacobians": lambda f: lambda x, y: (tj.jacfwd(f)(x, y), tj.jacrev(f, 1)(x, y)),
     "linearize": lambda f: lambda x, y: tj.linearize(f, x, y)[1](y, x),
     "checkpoint": lambda f: tj.grad(lambda x, y: tj.checkpoint(f)(x, y).sum()),
-    "scan": lambda f: tj.grad(lambda x, y: lax.scan(lambda c, v: (f(c, v), c), x, np.stack([y, x]))[0].sum()),
+    "scan": lambda f: tj.grad(lambda x, y: lax.scan(lambda c, v: (f(c, v), c), x, tnp.stack([y, x]))[0].sum()),
     "cond": lambda f: tj.vmap(tj.grad(lambda x, y: lax.cond(x > 0.0, f, lambda x, y: x, x, y))),
     "while": lambda f: (
         lambda x, y: tj.jvp(

@@ -185,7 +185,7 @@ NESTINGS: dict[str, Callable[[Function], Function]] = {
     "jit of vmap of grad": lambda f: lambda x, y: tj.jit(tj.vmap(tj.grad(f)))(np.array([x, y]), np.array([y, x])),
     "linearize": lambda f: lambda x, y: tj.linearize(f, x, y)[1](y, x),
     "checkpoint": lambda f: tj.grad(tj.checkpoint(f)),
-    "scan": lambda f: tj.grad(lambda x, y: lax.scan(lambda c, v: (f(c, v), c), x, np.array([y, x]))[0]),
+    "scan": lambda f: tj.grad(lambda x, y: lax.scan(lambda c, v: (f(c, v), c), x, tnp.stack([y, x]))[0]),
 }
 
 

@@ -19,7 +19,7 @@ def why_unknown(aval: ShapedArray, origin: Origin | None, function: Transformed,
         advice = wanted.advise(use_of(aval, ""))
         return wanted.error(
             f"A value of type {aval}, used at {user_source()}, can't {wanted.what}: {function.label} differentiates "
-            f"with respect to it, and the derivative would be lost. {advice}{' ' if advice else ''}If it is to be lost, "
+            f"with respect to it, and the derivative would be lost. {advice}{' ' if advice else ''}If it is to be, "
             "take `tinyjax.lax.stop_gradient` of the value first."
         )
     if not isinstance(origin.context, StagingContext):
