@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, Function, agree, check, close, compare, numbers, sample, words
 from tinyjax import grad, jvp
@@ -133,3 +136,18 @@ def test_derivatives_of_sinc_at_zero() -> None:
 def test_logaddexp_of_infinities() -> None:
     x, y = np.meshgrid([-np.inf, 0.0, np.inf], [-np.inf, 0.0, np.inf])
     check("logaddexp", x, y)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "complex64"])
+def test_derivatives_of_sinc_are_accurate_near_zero(dtype: str) -> None:
+    """Where those of the quotient cancel: against the series, in more digits."""
+    points = np.array([0.0, 1e-300, 1e-20, 1e-9, 1e-4, 0.01, 0.03, 0.1, 0.158, 0.16, 0.3]).astype(dtype)
+    y = np.asarray(points, np.clongdouble) * np.pi
+    terms = [(-1) ** k * y ** (2 * k - 1) * (2 * k) / float(math.factorial(2 * k + 1)) for k in range(1, 12)]
+    expected = np.pi * sum(terms)
+    f = tj.vmap(tj.grad(tnp.sinc, holomorphic=dtype == "complex64"))
+    g = tj.vmap(lambda x: tj.jvp(tnp.sinc, (x,), (tnp.ones_like(x),))[1])
+    tolerance = 1e-10 if dtype == "float64" else 1e-4
+    for found in (f(tnp.asarray(points)), g(tnp.asarray(points)), tj.jit(f)(tnp.asarray(points))):
+        np.testing.assert_allclose(np.asarray(found, np.clongdouble), expected, rtol=tolerance, atol=1e-300)
+    np.testing.assert_allclose(tnp.sinc(tnp.asarray(points)), np.sinc(points), rtol=1e-6 if tolerance > 1e-9 else 1e-14)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.ir.dtypes import COMPLEX128, COMPLEXES, FLOAT64
 from tinyjax.primitives.arithmetic import ABS, SQUARE
 from tinyjax.primitives.complex import COMPLEX
 from tinyjax.primitives.exponential import CBRT, EXP, EXP2, EXPM1, LOG, LOG1P, POW, SQRT
@@ -230,12 +230,15 @@ def sinc(x: ArrayLike, /) -> Array:
     """sin(πx) / (πx), and 1 at 0."""
     (found,) = promote_inexact(as_array(x))
     angle = found * math.pi
-    at_zero = found == 0
-    safe = where(at_zero, constant_like(angle, 1), angle)
-    squared = where(at_zero, angle, constant_like(angle, 0)) ** 2  # elsewhere powers of it might overflow
-    # The series has the derivatives of the function at 0, up to the seventh.
-    series = 1 - squared * (1 / 6) + squared * squared * (1 / 120) - squared * squared * squared * (1 / 5040)
-    return where(at_zero, series, apply(SIN, safe) / safe)
+    # Near 0 the quotient's derivatives are small differences of large numbers, and at 0 there are none. The series has
+    # them up to the ninth, and is exact as far as this for numbers of 64 bits, and of fewer.
+    near = abs(angle) < (0.1 if angle.dtype in (FLOAT64, COMPLEX128) else 0.5)
+    safe = where(near, constant_like(angle, 1), angle)
+    squared = where(near, angle, constant_like(angle, 0)) ** 2  # elsewhere powers of it might overflow
+    series = constant_like(angle, 1)
+    for n in (72, 42, 20, 6):
+        series = 1 - squared * (1 / n) * series
+    return where(near, series, apply(SIN, safe) / safe)
 
 
 # NumPy's other names.
