@@ -37,6 +37,8 @@ def _bits(value: Scalar) -> tuple[type, int | bytes]:
 
 def python_scalar(value: Scalar | np.generic, dtype: DType) -> Scalar:
     """`value`, rounded to `dtype`, as the Python scalar of that kind."""
+    if type(value) is int and dtype not in INTEGERS and not -(2**63) <= value < 2**63:
+        value = float(value)  # NumPy has no integers of this size for every dtype to come from
     with np.errstate(all="ignore"):
         rounded = np.asarray(value).astype(dtype)
     if dtype in FLOATS:
