@@ -17,7 +17,7 @@ from tests.numpy.test_elementwise import BINARY, UNARY
 from tests.primitives.catalog import ALL
 from tinyjax import Array, lax
 from tinyjax.errors import TinyjaxError
-from tinyjax.ir.dtypes import COMPLEX64, COMPLEXES, FLOAT32, INT32, SHORT_NAMES, DType, HostArray
+from tinyjax.ir.dtypes import COMPLEX64, COMPLEXES, FLOAT32, FLOAT64, INT32, SHORT_NAMES, DType, HostArray
 
 NAN, INF = np.nan, np.inf
 SAMPLED = [INT32, FLOAT32, COMPLEX64]
