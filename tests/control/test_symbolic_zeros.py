@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
+from itertools import product
 from types import ModuleType
 from typing import Any
 
@@ -15,6 +17,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.api.matching import assert_matches
 from tinyjax import ir, transforms
+from tinyjax.errors import InputError, MissingRuleError
 from tinyjax.ir.traverse import nested_programs
 
 
@@ -160,3 +163,103 @@ BACKWARDS: dict[str, Callable[[ModuleType, Callable[..., Any]], Any]] = {
 @pytest.mark.parametrize("name", BACKWARDS)
 def test_backwards_as_in_jax(name: str) -> None:
     assert_matches(BACKWARDS[name](tj, telling_backwards(tj)), BACKWARDS[name](jax, telling_backwards(jax)))
+
+
+def asserting(m: ModuleType, perturbed: tuple[bool, ...], zeros: tuple[bool, ...]) -> Callable[..., Any]:
+    """A function with as many arguments as results, whose rules know one case only."""
+    f: Any = m.custom_vjp(lambda *xs: tuple(2.0 * x for x in xs))
+
+    def fwd(*xs: Any) -> Any:
+        assert tuple(x.perturbed for x in xs) == perturbed
+        return tuple(2.0 * x.value for x in xs), None
+
+    def bwd(_: None, cts: Any) -> Any:
+        assert tuple(type(ct) is zero_of(m) for ct in cts) == zeros
+        return tuple(None if zero else 3.0 * ct for ct, zero in zip(cts, zeros, strict=True))
+
+    f.defvjp(fwd, bwd, symbolic_zeros=True)
+    made: Callable[..., Any] = f
+    return made
+
+
+ONE_CASE: dict[str, Callable[[ModuleType, Callable[..., Any]], Callable[..., Any]]] = {
+    "eager": lambda m, f: f,
+    "jit": lambda m, f: m.jit(f),
+    "jit of jit": lambda m, f: m.jit(m.jit(f)),
+    "checkpoint": lambda m, f: m.checkpoint(f),
+    "vmap": lambda m, f: lambda *xs: tuple(y[0] for y in m.vmap(f)(*[x[None] for x in xs])),
+    "vmap of jit": lambda m, f: lambda *xs: tuple(y[0] for y in m.vmap(m.jit(f))(*[x[None] for x in xs])),
+    "jit of vmap": lambda m, f: m.jit(lambda *xs: tuple(y[0] for y in m.vmap(f)(*[x[None] for x in xs]))),
+}
+
+
+@pytest.mark.parametrize("count", [1, 2, 4])
+@pytest.mark.parametrize("name", ONE_CASE)
+def test_rules_that_know_one_case(name: str, count: int) -> None:
+    """Every choice of arguments and results: it works where JAX's does, and says what is wrong where it doesn't."""
+    rng = np.random.default_rng(count)
+    choices = list(product((True, False), repeat=count))
+    for _ in range(4):
+        moving = choices[rng.integers(len(choices) - 1)]
+        read = choices[rng.integers(len(choices) - 1)]
+        argnums = tuple(i for i, mark in enumerate(moving) if mark)
+
+        def derived(m: ModuleType, f: Callable[..., Any], argnums: Any = argnums, read: Any = read) -> Any:
+            applied = ONE_CASE[name](m, f)
+
+            def total(*xs: Any) -> Any:
+                return sum((y.sum() for y, mark in zip(applied(*xs), read, strict=True) if mark), 0.0)
+
+            return m.grad(total, argnums)(*[numpy_of(m).arange(3.0) + i for i in range(count)])
+
+        zeros = tuple(not mark for mark in read)
+        assert_matches(derived(tj, asserting(tj, moving, zeros)), derived(jax, asserting(jax, moving, zeros)))
+        if count > 1:
+            other = (False, *moving[1:]) if moving[0] and any(moving[1:]) else (True, *moving[1:])
+            if other != moving:
+                for perturbed, absent in ((other, zeros), (moving, tuple(not zero for zero in zeros))):
+                    with pytest.raises(AssertionError):
+                        derived(jax, asserting(jax, perturbed, absent))
+                    with pytest.raises((AssertionError, MissingRuleError), match=r"AssertionError|^$|assert"):
+                        derived(tj, asserting(tj, perturbed, absent))
+
+
+def test_jvp_rules_that_know_one_case() -> None:
+    def build(m: ModuleType, zeros: tuple[bool, ...]) -> Callable[..., Any]:
+        f: Any = m.custom_jvp(lambda x, y: x * y)
+
+        def rule(primals: Any, tangents: Any) -> Any:
+            assert tuple(type(t) is zero_of(m) for t in tangents) == zeros
+            return f(*primals), sum(t for t, zero in zip(tangents, zeros, strict=True) if not zero)
+
+        f.defjvp(rule, symbolic_zeros=True)
+        made: Callable[..., Any] = m.jit(f)
+        return made
+
+    for zeros, argnums in (((False, True), 0), ((True, False), 1), ((False, False), (0, 1))):
+        assert_matches(*[m.grad(build(m, zeros), argnums)(2.0, 3.0) for m in (tj, jax)])
+    message = r"raised AssertionError.* \(test_symbolic_zeros.py:\d+\) .*number 0 is a SymbolicZero among the 2"
+    with pytest.raises(MissingRuleError, match=message):
+        tj.grad(build(tj, (False, True)), 1)(2.0, 3.0)
+    program = tj.make_jaxpr(build(tj, (False, True)))(2.0, 3.0).jaxpr
+    assert ir.parse(str(program)) == program
+
+
+def test_a_rule_that_knows_no_case_raises_its_own_exception() -> None:
+    f = tj.custom_vjp(lambda x: x * 2.0)
+
+    def fwd(x: Any) -> Any:
+        raise OSError("no such rule")
+
+    f.defvjp(fwd, fwd, symbolic_zeros=True)
+    with pytest.raises(OSError, match="no such rule"):
+        tj.jit(f)(1.0)
+
+
+def test_symbolic_zeros_that_rules_return_have_the_type_of_the_argument() -> None:
+    f = tj.custom_vjp(lambda x, y: (x, y))
+    f.defvjp(lambda x, y: ((x.value, y.value), None), lambda _, cts: cts[::-1], symbolic_zeros=True)
+    for g in (tj.jit(f), f):
+        loss = partial(lambda g, x, y: g(x, y)[0].sum(), g)
+        with pytest.raises((InputError, MissingRuleError), match=r"argument x must have type f(64|loat64)\[2\]"):
+            tj.grad(loss)(np.ones(2), np.ones(3))

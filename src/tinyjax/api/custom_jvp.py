@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from itertools import compress, product
+from itertools import compress
 from types import MethodType
 from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, final, overload
 
+from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.api.cases import MAX_CASES, ask, choices
 from tinyjax.api.rule_frames import frame_at
 from tinyjax.api.rules import (
     MAX_DEPTH,
@@ -19,6 +21,7 @@ from tinyjax.api.rules import (
     apply,
     check_pair,
     check_types,
+    check_zero,
     locating,
     make_call,
     nondiff_positions,
@@ -32,6 +35,7 @@ from tinyjax.control.recursion import JvpCase
 from tinyjax.errors import InputError, MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero
+from tinyjax.ir.program import Jaxpr
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracebacks import filter_class, filtered
 from tinyjax.tracing import tree
@@ -47,8 +51,6 @@ S = TypeVar("S")
 #: A tangent that is known to be zero, without elements. Rules with symbolic_zeros=True get them, and any rule may
 #: return them.
 SymbolicZero: TypeAlias = Zero
-#: Up to how many arguments with tangents a rule is staged for every choice of tangents that are zero.
-_MAX_SYMBOLIC: Final = 4
 
 
 @overload
@@ -107,7 +109,8 @@ class CustomJvpFunction(Generic[P, R]):
         results, and their tangents, of the same tree, shapes and dtypes. The tangents of integers are zeros of dtype
         float0. With `symbolic_zeros`, tangents known to be zero are SymbolicZero objects, which have a shape and a
         dtype. Where the function is staged, the rule is asked at once about every choice of tangents that are zero (of
-        up to four arguments; of more, all tangents are arrays). An exception says that it doesn't know a case.
+        up to eight arguments; of more, all tangents are arrays). An exception says that it doesn't know a case: it is
+        reported if the case is needed.
         """
         check_callable("defjvp", jvp)
         self._rule, self._symbolic_zeros = jvp, symbolic_zeros
@@ -226,6 +229,9 @@ class _JvpApplication(Application):
                 lambda i: f"{what}: {where('tangent', i)}",
             )
             given = [i for i, t in enumerate(found) if not isinstance(t, Zero)]
+            for i, t in enumerate(found):
+                if isinstance(t, Zero):
+                    check_zero(what, t, avals[i], where("tangent", i))
             checked = check_types(
                 what,
                 [arrays[i] for i in given],
@@ -267,59 +273,59 @@ class _JvpApplication(Application):
                 for zero in zeros
             ]
 
-        nonzero_out: list[bool] = []
+        what = f"the rule {function_name(self._rule)} of custom_jvp function {call.name}"
 
-        def run_case(given: Sequence[bool], arrays: list[Array]) -> Sequence[Array]:
+        def run_rule(given: Sequence[bool], arrays: list[Array]) -> tuple[list[Array], list[Array | Zero]]:
+            """The results, and the tangents of those that can have one."""
             outs, derived = self._run_rule(arrays[: len(avals)], tangents_of(given, arrays[len(avals) :]))
-            what = f"the rule {function_name(self._rule)} of custom_jvp function {call.name}"
             checked = check_types(what, outs, out_avals, lambda i: f"result {i}", f"that of the result of {call.name}")
-            possible = [t for t, aval in zip(derived, out_avals, strict=True) if has_tangent(aval)]
-            nonzero_out[:] = [not isinstance(t, Zero) for t in possible]
-            return [*checked, *(t for t in possible if not isinstance(t, Zero))]
-
-        def run_rule(arrays: list[Array]) -> Sequence[Array]:
-            primals = arrays[: len(avals)]
-            outs, derived = self._run_rule(primals, tangents_of([True] * len(moving), arrays[len(avals) :]))
-            what = f"the rule {function_name(self._rule)} of custom_jvp function {call.name}"
-            checked = check_types(what, outs, out_avals, lambda i: f"result {i}", f"that of the result of {call.name}")
-            return [
-                *checked,
-                *(
-                    zeros_like(t) if isinstance(t, Zero) else t
-                    for t, aval in zip(derived, out_avals, strict=True)
-                    if has_tangent(aval)
-                ),
-            ]
+            return checked, [t for t, aval in zip(derived, out_avals, strict=True) if has_tangent(aval)]
 
         if self.depth >= MAX_DEPTH:
             return CustomJvp(call.name, program[0], None, len(program[1])), program[1]
         progress = RuleInProgress(self, out_avals, captured)
-        cases: list[tuple[tuple[bool, ...], tuple[bool, ...]]] = []
-        programs = [program]
-        for given in self._cases(len(moving)):
+
+        def stage_case(given: tuple[bool, ...]) -> _StagedCase:
+            nonzero: list[bool] = []
+
+            def run_case(arrays: list[Array]) -> Sequence[Array]:
+                outs, derived = run_rule(given, arrays)
+                nonzero.extend(all(given) or not isinstance(t, Zero) for t in derived)
+                # Where nothing is known to be zero, all tangents are returned.
+                return [
+                    *outs,
+                    *(
+                        zeros_like(t) if isinstance(t, Zero) else t
+                        for t, mark in zip(derived, nonzero, strict=True)
+                        if mark
+                    ),
+                ]
+
             chosen = [aval for aval, mark in zip(moving, given, strict=True) if mark]
-            try:
-                programs.append(stage_rule(progress, [*avals, *chosen], partial(run_case, given)))
-            except Exception:  # noqa: BLE001 (it is asked in advance, and needn't know every case)
-                continue
-            cases.append((given, tuple(nonzero_out)))
-        rule = None
-        try:
-            rule = stage_rule(progress, [*avals, *moving], run_rule)
-        except Exception:
-            if not cases:
-                raise
-        (jaxpr, *derived), captured = with_common_captures(programs + ([rule] if rule else []), captured)
+            return _StagedCase(given, stage_rule(progress, [*avals, *chosen], run_case), tuple(nonzero))
+
+        cases = ask(self._cases(len(moving)), stage_case)
+        programs = [program, *(case.program for case in cases.found)]
+        (jaxpr, *derived), captured = with_common_captures(programs, captured)
         outs, out_tangents = jaxpr.out_avals, tangent_avals(jaxpr.out_avals)
-        special = [
-            JvpCase(given, with_types(found, [*outs, *compress(out_tangents, nonzero)]), nonzero)
-            for (given, nonzero), found in zip(cases, derived, strict=False)
+        staged = [
+            JvpCase(case.given, with_types(found, [*outs, *compress(out_tangents, case.nonzero)]), case.nonzero)
+            for case, found in zip(cases.found, derived, strict=True)
         ]
-        whole = with_types(derived[-1], [*outs, *out_tangents]) if rule else None
-        return CustomJvp(call.name, jaxpr, whole, len(captured), tuple(special) or None), captured
+        whole = staged[0].jaxpr if all(staged[0].given) else None
+        special = tuple(case for case in staged if not all(case.given))
+        return CustomJvp(call.name, jaxpr, whole, len(captured), special or None, cases.refused or None), captured
 
     def _cases(self, count: int) -> list[tuple[bool, ...]]:
-        """Which of so many tangents are there, if not all: what to ask a rule about that cares."""
-        if not self._symbolic_zeros or count > _MAX_SYMBOLIC:
-            return []
-        return [given for given in product((True, False), repeat=count) if any(given) and not all(given)]
+        """Which of so many tangents may be there: all of them, and fewer, if the rule cares."""
+        return choices(count) if self._symbolic_zeros and 2**count <= MAX_CASES else [(True,) * count]
+
+
+@final
+@frozen(eq=False)
+class _StagedCase:
+    """The rule for those tangents that are given, with what it closes over, and which tangents it returns."""
+
+    given: tuple[bool, ...]
+    program: tuple[Jaxpr, tuple[Array, ...]]
+    nonzero: tuple[bool, ...]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
-from itertools import product
+from itertools import compress
 from types import MethodType
 from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, final, overload
 
@@ -12,6 +12,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.api.arguments import WithStatic
+from tinyjax.api.cases import MAX_CASES, Asked, ask, choices
 from tinyjax.api.rule_frames import frame_at
 from tinyjax.api.rules import (
     MAX_DEPTH,
@@ -22,6 +23,7 @@ from tinyjax.api.rules import (
     captured_arrays,
     check_pair,
     check_types,
+    check_zero,
     locating,
     make_call,
     nondiff_positions,
@@ -29,11 +31,9 @@ from tinyjax.api.rules import (
     with_common_captures,
     zeros_like,
 )
-from tinyjax.api.vjp_cases import StagedCase
+from tinyjax.api.vjp_cases import StagedBackward, StagedCase, linear
 from tinyjax.contexts.hinted import HintedContext
-from tinyjax.control.branches import with_types
 from tinyjax.control.custom_derivatives import CustomVjp, has_tangent, linear_part, tangent_avals
-from tinyjax.control.recursion import Backward
 from tinyjax.errors import InputError, MissingRuleError, TreeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -54,10 +54,6 @@ P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 S = TypeVar("S")
-#: Up to how many results `bwd` is staged for every choice of cotangents that are zero.
-_MAX_CASES: Final = 3
-#: Up to how many arguments with tangents the rules are staged for every choice of those that are perturbed.
-_MAX_PERTURBED: Final = 4
 
 
 @final
@@ -130,9 +126,9 @@ class CustomVjpFunction(Generic[P, R]):
 
         With `symbolic_zeros`, `fwd` gets each array as a CustomVJPPrimal, which says whether it is differentiated with
         respect to; and cotangents known to be zero are SymbolicZero objects. Where the function is staged, the rules
-        are asked at once about every choice; an exception says that they don't know a case. Of functions with more than
-        four arguments or three results that can have a derivative, all count as perturbed there, and all cotangents are
-        arrays.
+        are asked at once about every choice, and an exception says that they don't know a case: it is reported if the
+        case is needed. Of functions with more than eight arguments and results that can have a derivative, all
+        arguments count as perturbed there, and all cotangents are arrays.
         """
         check_callable("defvjp", fwd)
         check_callable("defvjp", bwd)
@@ -185,15 +181,19 @@ class _VjpApplication(Application):
             outs, residuals = ([frame.read(array) for array in arrays] for arrays in found)
         out_avals = [ctx.aval(out) for out in outs]
         known = [(ctx.aval(value), ctx.concrete(value)) for value in residuals]
-        cases = [self._stage_bwd(known, given, out_avals) for given in self._cases(out_avals)]
-        # A cotangent that is zero in one case may be another thing in the next one.
-        columns = zip(*[cts for _, cts in cases], strict=True)
+        possible = tangent_avals(out_avals)
+        cases = ask(
+            choices(len(possible)) if self._tells_apart(len(possible)) else [(True,) * len(possible)],
+            lambda given: self._stage_bwd(known, given, out_avals),
+        )
+        # A cotangent that is zero in one case may be another thing in the next one, or an exception.
+        columns = zip(*[cts for _, cts in cases.found], strict=True)
         marks = [
-            not isinstance(tangent, Zero) and any(not isinstance(ct, Zero) for ct in column)
+            not isinstance(tangent, Zero) and (bool(cases.refused) or any(not isinstance(ct, Zero) for ct in column))
             for tangent, column in zip(tangents, columns, strict=True)
         ]
         programs: list[tuple[Jaxpr, tuple[Array, ...]]] = []
-        for context, cts in cases:
+        for context, cts in cases.found:
             chosen = [ct for ct, mark in zip(cts, marks, strict=True) if mark]
             programs.append(captured_arrays(context.finish([instantiate(context, ct) for ct in chosen])))
         jaxprs, captured = with_common_captures(programs)
@@ -201,16 +201,10 @@ class _VjpApplication(Application):
             ctx.constant(array.value) if isinstance(array, ConcreteArray) else array.into(frame.context)
             for array in captured
         ]
-        given = [t for t, mark in zip(tangents, marks, strict=True) if mark and not isinstance(t, Zero)]
-        special = tuple(map(Backward, self._cases(out_avals)[1:], jaxprs[1:])) or None
-        return outs, linear_part(ctx, self.at.name, jaxprs[0], [*leading, *residuals], given, out_avals, special)
-
-    def _cases(self, out_avals: Sequence[ShapedArray]) -> list[tuple[bool, ...]]:
-        """Which of the cotangents that there can be are there: all of them, and then, if the rule cares, fewer."""
-        count = sum(map(has_tangent, out_avals))
-        if not self._symbolic_zeros or count > _MAX_CASES:
-            return [(True,) * count]
-        return [given for given in product((True, False), repeat=count) if any(given) or not count]
+        moving = [t for t, mark in zip(tangents, marks, strict=True) if mark and not isinstance(t, Zero)]
+        count = len(leading) + len(residuals)
+        lin = linear(self.at.name, count, Asked(cases.given, tuple(jaxprs), cases.refused), possible)
+        return outs, linear_part(ctx, lin, [*leading, *residuals], moving, out_avals)
 
     def _stage_bwd(
         self,
@@ -285,8 +279,11 @@ class _VjpApplication(Application):
             traced = [i for i in range(call.treedef.num_leaves) if i not in call.fixed]
             for i, (ct, aval) in enumerate(zip(leaves, avals, strict=True)):
                 # Whatever a rule returns for an argument without a derivative, it stands for zero.
-                if ct is not None and not isinstance(ct, Zero) and has_tangent(aval):
-                    results[i] = _checked(what, ct, aval, f"the cotangent of argument {call.path(traced[i])}")
+                where = f"the cotangent of argument {call.path(traced[i])}"
+                if isinstance(ct, Zero):
+                    check_zero(what, ct, aval, where, ". None stands for zero of any type")
+                elif ct is not None and has_tangent(aval):
+                    results[i] = _checked(what, ct, aval, where)
         return results
 
     def _spread(self, what: str, cotangents: tuple[Any, ...]) -> list[Any]:
@@ -327,51 +324,35 @@ class _VjpApplication(Application):
 
         program = stage_rule(call, avals, run)
         out_avals = program[0].out_avals
-
-        def run_fwd(arrays: list[Array]) -> Sequence[Array]:
-            outs, residuals = self._run_fwd(arrays, list(map(has_tangent, avals)))
-            what = f"{function_name(self._fwd)}, the fwd rule of custom_vjp function {call.name},"
-            checked = check_types(what, outs, out_avals, lambda i: f"result {i}", f"that of the result of {call.name}")
-            return [*checked, *residuals]
-
         if self.depth >= MAX_DEPTH:
             return CustomVjp(call.name, program[0], num_captured=len(program[1])), program[1]
         rule = RuleInProgress(self, out_avals, captured)
-        fwd = stage_rule(rule, avals, run_fwd)
-        residual_avals = fwd[0].out_avals[len(out_avals) :]
-        returned: list[bool] = []
-
-        def run_bwd(arrays: list[Array]) -> Sequence[Array]:
-            n = len(residual_avals)
-            cts = self._run_bwd(arrays[:n], arrays[n:], out_avals)
-            returned.extend(not isinstance(ct, Zero) for ct in cts)
-            return [ct for ct in cts if not isinstance(ct, Zero)]
-
-        bwd = stage_rule(rule, [*residual_avals, *tangent_avals(out_avals)], run_bwd)
-        staged = self._stage_cases(rule, avals, out_avals)
-        programs = [program, fwd, bwd, *(each for case in staged for each in case.programs)]
-        (jaxpr, forwards, backwards, *others), captured = with_common_captures(programs, captured)
+        count = sum(map(has_tangent, avals))
+        distinct = self._tells_apart(count + len(tangent_avals(out_avals)))
+        cases = ask(
+            choices(count) if distinct else [(True,) * count],
+            lambda given: self._stage_case(rule, avals, out_avals, given, distinct),
+        )
+        programs = [program, *(each for case in cases.found for each in case.programs)]
+        (jaxpr, *others), captured = with_common_captures(programs, captured)
         found = iter(others)
-        special = [case.finished(found, out_avals) for case in staged]
-        forwards = with_types(forwards, [*out_avals, *residual_avals])
-        rest = tuple(returned), len(captured), tuple(special) or None
-        return CustomVjp(call.name, jaxpr, forwards, backwards, *rest), captured
+        finished = [case.finished(found, avals, out_avals) for case in cases.found]
+        # A rule that tells cases apart needn't know the one where everything moves.
+        general = finished[0] if all(finished[0].given) else None
+        return CustomVjp(
+            call.name,
+            jaxpr,
+            general and general.jaxpr,
+            general and general.bwd,
+            general.returned if general else (),
+            len(captured),
+            tuple(finished) if distinct else None,
+            cases.refused or None,
+        ), captured
 
-    def _stage_cases(
-        self, rule: RuleInProgress, avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
-    ) -> list[StagedCase]:
-        """The rules for every choice of arguments that are differentiated with respect to, if the rules care."""
-        moving = [has_tangent(aval) for aval in avals]
-        if not self._symbolic_zeros or sum(moving) > _MAX_PERTURBED or len(tangent_avals(out_avals)) > _MAX_CASES:
-            return []
-        cases: list[StagedCase] = []
-        for given in product((True, False), repeat=sum(moving)):
-            if any(given):
-                try:
-                    cases.append(self._stage_case(rule, avals, out_avals, given))
-                except Exception:  # noqa: BLE001 (they are asked in advance, and needn't know every case)
-                    continue
-        return cases
+    def _tells_apart(self, count: int) -> bool:
+        """Whether the rules are asked about each choice of so many tangents and cotangents that aren't zero."""
+        return self._symbolic_zeros and 2**count <= MAX_CASES
 
     def _stage_case(
         self,
@@ -379,7 +360,10 @@ class _VjpApplication(Application):
         avals: Sequence[ShapedArray],
         out_avals: Sequence[ShapedArray],
         given: tuple[bool, ...],
+        distinct: bool,
     ) -> StagedCase:
+        """The rules for a choice of arguments that are differentiated with respect to, and every one of cotangents if
+        these are to be told apart."""
         marks = iter(given)
         perturbed = [next(marks) if has_tangent(aval) else False for aval in avals]
 
@@ -392,22 +376,22 @@ class _VjpApplication(Application):
         fwd = stage_rule(rule, avals, run_fwd)
         residuals = fwd[0].out_avals[len(out_avals) :]
         n, possible = len(residuals), tangent_avals(out_avals)
-        programs, returned, there = [fwd], [], []
-        for present in self._cases(out_avals):
+
+        def stage_bwd(present: tuple[bool, ...]) -> StagedBackward:
             nonzero: list[bool] = []
 
-            def run_bwd(arrays: list[Array], present: Sequence[bool] = present, nonzero: list[bool] = nonzero) -> Any:
+            def run_bwd(arrays: list[Array]) -> Sequence[Array]:
                 found = iter(arrays[n:])
                 cts = [next(found) if mark else Zero(aval) for aval, mark in zip(possible, present, strict=True)]
                 returning = self._run_bwd(arrays[:n], cts, out_avals)
                 nonzero.extend(not isinstance(ct, Zero) for ct in returning)
                 return [ct for ct in returning if not isinstance(ct, Zero)]
 
-            chosen = [aval for aval, mark in zip(possible, present, strict=True) if mark]
-            programs.append(stage_rule(rule, [*residuals, *chosen], run_bwd))
-            returned.append(tuple(nonzero))
-            there.append(present)
-        return StagedCase(given, programs, there, returned, residuals)
+            program = stage_rule(rule, [*residuals, *compress(possible, present)], run_bwd)
+            return StagedBackward(program, tuple(nonzero))
+
+        choose = choices(len(possible)) if distinct else [(True,) * len(possible)]
+        return StagedCase(given, fwd, residuals, ask(choose, stage_bwd))
 
 
 def _checked(what: str, cotangent: object, aval: ShapedArray, where: str) -> Array:

@@ -12,6 +12,7 @@ from attrs import frozen
 
 from tinyjax.api.arguments import WithStatic, as_tuple, names_tuple, resolve_position, resolve_static
 from tinyjax.contexts.staging import Staged, StagingContext, stage
+from tinyjax.control.custom_derivatives import has_tangent
 from tinyjax.control.recursion import Enclosing, refers_to_itself
 from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, TreeError
 from tinyjax.ir.applied import place
@@ -290,6 +291,12 @@ def check_types(
             hint = " (zeros of dtype tinyjax.float0, or a SymbolicZero)" if aval.dtype == FLOAT0 else ""
             raise InputError(f"{what}: {where(i)} must have type {aval}{hint}, {expected_as}; got {found}")
     return checked
+
+
+def check_zero(what: str, zero: Zero, aval: ShapedArray, where: str, hint: str = "") -> None:
+    """An InputError if a symbolic zero that a rule returned stands for something of another type."""
+    if has_tangent(aval) and (zero.aval.shape, zero.aval.dtype) != (aval.shape, aval.dtype):
+        raise InputError(f"{what}: {where} must have type {aval}; got a SymbolicZero of type {zero.aval}{hint}")
 
 
 def zeros_like(zero: Zero) -> Array:

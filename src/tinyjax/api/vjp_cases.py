@@ -3,44 +3,94 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import compress
 from typing import final
 
 from attrs import frozen
 
+from tinyjax.api.cases import Asked
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of, with_types
+from tinyjax.control.custom_derivatives import CustomLin, has_tangent, tangent_avals
 from tinyjax.control.recursion import Backward, VjpCase
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import full
 from tinyjax.tracing.core import Array
 
 
 @final
 @frozen(eq=False)
+class StagedBackward:
+    """`bwd` for a choice of cotangents: its program, with what that closes over, and which cotangents it returns."""
+
+    program: tuple[Jaxpr, tuple[Array, ...]]
+    returned: tuple[bool, ...]
+
+
+@final
+@frozen(eq=False)
 class StagedCase:
-    """The programs of a case: `fwd`, then `bwd` for cotangents that are there, and which cotangents each returns."""
+    """The programs of a case: `fwd`, and `bwd` for choices of cotangents."""
 
     given: tuple[bool, ...]
-    programs: list[tuple[Jaxpr, tuple[Array, ...]]]
-    present: list[tuple[bool, ...]]
-    returned: list[tuple[bool, ...]]
+    fwd: tuple[Jaxpr, tuple[Array, ...]]
     residuals: tuple[ShapedArray, ...]
+    backwards: Asked[StagedBackward]
 
-    def finished(self, programs: Iterator[Jaxpr], out_avals: Sequence[ShapedArray]) -> VjpCase:
-        """The case, of these programs in the place of its own. All of `bwd` return what one of them does."""
+    @property
+    def programs(self) -> list[tuple[Jaxpr, tuple[Array, ...]]]:
+        return [self.fwd, *(each.program for each in self.backwards.found)]
+
+    def finished(
+        self, programs: Iterator[Jaxpr], in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
+    ) -> VjpCase:
+        """The case, of these programs in the place of its own. All of `bwd` return what one of them does, and all there
+        can be if what the rule returns isn't known in every case."""
         fwd = with_types(next(programs), [*out_avals, *self.residuals])
-        whole, *others = [next(programs) for _ in self.present]
-        marks = any_of(self.returned)
-        types: dict[int, ShapedArray] = {}
-        for jaxpr, own in zip((whole, *others), self.returned, strict=True):
-            types.update(zip([i for i, mark in enumerate(own) if mark], jaxpr.out_avals, strict=True))
+        owns = [each.returned for each in self.backwards.found]
+        everywhere = bool(self.backwards.refused)
+        marks = any_of([*owns, tuple(everywhere and has_tangent(aval) for aval in in_avals)])
+        found = [next(programs) for _ in owns]
+        types = {i: aval.tangent for i, aval in enumerate(in_avals)}
+        for jaxpr, own in zip(found, owns, strict=True):
+            types.update(zip(compress(range(len(own)), own), jaxpr.out_avals, strict=True))
         wanted = [(i, types[i]) for i, mark in enumerate(marks) if mark]
-        bwd, *special = [
-            _returning(jaxpr, own, wanted) for jaxpr, own in zip((whole, *others), self.returned, strict=True)
-        ]
-        return VjpCase(self.given, fwd, bwd, marks, tuple(map(Backward, self.present[1:], special)))
+        same = [_returning(jaxpr, own, wanted) for jaxpr, own in zip(found, owns, strict=True)]
+        bwd, special = backward(list(map(Backward, self.backwards.given, same)), tangent_avals(out_avals))
+        return VjpCase(self.given, fwd, bwd, marks, special, self.backwards.refused or None)
+
+
+def backward(cases: Sequence[Backward], cts: Sequence[ShapedArray]) -> tuple[Jaxpr, tuple[Backward, ...]]:
+    """`bwd` for when all cotangents are there, of these types, and the other cases. Where a rule doesn't know that one,
+    the sum of those that it knows tells at least what depends on what."""
+    first, *others = cases
+    if all(first.given):
+        return first.jaxpr, tuple(others)
+    n = len(first.jaxpr.invars) - sum(first.given)
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        columns = zip(
+            *[interpret(ctx, case.jaxpr, [*ins[:n], *compress(ins[n:], case.given)]) for case in cases], strict=True
+        )
+        return [_sum(ctx, column) for column in columns]
+
+    return with_types(stage([*first.jaxpr.in_avals[:n], *cts], run), first.jaxpr.out_avals), tuple(cases)
+
+
+def linear(name: str, residuals: int, cases: Asked[Jaxpr], cts: Sequence[ShapedArray]) -> CustomLin:
+    """The derivative whose transposes are these programs, for choices of cotangents of these types."""
+    bwd, special = backward(list(map(Backward, cases.given, cases.found)), cts)
+    return CustomLin(name, bwd, residuals, special or None, cases.refused or None)
+
+
+def _sum(ctx: StagingContext, terms: Sequence[Atom]) -> Atom:
+    total = terms[0]
+    for term in terms[1:]:
+        total = add(ctx, total, term)
+    return total
 
 
 def _returning(jaxpr: Jaxpr, own: Sequence[bool], wanted: Sequence[tuple[int, ShapedArray]]) -> Jaxpr:

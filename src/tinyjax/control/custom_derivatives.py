@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar, NoReturn, TypeVar, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.caching import remembered
@@ -13,7 +13,16 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import pick_outputs
-from tinyjax.control.recursion import Backward, JvpCase, VjpCase, WithRules, closed_rule, outside_of_rule
+from tinyjax.control.recursion import (
+    Backward,
+    JvpCase,
+    Refusal,
+    VjpCase,
+    WithRules,
+    case_for,
+    closed_rule,
+    outside_of_rule,
+)
 from tinyjax.errors import ForwardModeError, InputError, MissingRuleError, ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Evaluator
@@ -135,11 +144,12 @@ class CustomJvp(CustomCall):
     """Applies `jaxpr`. The derivative is `jvp_jaxpr`: it takes the same operands, then a tangent for each of those that
     is no captured value and can have one; it returns the results, then a tangent for each that can have one. The first
     `num_captured` operands are values that the function or its rule closes over. `special` are other rules, for when
-    some of the tangents are known to be zero."""
+    some of the tangents are known to be zero, and `refused` the cases that the rule doesn't know."""
 
     jvp_jaxpr: Jaxpr | None = None
     num_captured: int = 0
     special: tuple[JvpCase, ...] | None = None
+    refused: tuple[Refusal, ...] | None = None
     name: ClassVar[str] = "custom_jvp"
 
     @override
@@ -170,7 +180,7 @@ class CustomJvp(CustomCall):
         self.check_captured(ctx, primals, tangents)
         own = [t for t in tangents[self.num_captured :] if not isinstance(t, Zero) or has_tangent(t.aval)]
         marks = tuple(not isinstance(t, Zero) for t in own)
-        case = next((case for case in self.special or () if case.given == marks), None)
+        case = case_for(self.function_name, marks, self.special, self.refused)
         avals = self.jaxpr.out_avals
         nonzero_out = [True] * len(tangent_avals(avals)) if case is None else case.nonzero_out
         if case is None:
@@ -189,13 +199,16 @@ class CustomJvp(CustomCall):
 class CustomVjp(CustomCall):
     """Applies `jaxpr`. For the derivative, `fwd_jaxpr` takes the same operands and returns the results, then residuals;
     `bwd_jaxpr` takes the captured values, the residuals, and a cotangent for each result that can have one. It returns
-    a cotangent for each argument marked in `returned` (captured values are none); those of the others are zero."""
+    a cotangent for each argument marked in `returned` (captured values are none); those of the others are zero.
+    `special` are the rules for each choice of arguments that are differentiated with respect to, if they tell these
+    apart, and `refused` those choices that they don't know."""
 
     fwd_jaxpr: Jaxpr | None = None
     bwd_jaxpr: Jaxpr | None = None
     returned: tuple[bool, ...] = ()
     num_captured: int = 0
     special: tuple[VjpCase, ...] | None = None
+    refused: tuple[Refusal, ...] | None = None
     name: ClassVar[str] = "custom_vjp"
 
     @override
@@ -235,7 +248,7 @@ class CustomVjp(CustomCall):
         perturbed = tuple(
             not isinstance(t, Zero) for t in tangents[n:] if not isinstance(t, Zero) or has_tangent(t.aval)
         )
-        case = next((case for case in self.special or () if case.given == perturbed), None)
+        case = case_for(self.function_name, perturbed, self.special, self.refused)
         fwd = self.rule("fwd_jaxpr") if case is None else closed_rule(self, case.jaxpr)
         bwd = self.rule("bwd_jaxpr") if case is None else closed_rule(self, case.bwd)
         outs = interpret(ctx, fwd, primals)
@@ -247,10 +260,10 @@ class CustomVjp(CustomCall):
         )
         given = [t for t in returned if not isinstance(t, Zero)]
         residuals = [*primals[:n], *outs[len(avals) :]]
-        linear = linear_part(
-            ctx, self.function_name, pick_outputs(bwd, picked), residuals, given, avals, special or None
+        lin = CustomLin(
+            self.function_name, pick_outputs(bwd, picked), len(residuals), special or None, case and case.refused
         )
-        return outs[: len(avals)], linear
+        return outs[: len(avals)], linear_part(ctx, lin, residuals, given, avals)
 
 
 @final
@@ -297,18 +310,16 @@ class MappedCustom(CustomCall):
 
 def linear_part(
     ctx: Context[V],
-    function_name: str,
-    bwd: Jaxpr,
+    linear: CustomLin,
     residuals: Sequence[V],
     tangents: Sequence[V],
     out_avals: Sequence[ShapedArray],
-    special: tuple[Backward, ...] | None = None,
 ) -> list[V | Zero]:
-    """The tangents of the results of a custom_vjp function, for those tangents of arguments whose cotangents `bwd`
-    returns."""
+    """The tangents of the results of a custom_vjp function, for those tangents of arguments whose cotangents are
+    returned."""
     if not tangents:
         return [Zero(aval.tangent) for aval in out_avals]
-    found = iter(ctx.bind(CustomLin(function_name, bwd, len(residuals), special), *residuals, *tangents))
+    found = iter(ctx.bind(linear, *residuals, *tangents))
     return [next(found) if has_tangent(aval) else Zero(aval.tangent) for aval in out_avals]
 
 
@@ -334,13 +345,15 @@ class CustomLin(Primitive):
     """The derivative of a custom_vjp function at a point: it takes residuals, then tangents, and returns tangents.
 
     All that is known of it is its transpose, `bwd`, which takes the residuals, then cotangents, and returns cotangents;
-    and `special` programs for when some of the cotangents are known to be zero.
+    and `special` programs for when some of the cotangents are known to be zero; as in `VjpCase`, `refused` are the
+    cases that there are no programs for.
     """
 
     function_name: str
     bwd: Jaxpr
     num_residuals: int
     special: tuple[Backward, ...] | None = None
+    refused: tuple[Refusal, ...] | None = None
     name: ClassVar[str] = "custom_lin"
 
     @property
@@ -381,7 +394,7 @@ class CustomLin(Primitive):
             return batch_backwards(jaxpr, axis, tuple(axes[:n]), tuple(axes[n:]))
 
         special = self.special and tuple(Backward(case.given, batched(case.jaxpr)) for case in self.special)
-        outs = ctx.bind(CustomLin(self.function_name, batched(self.bwd), n, special), *args)
+        outs = ctx.bind(evolve(self, bwd=batched(self.bwd), special=special), *args)
         return outs, [0] * len(outs)
 
     @override
@@ -393,7 +406,7 @@ class CustomLin(Primitive):
         if len(residuals) < n:
             self.refuse()
         given = tuple(not isinstance(ct, Zero) for ct in cotangents)
-        case = next((case for case in self.special or () if case.given == given), None)
+        case = case_for(self.function_name, given, self.special, self.refused)
         if case is None:
             outs = interpret(ctx, self.bwd, [*residuals, *(instantiate(ctx, ct) for ct in cotangents)])
         else:

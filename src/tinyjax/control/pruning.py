@@ -14,7 +14,7 @@ from tinyjax.control.carry import fixpoint
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomJvp, CustomLin, CustomVjp, has_tangent
 from tinyjax.control.loops import While
-from tinyjax.control.recursion import Recursion
+from tinyjax.control.recursion import Backward, Recursion
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
@@ -144,14 +144,26 @@ def _custom_vjp(primitive: CustomVjp, used: tuple[bool, ...]) -> PrunedPrimitive
 def _custom_lin(primitive: CustomLin, used: tuple[bool, ...]) -> PrunedPrimitive:
     """As the derivative of `CustomVjp`: tangents that nothing reads go, and residuals that nothing needs."""
     n = primitive.num_residuals
-    backward = _with_zeros(primitive.bwd, n, used)
+    possible = [case for case in primitive.special or () if _within_marks(case.given, used)]
+    exact = [case.jaxpr for case in possible if case.given == used]
+    backward = exact[0] if exact else _with_zeros(primitive.bwd, n, used)
+    special = [case for case in possible if case.given != used]
     all_cts = (True,) * len(backward.outvars)
-    residuals = prune(backward, all_cts).used_inputs[:n]
-    backward = prune(backward, all_cts, _kept(0, residuals, sum(used))).jaxpr
+    programs = [backward, *(case.jaxpr for case in special)]
+    residuals = any_of([prune(each, all_cts).used_inputs[:n] for each in programs])
+    backward, *others = [prune(each, all_cts, _kept(0, residuals, len(each.invars) - n)).jaxpr for each in programs]
     operands = (*residuals, *all_cts)
-    if backward is primitive.bwd:
+    if backward is primitive.bwd and all(new is case.jaxpr for new, case in zip(others, special, strict=True)):
         return PrunedPrimitive(primitive, operands, used)
-    return PrunedPrimitive(CustomLin(primitive.function_name, backward, sum(residuals)), operands, used)
+    refused = [evolve(each, given=tuple(compress(each.given, used))) for each in primitive.refused or ()
+               if _within_marks(each.given, used)]  # fmt: skip
+    cases = [Backward(tuple(compress(case.given, used)), new) for case, new in zip(special, others, strict=True)]
+    pruned = CustomLin(primitive.function_name, backward, sum(residuals), tuple(cases) or None, tuple(refused) or None)
+    return PrunedPrimitive(pruned, operands, used)
+
+
+def _within_marks(given: Sequence[bool], used: Sequence[bool]) -> bool:
+    return all(u or not g for g, u in zip(given, used, strict=True))
 
 
 def _kept(num_captured: int, residuals: Sequence[bool], num_cotangents: int) -> tuple[bool, ...]:

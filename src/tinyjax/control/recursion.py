@@ -8,7 +8,7 @@ the primitive in its place, one level at a time.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, TypeVar, final
 
 import attrs
@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from tinyjax.caching import remembered
 from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Foreign
 from tinyjax.ir.effects import Effect, Effects
@@ -35,6 +36,35 @@ class Case:
 
     given: tuple[bool, ...]
     jaxpr: Jaxpr
+
+
+CaseT = TypeVar("CaseT", bound=Case)
+
+
+@final
+@frozen
+class Refusal:
+    """What a rule raised when it was asked about a case, before anyone needed it."""
+
+    given: tuple[bool, ...]
+    error: str
+
+
+def case_for(
+    name: str, given: tuple[bool, ...], cases: Sequence[CaseT] | None, refused: Sequence[Refusal] | None
+) -> CaseT | None:
+    """The rule for this case, if cases are told apart; a MissingRuleError if the user's rule raised an exception when
+    it was asked about this one."""
+    found = next((case for case in cases or () if case.given == given), None)
+    refusal = next((refusal for refusal in refused or () if refusal.given == given), None)
+    if found is None and refusal is not None:
+        zeros = ", ".join(str(i) for i, mark in enumerate(given) if not mark)
+        raise MissingRuleError(
+            f"a derivative rule of {name!r} raised {refusal.error} when the function was staged and the rule was asked "
+            f"about the case that is needed now: {f'number {zeros} is' if zeros else 'none is'} a SymbolicZero among "
+            f"the {len(given)} tangents or cotangents. Let the rule handle it."
+        )
+    return found
 
 
 @final
@@ -56,11 +86,13 @@ class Backward(Case):
 @frozen
 class VjpCase(Case):
     """The rules of a custom_vjp function for a case: `jaxpr` is `fwd`; `bwd` and `returned` as in `CustomVjp`, and more
-    programs like `bwd`, for when some of the cotangents are known to be zero."""
+    programs like `bwd`, for when some of the cotangents are known to be zero. Those that the rule refused are not
+    there; if that is so of `bwd`, it is the sum of the others, which nobody runs."""
 
     bwd: Jaxpr
     returned: tuple[bool, ...]
     special: tuple[Backward, ...]
+    refused: tuple[Refusal, ...] | None = None
 
 
 @frozen

@@ -20,5 +20,6 @@ STANDARD.add(
     recursion.JvpCase,
     recursion.VjpCase,
     recursion.Enclosing,
+    recursion.Refusal,
 )
 STANDARD.add(callbacks.PureCallback, callbacks.IOCallback, callbacks.DebugCallback)
