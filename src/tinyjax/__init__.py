@@ -10,7 +10,21 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from tinyjax import debug, extend, flatten_util, hlo, interop, interpreters, ir, lax, numpy, tools, transforms, tree
+    from tinyjax import (
+        debug,
+        errors,
+        extend,
+        flatten_util,
+        hlo,
+        interop,
+        interpreters,
+        ir,
+        lax,
+        numpy,
+        tools,
+        transforms,
+        tree,
+    )
     from tinyjax.api import checkpoint_policies
     from tinyjax.api.autodiff import jvp, linear_transpose, linearize, vjp
     from tinyjax.api.caches import cache_info, clear_caches
@@ -60,6 +74,7 @@ __all__ = [
     "device_put",
     "disable_compilation_cache",
     "enable_compilation_cache",
+    "errors",
     "eval_jaxpr",
     "eval_shape",
     "extend",
@@ -122,7 +137,7 @@ _HOMES: Final = {
     }.items()
     for name in names.split()
 }
-_PACKAGES: Final = "debug extend flatten_util hlo interop interpreters ir lax numpy tools transforms tree"
+_PACKAGES: Final = "debug errors extend flatten_util hlo interop interpreters ir lax numpy tools transforms tree"
 _MODULES: Final = {"checkpoint_policies": "tinyjax.api.checkpoint_policies"} | {
     name: f"tinyjax.{name}" for name in _PACKAGES.split()
 }

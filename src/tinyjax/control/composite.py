@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from attrs import frozen
@@ -40,7 +40,7 @@ class Composite(Primitive):
     """
 
     @abstractmethod
-    def decompose(self, ctx: Context[V], *args: V) -> Sequence[V]:
+    def decompose(self, ctx: Context[V], *args: Any, **_: Any) -> Sequence[V]:  # or any number of operands, by name
         """The outputs, computed by binding other primitives on `ctx`."""
 
     @override

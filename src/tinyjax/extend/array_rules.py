@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeAlias, TypeVar, final, overload
+from typing import Any, ClassVar, TypeAlias, TypeVar, final, overload
 
 from attrs import frozen
 from typing_extensions import override
@@ -117,21 +117,24 @@ class ArrayPrimitive(Primitive):
     #: Whether rules get tangents and cotangents that are known to be zero as `Zero`, instead of as arrays of zeros.
     symbolic_zeros: ClassVar[bool] = False
 
+    # Tangents and cotangents are `Array`; with symbolic_zeros, `Array | Zero`. To type checkers `Any` is either: a rule
+    # says which it takes.
+
     def jvp_arrays(
-        self, primals: Sequence[Array], tangents: Sequence[Array | Zero]
+        self, primals: Sequence[Array], tangents: Sequence[Any], /
     ) -> tuple[Results, ArrayLike | Zero | Sequence[ArrayLike | Zero]]:
         """The outputs, and their tangents: an array, or a sequence of arrays or Zero with one for each output."""
         raise self._missing("Differentiation rule", "jvp_arrays")
 
     def batch_arrays(
-        self, axis: BatchAxis, args: Sequence[Array], axes: Sequence[int | None]
+        self, axis: BatchAxis, args: Sequence[Array], axes: Sequence[int | None], /
     ) -> tuple[Results, int | Sequence[int | None] | None]:
         """The outputs, and the position of the mapped axis in each, for arguments that have it at `axes[i]` (None: not
         mapped)."""
         raise self._missing("Batching rule", "batch_arrays")
 
     def transpose_arrays(
-        self, cotangents: Sequence[Array | Zero], args: Sequence[Array | UndefPrimal]
+        self, cotangents: Sequence[Any], args: Sequence[Array | UndefPrimal], /
     ) -> Sequence[ArrayLike | Zero | None]:
         """The cotangents of the arguments that are UndefPrimal; None for the others."""
         raise self._missing("Transpose rule (for reverse-mode differentiation)", "transpose_arrays")

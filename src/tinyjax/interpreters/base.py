@@ -83,19 +83,19 @@ class RuleContext(Context[W], Generic[W, S]):
         self.transformed: dict[Hashable, Transformed[S]] = {}
 
     @abstractmethod
-    def flatten(self, value: W) -> tuple[Sequence[Hidden], S]:
+    def flatten(self, value: W, /) -> tuple[Sequence[Hidden], S]:
         """The parts of a value, and its structure."""
 
     @abstractmethod
-    def unflatten(self, structure: S, parts: Sequence[Hidden]) -> W:
+    def unflatten(self, structure: S, parts: Sequence[Hidden], /) -> W:
         """The value of this structure that has these parts."""
 
     @abstractmethod
-    def pure(self, value: Hidden) -> W:
+    def pure(self, value: Hidden, /) -> W:
         """The value that stands for one of the parent, such as a constant."""
 
     @abstractmethod
-    def primal(self, value: W) -> Hidden:
+    def primal(self, value: W, /) -> Hidden:
         """The parent's value that the program itself has here: it decides which branch is taken."""
 
     def over(self, parent: Context[Hidden]) -> Self:
@@ -108,7 +108,7 @@ class RuleContext(Context[W], Generic[W, S]):
         inner.transformed = self.transformed
         return inner
 
-    def join(self, first: S, second: S) -> S:
+    def join(self, first: S, second: S, /) -> S:
         """A structure that values of either structure can be given."""
         if first == second:
             return first
@@ -117,15 +117,15 @@ class RuleContext(Context[W], Generic[W, S]):
             "another. Define `join` and `widen` to say what both can become."
         )
 
-    def widen(self, value: W, structure: S) -> W:
+    def widen(self, value: W, structure: S, /) -> W:
         """The value, in a structure that `join` returned."""
         raise InputError(f"{type(self).__name__} has no method `widen` to give {value!r} the structure {structure!r}")
 
-    def element(self, structure: S) -> S:
+    def element(self, structure: S, /) -> S:
         """The structure of an element, along the leading axis, of a value that a loop goes over."""
         return structure
 
-    def stacked(self, structure: S, length: int) -> S:
+    def stacked(self, structure: S, length: int, /) -> S:
         """The structure of a new array of `length` such elements."""
         return structure
 

@@ -76,18 +76,18 @@ class Context(ABC, Generic[V]):
         """Applies a primitive."""
 
     @abstractmethod
-    def constant(self, value: ConcreteValue | Literal) -> V:
+    def constant(self, value: ConcreteValue | Literal, /) -> V:
         """The value that stands for a constant."""
 
     @abstractmethod
-    def aval(self, value: V) -> ShapedArray:
+    def aval(self, value: V, /) -> ShapedArray:
         """The type of a value."""
 
     def holds(self, value: object) -> bool:
         """Whether this may be one of the context's values, as far as can be told: what rules return is asked."""
         return True
 
-    def lift(self, value: Foreign) -> V:
+    def lift(self, value: Foreign, /) -> V:
         """The value that stands for one of a context further out. By default there is none: a LeakedTracerError."""
         if not is_ours(type(self)):
             raise LeakedTracerError(
@@ -99,11 +99,11 @@ class Context(ABC, Generic[V]):
             "transformed function instead of storing it."
         )
 
-    def concrete(self, value: V) -> ConcreteValue | None:
+    def concrete(self, value: V, /) -> ConcreteValue | None:
         """The elements behind a value, where they are known already."""
         return None
 
-    def carries_tangent(self, value: V) -> bool:
+    def carries_tangent(self, value: V, /) -> bool:
         """Whether there is a derivative beside the elements of a value, which is lost where only these are taken."""
         return False
 
@@ -112,7 +112,7 @@ class Context(ABC, Generic[V]):
         need: so that Python runs it. None: it is staged, and the primitive that holds its programs is bound."""
         return None
 
-    def origin(self, value: V) -> Origin:
+    def origin(self, value: V, /) -> Origin:
         """Where a value comes from whose elements aren't known."""
         return Origin(self)
 

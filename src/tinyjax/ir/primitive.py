@@ -268,32 +268,32 @@ class Primitive(Immutable, Keyed, ABC):
         evaluate = self.evaluate
         return lambda *args: evaluate(*args)[0]
 
-    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue] | None:
+    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue], /) -> Sequence[ConcreteValue] | None:
         """For primitives with programs as parameters: the outputs, computed by the evaluator. None: use `evaluate`."""
         return None
 
-    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero], /) -> Outputs[V]:
         """The outputs and their tangents. At least one tangent isn't Zero."""
         raise self._missing("Differentiation rule", "jvp")
 
     def batch(
-        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None], /
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         """The outputs, and the position of the mapped axis in each (None: not mapped), for arguments some of which have
         the mapped axis at `axes[i]`. At least one is mapped, or the primitive refers to `axis.name`."""
         raise self._missing("Batching rule", "batch")
 
     def transpose(
-        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal], /
     ) -> Sequence[V | Zero | None]:
         """The cotangents of the arguments that are UndefPrimal; None elsewhere. Not all cotangents are Zero."""
         raise self._missing("Transpose rule (for reverse-mode differentiation)", "transpose")
 
-    def partial_eval(self, unknown: tuple[bool, ...]) -> Split | None:
+    def partial_eval(self, unknown: tuple[bool, ...], /) -> Split | None:
         """How to divide the primitive when some arguments are known. None: it is staged whole, or expanded."""
         return None
 
-    def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V] | None:
+    def expand(self, ctx: Context[V], args: Sequence[V], /) -> Sequence[V] | None:
         """The outputs by way of other primitives. None: the primitive isn't defined by others.
 
         What partial evaluation, lowering, and any interpreter use where they have no rule for the primitive itself.

@@ -36,18 +36,18 @@ from tinyjax.tracing.functions import check_callable, flatten_arguments
 
 @overload
 def scan(
-    f: Step[Array, None, ArrayLike, Y],
+    f: Step[Array, Array, ArrayLike, Y],
     init: ArrayLike,
-    xs: None = None,
+    xs: Array | HostArray,
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
-    f: Step[Array, Array, ArrayLike, Y],
+    f: Step[Array, None, ArrayLike, Y],
     init: ArrayLike,
-    xs: Array | HostArray,
+    xs: None = None,
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
@@ -63,10 +63,6 @@ def scan(
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
-    f: Step[N, None, N, Y], init: N, xs: None = None, length: Length = None, reverse: bool = False, unroll: Unroll = 1
-) -> tuple[N, Y]: ...
-@overload
-def scan(
     f: Step[N, Array, N, Y],
     init: N,
     xs: Array | HostArray,
@@ -76,17 +72,12 @@ def scan(
 ) -> tuple[N, Y]: ...
 @overload
 def scan(
-    f: Step[N, X, N, Y], init: N, xs: X, length: Length = None, reverse: bool = False, unroll: Unroll = 1
+    f: Step[N, None, N, Y], init: N, xs: None = None, length: Length = None, reverse: bool = False, unroll: Unroll = 1
 ) -> tuple[N, Y]: ...
 @overload
 def scan(
-    f: Step[Arrays2, None, Pair, Y],
-    init: Pair,
-    xs: None = None,
-    length: Length = None,
-    reverse: bool = False,
-    unroll: Unroll = 1,
-) -> tuple[Arrays2, Y]: ...
+    f: Step[N, X, N, Y], init: N, xs: X, length: Length = None, reverse: bool = False, unroll: Unroll = 1
+) -> tuple[N, Y]: ...
 @overload
 def scan(
     f: Step[Arrays2, Array, Pair, Y],
@@ -98,22 +89,31 @@ def scan(
 ) -> tuple[Arrays2, Y]: ...
 @overload
 def scan(
+    f: Step[Arrays2, None, Pair, Y],
+    init: Pair,
+    xs: None = None,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+) -> tuple[Arrays2, Y]: ...
+@overload
+def scan(
     f: Step[Arrays2, X, Pair, Y], init: Pair, xs: X, length: Length = None, reverse: bool = False, unroll: Unroll = 1
 ) -> tuple[Arrays2, Y]: ...
 @overload
 def scan(
-    f: Step[Arrays3, None, Triple, Y],
+    f: Step[Arrays3, Array, Triple, Y],
     init: Triple,
-    xs: None = None,
+    xs: Array | HostArray,
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
 ) -> tuple[Arrays3, Y]: ...
 @overload
 def scan(
-    f: Step[Arrays3, Array, Triple, Y],
+    f: Step[Arrays3, None, Triple, Y],
     init: Triple,
-    xs: Array | HostArray,
+    xs: None = None,
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
@@ -129,18 +129,18 @@ def scan(
 ) -> tuple[Arrays3, Y]: ...
 @overload
 def scan(
-    f: Step[Arrays[K], None, Numbers[K], Y],
+    f: Step[Arrays[K], Array, Numbers[K], Y],
     init: Numbers[K],
-    xs: None = None,
+    xs: Array | HostArray,
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
 ) -> tuple[Arrays[K], Y]: ...
 @overload
 def scan(
-    f: Step[Arrays[K], Array, Numbers[K], Y],
+    f: Step[Arrays[K], None, Numbers[K], Y],
     init: Numbers[K],
-    xs: Array | HostArray,
+    xs: None = None,
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
@@ -156,10 +156,6 @@ def scan(
 ) -> tuple[Arrays[K], Y]: ...
 @overload
 def scan(
-    f: Step[C, None, C, Y], init: C, xs: None = None, length: Length = None, reverse: bool = False, unroll: Unroll = 1
-) -> tuple[C, Y]: ...
-@overload
-def scan(
     f: Step[C, Array, C, Y],
     init: C,
     xs: Array | HostArray,
@@ -169,22 +165,26 @@ def scan(
 ) -> tuple[C, Y]: ...
 @overload
 def scan(
-    f: Step[C, X, C, Y], init: C, xs: X, length: Length = None, reverse: bool = False, unroll: Unroll = 1
+    f: Step[C, None, C, Y], init: C, xs: None = None, length: Length = None, reverse: bool = False, unroll: Unroll = 1
 ) -> tuple[C, Y]: ...
 @overload
 def scan(
-    f: Step[C, None, C, Y],
-    init: Mixed,
-    xs: None = None,
-    length: Length = None,
-    reverse: bool = False,
-    unroll: Unroll = 1,
+    f: Step[C, X, C, Y], init: C, xs: X, length: Length = None, reverse: bool = False, unroll: Unroll = 1
 ) -> tuple[C, Y]: ...
 @overload
 def scan(
     f: Step[C, Array, C, Y],
     init: Mixed,
     xs: Array | HostArray,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+) -> tuple[C, Y]: ...
+@overload
+def scan(
+    f: Step[C, None, C, Y],
+    init: Mixed,
+    xs: None = None,
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
@@ -204,18 +204,18 @@ def scan(
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
-    f: Step[Arrays[K], None, Numbers[K], Y],
+    f: Step[Arrays[K], Array, Numbers[K], Y],
     init: Jumble[K],
-    xs: None = None,
+    xs: Array | HostArray,
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
 ) -> tuple[Arrays[K], Y]: ...
 @overload
 def scan(
-    f: Step[Arrays[K], Array, Numbers[K], Y],
+    f: Step[Arrays[K], None, Numbers[K], Y],
     init: Jumble[K],
-    xs: Array | HostArray,
+    xs: None = None,
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,

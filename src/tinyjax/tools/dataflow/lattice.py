@@ -26,48 +26,48 @@ class Lattice(ABC, Generic[T]):
     patience: ClassVar[int] = 100
 
     @abstractmethod
-    def bottom(self, aval: ShapedArray) -> T:
+    def bottom(self, aval: ShapedArray, /) -> T:
         """The least fact about a value of this type: nothing reaches it."""
 
     @abstractmethod
-    def join(self, first: T, second: T) -> T:
+    def join(self, first: T, second: T, /) -> T:
         """The least fact that covers both: what is known where two paths meet."""
 
-    def leq(self, first: T, second: T) -> bool:
+    def leq(self, first: T, second: T, /) -> bool:
         """Whether the second fact covers the first."""
         return self.join(first, second) == second
 
-    def join_all(self, aval: ShapedArray, facts: Sequence[T]) -> T:
+    def join_all(self, aval: ShapedArray, facts: Sequence[T], /) -> T:
         """What covers all of these; the bottom if there are none."""
         return reduce(self.join, facts) if facts else self.bottom(aval)
 
-    def widen(self, before: T, after: T) -> T:
+    def widen(self, before: T, after: T, /) -> T:
         """A fact that covers `after`, which covers `before`. A lattice in which facts can grow without end jumps up
         here, so that loops come to an end."""
         return after
 
-    def constant(self, value: ConcreteValue | Literal) -> T:
+    def constant(self, value: ConcreteValue | Literal, /) -> T:
         """The fact about a literal of the program, or one of its constants. By default the bottom."""
         return self.bottom(value.aval)
 
-    def element(self, fact: T, aval: ShapedArray) -> T:
+    def element(self, fact: T, aval: ShapedArray, /) -> T:
         """The fact about each slice, of type `aval`, of an array of which `fact` holds."""
         return fact
 
-    def stacked(self, fact: T, aval: ShapedArray) -> T:
+    def stacked(self, fact: T, aval: ShapedArray, /) -> T:
         """The fact about an array, of type `aval`, each slice of which `fact` holds of."""
         return fact
 
-    def influenced(self, fact: T, decision: T) -> T:
+    def influenced(self, fact: T, decision: T, /) -> T:
         """Forward: the fact about a value which is there because a predicate, or an index, that `decision` holds of
         chose it. By default `fact`: a choice tells nothing of the value chosen."""
         return fact
 
-    def known(self, fact: T) -> ConcreteValue | None:
+    def known(self, fact: T, /) -> ConcreteValue | None:
         """Forward: the value, if `fact` says which it is. Branches that can't be taken are then left out."""
         return None
 
-    def decision(self, aval: ShapedArray, facts: Sequence[T], effects: Effects) -> T:
+    def decision(self, aval: ShapedArray, facts: Sequence[T], effects: Effects, /) -> T:
         """Backward: the fact about a predicate that decides whether values get to results of which `facts` hold, and
         whether `effects` happen. By default all facts joined."""
         return self.join_all(aval, facts)
