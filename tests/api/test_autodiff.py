@@ -17,6 +17,7 @@ import tinyjax.numpy as tnp
 from tests.api.matching import Make, assert_agree, assert_matches
 from tests.api.nodes import Layer, Pair, Params, Scaled
 from tinyjax import Array
+from tinyjax.errors import InputError
 
 X = np.array([0.3, -1.2, 2.0])
 Y = np.array([1.5, 0.7, -0.4])
@@ -248,8 +249,12 @@ def test_vjp_of_integers_and_of_constants() -> None:
         return lambda x, n: (x * n, n * 2, 5.0)
 
     zero = np.zeros((), tj.float0)
-    ours = tj.vjp(make(tnp), 2.0, 3)[1]((1.0, zero, 1.0))
-    assert_matches(ours, jax.vjp(make(jnp), 2.0, 3)[1]((1.0, zero, 1.0)))
+    expected = jax.vjp(make(jnp), 2.0, 3)[1]((1.0, zero, 1.0))
+    for anything in (zero, 7, np.float32(2.0), np.True_):  # of the right shape
+        assert_matches(tj.vjp(make(tnp), 2.0, 3)[1]((1.0, anything, 1.0)), expected)
+        assert_matches(tj.jit(lambda ct: tj.vjp(make(tnp), 2.0, 3)[1]((1.0, ct, 1.0)))(anything), expected)
+    with pytest.raises(InputError, match=r"result\[1\] of <lambda> must have type float0\[\]"):
+        tj.vjp(make(tnp), 2.0, 3)[1]((1.0, np.zeros(2), 1.0))
 
 
 def test_zero_cotangents_stay_symbolic() -> None:

@@ -214,7 +214,8 @@ def vjp(
 def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and the function that maps cotangents of the results to those of the primals.
 
-    Cotangents have the tree, shapes and dtypes of the results. Source: Autodidax, part 4.
+    Cotangents have the tree, shapes and dtypes of the results; those of integers are anything of the right shape.
+    Source: Autodidax, part 4.
 
     >>> from tinyjax.numpy import sin
     >>> y, f_vjp = vjp(sin, 0.0)

@@ -26,6 +26,7 @@ from tinyjax.tracing.core import Array, activate, active_frame, top_frame
 from tinyjax.tracing.elementwise import convert
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, Results, float0_zeros
+from tinyjax.transforms.unread import but_for_unread
 
 
 @final
@@ -78,14 +79,20 @@ def check_tangents(
     avals: Sequence[ShapedArray],
     tangents: Sequence[Array],
     where: Callable[[int], str],
+    *,
+    any_dtype: bool = False,
 ) -> list[Array]:
-    """The tangents (or cotangents), which must have the tangent types of `avals`; weak scalars take their dtype."""
+    """The tangents (or cotangents), which must have the tangent types of `avals`; weak scalars take their dtype. With
+    `any_dtype`, what is given for values without derivatives needs the right shape only."""
     checked: list[Array] = []
     for i, (aval, tangent) in enumerate(zip(avals, tangents, strict=True)):
         expected, found = aval.tangent, tangent.aval
         lossless = expected.dtype in INEXACT and (found.dtype not in COMPLEXES or expected.dtype in COMPLEXES)
         if found.weak_type and found.shape == expected.shape and lossless:
             checked.append(convert(tangent, expected.dtype))
+            continue
+        if any_dtype and expected.dtype == FLOAT0 and found.shape == expected.shape:
+            checked.append(float0_zeros(expected.shape))
             continue
         if not found.matches(expected):
             hint = ""
@@ -166,7 +173,8 @@ def push_forward(program: LinearProgram, residuals: Sequence[Array], tangents: S
     arrays = [*residuals, *given]
 
     def run(frame: OpenFrame[V]) -> list[Array]:
-        found = iter(interpret(frame.context, program.jaxpr, [frame.read(array) for array in arrays]))
+        values = [frame.read(array) for array in arrays]
+        found = iter(but_for_unread(lambda jaxpr: interpret(frame.context, jaxpr, values), program.jaxpr))
         outs = zip(program.nonzero_out, program.out_avals, strict=True)
         return [tangent_array(frame, next(found) if mark else Zero(aval.tangent), aval) for mark, aval in outs]
 

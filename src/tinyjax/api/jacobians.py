@@ -30,7 +30,8 @@ def jacfwd(
     """A function that returns the Jacobian of `fun` by forward mode: one column for each element of the argument.
 
     Each leaf of the results is replaced by a tree like the argument's, whose leaves have the result's shape followed by
-    the argument's. Better than `jacrev` if the argument is smaller than the result. Source: Autodidax, part 1.
+    the argument's. The derivatives of an integer result are zeros of its dtype. Better than `jacrev` if the argument is
+    smaller than the result. Source: Autodidax, part 1.
 
     >>> import numpy as np
     >>> from tinyjax.numpy import sin
@@ -58,7 +59,8 @@ def jacrev(
 ) -> Callable[P, Any]:
     """A function that returns the Jacobian of `fun` by reverse mode: one row for each element of the results.
 
-    The result is arranged as that of `jacfwd`. Better if the argument is larger than the result.
+    The result is arranged as that of `jacfwd`; with `allow_int`, derivatives by integer arguments are zeros of their
+    dtype. Better if the argument is larger than the result.
 
     >>> import numpy as np
     >>> jacrev(lambda x: (x * x).sum())(np.arange(3.0))
@@ -121,7 +123,7 @@ def _by_columns(linearized: derivatives.Linearized) -> list[list[Array]]:
     )
     columns = push(*_basis(ins))
     return [
-        [part.reshape((*out.shape, *aval.shape)) for part, aval in zip(_split(column, ins, -1), ins, strict=True)]
+        [_block(part, out, out, aval) for part, aval in zip(_split(column, ins, -1), ins, strict=True)]
         for column, out in zip(columns, outs, strict=True)
     ]
 
@@ -132,10 +134,17 @@ def _by_rows(linearized: derivatives.Linearized) -> list[list[Array]]:
     program, kept = linearized.program, linearized.residuals
     pull = vmap(lambda *cotangents: derivatives.pull_back(program, kept, cotangents))
     columns = [
-        [part.reshape((*out.shape, *aval.shape)) for part, out in zip(_split(rows, outs, 0), outs, strict=True)]
+        [_block(part, aval, out, aval) for part, out in zip(_split(rows, outs, 0), outs, strict=True)]
         for rows, aval in zip(pull(*_basis(outs)), ins, strict=True)
     ]
     return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _block(part: Array, moved: ShapedArray, out: ShapedArray, aval: ShapedArray) -> Array:
+    """The derivatives of a result by an input. Where what was moved has no derivative they are zeros of its own dtype,
+    as in jax."""
+    shape = (*out.shape, *aval.shape)
+    return part.reshape(shape) if moved.tangent.dtype != FLOAT0 else zeros(shape, moved.dtype)
 
 
 def _basis(avals: Sequence[ShapedArray]) -> list[Array]:
@@ -166,5 +175,7 @@ def _check_results(what: str, where: str, avals: Sequence[ShapedArray], holomorp
     if what == "jacrev" and not holomorphic:
         accepted = FLOATS
     for aval in avals:
+        if what == "jacfwd" and not holomorphic and aval.tangent.dtype == FLOAT0:
+            continue
         if aval.dtype not in accepted:
             raise InputError(f"{where} needs {kind} results; it returned {aval}")

@@ -62,6 +62,7 @@ class Form(ABC):
             avals,
             as_arrays(leaves, lambda i: f"{what}: the cotangent{tree.paths(self.outs)[i]}"),
             lambda i: f"result{tree.paths(self.outs)[i]} of {name}",
+            any_dtype=True,
         )
 
 

@@ -23,6 +23,7 @@ from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
+from tinyjax.transforms.unread import evaluate
 
 
 @frozen
@@ -133,7 +134,7 @@ class Checkpoint(Calling):
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
         if all(arg.on_host for arg in args):
-            return evaluator.interpret(self.jaxpr, args)
+            return evaluate(evaluator, self.jaxpr, args)
         return evaluator.execute(self.jaxpr, args, self.function_name)
 
     @override

@@ -31,6 +31,7 @@ from tinyjax.primitives.structure import broadcast_in_dim, constant_like, move_a
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.transpose import transpose_linear
+from tinyjax.transforms.unread import evaluate
 
 V = TypeVar("V")
 
@@ -77,7 +78,7 @@ class Cond(Primitive):
         last = len(self.branches) - 1
         branch = self.branches[min(max(int(np.asarray(index.data)), 0), last)]
         if all(isinstance(operand.data, np.ndarray) for operand in operands):
-            return evaluator.interpret(branch, operands)
+            return evaluate(evaluator, branch, operands)
         return evaluator.execute(branch, operands, "branch")
 
     @override

@@ -35,6 +35,7 @@ from tinyjax.ir.traverse import programs_of
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate, reduce_sum
 from tinyjax.transforms.batch import BatchedProgram, batch, place_axis
+from tinyjax.transforms.unread import evaluate
 
 V = TypeVar("V")
 
@@ -78,7 +79,7 @@ class CustomCall(WithRules):
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
         if all(arg.on_host for arg in args):
-            return evaluator.interpret(self.jaxpr, args)
+            return evaluate(evaluator, self.jaxpr, args)
         return evaluator.execute(self.jaxpr, args, self.function_name)
 
     @override

@@ -20,6 +20,7 @@ from tinyjax.ir.effects import axis_names, must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.transforms.unread import but_for_unread
 
 
 def lower(
@@ -83,6 +84,13 @@ def lower_module(
     A `watcher` is told of every rule that is applied.
     """
     jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
+    table = rules_for(platform) if rules is None else rules
+    return but_for_unread(lambda jaxpr: _lower(jaxpr, consts, name, donated, Module(table, watcher)), jaxpr)
+
+
+def _lower(
+    jaxpr: Jaxpr, consts: Sequence[ConcreteValue], name: str, donated: Sequence[bool], module: Module
+) -> LoweredModule:
     unbound = axis_names(jaxpr.effects)
     if unbound:
         names = ", ".join(map(repr, sorted(unbound)))
@@ -95,7 +103,6 @@ def lower_module(
         raise InputError(f"donated says which of {len(avals)} arguments are donated; it has {len(donated)} entries")
     args = [SSA(f"%arg{i}", aval) for i, aval in enumerate(avals)]
     marks = _donation_marks(avals, jaxpr.out_avals, donated)
-    module = Module(rules_for(platform) if rules is None else rules, watcher)
     functions: dict[str, _Function] = {}
 
     def write_pending() -> None:
@@ -106,7 +113,7 @@ def lower_module(
             header = _header(f"private @{function}", args, (*ordered, *called.out_avals), [""] * len(args))
             functions[function] = _function(module, called, header, args, (), bool(ordered))
 
-    if watcher is not None:
+    if module.watcher is not None:
         module.on_call = lambda: with_room(write_pending)
     functions["main"] = _function(module, jaxpr, _header("public @main", args, jaxpr.out_avals, marks), args, consts)
     write_pending()
