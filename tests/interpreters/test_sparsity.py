@@ -16,8 +16,9 @@ from tests.interpreters.test_bounds_of_primitives import primitives
 from tinyjax import ShapedArray, lax
 from tinyjax import numpy as tnp
 from tinyjax.control.recursion import Enclosing
-from tinyjax.errors import InputError, MissingRuleError
+from tinyjax.errors import ForwardModeError, InputError, MissingRuleError
 from tinyjax.interpreters import color_columns, jacobian_sparsity, sparse_jacobian
+from tinyjax.interpreters.sparse_jacobian import Mode
 from tinyjax.interpreters.sparsity import RULES
 
 N = 6
@@ -140,6 +141,79 @@ def test_arguments() -> None:
     np.testing.assert_allclose(dense, 2.0 * np.eye(N))
 
 
+def of_trees(a: Any, p: Any, c: Any) -> Any:
+    return {"y": tnp.diff(p["w"]) * c, "z": (a * p["b"][:2], p["w"].sum()), "n": p["b"][::2].astype("float32")}
+
+
+TREES = (np.float64(2.0), {"b": np.arange(1.0, 4.0), "w": np.arange(4.0) ** 2}, np.float64(0.5))
+
+
+@pytest.mark.parametrize("argnums", [0, 1, 2, (1,), (0, 1), (2, 1), (1, 2, 0), -1])
+@pytest.mark.parametrize("mode", ["forward", "reverse"])
+def test_trees(argnums: Any, mode: Any) -> None:
+    expected = tj.jacfwd(of_trees, argnums)(*TREES)
+    found = sparse_jacobian(of_trees, argnums, mode=mode)(*TREES)
+    dense = found.todense()
+    assert tj.tree.structure(dense) == tj.tree.structure(expected)
+    for one, other in zip(tj.tree.leaves(dense), tj.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other)
+        assert one.dtype == other.dtype
+    assert found.reverse == (mode == "reverse")
+    assert len(found.colors) == found.matrix_shape[0 if found.reverse else 1]
+    total = sum(float(np.sum(block)) for block in tj.tree.leaves(expected))
+    np.testing.assert_allclose(np.sum(found.values), total)
+
+
+def test_names_and_no_results() -> None:
+    dense = sparse_jacobian(lambda x, *, by: x * by)(X, by=3.0).todense()
+    np.testing.assert_array_equal(dense, 3.0 * np.eye(N))
+    assert sparse_jacobian(lambda x: ())(X).todense() == ()
+    assert sparse_jacobian(lambda x: ())(X).num_colors == 1
+
+
+def test_a_gradient_takes_one_derivative_in_reverse() -> None:
+    found = sparse_jacobian(lambda x: tnp.sum(x**2), mode="reverse")(X)
+    np.testing.assert_allclose(found.todense(), 2 * X)
+    assert found.num_colors == 1
+
+
+def test_complex() -> None:
+    z = np.array([1.0 + 2j, 0.5, -1j])
+    modes: tuple[Mode, ...] = ("forward", "reverse")
+    for f in (tnp.exp, tnp.diff):
+        expected = tj.jacfwd(f, holomorphic=True)(z)
+        for mode in modes:
+            np.testing.assert_allclose(sparse_jacobian(f, holomorphic=True, mode=mode)(z).todense(), expected)
+
+
+@tj.custom_vjp
+def doubled(x: Any) -> Any:
+    return 2.0 * x
+
+
+doubled.defvjp(lambda x: (doubled(x), None), lambda _, ct: (2.0 * ct,))
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        doubled,
+        lambda x: tnp.diff(doubled(x)) ** 2,
+        lambda x: lax.scan(lambda c, row: (c, doubled(row) * c), x[0], x)[1],
+        lambda x: lax.cond(x[0] > -5.0, doubled, lambda x: x, x),
+        tj.jit(lambda x: tnp.diff(doubled(x) * x)),
+        lambda x: tj.vmap(doubled)(x.reshape(2, -1)),
+    ],
+)
+def test_functions_with_a_rule_for_reverse_mode(f: Any) -> None:
+    x = np.linspace(1.0, 2.0, N)
+    found = sparse_jacobian(f)(x)
+    assert found.reverse
+    np.testing.assert_allclose(found.todense(), tj.jacrev(f)(x))
+    jitted = tj.jit(lambda x: sparse_jacobian(f)(x).todense())
+    np.testing.assert_allclose(jitted(x), tj.jacrev(f)(x))
+
+
 @settings(max_examples=30, deadline=None)
 @given(arrays(np.bool_, st.tuples(st.integers(0, 6), st.integers(0, 6))))
 def test_colors(pattern: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
@@ -181,7 +255,18 @@ def test_every_primitive_has_a_rule() -> None:
 
 
 def test_errors() -> None:
-    with pytest.raises(InputError, match="one array as result"):
-        sparse_jacobian(lambda x: (x, x))(X)
+    with pytest.raises(InputError, match=r"needs arguments of .*, or leave it out of argnums\."):
+        sparse_jacobian(lambda x: x * 2)(np.arange(3))
+    with pytest.raises(InputError, match="pass holomorphic=True"):
+        sparse_jacobian(lambda x: x * 2)(np.ones(3) * 1j)
+    with pytest.raises(InputError, match="needs floating-point results; it returned i64"):
+        sparse_jacobian(lambda x: np.arange(3))(X)
+    with pytest.raises(InputError, match="names an argument twice"):
+        sparse_jacobian(lambda x: x * 2, argnums=(0, 0))(X)
+    unknown: Any = "both"
+    with pytest.raises(InputError, match="mode is 'auto', 'forward' or 'reverse', not 'both'"):
+        sparse_jacobian(lambda x: x * 2, mode=unknown)
+    with pytest.raises(ForwardModeError, match="'doubled' is for reverse mode"):
+        sparse_jacobian(doubled, mode="forward")(X)
     with pytest.raises(MissingRuleError, match="'enclosing' not implemented: it stands for the primitive whose rule"):
         raise RULES.missing_rule(Enclosing)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import html
+import pickle
+from collections.abc import Callable
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +15,10 @@ from typing_extensions import override
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax import Array, ShapedArray, lax, tools
+from tinyjax import Array, ShapedArray, interpreters, lax, tools, transforms
+from tinyjax.ir import BatchAxis
 from tinyjax.ir.display import MOST, Table
+from tinyjax.tools.texts import Svg
 from tinyjax.tracing.core import as_array
 
 X = ShapedArray((8,), "float32")
@@ -27,6 +33,10 @@ def loss(w: Array, x: Array) -> Array:
 
 PROGRAM = tj.make_jaxpr(loss)(X, X)
 OTHER = tj.make_jaxpr(lambda w, x: tnp.sum(tnp.cos(w * x) ** 2))(X, X)
+
+
+LINEAR = tj.make_jaxpr(lambda x: 2.0 * x)(X)
+OPTIMIZED, REPORTS = transforms.OPTIMIZATION.report(tj.make_jaxpr(lambda x: tnp.sin(x) + tnp.sin(x) * 1.0)(X))
 
 
 def explained() -> object:
@@ -48,6 +58,23 @@ RESULTS: dict[str, tuple[object, str]] = {
     "constancy": (tools.constancy(PROGRAM), "varying"),
     "dependence": (tools.dependence(PROGRAM), "depends on"),
     "flow": (tools.liveness(PROGRAM).flow, "fact"),
+    "saved residuals": (tj.saved_residuals(loss, X, X), "argument w"),
+    "pipeline": (transforms.OPTIMIZATION, "hoist_constants"),
+    "reports": (REPORTS, "-1 mul"),
+    "report": (REPORTS[2], "simplify"),
+    "caches": (tj.cache_info(), "compiled programs"),
+    "jvp": (transforms.jvp(PROGRAM), "nonzero_in"),
+    "linearize": (transforms.linearize(PROGRAM), "what it is"),
+    "partial_eval": (transforms.partial_eval(PROGRAM, [False, True]), "staged: { lambda"),
+    "batch": (transforms.batch(PROGRAM, BatchAxis(4), [0, None]), "out_axes"),
+    "transpose": (transforms.transpose(LINEAR, [True]), "nonzero_out"),
+    "prune": (transforms.prune(PROGRAM, [True]), "used_inputs"),
+    "partly evaluated": (
+        interpreters.partial_eval(lambda x, y: tnp.sin(x) * y, np.ones(2), ShapedArray((2,), "float64")),
+        "residuals",
+    ),
+    "staged": (interpreters.stage_call("f", lambda x: x * 2, (np.ones(2),), {}), "captured"),
+    "sparse": (interpreters.sparse_jacobian(tnp.diff)(np.arange(3.0)), "2 directional derivatives"),
 }
 
 
@@ -101,6 +128,71 @@ def test_results_show_themselves(name: str) -> None:
     assert "table" in shown.tags
 
 
+#: What each public function of `tools` gives.
+CALLS: dict[str, Callable[[], object]] = {
+    "backward": lambda: tools.liveness(PROGRAM).flow,
+    "constancy": lambda: tools.constancy(PROGRAM),
+    "cost_of": lambda: tools.cost_of(loss, X, X),
+    "dependence": lambda: tools.dependence(PROGRAM),
+    "diff": lambda: tools.diff(PROGRAM, OTHER),
+    "forward": lambda: tools.dependence(PROGRAM).flow,
+    "live_memory": lambda: tools.live_memory(PROGRAM),
+    "liveness": lambda: tools.liveness(PROGRAM),
+    "memory_plot": lambda: tools.memory_plot(PROGRAM),
+    "program_cost": lambda: tools.program_cost(PROGRAM),
+    "residual_memory": lambda: tools.residual_memory(PROGRAM),
+    "to_dot": lambda: tools.to_dot(PROGRAM),
+    "to_html": lambda: tools.to_html(PROGRAM),
+    "to_svg": lambda: tools.to_svg(PROGRAM, engine="own"),
+}
+
+
+@pytest.mark.parametrize("name", tools.__all__)
+def test_everything_public_shows_itself(name: str) -> None:
+    if isinstance(getattr(tools, name), type) or name == "save_html":
+        assert name not in CALLS
+        return
+    result: Any = CALLS[name]()
+    shown = Balanced(result._repr_html_())
+    assert not shown.open
+    assert shown.tags
+    text = repr(result)
+    assert "object at" not in text
+    assert text.strip()
+    assert max(map(len, text.splitlines())) < 300
+
+
+@pytest.mark.parametrize("make", [tools.memory_plot, lambda p: tools.to_svg(p, engine="own")])
+def test_pictures_are_text(make: Callable[[tj.ClosedJaxpr], Svg], tmp_path: Path) -> None:
+    picture = make(PROGRAM)
+    assert isinstance(picture, str)
+    assert picture._repr_html_() == picture._repr_svg_() == str(picture)
+    (tmp_path / "picture.svg").write_text(picture, encoding="utf-8")
+    assert (tmp_path / "picture.svg").read_text(encoding="utf-8") == picture
+    assert pickle.loads(pickle.dumps(picture))._repr_svg_() == picture
+    assert repr(picture) == f"<SVG, {len(picture):,} characters: a notebook shows it; elsewhere, write it to a file>"
+
+
+def test_declarations_are_no_html() -> None:
+    assert Svg("<?xml version='1.0'?>\n<!DOCTYPE svg>\n<svg></svg>")._repr_html_() == "<svg></svg>"
+
+
+def test_a_page_is_shown_in_a_frame() -> None:
+    page = tools.to_html(PROGRAM)
+    shown = page._repr_html_()
+    assert shown.startswith('<iframe sandbox="allow-scripts" srcdoc="')
+    assert html.unescape(shown.split('srcdoc="')[1].split('"')[0]) == page
+
+
+def test_what_is_compiled() -> None:
+    lowered = tj.jit(loss).lower(tnp.ones(8, "float32"), tnp.ones(8, "float32"))
+    every: list[tuple[Any, str]] = [(lowered, "lowered"), (lowered.compile(), "compiled")]
+    for found, head in every:
+        assert repr(found) == f"<{head} loss(w: f32[8], x: f32[8])>"
+        shown = notebook(found)
+        assert found.as_text().strip().splitlines()[-1] in "".join(shown.text)
+
+
 def test_pictures_of_memory() -> None:
     for name in ("cost", "memory"):
         assert "svg" in notebook(RESULTS[name][0]).tags
@@ -141,6 +233,7 @@ def test_an_empty_program() -> None:
     program = tj.make_jaxpr(lambda x: x)(1.0)
     every: list[object] = [tools.program_cost(program), tools.live_memory(program), tools.residual_memory(program)]
     every += [tools.liveness(program), tools.diff(program, program), tools.dependence(program)]
+    every += [tj.saved_residuals(lambda x: x, 1.0), transforms.Pipeline([]), transforms.linearize(program)]
     for result in every:
         notebook(result)
         assert repr(result)

@@ -325,16 +325,18 @@ def check_inputs(
                     f"{describe(what, f)} with holomorphic=True needs complex arguments; {where} is {value.aval}"
                 )
         elif dtype in COMPLEXES:
-            if what == "jacfwd":  # along the real unit vectors it would see half of the derivative
+            if what in ("jacfwd", "sparse_jacobian"):  # along the real unit vectors it would see half of the derivative
                 raise InputError(
                     f"{describe(what, f)} needs real arguments; {argument_path(f, treedef, i)} is {value.aval}. If the "
                     "function is holomorphic, pass holomorphic=True; if not, make it one of real and imaginary parts."
                 )
         elif dtype not in FLOATS and not allow_int:
             where = argument_path(f, treedef, i)
+            zeros = what not in ("jacfwd", "sparse_jacobian")
+            hint = ", or pass allow_int=True for gradients of dtype float0" if zeros else ""
             raise InputError(
                 f"{describe(what, f)} needs arguments of floating-point or complex dtype; {where} is {value.aval}. "
-                "Convert it to a float, leave it out of argnums, or pass allow_int=True for gradients of dtype float0."
+                f"Convert it to a float, or leave it out of argnums{hint}."
             )
 
 

@@ -2,7 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, final
+
+from typing_extensions import override
+
 from tinyjax.caching import CacheInfo, registered_caches
+from tinyjax.ir.shown import Shown
+
+if TYPE_CHECKING:
+    from tinyjax.ir.display import Block
+
+
+@final
+class Caches(Shown, dict[str, CacheInfo]):
+    """Caches by name, shown as a table."""
+
+    @override
+    def _blocks(self) -> Iterator[Block]:
+        from tinyjax.ir.display import table
+
+        rows = [(name, f"{info.made:,}", f"{info.size:,}", f"{info.limit:,}") for name, info in self.items()]
+        return table(("cache", "made", "size", "limit"), rows, numbers=1)
 
 
 def cache_info() -> dict[str, CacheInfo]:
@@ -18,7 +39,7 @@ def cache_info() -> dict[str, CacheInfo]:
     for cache in registered_caches():
         info, sum_ = cache.info(), found.get(cache.name, CacheInfo(0, 0, 0))
         found[cache.name] = CacheInfo(sum_.made + info.made, sum_.size + info.size, sum_.limit + info.limit)
-    return dict(sorted(found.items()))
+    return Caches(sorted(found.items()))
 
 
 def clear_caches() -> None:

@@ -29,7 +29,7 @@ from tinyjax.tracing.functions import (
 )
 from tinyjax.tracing.staging import trace
 from tinyjax.transforms.linearize import linearize
-from tinyjax.transforms.partial_eval import Residual
+from tinyjax.transforms.partial_eval import Residual, as_residuals
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -149,4 +149,4 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple
             return evolve(residual, label="a value that the function closes over")
         return evolve(residual, label=f"argument {argument_path(fun, treedef, residual.input - n)}")
 
-    return tuple(map(named, found.residuals))
+    return as_residuals(map(named, found.residuals))

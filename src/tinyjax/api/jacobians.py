@@ -105,7 +105,7 @@ def _jacobian(
     values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
     check_inputs(what, selected, values, treedef, holomorphic, allow_int)
     linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
-    _check_results(what, describe(what, fun), linearized.program.out_avals, holomorphic)
+    check_results(what, describe(what, fun), linearized.program.out_avals, holomorphic)
     blocks = (_by_columns if what == "jacfwd" else _by_rows)(linearized)
     inner = []
     for row in blocks:
@@ -170,7 +170,8 @@ def _split(x: Array, avals: Sequence[ShapedArray], axis: int) -> list[Array]:
     return [x[..., start:end] for start, end in pairwise(ends)]
 
 
-def _check_results(what: str, where: str, avals: Sequence[ShapedArray], holomorphic: bool) -> None:
+def check_results(what: str, where: str, avals: Sequence[ShapedArray], holomorphic: bool) -> None:
+    """An InputError for results that have no Jacobian. `what`: by which of the functions here."""
     accepted, kind = (COMPLEXES, "complex") if holomorphic else (FLOATS | COMPLEXES, "floating-point")
     if what == "jacrev" and not holomorphic:
         accepted = FLOATS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
+from typing_extensions import override
+
 from tinyjax import backend
 from tinyjax.api.staging import closed_values
 from tinyjax.errors import InputError
@@ -12,6 +14,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.naming import named_types
 from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.ir.shown import text_html
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ConcreteArray
@@ -55,6 +58,13 @@ class Lowered:
             raise InputError(f"as_text: the dialect is 'stablehlo' or 'hlo', got {dialect!r}")
         return backend.generic_text(text) if generic else text
 
+    @override
+    def __repr__(self) -> str:
+        return f"<lowered {self._name}({named_types(self.closed_jaxpr.input_names, self.closed_jaxpr.in_avals)})>"
+
+    def _repr_html_(self) -> str:
+        return text_html(repr(self), self.as_text())
+
     def compile(self) -> Compiled:
         """The compiled program."""
         program = backend.compile_program(self._traced.jaxpr, self._name, self._donated if any(self._donated) else ())
@@ -93,6 +103,13 @@ class Compiled:
                 )
             )
         return self._traced.results(list(map(ConcreteArray, self._program([*self._closed.consts, *values]))))
+
+    @override
+    def __repr__(self) -> str:
+        return f"<compiled {self._name}({named_types(self._closed.input_names, self._closed.in_avals)})>"
+
+    def _repr_html_(self) -> str:
+        return text_html(repr(self), self.as_text())
 
     def as_text(self) -> str:
         """The optimised HLO."""

@@ -12,6 +12,7 @@ from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.shown import Record
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, activate, active_frame, as_array, top_frame
 from tinyjax.tracing.frames import OpenFrame, V
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 
 @final
-@frozen(eq=False)
-class PartlyEvaluated:
+@frozen(eq=False, repr=False)
+class PartlyEvaluated(Record):
     """What became of a function when only some of its arguments were known.
 
     `jaxpr` is what is left to be done: it takes the residuals, which are computed already, then the unknown arguments,

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar, final
 
 from attrs import frozen
+from typing_extensions import override
 
 from tinyjax.interpreters.hidden import Hidden, open_frame
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.shown import Record
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
 from tinyjax.tracing.frames import OpenFrame
@@ -22,8 +24,8 @@ R = TypeVar("R")
 
 
 @final
-@frozen(eq=False)
-class StagedCall:
+@frozen(eq=False, repr=False)
+class StagedCall(Record):
     """A function staged out for the arguments of a call.
 
     The inputs of the program are what the function closed over, then the leaves of the arguments.
@@ -32,6 +34,10 @@ class StagedCall:
     traced: Traced
     arrays: tuple[Array, ...]
     treedef: PyTreeDef
+
+    @override
+    def _shown(self) -> Iterator[tuple[str, object]]:
+        yield from (("captured", self.captured), ("arrays", self.arrays), ("jaxpr", self.jaxpr))
 
     @property
     def jaxpr(self) -> Jaxpr:

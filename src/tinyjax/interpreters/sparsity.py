@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import reduce
+from itertools import accumulate, pairwise
 from typing import Any, Final, Self, TypeAlias, final
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy.typing as npt
 from attrs import evolve, field, frozen
 from typing_extensions import override
 
-from tinyjax.api.arguments import resolve_position
+from tinyjax.api.arguments import resolve_argnums
 from tinyjax.api.staging import abstractify
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.cond import Cond
@@ -208,13 +209,13 @@ class SparsityContext(RuleContext[Pattern, Pattern]):
         return structure
 
 
-def jacobian_sparsity(fun: Callable[..., object], *args: Any, argnums: int = 0) -> Bools:
+def jacobian_sparsity(fun: Callable[..., object], *args: Any, argnums: int | Sequence[int] = 0) -> Bools:
     """Which elements of the Jacobian of `fun` may be other than zero, whatever the values of the arguments are.
 
     What that is, the derivative rules say, as for `jacfwd`: those of a function with a derivative of its own are
     followed. The results of a primitive that nothing is known of depend on all of its operands.
 
-    Returns a NumPy array with a row for each element of the results, and a column for each element of the argument at
+    Returns a NumPy array with a row for each element of the results, and a column for each element of the arguments at
     `argnums`, leaf by leaf. Arguments are arrays or their types (ShapedArray).
 
     >>> import tinyjax.numpy as tnp
@@ -225,24 +226,24 @@ def jacobian_sparsity(fun: Callable[..., object], *args: Any, argnums: int = 0) 
            [0, 0, 1, 1]])
     """
     check_callable("jacobian_sparsity", fun)
-    number = resolve_position(argnums, len(args), "jacobian_sparsity: argnums")
+    numbers = resolve_argnums("jacobian_sparsity", argnums, len(args))
     leaves, treedef = tree.flatten((args, {}))
     avals = list(map(abstractify, leaves))
     traced = trace(FlatFunction(fun, "jacobian_sparsity", treedef), avals)
-    before = len(tree.flatten(args[:number])[0])
-    chosen = avals[before : before + len(tree.flatten(args[number])[0])]
-    columns = sum(aval.size for aval in chosen)
+    ends = list(pairwise(accumulate((len(tree.flatten(arg)[0]) for arg in args), initial=0)))
+    chosen = [i for number in numbers for i in range(*ends[number])]
+    starts = dict(zip(chosen, accumulate((avals[i].size for i in chosen), initial=0), strict=False))
+    columns = sum(avals[i].size for i in chosen)
     found: list[Pattern] = []
 
     def run(parent: Context[Hidden], parts: list[Hidden]) -> Sequence[Hidden]:
         ctx = SparsityContext(parent, columns)
         ins = [ctx.known(x.value) if isinstance(x, ConcreteArray) else ctx.independent(x.aval) for x in traced.captured]
-        offset = 0
         for i, aval in enumerate(avals):
             depends = np.zeros((aval.size, columns), np.bool_)
-            if before <= i < before + len(chosen):
-                depends[np.arange(aval.size), np.arange(offset, offset + aval.size)] = aval.tangent.dtype != FLOAT0
-                offset += aval.size
+            if i in starts:
+                elements = np.arange(aval.size)
+                depends[elements, starts[i] + elements] = aval.tangent.dtype != FLOAT0
             ins.append(Pattern(aval, depends))
         found.extend(interpret(ctx, traced.jaxpr, ins))
         return ()

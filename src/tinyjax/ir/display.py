@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import html
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, TypeAlias, final
 
 from attrs import frozen
-from typing_extensions import override
 
-from tinyjax.ir.html import DARK, LIGHT, escape
+from tinyjax.ir.html import DARK, LIGHT, escape, format_html
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.shown import Shown
 
 #: Tables have at most so many rows.
 MOST: Final = 200
@@ -85,6 +85,23 @@ class Picture:
 
 @final
 @frozen
+class Within:
+    """What shows itself, within something else, and what it is there."""
+
+    label: str
+    shown: Shown
+
+    @property
+    def text(self) -> str:
+        return f"{self.label}:\n{self.shown}"
+
+    @property
+    def html(self) -> str:
+        return f"<p>{escape(self.label)}:</p>{self.shown.html}"
+
+
+@final
+@frozen
 class Note:
     """Lines of text."""
 
@@ -95,7 +112,24 @@ class Note:
         return f"<p>{escape(self.text)}</p>"
 
 
-Block: TypeAlias = Table | Picture | Note
+@final
+@frozen
+class Program:
+    """A program, and what it is."""
+
+    label: str
+    program: Jaxpr | ClosedJaxpr
+
+    @property
+    def text(self) -> str:
+        return f"{self.label}: {self.program}"
+
+    @property
+    def html(self) -> str:
+        return f"<p>{escape(self.label)}:</p>{format_html(self.program)}"
+
+
+Block: TypeAlias = Table | Picture | Note | Program | Within
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int | None = None) -> Iterator[Block]:
@@ -106,25 +140,18 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int | Non
         yield Note(f"({len(listed) - MOST:,} more rows)")
 
 
-class Shown(ABC):
-    """What shows itself: `str` and `repr` are its tables, and notebooks get them in HTML."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def _blocks(self) -> Iterator[Block]:
-        """What is shown, in order."""
-
-    @override
-    def __str__(self) -> str:
-        return "\n\n".join(block.text for block in self._blocks() if block.text)
-
-    @override
-    def __repr__(self) -> str:
-        return str(self)
-
-    def _repr_html_(self) -> str:
-        return page(block.html for block in self._blocks())
+def fields(name: str, found: Iterable[tuple[str, object]]) -> Iterator[Block]:
+    """A record: what is small as rows of a table, then the programs, and what shows itself, in order."""
+    listed = list(found)
+    large = Jaxpr | ClosedJaxpr | Shown
+    yield from table(
+        (name, ""), [(label, " ".join(repr(value).split())) for label, value in listed if not isinstance(value, large)]
+    )
+    for label, value in listed:
+        if isinstance(value, Jaxpr | ClosedJaxpr):
+            yield Program(label, value)
+        elif isinstance(value, Shown):
+            yield Within(label, value)
 
 
 def page(parts: Iterable[str]) -> str:

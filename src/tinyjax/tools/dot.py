@@ -13,6 +13,7 @@ from tinyjax.ir.outline import Part, outline
 from tinyjax.ir.printer import variable_names
 from tinyjax.ir.program import Var
 from tinyjax.tools.dot_labels import atom_text, input_text, node_text
+from tinyjax.tools.texts import Dot
 
 _Pieces: TypeAlias = "Iterator[str | _Pieces]"
 
@@ -27,7 +28,7 @@ digraph program {
 _BOUND: Final = 'shape=box, style="rounded,filled", fillcolor="#e7f0fb", color="#a9c7ea"'
 
 
-def to_dot(program: AnyProgram) -> str:
+def to_dot(program: AnyProgram) -> Dot:
     """The program in the DOT language, for Graphviz: `dot -Tsvg`, or `tinyjax.tools.to_svg`, draws it.
 
     >>> from tinyjax import ShapedArray, make_jaxpr, numpy as tnp
@@ -47,7 +48,7 @@ def to_dot(program: AnyProgram) -> str:
                 break
         else:
             stack.pop()
-    return "".join([*done, *later, "}\n"])
+    return Dot("".join([*done, *later, "}\n"]))
 
 
 def quoted(text: str) -> str:

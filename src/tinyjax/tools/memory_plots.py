@@ -9,6 +9,7 @@ from tinyjax.ir.holding import AnyProgram
 from tinyjax.ir.html import escape
 from tinyjax.ir.printer import format_eqn, variable_names
 from tinyjax.tools.cost.memory import LiveMemory, live_memory
+from tinyjax.tools.texts import Svg
 
 _LEFT: Final = 78.0
 _RIGHT: Final = 18.0
@@ -34,10 +35,11 @@ _STYLE: Final = (
 )
 
 
-def memory_plot(program: AnyProgram | LiveMemory, *, width: int = 900, height: int = 220) -> str:
+def memory_plot(program: AnyProgram | LiveMemory, *, width: int = 900, height: int = 220) -> Svg:
     """Live memory over a program, as SVG: for each equation the bytes that are alive while it runs, the peak, and a
-    dashed line for the inputs, which are alive throughout. Loops and other equations that apply programs are divided
-    into the equations of these, which shows what one iteration needs. See `tinyjax.tools.cost` for what counts.
+    dashed line for the inputs, which are alive throughout. It is a `str`, which notebooks show as a picture. Loops and
+    other equations that apply programs are divided into the equations of these, which shows what one iteration needs.
+    See `tinyjax.tools.cost` for what counts.
 
     >>> from tinyjax import ShapedArray, make_jaxpr, numpy as tnp
     >>> plot = memory_plot(make_jaxpr(lambda x: tnp.sum(tnp.sin(x)))(ShapedArray((100,), "float32")))
@@ -88,7 +90,7 @@ def memory_plot(program: AnyProgram | LiveMemory, *, width: int = 900, height: i
     if count > 1:
         out.append(f'<text x="{width - _RIGHT:g}" y="{height - 8}" text-anchor="end">{count - 1}</text>')
     out.append(f"\n{''.join(hovers)}</svg>\n")
-    return "".join(out)
+    return Svg("".join(out))
 
 
 def _steps(memory: LiveMemory) -> Iterator[tuple[float, float, int, str]]:

@@ -22,6 +22,7 @@ from tinyjax.ir.program import Var
 from tinyjax.tools.dot import to_dot
 from tinyjax.tools.dot_labels import NodeText, atom_text, input_text, node_text
 from tinyjax.tools.svg_layout import Layout, layered
+from tinyjax.tools.texts import Svg
 
 #: What lays a program out: Graphviz, we, or Graphviz if it is installed and the program small enough.
 Engine: TypeAlias = Literal["auto", "dot", "own"]
@@ -49,15 +50,16 @@ _STYLE: Final = (
 )
 
 
-def to_svg(program: AnyProgram, *, engine: Engine = "auto") -> str:
-    """The program drawn as SVG, with a text on hover for each equation.
+def to_svg(program: AnyProgram, *, engine: Engine = "auto") -> Svg:
+    """The program drawn as SVG, with a text on hover for each equation: a `str`, which notebooks show as a picture.
 
     `engine` "dot" asks Graphviz, and raises a GraphvizError if that isn't installed or fails; "own" is a layout of our
     own; "auto" is Graphviz if it is installed and the program has at most a few hundred equations.
 
     >>> from tinyjax import ShapedArray, make_jaxpr, numpy as tnp
-    >>> to_svg(make_jaxpr(lambda x: tnp.sin(x))(ShapedArray((3,), "float32")), engine="own")[:4]
-    '<svg'
+    >>> picture = to_svg(make_jaxpr(lambda x: tnp.sin(x))(ShapedArray((3,), "float32")), engine="own")
+    >>> picture.startswith("<svg"), repr(picture).partition(",")[0]
+    (True, '<SVG')
     """
     if engine not in ("auto", "dot", "own"):
         raise InputError(f"engine is 'auto', 'dot' or 'own', not {engine!r}")
@@ -67,7 +69,7 @@ def to_svg(program: AnyProgram, *, engine: Engine = "auto") -> str:
     if engine == "auto":
         small = sum(len(part.jaxpr.eqns) for part in parts) <= _LARGE
         engine = "dot" if small and shutil.which("dot") is not None else "own"
-    return _graphviz(to_dot(program)) if engine == "dot" else _own(parts)
+    return Svg(_graphviz(to_dot(program)) if engine == "dot" else _own(parts))
 
 
 def _graphviz(text: str) -> str:

@@ -25,6 +25,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, JaxprType, Var
 from tinyjax.ir.spelling import format_literal, format_parameter, format_string
 from tinyjax.tools.cost.memory import live_memory
 from tinyjax.tools.memory_plots import memory_plot
+from tinyjax.tools.texts import Page
 
 _Json: TypeAlias = "dict[str, _Json] | list[_Json] | str | int"
 
@@ -37,8 +38,11 @@ def save_html(path: str | os.PathLike[str], program: AnyProgram, *, title: str =
     Path(path).write_text(to_html(program, title=title), encoding="utf-8")
 
 
-def to_html(program: AnyProgram, *, title: str = "Program") -> str:
-    """The text of the page that `save_html` writes. A VerificationError if the program doesn't typecheck."""
+def to_html(program: AnyProgram, *, title: str = "Program") -> Page:
+    """The text of the page that `save_html` writes: a `str`, which notebooks show as that page.
+
+    A VerificationError if the program doesn't typecheck.
+    """
     closed = checked(program, "to_html")
     table = json.dumps(_Table(closed).table, separators=(",", ":"), ensure_ascii=True)
     # A script element ends where `</script` is, whatever language it is in; and `<!--` has a meaning there too.
@@ -55,7 +59,7 @@ def to_html(program: AnyProgram, *, title: str = "Program") -> str:
     for piece in pieces[1:]:
         name, rest = piece.split("}}", 1)
         done += (parts[name], rest)
-    return "".join(done)
+    return Page("".join(done))
 
 
 def _resource(name: str) -> str:

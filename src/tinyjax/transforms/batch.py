@@ -16,6 +16,7 @@ from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
+from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import broadcast_in_dim, move_axis
 from tinyjax.transforms.arguments import check_axes, one_each
@@ -25,8 +26,8 @@ V = TypeVar("V")
 
 
 @final
-@frozen
-class BatchedProgram(Generic[Form]):
+@frozen(repr=False)
+class BatchedProgram(Record, Generic[Form]):
     """A program over a batch: where the mapped axis of each input and output is (None: not mapped)."""
 
     jaxpr: Form

@@ -14,6 +14,7 @@ from tinyjax.ir.holding import AnyProgram, HoldsProgram, ProgramT, as_closed, ch
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.shown import Record
 from tinyjax.ir.traverse import holds_programs, map_programs
 from tinyjax.ir.verify import verify
 from tinyjax.transforms.arguments import one_each
@@ -22,8 +23,8 @@ from tinyjax.transforms.rebuild import Rebuilding, count_vars
 
 
 @final
-@frozen
-class PrunedProgram(Generic[Form]):
+@frozen(repr=False)
+class PrunedProgram(Record, Generic[Form]):
     """A program without what some of its outputs don't need.
 
     `jaxpr` takes the inputs marked in `used_inputs`, and returns the outputs that were asked for.

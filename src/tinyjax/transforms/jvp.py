@@ -17,6 +17,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
+from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import one_each
@@ -24,8 +25,8 @@ from tinyjax.transforms.forms import Form, derived_names, tangent_names
 
 
 @final
-@frozen
-class JvpProgram(Generic[Form]):
+@frozen(repr=False)
+class JvpProgram(Record, Generic[Form]):
     """A differentiated program.
 
     `jaxpr` takes the primal inputs, then a tangent for each input marked in `nonzero_in`. It returns the primal

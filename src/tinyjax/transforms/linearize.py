@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Generic, final, overload
 
-from attrs import frozen
+from attrs import field, frozen
 
 from tinyjax.caching import remembered
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.transforms.forms import Form, derived_names, tangent_names
 from tinyjax.transforms.jvp import jvp, tangent_marks
-from tinyjax.transforms.partial_eval import Residual, close_over, partial_eval
+from tinyjax.transforms.partial_eval import Residual, as_residuals, close_over, partial_eval
 
 
 @final
-@frozen
-class Linearization(Generic[Form]):
+@frozen(repr=False)
+class Linearization(Record, Generic[Form]):
     """A program divided into its value and its derivative.
 
     `primal` takes the inputs and returns the outputs, then every residual that isn't an input. `linear` takes all
@@ -30,7 +31,7 @@ class Linearization(Generic[Form]):
     linear: Form
     nonzero_in: tuple[bool, ...]
     nonzero_out: tuple[bool, ...]
-    residuals: tuple[Residual, ...]
+    residuals: tuple[Residual, ...] = field(converter=as_residuals)
 
 
 @overload

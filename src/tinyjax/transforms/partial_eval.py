@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from itertools import count
-from typing import Generic, final, overload
+from typing import TYPE_CHECKING, Generic, final, overload
 
 from attrs import evolve, field, frozen
+from typing_extensions import override
 
 from tinyjax.caching import remembered
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
@@ -18,12 +19,16 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
+from tinyjax.ir.shown import Record, Shown
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.annotations import Name
 from tinyjax.transforms.arguments import one_each
 from tinyjax.transforms.forms import Form, with_first
+
+if TYPE_CHECKING:
+    from tinyjax.ir.display import Block
 
 
 @final
@@ -73,20 +78,42 @@ class Residual:
     def nbytes(self) -> int:
         return self.aval.nbytes
 
+    @property
+    def origin(self) -> str:
+        """Where it comes from, in words."""
+        if self.input is not None:
+            return f"input {self.input}" if self.name is None else self.name
+        origin = "" if self.name is None else f"{self.name!r}, "
+        origin += "computed" if self.primitive is None else f"the result of {self.primitive.name}"
+        return origin if self.source is None else f"{origin} at {self.source.location}"
+
     def describe(self) -> str:
         """Its type and size, and where it comes from."""
-        if self.input is not None:
-            origin = f"input {self.input}" if self.name is None else self.name
-        else:
-            origin = "" if self.name is None else f"{self.name!r}, "
-            origin += "computed" if self.primitive is None else f"the result of {self.primitive.name}"
-            origin += "" if self.source is None else f" at {self.source.location}"
-        return f"{self.aval}, {self.nbytes} bytes: {origin}"
+        return f"{self.aval}, {self.nbytes} bytes: {self.origin}"
 
 
 @final
-@frozen
-class PartialEvaluation(Generic[Form]):
+class Residuals(Shown, tuple[Residual, ...]):
+    """Residuals, which show themselves as a table."""
+
+    __slots__ = ()
+
+    @override
+    def _blocks(self) -> Iterator[Block]:
+        from tinyjax.ir.display import Note, table
+
+        rows = [(str(found.aval), f"{found.nbytes:,}", found.origin) for found in self]
+        yield from table(("residual", "bytes", "what it is"), rows) if rows else (Note("no residuals"),)
+
+
+def as_residuals(found: Iterable[Residual]) -> Residuals:
+    """The same, as what shows itself."""
+    return Residuals(found)
+
+
+@final
+@frozen(repr=False)
+class PartialEvaluation(Record, Generic[Form]):
     """A program divided in two.
 
     `known` takes the known inputs and returns the known outputs, then every residual that isn't an input. `staged`
@@ -97,7 +124,7 @@ class PartialEvaluation(Generic[Form]):
     staged: Form
     unknown_in: tuple[bool, ...]
     unknown_out: tuple[bool, ...]
-    residuals: tuple[Residual, ...]
+    residuals: tuple[Residual, ...] = field(converter=as_residuals)
 
 
 @overload

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
-from typing import Final, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 from attrs import field, frozen
 from typing_extensions import override
@@ -13,6 +14,7 @@ from typing_extensions import override
 from tinyjax.errors import InputError, TinyjaxError, VerificationError
 from tinyjax.ir.holding import AnyProgram, ProgramT, as_closed, as_jaxpr, changed
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, JaxprType
+from tinyjax.ir.shown import Shown
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.ir.verify import verify
@@ -23,11 +25,14 @@ from tinyjax.transforms.hoist_constants import hoist_constants
 from tinyjax.transforms.inline import inline, once_or_small
 from tinyjax.transforms.simplify import simplify
 
+if TYPE_CHECKING:
+    from tinyjax.ir.display import Block
+
 Counts: TypeAlias = tuple[tuple[str, int], ...]
 
 
 @final
-@frozen
+@frozen(repr=False)
 class Pass:
     """A pass with a name. It keeps the types of inputs and outputs.
 
@@ -41,10 +46,14 @@ class Pass:
     def __call__(self, program: ProgramT) -> ProgramT:
         return changed(program, self.name, self.jaxpr, self.closed)
 
+    @override
+    def __repr__(self) -> str:
+        return f"<pass {self.name}>"
+
 
 @final
-@frozen
-class PassReport:
+@frozen(repr=False)
+class PassReport(Shown):
     """What a pass did to a program: how many equations of each primitive there were, and are.
 
     Equations of programs within the program count once for each distinct program. `changed` may be true although the
@@ -78,8 +87,39 @@ class PassReport:
     def __str__(self) -> str:
         if not self.changed:
             return f"{self.name}: nothing"
-        shown = ", ".join(f"{difference:+d} {name}" for name, difference in self.differences)
+        shown = self._spelled
         return f"{self.name}: {self.size_before} -> {self.size_after} equations" + (f" ({shown})" if shown else "")
+
+    @property
+    def _spelled(self) -> str:
+        return ", ".join(f"{difference:+d} {name}" for name, difference in self.differences)
+
+    @property
+    def row(self) -> tuple[str, str, str, str]:
+        """The pass, the equations before and after it, and what became more or fewer: a row of a table."""
+        shown = (self._spelled or "others of the same primitives") if self.changed else "nothing"
+        return self.name, f"{self.size_before}", f"{self.size_after}", shown
+
+    @override
+    def _blocks(self) -> Iterator[Block]:
+        return _reports([self])
+
+
+@final
+class PassReports(Shown, tuple[PassReport, ...]):
+    """What passes did, one after the other, shown as a table."""
+
+    __slots__ = ()
+
+    @override
+    def _blocks(self) -> Iterator[Block]:
+        return _reports(self)
+
+
+def _reports(reports: Iterable[PassReport]) -> Iterator[Block]:
+    from tinyjax.ir.display import table
+
+    return table(("pass", "before", "after", "what changed"), [report.row for report in reports])
 
 
 def count_primitives(program: AnyProgram) -> Counts:
@@ -128,8 +168,8 @@ def _as_passes(given: Iterable[AnyPass]) -> tuple[Pass, ...]:
 
 
 @final
-@frozen
-class Pipeline:
+@frozen(repr=False)
+class Pipeline(Shown):
     """Passes, to be run one after the other. A pipeline is itself a function from programs to programs.
 
     A pass is a function from a Jaxpr to a Jaxpr, maybe in a pair with a name; or a `Pass`.
@@ -144,6 +184,13 @@ class Pipeline:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(each.name for each in self.passes)
+
+    @override
+    def _blocks(self) -> Iterator[Block]:
+        from tinyjax.ir.display import Note, table
+
+        rows = [(f"{i}", each.name, _summary(each)) for i, each in enumerate(self.passes, 1)]
+        yield from table(("", "pass", "what it does"), rows) if rows else (Note("a pipeline without passes"),)
 
     def __call__(self, program: ProgramT) -> ProgramT:
         for each in self.passes:
@@ -178,7 +225,13 @@ class Pipeline:
             if show is not None:
                 show(f"after {report}\n{result}\n" if report.changed else f"after {report}\n")
             program = result
-        return program, tuple(reports)
+        return program, PassReports(reports)
+
+
+def _summary(each: Pass) -> str:
+    """The first sentence of what is said of a pass where it is defined."""
+    said = " ".join((inspect.getdoc(each.jaxpr) or "").partition("\n\n")[0].split())
+    return said.partition(". ")[0].rstrip(".")
 
 
 def _check(name: str, result: AnyProgram, type_before: JaxprType | None) -> None:
@@ -192,6 +245,7 @@ def _check(name: str, result: AnyProgram, type_before: JaxprType | None) -> None
 
 
 def _inline_some(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with what its calls do in their place, where that is small or called once."""
     return inline(jaxpr, once_or_small(jaxpr))
 
 

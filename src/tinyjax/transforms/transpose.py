@@ -15,6 +15,7 @@ from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
+from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import one_each
@@ -23,8 +24,8 @@ from tinyjax.transforms.linearity import Kind, check_linear, kind_of
 
 
 @final
-@frozen
-class TransposedProgram(Generic[Form]):
+@frozen(repr=False)
+class TransposedProgram(Record, Generic[Form]):
     """A linear program, transposed.
 
     `jaxpr` takes the inputs that aren't linear, then a cotangent for each output marked in `nonzero_in`. It returns a

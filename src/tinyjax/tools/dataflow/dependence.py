@@ -14,11 +14,12 @@ from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin,
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.display import Block, Shown
+from tinyjax.ir.display import Block
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printer import variable_names
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.shown import Shown
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.sorting import Sort
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, forward

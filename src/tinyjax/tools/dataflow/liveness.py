@@ -11,11 +11,12 @@ from typing_extensions import override
 
 from tinyjax.errors import DataflowError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.display import Block, Shown
+from tinyjax.ir.display import Block
 from tinyjax.ir.effects import Effects, must_stay
 from tinyjax.ir.holding import AnyProgram, checked_jaxpr
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Jaxpr, Var
+from tinyjax.ir.shown import Shown
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, backward
 from tinyjax.tools.dataflow.lattice import Lattice
 from tinyjax.tools.dataflow.structure import backward_rules
