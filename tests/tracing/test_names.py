@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import copy
 import gc
+import io
 import pickle
 import weakref
+import zipfile
 from collections.abc import Callable
 from functools import partial, wraps
 from typing import Any
@@ -14,7 +16,8 @@ import numpy as np
 import pytest
 
 import tinyjax as tj
-from tinyjax import ir
+from tinyjax import Array, ir
+from tinyjax.errors import FileFormatError
 
 
 def f(p: Any, x: Any, *rest: Any, flag: Any = 1.0, **more: Any) -> Any:
@@ -106,3 +109,104 @@ def test_names_keep_no_function_alive() -> None:
     gc.collect()
     assert there() is None
     assert closed.input_names == ("x",)
+
+
+def everywhere(program: tj.ClosedJaxpr | tj.Jaxpr) -> list[tuple[str, ...]]:
+    """The names in all programs of a program."""
+    jaxpr = program.jaxpr if isinstance(program, tj.ClosedJaxpr) else program
+    return [inner.input_names for inner in ir.nested_programs(jaxpr)]
+
+
+def with_programs() -> tj.ClosedJaxpr:
+    def step(carry: Array, row: Array) -> tuple[Array, Array]:
+        return carry * row, tj.lax.cond(row > 0.0, lambda up: up, lambda down: -down, row)
+
+    weights = np.arange(3.0)
+    return tj.make_jaxpr(lambda p, x: tj.lax.scan(step, p["w"], x * weights))({"w": 1.0}, np.ones(3))
+
+
+def saved_and_loaded(program: tj.ClosedJaxpr | tj.Jaxpr) -> tj.ClosedJaxpr | tj.Jaxpr:
+    file = io.BytesIO()
+    ir.save(file, program)
+    return ir.load(io.BytesIO(file.getvalue()))
+
+
+def pickled(program: tj.ClosedJaxpr | tj.Jaxpr) -> tj.ClosedJaxpr | tj.Jaxpr:
+    again: tj.ClosedJaxpr | tj.Jaxpr = pickle.loads(pickle.dumps(program))
+    return again
+
+
+@pytest.mark.parametrize("keep", [saved_and_loaded, pickled, copy.deepcopy])
+def test_names_are_kept_at_every_depth(
+    keep: Callable[[tj.ClosedJaxpr | tj.Jaxpr], tj.ClosedJaxpr | tj.Jaxpr],
+) -> None:
+    closed = with_programs()
+    assert closed.input_names == ("p['w']", "x")
+    assert {("carry", "row"), ("up",)} <= set(everywhere(closed))
+    unusual = closed.jaxpr.with_names(["", "a\n\"b'", "ünïcödé"])
+    unnamed = closed.jaxpr.with_names([])
+    for program in (closed, closed.jaxpr, unusual, unnamed):
+        again = keep(program)
+        assert again == program
+        assert everywhere(again) == everywhere(program)
+        assert again.input_names == program.input_names
+        assert ir.content_hash(again) == ir.content_hash(program)
+
+
+def test_names_that_are_no_text() -> None:
+    again = saved_and_loaded(with_programs().jaxpr.with_names(["", "a\udc80", "x"]))
+    assert again.input_names == ("", "a?", "x")
+
+
+def test_files_without_names_have_no_member_for_them() -> None:
+    file = io.BytesIO()
+    ir.save(file, tj.make_jaxpr(lambda x: x * 2)(1.0).jaxpr.with_names([]))
+    assert "names.json" not in zipfile.ZipFile(file).namelist()
+
+
+def test_what_trace_returns_can_be_saved() -> None:
+    traced = tj.trace(lambda w: w * 2.0, 1.0)
+    file = io.BytesIO()
+    ir.save(file, traced)
+    again = ir.load(io.BytesIO(file.getvalue()))
+    assert (again, again.input_names) == (traced.jaxpr, ("w",))
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (b"[", "its member 'names.json' is wrong: "),
+        (b'{"a": 1}', "its member 'names.json' is wrong: "),
+        (b"[[1]]", "its member 'names.json' is wrong: "),
+        (b"[" * 100_000, "its member 'names.json' is wrong: "),
+        (b'[["x"], ["y"]]', "it has names for 2 programs, but holds 1"),
+        (b"[]", "it has names for 0 programs, but holds 1"),
+        (b'[["x", "y"]]', "it has 2 names for the 1 inputs of program 0"),
+    ],
+)
+def test_damaged_names(names: bytes, message: str) -> None:
+    file = io.BytesIO()
+    ir.save(file, tj.make_jaxpr(lambda x: x * 2)(1.0))
+    changed = io.BytesIO()
+    with zipfile.ZipFile(file) as old, zipfile.ZipFile(changed, "w") as new:
+        for name in old.namelist():
+            new.writestr(name, names if name == "names.json" else old.read(name))
+    with pytest.raises(FileFormatError, match=f"the file can't be read: {message}"):
+        ir.load(io.BytesIO(changed.getvalue()))
+
+
+def test_damage_to_names_gives_no_other_program() -> None:
+    program = with_programs()
+    file = io.BytesIO()
+    ir.save(file, program)
+    content = bytearray(file.getvalue())
+    start = content.index(b"names.json")
+    for at in range(start, start + 200):
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << at % 8
+        try:
+            found = ir.load(io.BytesIO(bytes(damaged)))
+        except FileFormatError:
+            continue
+        assert found == program
+        assert everywhere(found) == everywhere(program) or not any(map(any, everywhere(found)))

@@ -1,6 +1,7 @@
 """Programs in files: a zip archive with a table, the columns of equations, and the elements of arrays.
 
     header.json      which format this is, and its version
+    names.json       what the inputs of programs are called, if they have names
     program.json     types, literals, source lines, parameters and programs, as tables (`tinyjax.ir.schema`)
     columns/NAME     equations, as little-endian integers (`tinyjax.ir.columns`)
     arrays/N         the elements of an array, row by row, little-endian
@@ -15,6 +16,7 @@ import os
 from typing import IO, TypeAlias
 
 from tinyjax.errors import InputError
+from tinyjax.ir.holding import AnyProgram, HoldsProgram
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.registry import STANDARD, Registry
 
@@ -24,8 +26,8 @@ from tinyjax.ir.registry import STANDARD, Registry
 File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
 
-def save(file: File, program: ClosedJaxpr | Jaxpr) -> None:
-    """Writes a program and its arrays to a file, which `load` reads on any machine.
+def save(file: File, program: AnyProgram) -> None:
+    """Writes a program and its arrays to a file, which `load` reads on any machine, with the names of its inputs.
 
     A path is replaced when the new file is complete. A ParameterError if a parameter is a Python function, or anything
     else that only this process knows.
@@ -40,6 +42,8 @@ def save(file: File, program: ClosedJaxpr | Jaxpr) -> None:
     from tinyjax.ir.archive import write_archive
     from tinyjax.ir.saving import members_of
 
+    if isinstance(program, HoldsProgram):
+        program = program.closed_jaxpr
     if not isinstance(program, ClosedJaxpr | Jaxpr):
         raise InputError(f"only a Jaxpr or ClosedJaxpr can be saved, got {type(program).__name__}: {program!r}")
     write_archive(file, members_of(program))

@@ -81,11 +81,13 @@ class _Loader:
         reader = ColumnReader(self._avals, literals, self._sources(), self._columns())
         values = ValueReader(self._registry, self._avals, self._array)
         programs: list[Jaxpr] = []
+        names = self._names()
         for extent in table.programs:
             if not len(values.values) <= extent.values <= len(table.values):
                 raise FileFormatError(f"program {len(programs)} comes after {extent.values} values, which can't be")
             values.read(table.values[len(values.values) : extent.values], programs)
-            programs.append(reader.read(Extent(extent.inputs, extent.eqns, extent.outputs), values.values))
+            program = reader.read(Extent(extent.inputs, extent.eqns, extent.outputs), values.values)
+            programs.append(program.with_names(names[len(programs)]) if names else program)
         values.read(table.values[len(values.values) :], programs)
         reader.finish()
         if not programs:
@@ -96,6 +98,18 @@ class _Loader:
         if consts:
             raise FileFormatError("it has constants for a program that takes none")
         return programs[-1]
+
+    def _names(self) -> list[list[str]]:
+        """What the inputs of each program are called. Older files, and those without names, lack the member."""
+        if "names.json" not in self._archive:
+            return []
+        names, programs = _decoded(self._archive, "names.json", list[list[str]]), self._table.programs
+        if len(names) != len(programs):
+            raise FileFormatError(f"it has names for {len(names)} programs, but holds {len(programs)}")
+        for number, (found, extent) in enumerate(zip(names, programs, strict=True)):
+            if found and len(found) != extent.inputs:
+                raise FileFormatError(f"it has {len(found)} names for the {extent.inputs} inputs of program {number}")
+        return names
 
     def _sources(self) -> list[SourceInfo]:
         lines = ValueReader(self._registry, self._avals, self._array)

@@ -70,6 +70,7 @@ def _written(jaxpr: Jaxpr) -> tuple[object, ...]:
     primitives: list[object] = []
     known: dict[int, int] = {}
     programs: list[tuple[Extent, int]] = []
+    names: list[tuple[str, ...]] = []
 
     def index_of(primitive: Primitive) -> int:
         found = known.get(id(primitive))
@@ -83,8 +84,9 @@ def _written(jaxpr: Jaxpr) -> tuple[object, ...]:
         if program is not jaxpr:  # whose hash would take longer than all else
             numbers[program_key(program)] = len(programs)
         programs.append((extent, len(primitives)))
+        names.append(() if program.names is None else program.input_names)
     tables = (tuple(writer.avals), tuple(writer.literals), tuple(writer.sources), tuple(primitives))
-    return (*tables, tuple(programs), writer.columns(), jaxpr.input_names if jaxpr.names is not None else ())
+    return (*tables, tuple(programs), writer.columns(), names[-1], tuple(names[:-1]))
 
 
 def _read(
@@ -95,16 +97,19 @@ def _read(
     programs: Sequence[tuple[Extent, int]],
     columns: Mapping[str, HostArray],
     names: Sequence[str] = (),
+    inner_names: Sequence[Sequence[str]] = (),
 ) -> Jaxpr:
     shared = [array_type(aval.shape, aval.dtype, aval.weak_type) for aval in avals]
     wide = {name: column.astype(np.uint64) for name, column in columns.items()}
     reader = ColumnReader(shared, literals, sources, wide)
+    # What an older version has pickled has names for the outermost program only.
+    called = (*(inner_names or [()] * (len(programs) - 1)), names)
     done: list[Jaxpr] = []
     made: list[object] = []
     for extent, count in programs:
         made += [_put_together(primitive, done) for primitive in primitives[len(made) : count]]
-        done.append(reader.read(extent, made))
-    return done[-1].with_names(names) if names else done[-1]
+        done.append(reader.read(extent, made).with_names(called[len(done)]))
+    return done[-1]
 
 
 def _taken_apart(value: object, numbers: Mapping[tuple[int, Jaxpr], int]) -> object:

@@ -42,11 +42,13 @@ def members_of(program: ClosedJaxpr | Jaxpr) -> dict[str, Content]:
         return values.add(primitive, primitive.name)
 
     programs: list[schema.ProgramExtent] = []
+    names: list[list[str]] = []
     for inner in programs_inner_first(jaxpr):
         extent = writer.write(inner, primitive_number)
         if inner is not jaxpr:  # whose hash would take longer than all else
             numbers[program_key(inner)] = len(programs)
         programs.append(schema.ProgramExtent(extent.inputs, extent.eqns, extent.outputs, len(values.entries)))
+        names.append(_names(inner))
     held = [values.add(const, f"constant {number}") for number, const in enumerate(consts)]
     sources = [lines.add(source, "a source line") for source in writer.sources]
     literals = [schema.LiteralEntry(encode_number(item.value), aval_number(item.aval)) for item in writer.literals]
@@ -66,6 +68,13 @@ def members_of(program: ClosedJaxpr | Jaxpr) -> dict[str, Content]:
     return {
         "header.json": msgspec.json.encode(header),
         "program.json": msgspec.json.encode(table),
+        **({"names.json": msgspec.json.encode(names)} if any(names) else {}),
         **{f"columns/{name}": elements_of(column) for name, column in columns.items()},
         **{f"arrays/{number}": content for number, content in enumerate(elements)},
     }
+
+
+def _names(jaxpr: Jaxpr) -> list[str]:
+    """What the inputs are called; nothing, if none has a name. JSON has no surrogates, and names are for people."""
+    found = () if jaxpr.names is None else jaxpr.input_names
+    return [name.encode(errors="replace").decode() for name in found] if any(found) else []
