@@ -425,9 +425,9 @@ def test_rules_that_do_not_fit(jit: bool, rule: Callable[..., object], error: ty
 def test_results_of_staged_rules_that_do_not_fit() -> None:
     """Only a staged function is run together with its rule."""
     with pytest.raises(TreeError, match=r"(?s)the result of f: .*that of its rule: "):
-        tj.make_jaxpr(identity(lambda p, t: ((p[0],), (t[0],))))(np.ones(3))
+        tj.grad(tj.jit(identity(lambda p, t: ((p[0],), (t[0],)))))(1.0)
     with pytest.raises(InputError, match=r"result 0 must have type f64\[3\], that of the result of f; got f64\[1\]"):
-        tj.make_jaxpr(identity(lambda p, t: (p[0][:1], t[0][:1])))(np.ones(3))
+        tj.linearize(tj.jit(identity(lambda p, t: (p[0][:1], t[0][:1]))), np.ones(3))
 
 
 def test_missing_rule() -> None:

@@ -409,7 +409,7 @@ def test_rules_that_do_not_fit(
 ) -> None:
     f = rules(fwd or (lambda x, y: (x, None)), bwd or (lambda _, g: (g, g)))
     with pytest.raises(error, match=message) as info:
-        tj.vjp(tj.jit(f) if jit else f, np.ones(3), np.ones(3))
+        tj.vjp(tj.jit(f) if jit else f, np.ones(3), np.ones(3))[1](np.ones(3))
     rule = fwd or bwd
     assert rule is not None
     assert f"The rule <lambda> is at {__file__}:{rule.__code__.co_firstlineno}." in info.value.__notes__

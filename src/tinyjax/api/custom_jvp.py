@@ -312,7 +312,7 @@ class _JvpApplication(Application):
             JvpCase(case.given, with_types(found, [*outs, *compress(out_tangents, case.nonzero)]), case.nonzero)
             for case, found in zip(cases.found, derived, strict=True)
         ]
-        whole = staged[0].jaxpr if all(staged[0].given) else None
+        whole = next((case.jaxpr for case in staged if all(case.given)), None)
         special = tuple(case for case in staged if not all(case.given))
         return CustomJvp(call.name, jaxpr, whole, len(captured), special or None, cases.refused or None), captured
 

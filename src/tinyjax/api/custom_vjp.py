@@ -34,6 +34,7 @@ from tinyjax.api.rules import (
 from tinyjax.api.vjp_cases import StagedBackward, StagedCase, linear
 from tinyjax.contexts.hinted import HintedContext
 from tinyjax.control.custom_derivatives import CustomVjp, has_tangent, linear_part, tangent_avals
+from tinyjax.control.recursion import everywhere
 from tinyjax.errors import InputError, MissingRuleError, TreeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -190,7 +191,7 @@ class _VjpApplication(Application):
         columns = zip(*[cts for _, cts in cases.found], strict=True)
         marks = [
             not isinstance(tangent, Zero) and (bool(cases.refused) or any(not isinstance(ct, Zero) for ct in column))
-            for tangent, column in zip(tangents, columns, strict=True)
+            for tangent, column in zip(tangents, columns if cases.found else [()] * len(tangents), strict=True)
         ]
         programs: list[tuple[Jaxpr, tuple[Array, ...]]] = []
         for context, cts in cases.found:
@@ -203,7 +204,9 @@ class _VjpApplication(Application):
         ]
         moving = [t for t, mark in zip(tangents, marks, strict=True) if mark and not isinstance(t, Zero)]
         count = len(leading) + len(residuals)
-        lin = linear(self.at.name, count, Asked(cases.given, tuple(jaxprs), cases.refused), possible)
+        ins = [*(array.aval for array in captured), *(aval for aval, _ in known), *possible]
+        outs_of_bwd = [ctx.aval(t) for t in moving]
+        lin = linear(self.at.name, count, Asked(cases.given, tuple(jaxprs), cases.refused), ins, outs_of_bwd)
         return outs, linear_part(ctx, lin, [*leading, *residuals], moving, out_avals)
 
     def _stage_bwd(
@@ -338,7 +341,8 @@ class _VjpApplication(Application):
         found = iter(others)
         finished = [case.finished(found, avals, out_avals) for case in cases.found]
         # A rule that tells cases apart needn't know the one where everything moves.
-        general = finished[0] if all(finished[0].given) else None
+        general = next((case for case in finished if all(case.given)), None)
+        refused = general is not None and everywhere(general.refused) is not None
         return CustomVjp(
             call.name,
             jaxpr,
@@ -346,7 +350,7 @@ class _VjpApplication(Application):
             general and general.bwd,
             general.returned if general else (),
             len(captured),
-            tuple(finished) if distinct else None,
+            tuple(finished) if distinct or refused else None,
             cases.refused or None,
         ), captured
 

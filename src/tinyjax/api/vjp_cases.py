@@ -14,10 +14,12 @@ from tinyjax.control.branches import any_of, with_types
 from tinyjax.control.custom_derivatives import CustomLin, has_tangent, tangent_avals
 from tinyjax.control.recursion import Backward, VjpCase
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0, DType
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add
-from tinyjax.primitives.structure import full
+from tinyjax.primitives.structure import broadcast_in_dim, full, reduce_sum
 from tinyjax.tracing.core import Array
 
 
@@ -59,7 +61,12 @@ class StagedCase:
             types.update(zip(compress(range(len(own)), own), jaxpr.out_avals, strict=True))
         wanted = [(i, types[i]) for i, mark in enumerate(marks) if mark]
         same = [_returning(jaxpr, own, wanted) for jaxpr, own in zip(found, owns, strict=True)]
-        bwd, special = backward(list(map(Backward, self.backwards.given, same)), tangent_avals(out_avals))
+        cts = tangent_avals(out_avals)
+        if same:
+            bwd, special = backward(list(map(Backward, self.backwards.given, same)), cts)
+        else:
+            captured = fwd.in_avals[: len(fwd.in_avals) - len(in_avals)]
+            bwd, special = unknown([*captured, *self.residuals, *cts], [aval for _, aval in wanted]), ()
         return VjpCase(self.given, fwd, bwd, marks, special, self.backwards.refused or None)
 
 
@@ -80,10 +87,36 @@ def backward(cases: Sequence[Backward], cts: Sequence[ShapedArray]) -> tuple[Jax
     return with_types(stage([*first.jaxpr.in_avals[:n], *cts], run), first.jaxpr.out_avals), tuple(cases)
 
 
-def linear(name: str, residuals: int, cases: Asked[Jaxpr], cts: Sequence[ShapedArray]) -> CustomLin:
-    """The derivative whose transposes are these programs, for choices of cotangents of these types."""
-    bwd, special = backward(list(map(Backward, cases.given, cases.found)), cts)
+def linear(
+    name: str,
+    residuals: int,
+    cases: Asked[Jaxpr],
+    ins: Sequence[ShapedArray],
+    outs: Sequence[ShapedArray],
+) -> CustomLin:
+    """The derivative whose transposes are these programs, for choices of cotangents. `ins` are the types of residuals
+    and of all cotangents, `outs` those of what is returned."""
+    known = list(map(Backward, cases.given, cases.found))
+    bwd, special = backward(known, ins[residuals:]) if known else (unknown(ins, outs), ())
     return CustomLin(name, bwd, residuals, special or None, cases.refused or None)
+
+
+def unknown(ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]) -> Jaxpr:
+    """What stands for a rule that knows no case: nobody runs it, and as far as anyone can tell, everything depends on
+    everything."""
+
+    def run(ctx: StagingContext, atoms: list[Atom]) -> Sequence[Atom]:
+        def total(dtype: DType) -> Atom:
+            terms = [
+                convert(ctx, reduce_sum(ctx, x, tuple(range(x.aval.ndim))), dtype)
+                for x in atoms
+                if x.aval.dtype != FLOAT0
+            ]
+            return _sum(ctx, terms) if terms else full(ctx, ShapedArray((), dtype), 0)
+
+        return [broadcast_in_dim(ctx, total(aval.dtype), aval.shape, ()) for aval in outs]
+
+    return with_types(stage(ins, run), outs)
 
 
 def _sum(ctx: StagingContext, terms: Sequence[Atom]) -> Atom:

@@ -13,6 +13,7 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import pick_outputs
+from tinyjax.control.program_types import check_operands, check_program
 from tinyjax.control.recursion import (
     Backward,
     JvpCase,
@@ -21,9 +22,12 @@ from tinyjax.control.recursion import (
     WithRules,
     case_for,
     closed_rule,
+    everywhere,
+    in_general,
     outside_of_rule,
+    refuse,
 )
-from tinyjax.errors import ForwardModeError, InputError, MissingRuleError, ParameterError, TypingError
+from tinyjax.errors import ForwardModeError, InputError, MissingRuleError, ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Evaluator
 from tinyjax.ir.dtypes import FLOAT0
@@ -98,8 +102,9 @@ class CustomCall(WithRules):
 
     def rule(self, name: str) -> Jaxpr:
         """The program of a rule, closed; a MissingRuleError if it was left out."""
-        found = self.rules.get(name)
-        if found is None:
+        if (refusal := self.refusal_of(name)) is not None:
+            refuse(self.function_name, refusal)
+        if (found := self.rules.get(name)) is None:
             raise MissingRuleError(
                 f"the program holds no derivative of {self.function_name!r} of this order. Either it was read from "
                 "what JAX printed, which doesn't have the rules, or the rule applies the function to ever new "
@@ -107,6 +112,10 @@ class CustomCall(WithRules):
                 "Differentiate the Python function instead of the staged one."
             )
         return closed_rule(self, found)
+
+    def refusal_of(self, name: str) -> Refusal | None:
+        """What the user's rule raised, if it knows no case."""
+        return None
 
     def check_captured(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> None:
         """An InputError if a captured value is differentiated with respect to."""
@@ -118,25 +127,6 @@ class CustomCall(WithRules):
                     f"respect to its arguments. Pass the value to {self.function_name!r} as an argument and adapt the "
                     "rule, or apply lax.stop_gradient to it."
                 )
-
-
-def check_operands(what: str, avals: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> None:
-    """A TypingError unless these are the types expected."""
-    if not match(avals, expected):
-        raise TypingError(f"{what} takes ({', '.join(map(str, expected))}), got ({', '.join(map(str, avals))})")
-
-
-def match(avals: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> bool:
-    return len(avals) == len(expected) and all(map(ShapedArray.matches, avals, expected))
-
-
-def check_program(
-    primitive: Primitive, field: str, jaxpr: Jaxpr, ins: Sequence[ShapedArray], outs: Sequence[ShapedArray]
-) -> None:
-    """A ParameterError unless a program that is a parameter has this type."""
-    if not match(jaxpr.in_avals, ins) or not match(jaxpr.out_avals, outs):
-        shown = f"({', '.join(map(str, ins))}) -> ({', '.join(map(str, outs))})"
-        raise ParameterError(f"{field} of {primitive.name} must have type {shown}, got {jaxpr.type}")
 
 
 @final
@@ -165,6 +155,10 @@ class CustomJvp(CustomCall):
     @override
     def rules(self) -> Mapping[str, Jaxpr]:
         return {} if self.jvp_jaxpr is None else {"jvp_jaxpr": self.jvp_jaxpr}
+
+    @override
+    def refusal_of(self, name: str) -> Refusal | None:
+        return None if self.special else everywhere(self.refused)
 
     @property
     @override
@@ -232,6 +226,13 @@ class CustomVjp(CustomCall):
         both = {"fwd_jaxpr": self.fwd_jaxpr, "bwd_jaxpr": self.bwd_jaxpr}
         return {name: rule for name, rule in both.items() if rule is not None}
 
+    @override
+    def refusal_of(self, name: str) -> Refusal | None:
+        general = in_general(self.special)
+        if general is None:
+            return everywhere(self.refused)
+        return everywhere(general.refused) if name == "bwd_jaxpr" and not general.special else None
+
     @property
     @override
     def cases(self) -> tuple[Jaxpr, ...]:
@@ -249,7 +250,7 @@ class CustomVjp(CustomCall):
         perturbed = tuple(
             not isinstance(t, Zero) for t in tangents[n:] if not isinstance(t, Zero) or has_tangent(t.aval)
         )
-        case = case_for(self.function_name, perturbed, self.special, self.refused)
+        case = case_for(self.function_name, perturbed, self.special, self.refused) or in_general(self.special)
         fwd = self.rule("fwd_jaxpr") if case is None else closed_rule(self, case.jaxpr)
         bwd = self.rule("bwd_jaxpr") if case is None else closed_rule(self, case.bwd)
         outs = interpret(ctx, fwd, primals)

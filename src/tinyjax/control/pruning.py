@@ -14,7 +14,7 @@ from tinyjax.control.carry import fixpoint
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomJvp, CustomLin, CustomVjp, has_tangent
 from tinyjax.control.loops import While
-from tinyjax.control.recursion import Backward, Recursion
+from tinyjax.control.recursion import Backward, Recursion, everywhere
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
@@ -157,6 +157,9 @@ def _custom_lin(primitive: CustomLin, used: tuple[bool, ...]) -> PrunedPrimitive
         return PrunedPrimitive(primitive, operands, used)
     refused = [evolve(each, given=tuple(compress(each.given, used))) for each in primitive.refused or ()
                if _within_marks(each.given, used)]  # fmt: skip
+    general = everywhere(primitive.refused)
+    if general is not None and not exact and everywhere(refused) is None:
+        refused.append(evolve(general, given=(True,) * sum(used)))
     cases = [Backward(tuple(compress(case.given, used)), new) for case, new in zip(special, others, strict=True)]
     pruned = CustomLin(primitive.function_name, backward, sum(residuals), tuple(cases) or None, tuple(refused) or None)
     return PrunedPrimitive(pruned, operands, used)

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from typing import ClassVar, TypeVar, final
+from contextlib import suppress
+from copy import copy
+from pathlib import PurePath
+from typing import ClassVar, Final, NoReturn, TypeVar, final
 
 import attrs
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.caching import remembered
+from tinyjax.caching import BoundedCache, register, remembered
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
@@ -50,13 +53,55 @@ class Refusal:
     error: str
 
 
+#: What rules raised, without tracebacks. A program has the text only: it may come from a file.
+_RAISED: Final[BoundedCache[Refusal, Exception]] = BoundedCache(256, "exceptions of derivative rules")
+register(_RAISED)
+
+
+def refusal_of(given: tuple[bool, ...], error: Exception) -> Refusal:
+    """An exception, as a value."""
+    step = error.__traceback__
+    while step is not None and step.tb_next is not None:
+        step = step.tb_next
+    at = f" ({PurePath(step.tb_frame.f_code.co_filename).name}:{step.tb_lineno})" if step else ""
+    text = str(error).partition("\n")[0]
+    refusal = Refusal(given, f"{type(error).__name__}{': ' if text else ''}{text}{at}")
+    error.__cause__ = error.__context__ = None
+    _RAISED.put(refusal, error.with_traceback(None))
+    return refusal
+
+
+def everywhere(refused: Sequence[Refusal] | None) -> Refusal | None:
+    """What the rule raised when it was asked about the case where nothing is known to be zero: no other case can stand
+    for that one."""
+    return next((refusal for refusal in refused or () if all(refusal.given)), None)
+
+
+def in_general(cases: Sequence[CaseT] | None) -> CaseT | None:
+    """The rule for the case where nothing is known to be zero, which serves the others too."""
+    return next((case for case in cases or () if all(case.given)), None)
+
+
+def refuse(name: str, refusal: Refusal) -> NoReturn:
+    """Raises what the rule of a function raised when the function was staged."""
+    raised = _RAISED.get(refusal)
+    if raised is not None:
+        with suppress(Exception):  # a user's class
+            raised = copy(raised)
+        raise raised
+    raise MissingRuleError(f"a derivative rule of {name!r} raised {refusal.error} when the function was staged.")
+
+
 def case_for(
     name: str, given: tuple[bool, ...], cases: Sequence[CaseT] | None, refused: Sequence[Refusal] | None
 ) -> CaseT | None:
     """The rule for this case, if cases are told apart; a MissingRuleError if the user's rule raised an exception when
-    it was asked about this one."""
+    it was asked about this one, and that exception itself if it knows no case."""
     found = next((case for case in cases or () if case.given == given), None)
-    refusal = next((refusal for refusal in refused or () if refusal.given == given), None)
+    general = everywhere(refused)
+    if found is None and general is not None and not cases:
+        refuse(name, general)
+    refusal = next((refusal for refusal in refused or () if refusal.given == given), general)
     if found is None and refusal is not None:
         zeros = ", ".join(str(i) for i, mark in enumerate(given) if not mark)
         raise MissingRuleError(
