@@ -17,7 +17,18 @@ from tests.numpy.test_elementwise import BINARY, UNARY
 from tests.primitives.catalog import ALL
 from tinyjax import Array, lax
 from tinyjax.errors import TinyjaxError
-from tinyjax.ir.dtypes import COMPLEX64, COMPLEXES, FLOAT32, FLOAT64, INT32, SHORT_NAMES, DType, HostArray
+from tinyjax.ir.dtypes import (
+    COMPLEX64,
+    COMPLEX128,
+    COMPLEXES,
+    FLOAT32,
+    FLOAT64,
+    INEXACT,
+    INT32,
+    SHORT_NAMES,
+    DType,
+    HostArray,
+)
 
 NAN, INF = np.nan, np.inf
 SAMPLED = [INT32, FLOAT32, COMPLEX64]
@@ -191,14 +202,41 @@ def test_derivatives_at_poles() -> None:
 SMOOTH = [name for name in UNARY if name not in {"floor", "ceil", "trunc", "modf", "nan_to_num"}]
 
 
-@pytest.mark.parametrize("dtype", [FLOAT32, FLOAT64], ids=SHORT_NAMES.__getitem__)
+INEXACT_DTYPES = [
+    pytest.param(dtype, marks=[] if dtype in SAMPLED else [pytest.mark.sweep])
+    for dtype in (FLOAT32, FLOAT64, COMPLEX64, COMPLEX128)
+]
+
+
+def tangent(function: Function, *args: Array) -> Array | tuple[Array, ...]:
+    """The derivative of the function with respect to all arguments together, forwards."""
+    return tj.jvp(function, args, tuple(map(tnp.ones_like, args)))[1]
+
+
+def cotangents(function: Function, *args: Array) -> tuple[Array, ...]:
+    """Its derivatives with respect to each argument, backwards."""
+
+    def of(xs: tuple[Array, ...]) -> Array:
+        return _several(function(*xs))[0]
+
+    out, pullback = tj.vjp(of, args)
+    return pullback(tnp.ones_like(out))[0] if out.dtype in INEXACT else ()
+
+
+def slopes(functions: Mapping[str, Function]) -> dict[str, Function]:
+    """The derivatives of functions, both ways."""
+    both = {"forwards": tangent, "backwards": cotangents}
+    return {f"{name} {way}": partial(of, f) for name, f in functions.items() for way, of in both.items()}
+
+
+@pytest.mark.parametrize("dtype", INEXACT_DTYPES, ids=SHORT_NAMES.__getitem__)
 def test_derivatives(dtype: DType) -> None:
-    def slope(function: Function) -> Function:
-        def derivative(x: Array) -> Array | tuple[Array, ...]:
-            return tj.jvp(function, (x,), (tnp.ones_like(x),))[1]
-
-        return derivative
-
-    functions = {name: slope(getattr(tnp, name)) for name in SMOOTH}
+    functions = {name: getattr(tnp, name) for name in SMOOTH}
     # XLA leaves out factors of 1, with which some zeros are negative.
-    same_classes(functions, [extremes(dtype, few=True, ends=False)], signs=False)
+    same_classes(slopes(functions), [extremes(dtype, few=True, ends=False)], signs=False)
+
+
+@pytest.mark.parametrize("dtype", INEXACT_DTYPES, ids=SHORT_NAMES.__getitem__)
+def test_derivatives_of_two(dtype: DType) -> None:
+    functions = {name: getattr(tnp, name) for name in BINARY}
+    same_classes(slopes(functions), combinations([dtype, dtype], ends=False), signs=False)

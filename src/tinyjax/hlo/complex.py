@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.elementwise import join_parts, part
+from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64, INT32, INT64
 from tinyjax.ir.primitive import Primitive
@@ -98,6 +99,63 @@ def _turned(ctx: LoweringContext, x: SSA, sign: SSA) -> SSA:
     return select(ctx, _negative(ctx, sign), neg(ctx, x), x)
 
 
+# Products and quotients. XLA has both, but takes z * 1 for z and (1 / z) / w for 1 / (z * w), which isn't so at
+# infinities and poles. Of the floats that are their parts, it is.
+
+
+def product(ctx: LoweringContext, x: SSA, y: SSA) -> SSA:
+    """The product by the textbook."""
+    (a, b), (c, d) = _parts(ctx, x), _parts(ctx, y)
+    re = sub(ctx, mul(ctx, a, c), mul(ctx, b, d))
+    return complex_(ctx, re, add(ctx, mul(ctx, a, d), mul(ctx, b, c)))
+
+
+def quotient(ctx: LoweringContext, x: SSA, y: SSA) -> SSA:
+    """The quotient by Smith's method, as in NumPy, with C99's values where that makes nan: infinite of an infinite
+    dividend or by zero, zero by an infinite divisor."""
+    (a, b), (c, d) = _parts(ctx, x), _parts(ctx, y)
+    steep = gt(ctx, abs_(ctx, d), abs_(ctx, c))
+    large, small = select(ctx, steep, d, c), select(ctx, steep, c, d)
+    ratio = div(ctx, small, large)
+    divisor = add(ctx, large, mul(ctx, small, ratio))
+    p, q = select(ctx, steep, b, a), select(ctx, steep, a, b)
+    re = div(ctx, add(ctx, p, mul(ctx, q, ratio)), divisor)
+    p, q = select(ctx, steep, neg(ctx, a), b), select(ctx, steep, b, neg(ctx, a))
+    im = div(ctx, add(ctx, p, mul(ctx, q, ratio)), divisor)
+
+    zero = logical_and(ctx, _equals(ctx, c, 0), _equals(ctx, d, 0))
+    pole = _turned(ctx, constant_like(ctx, c, math.inf), c)
+    re, im = (select(ctx, zero, mul(ctx, pole, v), found) for v, found in ((a, re), (b, im)))
+    lost = logical_and(ctx, logical_not(ctx, zero), logical_and(ctx, _nan(ctx, re), _nan(ctx, im)))
+    far, near = (logical_and(ctx, lost, _infinite_beside(ctx, v, w)) for v, w in (((a, b), (c, d)), ((c, d), (a, b))))
+    a, b = (select(ctx, far, _corner(ctx, v), v) for v in (a, b))
+    c, d = (select(ctx, near, _corner(ctx, v), v) for v in (c, d))
+    factor = _where(ctx, far, math.inf, _zeros(ctx, re))
+    at_end = add(ctx, mul(ctx, a, c), mul(ctx, b, d)), sub(ctx, mul(ctx, b, c), mul(ctx, a, d))
+    end = logical_or(ctx, far, near)
+    return complex_(
+        ctx, *(select(ctx, end, mul(ctx, factor, v), found) for v, found in zip(at_end, (re, im), strict=True))
+    )
+
+
+def quotient_by_xla(ctx: LoweringContext, x: SSA, y: SSA) -> SSA:
+    """The same by XLA, which mustn't see where its operands come from. On CPUs that is faster."""
+    types = ", ".join([type_text(v.aval) for v in (x, y)])
+    x, y = ctx.emit_many(f"stablehlo.optimization_barrier {x.name}, {y.name} : {types}", (x.aval, y.aval))
+    return ctx.emit(f"stablehlo.divide {x.name}, {y.name} : {type_text(x.aval)}", x.aval)
+
+
+def _infinite_beside(ctx: LoweringContext, z: Parts, w: Parts) -> SSA:
+    """Whether z is infinite and w isn't, nor has it a nan."""
+    finite = logical_and(ctx, *(is_finite(ctx, v) for v in w))
+    return logical_and(ctx, finite, logical_or(ctx, *(_infinite(ctx, v) for v in z)))
+
+
+def _corner(ctx: LoweringContext, x: SSA) -> SSA:
+    """1 for infinity and 0 for anything else, with the sign of x."""
+    return _turned(ctx, _where(ctx, _infinite(ctx, x), 1, _zeros(ctx, x)), x)
+
+
 # Exponentials and logarithms.
 
 
@@ -158,8 +216,7 @@ def direction(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
     one = constant_like(ctx, x, 1)
 
     def shorter(v: SSA) -> SSA:
-        unit = _turned(ctx, _where(ctx, _infinite(ctx, v), 1, _zeros(ctx, v)), v)
-        return select(ctx, infinite, unit, div(ctx, v, divisor))
+        return select(ctx, infinite, _corner(ctx, v), div(ctx, v, divisor))
 
     p, q = shorter(x), shorter(y)
     both = logical_and(ctx, _infinite(ctx, x), _infinite(ctx, y))

@@ -224,10 +224,6 @@ class LoweringContext(Context[SSA]):
         """A scalar constant."""
         return self.constant(Literal.of(value, dtype))
 
-    def is_constant(self, x: SSA) -> bool:
-        """Whether x is a scalar that the text spells out."""
-        return x in self._constants.values()
-
     def full(self, value: Scalar, aval: ShapedArray) -> SSA:
         """An array of this type, filled with one value."""
         return SSA(self.filled(self.scalar(value, aval.dtype), aval.shape), aval)

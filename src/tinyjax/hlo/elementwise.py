@@ -191,7 +191,6 @@ def _conj(_: parts.Conj, ctx: LoweringContext, args: Sequence[SSA], types: Seque
 RULES[elementwise.Neg] = plain("stablehlo.negate")
 RULES[elementwise.Add] = plain("stablehlo.add")
 RULES[elementwise.Sub] = plain("stablehlo.subtract")
-RULES[elementwise.Mul] = plain("stablehlo.multiply")
 
 RULES[bitwise.Not] = plain("stablehlo.not")
 RULES[bitwise.And] = plain("stablehlo.and")

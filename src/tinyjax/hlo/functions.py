@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tinyjax.hlo import complex as of_complex
 from tinyjax.hlo.complex import either
-from tinyjax.hlo.context import SSA, LoweringContext
+from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.elementwise import (
     MAXIMUM,
     MINIMUM,
@@ -19,12 +19,11 @@ from tinyjax.hlo.elementwise import (
     same_type,
     typed,
 )
-from tinyjax.hlo.tables import RULES
-from tinyjax.hlo.text import type_text
+from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import COMPLEXES, UNSIGNED
 from tinyjax.ir.primitive import Primitive
-from tinyjax.primitives import arithmetic, exponential, rounding, special, trigonometric
+from tinyjax.primitives import arithmetic, elementwise, exponential, rounding, special, trigonometric
 from tinyjax.primitives.arithmetic import abs_, reciprocal, rem
 from tinyjax.primitives.bitwise import logical_and, logical_or
 from tinyjax.primitives.comparison import eq, ge, gt
@@ -64,7 +63,8 @@ def _abs(_: arithmetic.Abs, ctx: LoweringContext, args: Sequence[SSA], types: Se
 def _square(
     _: arithmetic.Square, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
-    return (same_type(ctx, "stablehlo.multiply", (args[0], args[0]), types[0]),)
+    x = args[0]
+    return (mul(ctx, x, x),)
 
 
 @RULES.register(arithmetic.IntegerPow)
@@ -100,13 +100,21 @@ def _real_exp2(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: S
     return (same_type(ctx, "stablehlo.power", (ctx.scalar(2, out.dtype), x), out),)
 
 
-@RULES.register(arithmetic.Div)
-def _div(_: arithmetic.Div, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
-    (x, y), (out,) = args, types
-    if out.dtype in COMPLEXES and ctx.is_constant(y):
-        # XLA would multiply by the inverse, which makes nan of infinities.
-        y = ctx.emit(f"stablehlo.optimization_barrier {y.name} : {type_text(y.aval)}", y.aval)
-    return (same_type(ctx, "stablehlo.divide", (x, y), out),)
+def _of_two(op: str, function: Callable[[LoweringContext, SSA, SSA], SSA]) -> Rule:
+    """The rule of a primitive with two operands that is one operation, and of complex numbers this function."""
+
+    def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+        (out,) = types
+        if out.dtype not in COMPLEXES:
+            return (same_type(ctx, op, args, out),)
+        return (function(ctx, *(SSA(name, out) for name in operands(ctx, args, out))),)
+
+    return rule
+
+
+RULES[elementwise.Mul] = _of_two("stablehlo.multiply", of_complex.product)
+RULES[arithmetic.Div] = _of_two("stablehlo.divide", of_complex.quotient)
+CPU_RULES[arithmetic.Div] = _of_two("stablehlo.divide", of_complex.quotient_by_xla)
 
 
 @RULES.register(trigonometric.Atan2)
