@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import attrs
 import jax
@@ -16,7 +17,7 @@ from tests.primitives.array_catalog import Case, Reference, aval, case
 from tests.primitives.array_checks import EVAL, check_all, check_batch, check_value, samples
 from tinyjax.contexts.evaluation import single_equation
 from tinyjax.contexts.transposition import transpose
-from tinyjax.errors import LinearityError, ShapeError, TinyjaxError, TypingError, UnsupportedError
+from tinyjax.errors import InputError, LinearityError, ShapeError, TinyjaxError, TypingError, UnsupportedError
 from tinyjax.ir.primitive import Primitive, UndefPrimal
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
@@ -321,3 +322,13 @@ _X = "float32[4,3] int32[5,1]"
 def test_errors(primitive: Primitive, types: str, error: type[TinyjaxError], message: str) -> None:
     with pytest.raises(error, match=message):
         primitive.type_of(*map(aval, types.split()))
+
+
+@pytest.mark.parametrize("numbers", [GatherDimensionNumbers, ScatterDimensionNumbers])
+@pytest.mark.parametrize("wrong", [(1.0,), (1.5,), ("1",), (None,), 1, None, ((0,),), (np.float64(1.0),)])
+def test_dimension_numbers_are_integers(numbers: Any, wrong: Any) -> None:
+    right = [(0,), (1,), (0,), (2,), (3,)]
+    assert numbers(*[list(map(np.int32, axes)) for axes in right]) == numbers(*right)
+    for i in range(5):
+        with pytest.raises(InputError, match="dimension numbers are tuples of integers, the numbers of axes; got"):
+            numbers(*[wrong if i == j else axes for j, axes in enumerate(right)])

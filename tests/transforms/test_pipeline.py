@@ -64,7 +64,9 @@ def test_names_of_passes() -> None:
     j = program(tnp.sin, F64)
     assert pipeline(j) is j
     not_a_pass: Any = 3
-    with pytest.raises(InputError, match="a pass is a function from programs to programs, got 3"):
+    with pytest.raises(
+        InputError, match="a pass is a function from programs to programs, maybe in a pair with a name, got 3"
+    ):
         as_pass(not_a_pass)
 
 

@@ -74,14 +74,21 @@ def changed(
     """
     if isinstance(program, Jaxpr):
         verify(program)
-        return cast("ProgramT", change(program).named_like(program))
+        return cast("ProgramT", _program(what, change(program)).named_like(program))
     closed = as_closed(program, what)
     verify(closed)
     if change_closed is not None:
         result = change_closed(closed)
     else:
-        jaxpr = change(closed.jaxpr)
+        jaxpr = _program(what, change(closed.jaxpr))
         result = closed if jaxpr is closed.jaxpr else ClosedJaxpr(jaxpr.named_like(closed.jaxpr), closed.consts)
     if result is closed:
         return program
     return cast("ProgramT", program.with_program(result) if isinstance(program, HoldsProgram) else result)
+
+
+def _program(what: str, found: Jaxpr) -> Jaxpr:
+    """What a function of the user's has returned, which must be a program."""
+    if not isinstance(found, Jaxpr):
+        raise InputError(f"{what} must return a Jaxpr, but returned a {type(found).__name__}, {found!r}")
+    return found

@@ -8,14 +8,15 @@ its updates are shaped as the gather's result.
 from __future__ import annotations
 
 import enum
+import operator
 from collections.abc import Iterable, Sequence
-from typing import Protocol, TypeAlias, final
+from typing import Protocol, SupportsIndex, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from tinyjax.errors import InputError, TypingError
+from tinyjax.errors import ConcretizationError, InputError, TypingError
 from tinyjax.ir.aval import Shape, ShapedArray
 from tinyjax.ir.dtypes import INTEGERS, UINT64, HostArray, short_name
 from tinyjax.primitives.shaping import shift_axes
@@ -58,8 +59,14 @@ _MODES = {
 }
 
 
-def _dims(axes: Iterable[int]) -> Dims:
-    return tuple(map(int, axes))
+def _dims(axes: Iterable[SupportsIndex]) -> Dims:
+    """The numbers of axes: any exact integers."""
+    try:
+        return tuple(map(operator.index, axes))
+    except ConcretizationError:
+        raise
+    except TypeError:
+        raise InputError(f"dimension numbers are tuples of integers, the numbers of axes; got {axes!r}") from None
 
 
 @final

@@ -19,7 +19,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import broadcast_in_dim, move_axis
-from tinyjax.transforms.arguments import check_axes, one_each
+from tinyjax.transforms.arguments import axes_each, check_axis
 from tinyjax.transforms.forms import Form
 
 V = TypeVar("V")
@@ -83,16 +83,14 @@ def batch(
         closed = as_closed(jaxpr, "batch")
         verify(closed)
         n = len(closed.consts)
-        own = one_each("batch: in_axes", in_axes, len(closed.in_avals), "inputs", closed)
-        check_axes("batch: in_axes", own, closed.in_avals)
+        own = axes_each("batch: in_axes", in_axes, closed.in_avals, "inputs", closed)
         found = batch(closed.jaxpr, axis, (*[None] * n, *own), out_axes)
         return BatchedProgram(ClosedJaxpr(found.jaxpr.named_by(closed.jaxpr.names), closed.consts), own, found.out_axes)
     verify(jaxpr)
     n = len(jaxpr.outvars)
-    axes = one_each("batch: in_axes", in_axes, len(jaxpr.invars), "inputs", jaxpr)
-    wanted = (None,) * n if out_axes is None else one_each("batch: out_axes", out_axes, n, "outputs")
-    check_axes("batch: in_axes", axes, jaxpr.in_avals)
-    check_axes("batch: out_axes", wanted, jaxpr.out_avals)
+    check_axis("batch: axis", axis)
+    axes = axes_each("batch: in_axes", in_axes, jaxpr.in_avals, "inputs", jaxpr)
+    wanted = (None,) * n if out_axes is None else axes_each("batch: out_axes", out_axes, jaxpr.out_avals, "outputs")
     return _batch(jaxpr, axis, axes, wanted)
 
 

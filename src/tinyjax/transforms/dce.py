@@ -17,7 +17,7 @@ from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shown import Record
 from tinyjax.ir.traverse import holds_programs, map_programs
 from tinyjax.ir.verify import verify
-from tinyjax.transforms.arguments import one_each
+from tinyjax.transforms.arguments import marks as marks_each
 from tinyjax.transforms.forms import Form
 from tinyjax.transforms.rebuild import Rebuilding, count_vars
 
@@ -104,16 +104,16 @@ def prune(
         verify(closed)
         n, m = len(closed.consts), len(closed.in_avals)
         marks = (
-            (False,) * m if keep_inputs is None else one_each("prune: keep_inputs", keep_inputs, m, "inputs", closed)
+            (False,) * m if keep_inputs is None else marks_each("prune: keep_inputs", keep_inputs, m, "inputs", closed)
         )
         pruned = prune(closed.jaxpr, used_outputs, (*[False] * n, *marks))
         consts = tuple(compress(closed.consts, pruned.used_inputs))
         named = pruned.jaxpr.named_by(closed.jaxpr.names_at(list(compress(count(), pruned.used_inputs))))
         return PrunedProgram(ClosedJaxpr(named, consts), pruned.used_inputs[n:])
     verify(jaxpr)
-    used = one_each("prune: used_outputs", used_outputs, len(jaxpr.outvars), "outputs")
+    used = marks_each("prune: used_outputs", used_outputs, len(jaxpr.outvars), "outputs")
     keep = (False,) * len(jaxpr.invars) if keep_inputs is None else keep_inputs
-    found = _prune(jaxpr, used, one_each("prune: keep_inputs", keep, len(jaxpr.invars), "inputs", jaxpr))
+    found = _prune(jaxpr, used, marks_each("prune: keep_inputs", keep, len(jaxpr.invars), "inputs", jaxpr))
     # What is remembered may be that of an equal program: nothing has changed then either.
     return PrunedProgram(jaxpr, found.used_inputs) if found.jaxpr == jaxpr else found
 

@@ -22,6 +22,7 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.structure import BroadcastInDim
+from tinyjax.transforms.arguments import whole
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, count_vars, literal_of, on_closed, read
 from tinyjax.transforms.shortcuts import SHORTCUTS, ShortcutRule
 
@@ -51,7 +52,7 @@ def fold_constants(program: ProgramT, *, max_size: int = MAX_SIZE) -> ProgramT:
     A `cond` whose index is known becomes the branch. The results are those of evaluation with NumPy; a compiled program
     may round the last digit of, say, `sin` in another way.
     """
-    if max_size < 1:
+    if whole("fold_constants: max_size", max_size) < 1:
         raise InputError(f"fold_constants: max_size must be at least 1, got {max_size}")
 
     def closed(program: ClosedJaxpr) -> ClosedJaxpr:

@@ -14,6 +14,7 @@ from tinyjax.ir.program import Atom, Eqn, Jaxpr
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import nested_programs, subjaxprs
 from tinyjax.ir.verify import verify
+from tinyjax.transforms.arguments import function, whole
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read
 
 
@@ -44,6 +45,9 @@ def inline(program: ProgramT, where: Choice | None = None) -> ProgramT:
     its policy. What is called n times is there n times afterwards, so calls of calls of calls can make a large program.
     """
 
+    if where is not None:
+        function("inline: where", where)
+
     def flat(jaxpr: Jaxpr) -> Jaxpr:
         return bottom_up(jaxpr, lambda inner: inner, before=lambda inner: _flat(inner, where))
 
@@ -55,6 +59,7 @@ def once_or_small(program: AnyProgram, size: int = 4) -> Choice:
 
     The program grows by at most `size` for each of its equations.
     """
+    largest = whole("once_or_small: size", size)
     closed = as_closed(program, "once_or_small")
     verify(closed)
     jaxpr = closed.jaxpr
@@ -65,7 +70,7 @@ def once_or_small(program: AnyProgram, size: int = 4) -> Choice:
 
     def choice(eqn: Eqn) -> bool:
         callee = _callee(eqn)
-        return callee is not None and (sites[callee] == 1 or sizes.get(callee, 0) <= size)
+        return callee is not None and (sites[callee] == 1 or sizes.get(callee, 0) <= largest)
 
     for nested in nested_programs(jaxpr):
         # Its size after inlining.

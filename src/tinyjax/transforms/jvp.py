@@ -20,7 +20,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
-from tinyjax.transforms.arguments import one_each
+from tinyjax.transforms.arguments import marks as marks_each
 from tinyjax.transforms.forms import Form, derived_names, tangent_names
 
 
@@ -48,7 +48,7 @@ def tangent_marks(what: str, jaxpr: Jaxpr | ClosedJaxpr, nonzero: Sequence[bool]
     possible = differentiable(jaxpr)
     if nonzero is None:
         return possible
-    marks = one_each(f"{what}: nonzero", nonzero, len(possible), "inputs", jaxpr)
+    marks = marks_each(f"{what}: nonzero", nonzero, len(possible), "inputs", jaxpr)
     for i, (mark, can) in enumerate(zip(marks, possible, strict=True)):
         if mark and not can:
             named = jaxpr.input_names[i] and f" ({jaxpr.input_names[i]})"
@@ -86,7 +86,7 @@ def jvp(
     verify(jaxpr)
     marks = tangent_marks("jvp", jaxpr, nonzero)
     n = len(jaxpr.outvars)
-    return _jvp(jaxpr, marks, (False,) * n if force is None else one_each("jvp: force", force, n, "outputs"))
+    return _jvp(jaxpr, marks, (False,) * n if force is None else marks_each("jvp: force", force, n, "outputs"))
 
 
 @remembered

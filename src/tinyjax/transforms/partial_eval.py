@@ -24,7 +24,7 @@ from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.annotations import Name
-from tinyjax.transforms.arguments import one_each
+from tinyjax.transforms.arguments import marks as marks_each
 from tinyjax.transforms.forms import Form, with_first
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def partial_eval(
     if not isinstance(jaxpr, Jaxpr):
         closed = as_closed(jaxpr, "partial_eval")
         verify(closed)
-        given = one_each("partial_eval: unknown", unknown, len(closed.in_avals), "inputs", closed)
+        given = marks_each("partial_eval: unknown", unknown, len(closed.in_avals), "inputs", closed)
         n = len(closed.consts)
         found = partial_eval(closed.jaxpr, (*[False] * n, *given), force_unknown=force_unknown)
         names, staged_names = _names(closed.jaxpr, found.unknown_in, found.residuals)
@@ -159,10 +159,10 @@ def partial_eval(
         return PartialEvaluation(ClosedJaxpr(known, closed.consts), staged, given, found.unknown_out, residuals)
     verify(jaxpr)
     n = len(jaxpr.outvars)
-    marks = one_each("partial_eval: unknown", unknown, len(jaxpr.invars), "inputs", jaxpr)
-    force = (
-        (False,) * n if force_unknown is None else one_each("partial_eval: force_unknown", force_unknown, n, "outputs")
-    )
+    marks = marks_each("partial_eval: unknown", unknown, len(jaxpr.invars), "inputs", jaxpr)
+    force = (False,) * n
+    if force_unknown is not None:
+        force = marks_each("partial_eval: force_unknown", force_unknown, n, "outputs")
     return _partial_eval(jaxpr, marks, force)
 
 

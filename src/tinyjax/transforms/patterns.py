@@ -17,6 +17,7 @@ from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.equality import same_value
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Literal, Var
+from tinyjax.transforms.arguments import function
 from tinyjax.transforms.cse import COMMUTATIVE
 
 P = TypeVar("P", bound=Primitive)
@@ -164,6 +165,14 @@ def pattern(
     >>> fused.primitive.name, fused.commutative
     ('add', True)
     """
+    given: object = primitive
+    if not (isinstance(given, type) and issubclass(given, Primitive)):
+        raise InputError(f"pattern takes the class of a primitive, such as `type(eqn.primitive)`, not {primitive!r}")
+    for operand in operands:
+        if not isinstance(operand, Pattern | bool | int | float | complex):
+            raise InputError(f"an operand of a pattern is a pattern, a variable or a number, not {operand!r}")
+    if where is not None:
+        function("pattern: where", where)
     patterns = tuple([operand if isinstance(operand, Pattern) else Number(operand) for operand in operands])
     if any(isinstance(part, Several) for part in patterns[:-1]):
         raise InputError("Several must be the last operand of a pattern")
@@ -179,6 +188,8 @@ def pattern(
 
 def variables(names: str) -> tuple[Variable, ...]:
     """Variables of these names, which are separated by spaces."""
+    if not isinstance(names, str):
+        raise InputError(f"variables takes names in a string, such as `variables('x y')`, not {names!r}")
     return tuple(map(Variable, names.split()))
 
 

@@ -18,6 +18,7 @@ from tinyjax.ir.shown import Shown
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.ir.verify import verify
+from tinyjax.transforms.arguments import function
 from tinyjax.transforms.cse import cse
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.fold_constants import fold_constants
@@ -44,6 +45,7 @@ class Pass:
     closed: Callable[[ClosedJaxpr], ClosedJaxpr] | None = None
 
     def __call__(self, program: ProgramT) -> ProgramT:
+        function(f"the pass {self.name!r}", self.jaxpr)
         return changed(program, self.name, self.jaxpr, self.closed)
 
     @override
@@ -149,21 +151,24 @@ def as_pass(given: AnyPass) -> Pass:
     """A pass with a name: that of the function, unless there is another one."""
     if isinstance(given, Pass):
         return given
+    item: object = given
+    pair = isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str) and callable(item[1])
+    if not (pair or callable(item)):
+        raise InputError(f"a pass is a function from programs to programs, maybe in a pair with a name, got {given!r}")
     if isinstance(given, tuple):
-        name, function = given
-        return Pass(name, function)
-    if not callable(given):
-        raise InputError(f"a pass is a function from programs to programs, got {given!r}")
+        return Pass(*given)
     for known in _BUILT_IN:
         if known.jaxpr in (given, getattr(given, "__wrapped__", None)):
             return known
-    named: object = given
-    while isinstance(named, partial):
-        named = named.func
-    return Pass(getattr(named, "__name__", type(named).__name__), given)
+    inner: object = given
+    while isinstance(inner, partial):
+        inner = inner.func
+    return Pass(getattr(inner, "__name__", type(inner).__name__), given)
 
 
 def _as_passes(given: Iterable[AnyPass]) -> tuple[Pass, ...]:
+    if not isinstance(given, Iterable):
+        raise InputError(f"a Pipeline takes a tuple or list of passes, not {given!r}")
     return tuple(map(as_pass, given))
 
 
@@ -199,7 +204,7 @@ class Pipeline(Shown):
 
     def steps(self, program: ProgramT) -> Iterator[tuple[PassReport, ProgramT]]:
         """After each pass, what it did, and the program."""
-        before = _counts(as_jaxpr(program, "steps"))
+        before = _counts(as_jaxpr(program, "a pipeline"))
         for each in self.passes:
             result = each(program)
             after = before if result is program else _counts(as_jaxpr(result, each.name))

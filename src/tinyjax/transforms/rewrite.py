@@ -17,7 +17,7 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.errors import RewriteError
+from tinyjax.errors import InputError, RewriteError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
@@ -66,7 +66,11 @@ def rewrite(program: ProgramT, rules: Sequence[Rewrite]) -> ProgramT:
     A replacement must have the shape and dtype of what it replaces, else there is a RewriteError; if only the weak mark
     differs, it is converted. There is one too if rules go on applying to each other's results.
     """
-    return changed(program, "rewrite", Rewriter(rules))
+    given: object = rules
+    found = [rule for rule in given if isinstance(rule, Rewrite)] if isinstance(given, Sequence) else None
+    if found is None or len(found) != len(rules):
+        raise InputError(f"rewrite: rules is a tuple or list of `tinyjax.transforms.Rewrite`, not {rules!r}")
+    return changed(program, "rewrite", Rewriter(found))
 
 
 @final

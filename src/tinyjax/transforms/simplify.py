@@ -9,6 +9,7 @@ from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal
 from tinyjax.ir.source import SourceInfo
+from tinyjax.transforms.arguments import flag
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read
 from tinyjax.transforms.rewrite import Rewriter
 from tinyjax.transforms.shortcuts import SHORTCUTS, ShortcutRule
@@ -34,7 +35,7 @@ def simplify(program: ProgramT, *, fast_math: bool = False) -> ProgramT:
     `(x + 1.0) + 2.0`: for programs in which no infinity or nan occurs and the last digit and the sign of zero don't
     count. The rules are in `transforms.EXACT_RULES`, `ARRAY_RULES` and `FAST_RULES`, for `transforms.rewrite`.
     """
-    rewriter = _FAST if fast_math else _EXACT
+    rewriter = _FAST if flag("simplify: fast_math", fast_math) else _EXACT
 
     def simpler(jaxpr: Jaxpr) -> Jaxpr:
         return bottom_up(jaxpr, lambda inner: rewriter.rewrite_one(_shortened(inner)), before=_shortened)

@@ -18,7 +18,8 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
-from tinyjax.transforms.arguments import one_each
+from tinyjax.transforms.arguments import flag
+from tinyjax.transforms.arguments import marks as marks_each
 from tinyjax.transforms.forms import Form, derived_names
 from tinyjax.transforms.linearity import Kind, check_linear, kind_of
 
@@ -79,12 +80,13 @@ def transpose(
     closed = as_closed(jaxpr, "transpose")
     verify(closed)
     n, program = len(closed.out_avals), closed.jaxpr
-    marks = (True,) * n if nonzero is None else one_each("transpose: nonzero", nonzero, n, "outputs")
-    of_inputs = one_each("transpose: linear", linear, len(closed.in_avals), "inputs", closed)
+    marks = (True,) * n if nonzero is None else marks_each("transpose: nonzero", nonzero, n, "outputs")
+    of_inputs = marks_each("transpose: linear", linear, len(closed.in_avals), "inputs", closed)
     kinds = [*map(kind_of, closed.consts), *(Kind.LINEAR if mark else Kind.KNOWN for mark in of_inputs)]
-    if check:
+    if flag("transpose: check", check):
         check_linear("transpose", program, kinds, marks)
-    found = transpose_linear(program, (*[False] * len(closed.consts), *of_inputs), marks, force)
+    forced = flag("transpose: force", force)
+    found = transpose_linear(program, (*[False] * len(closed.consts), *of_inputs), marks, forced)
     if isinstance(jaxpr, Jaxpr):
         return found
     named = found.jaxpr.named_by(_names(program, (*[False] * len(closed.consts), *of_inputs), marks))
