@@ -4,34 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar, overload
+from typing import Any, Literal, overload
 
 from tinyjax.api.autodiff import differentiated
-from tinyjax.tracebacks import filtered
-from tinyjax.tracing.functions import (
-    check_callable,
+from tinyjax.api.signatures import (
+    A,
+    Aux,
+    B,
+    C,
+    FirstThree,
+    FirstTwo,
+    JustFirst,
+    LastTwo,
+    NoAux,
+    One,
+    Other,
+    P,
+    R,
+    Three,
+    Two,
+    Untyped,
+    Untyped2,
+    WithAux,
 )
-
-if TYPE_CHECKING:
-    pass
-
-A = TypeVar("A", bound=Any)  # any: a lambda computes with it
-P = ParamSpec("P")
-R = TypeVar("R")
-Aux = TypeVar("Aux")
-B = TypeVar("B", bound=Any)
-C = TypeVar("C", bound=Any)
-# Functions of at least so many arguments; and what chooses among them.
-One: TypeAlias = Callable[Concatenate[A, P], R]
-Two: TypeAlias = Callable[Concatenate[A, B, P], R]
-Three: TypeAlias = Callable[Concatenate[A, B, C, P], R]
-JustFirst: TypeAlias = tuple[Literal[0]]
-FirstTwo: TypeAlias = tuple[Literal[0], Literal[1]]
-LastTwo: TypeAlias = tuple[Literal[1], Literal[2]]
-FirstThree: TypeAlias = tuple[Literal[0], Literal[1], Literal[2]]
-Other: TypeAlias = Literal[-3, -2, -1, 3, 4, 5, 6, 7]
-WithAux: TypeAlias = Literal[True]
-NoAux: TypeAlias = Literal[False]
+from tinyjax.tracebacks import filtered
+from tinyjax.tracing.core import Array, ArrayLike
+from tinyjax.tracing.functions import check_callable
 
 
 @overload
@@ -241,6 +239,46 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Three[A, B, C, P, tuple[tuple[A, B, C], Aux]]: ...
+@overload
+def grad(
+    fun: Untyped,
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
+@overload
+def grad(
+    fun: Untyped2,
+    argnums: Literal[1] | FirstTwo,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
+@overload
+def grad(
+    fun: One[ArrayLike, P, object],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> One[ArrayLike, P, Array]: ...
+@overload
+def grad(
+    fun: Two[A, ArrayLike, P, object],
+    argnums: Literal[1],
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Two[A, ArrayLike, P, Array]: ...
+@overload
+def grad(
+    fun: Two[ArrayLike, ArrayLike, P, object],
+    argnums: FirstTwo,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Two[ArrayLike, ArrayLike, P, tuple[Array, Array]]: ...
 @overload
 def grad(
     fun: One[A, P, object],

@@ -1,32 +1,135 @@
-"""`jacfwd`, `jacrev`, `hessian`: whole derivatives, by mapping a linearized function over a basis."""
+"""`jacfwd`, `jacrev`, `hessian`: whole derivatives.
+
+Their types: the derivative of an array with respect to a tree has the tree's type, and that of a tree of arrays with
+respect to an array is such a tree again, which is said of pairs and dictionaries. The rest are trees of trees, whose
+type can't be written down, so they are Any.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
-from itertools import accumulate, pairwise
-from typing import Any, ParamSpec
+from typing import Any, Literal, overload
 
-from tinyjax.api import derivatives
-from tinyjax.api.arguments import resolve_argnums
-from tinyjax.api.autodiff import ChosenArguments, check_inputs
-from tinyjax.api.vectorize import vmap
-from tinyjax.errors import InputError
-from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
-from tinyjax.numpy import eye, zeros
+from tinyjax.api.jacobian_blocks import jacobian_of
+from tinyjax.api.signatures import A, Aux, B, FirstTwo, JustFirst, NoAux, One, P, Two, Untyped, Untyped2, WithAux
+from tinyjax.lax.signatures import Arrays, Arrays2, K
 from tinyjax.tracebacks import filtered
-from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array
-from tinyjax.tracing.functions import FlatFunction, check_callable, describe, flatten_arguments
-
-P = ParamSpec("P")
+from tinyjax.tracing.core import Array, ArrayLike
+from tinyjax.tracing.functions import check_callable
 
 
+@overload
+def jacfwd(
+    fun: Untyped,
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+@overload
+def jacfwd(
+    fun: Untyped2,
+    argnums: Literal[1] | FirstTwo,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+@overload
+def jacfwd(
+    fun: One[ArrayLike, P, Array],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[ArrayLike, P, Array]: ...
+@overload
+def jacfwd(
+    fun: One[A, P, Array],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[A, P, A]: ...
+@overload
+def jacfwd(
+    fun: One[Array, P, Arrays2],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[Array, P, Arrays2]: ...
+@overload
+def jacfwd(
+    fun: One[Array, P, Arrays[K]],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[Array, P, Arrays[K]]: ...
+@overload
+def jacfwd(
+    fun: One[A, P, object],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[A, P, Any]: ...
+@overload
+def jacfwd(
+    fun: Two[A, ArrayLike, P, Array],
+    argnums: Literal[1],
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> Two[A, ArrayLike, P, Array]: ...
+@overload
+def jacfwd(
+    fun: Two[A, B, P, Array],
+    argnums: Literal[1],
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> Two[A, B, P, B]: ...
+@overload
+def jacfwd(
+    fun: One[A, P, Array],
+    argnums: JustFirst,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[A, P, tuple[A]]: ...
+@overload
+def jacfwd(
+    fun: Two[ArrayLike, ArrayLike, P, Array],
+    argnums: FirstTwo,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> Two[ArrayLike, ArrayLike, P, Arrays2]: ...
+@overload
+def jacfwd(
+    fun: Two[A, B, P, Array],
+    argnums: FirstTwo,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> Two[A, B, P, tuple[A, B]]: ...
+@overload
+def jacfwd(
+    fun: One[A, P, tuple[Array, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: WithAux,
+    holomorphic: bool = False,
+) -> One[A, P, tuple[A, Aux]]: ...
+@overload
+def jacfwd(
+    fun: Callable[..., object],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+@overload
+def jacfwd(
+    fun: Callable[..., object],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: bool,
+    holomorphic: bool = False,
+) -> Any: ...
 @filtered
 def jacfwd(
-    fun: Callable[P, object], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[P, Any]:
+    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
     """A function that returns the Jacobian of `fun` by forward mode: one column for each element of the argument.
 
     Each leaf of the results is replaced by a tree like the argument's, whose leaves have the result's shape followed by
@@ -43,20 +146,142 @@ def jacfwd(
 
     @filtered
     @wraps(fun)
-    def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:  # a tree of trees of arrays
-        return _jacobian("jacfwd", fun, argnums, args, kwargs, has_aux, holomorphic, allow_int=False)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:  # the user's; a tree of trees of arrays
+        return jacobian_of("jacfwd", fun, argnums, args, kwargs, has_aux, holomorphic, allow_int=False)
 
     return jacobian
 
 
+@overload
+def jacrev(
+    fun: Untyped,
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
+@overload
+def jacrev(
+    fun: Untyped2,
+    argnums: Literal[1] | FirstTwo,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
+@overload
+def jacrev(
+    fun: One[ArrayLike, P, Array],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> One[ArrayLike, P, Array]: ...
+@overload
+def jacrev(
+    fun: One[A, P, Array],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> One[A, P, A]: ...
+@overload
+def jacrev(
+    fun: One[Array, P, Arrays2],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> One[Array, P, Arrays2]: ...
+@overload
+def jacrev(
+    fun: One[Array, P, Arrays[K]],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> One[Array, P, Arrays[K]]: ...
+@overload
+def jacrev(
+    fun: One[A, P, object],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> One[A, P, Any]: ...
+@overload
+def jacrev(
+    fun: Two[A, ArrayLike, P, Array],
+    argnums: Literal[1],
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Two[A, ArrayLike, P, Array]: ...
+@overload
+def jacrev(
+    fun: Two[A, B, P, Array],
+    argnums: Literal[1],
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Two[A, B, P, B]: ...
+@overload
+def jacrev(
+    fun: One[A, P, Array],
+    argnums: JustFirst,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> One[A, P, tuple[A]]: ...
+@overload
+def jacrev(
+    fun: Two[ArrayLike, ArrayLike, P, Array],
+    argnums: FirstTwo,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Two[ArrayLike, ArrayLike, P, Arrays2]: ...
+@overload
+def jacrev(
+    fun: Two[A, B, P, Array],
+    argnums: FirstTwo,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Two[A, B, P, tuple[A, B]]: ...
+@overload
+def jacrev(
+    fun: One[A, P, tuple[Array, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: WithAux,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> One[A, P, tuple[A, Aux]]: ...
+@overload
+def jacrev(
+    fun: Callable[..., object],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
+@overload
+def jacrev(
+    fun: Callable[..., object],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: bool,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Any: ...
 @filtered
 def jacrev(
-    fun: Callable[P, object],
+    fun: Callable[..., Any],
     argnums: int | Sequence[int] = 0,
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
-) -> Callable[P, Any]:
+) -> Callable[..., Any]:
     """A function that returns the Jacobian of `fun` by reverse mode: one row for each element of the results.
 
     The result is arranged as that of `jacfwd`; with `allow_int`, derivatives by integer arguments are zeros of their
@@ -70,16 +295,116 @@ def jacrev(
 
     @filtered
     @wraps(fun)
-    def jacobian(*args: P.args, **kwargs: P.kwargs) -> Any:  # a tree of trees of arrays
-        return _jacobian("jacrev", fun, argnums, args, kwargs, has_aux, holomorphic, allow_int)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:  # the user's; a tree of trees of arrays
+        return jacobian_of("jacrev", fun, argnums, args, kwargs, has_aux, holomorphic, allow_int)
 
     return jacobian
 
 
+@overload
+def hessian(
+    fun: Untyped,
+    argnums: Literal[0] = 0,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+@overload
+def hessian(
+    fun: Untyped2,
+    argnums: Literal[1] | FirstTwo,
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+@overload
+def hessian(
+    fun: One[ArrayLike, P, Array],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[ArrayLike, P, Array]: ...
+@overload
+def hessian(
+    fun: One[Array, P, Array],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[Array, P, Array]: ...
+@overload
+def hessian(
+    fun: One[Array, P, Arrays2],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[Array, P, Arrays2]: ...
+@overload
+def hessian(
+    fun: One[Array, P, Arrays[K]],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[Array, P, Arrays[K]]: ...
+@overload
+def hessian(
+    fun: One[A, P, object],
+    argnums: Literal[0] = 0,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> One[A, P, Any]: ...
+@overload
+def hessian(
+    fun: Two[A, ArrayLike, P, Array],
+    argnums: Literal[1],
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> Two[A, ArrayLike, P, Array]: ...
+@overload
+def hessian(
+    fun: Two[A, Array, P, Array],
+    argnums: Literal[1],
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> Two[A, Array, P, Array]: ...
+@overload
+def hessian(
+    fun: Two[ArrayLike, ArrayLike, P, Array],
+    argnums: FirstTwo,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> Two[ArrayLike, ArrayLike, P, tuple[Arrays2, Arrays2]]: ...
+@overload
+def hessian(
+    fun: Two[Array, Array, P, Array],
+    argnums: FirstTwo,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+) -> Two[Array, Array, P, tuple[Arrays2, Arrays2]]: ...
+@overload
+def hessian(
+    fun: One[Array, P, tuple[Array, Aux]],
+    argnums: Literal[0] = 0,
+    *,
+    has_aux: WithAux,
+    holomorphic: bool = False,
+) -> One[Array, P, tuple[Array, Aux]]: ...
+@overload
+def hessian(
+    fun: Callable[..., object],
+    argnums: int | Sequence[int],
+    has_aux: bool = False,
+    holomorphic: bool = False,
+) -> Any: ...
+@overload
+def hessian(
+    fun: Callable[..., object],
+    argnums: int | Sequence[int] = 0,
+    *,
+    has_aux: bool,
+    holomorphic: bool = False,
+) -> Any: ...
 @filtered
 def hessian(
-    fun: Callable[P, object], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
-) -> Callable[P, Any]:
+    fun: Callable[..., Any], argnums: int | Sequence[int] = 0, has_aux: bool = False, holomorphic: bool = False
+) -> Callable[..., Any]:
     """A function that returns the second derivatives of `fun`: forward over reverse mode.
 
     >>> import numpy as np
@@ -87,96 +412,6 @@ def hessian(
     Array([[0., 0.],
            [0., 6.]], dtype=float64)
     """
-    return jacfwd(jacrev(fun, argnums, has_aux, holomorphic), argnums, has_aux, holomorphic)
-
-
-def _jacobian(
-    what: str,
-    fun: Callable[..., object],
-    argnums: int | Sequence[int],
-    args: Sequence[object],
-    kwargs: dict[str, Any],
-    has_aux: bool,
-    holomorphic: bool,
-    allow_int: bool,
-) -> Any:
-    chosen = resolve_argnums(what, argnums, len(args))
-    selected = ChosenArguments(fun, args, kwargs, chosen)
-    values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
-    check_inputs(what, selected, values, treedef, holomorphic, allow_int)
-    linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
-    check_results(what, describe(what, fun), linearized.program.out_avals, holomorphic)
-    blocks = (_by_columns if what == "jacfwd" else _by_rows)(linearized)
-    inner = []
-    for row in blocks:
-        found, _ = tree.unflatten(treedef, row)
-        inner.append(tuple(found) if isinstance(argnums, Sequence) else found[0])
-    outer = tree.unflatten(linearized.results.treedef, inner)
-    return (outer, linearized.results.aux()) if has_aux else outer
-
-
-def _by_columns(linearized: derivatives.Linearized) -> list[list[Array]]:
-    """For each result and each input, the block of the Jacobian, found by forward mode."""
-    ins, outs = linearized.program.in_avals, linearized.program.out_avals
-    push = vmap(
-        lambda *tangents: derivatives.push_forward(linearized.program, linearized.residuals, tangents), out_axes=-1
-    )
-    columns = push(*_basis(ins))
-    return [
-        [_block(part, out, out, aval) for part, aval in zip(_split(column, ins, -1), ins, strict=True)]
-        for column, out in zip(columns, outs, strict=True)
-    ]
-
-
-def _by_rows(linearized: derivatives.Linearized) -> list[list[Array]]:
-    """The same, found by reverse mode."""
-    ins, outs = linearized.program.in_avals, linearized.program.out_avals
-    program, kept = linearized.program, linearized.residuals
-    pull = vmap(lambda *cotangents: derivatives.pull_back(program, kept, cotangents))
-    columns = [
-        [_block(part, aval, out, aval) for part, out in zip(_split(rows, outs, 0), outs, strict=True)]
-        for rows, aval in zip(pull(*_basis(outs)), ins, strict=True)
-    ]
-    return [list(row) for row in zip(*columns, strict=True)]
-
-
-def _block(part: Array, moved: ShapedArray, out: ShapedArray, aval: ShapedArray) -> Array:
-    """The derivatives of a result by an input. Where what was moved has no derivative they are zeros of its own dtype,
-    as in jax."""
-    shape = (*out.shape, *aval.shape)
-    return part.reshape(shape) if moved.tangent.dtype != FLOAT0 else zeros(shape, moved.dtype)
-
-
-def _basis(avals: Sequence[ShapedArray]) -> list[Array]:
-    """For each type, a batch of arrays that together are the unit vectors of the whole space."""
-    total = sum(aval.size for aval in avals if aval.tangent.dtype != FLOAT0)
-    basis: list[Array] = []
-    offset = 0
-    for aval in avals:
-        if aval.tangent.dtype == FLOAT0:
-            basis.append(zeros((total, *aval.shape), FLOAT0))
-            continue
-        unit = eye(total, aval.size, k=-offset, dtype=aval.dtype)
-        basis.append(unit.reshape((total, *aval.shape)))
-        offset += aval.size
-    return basis
-
-
-def _split(x: Array, avals: Sequence[ShapedArray], axis: int) -> list[Array]:
-    """x divided along its first or last axis into one part for each type."""
-    ends = list(accumulate((aval.size for aval in avals), initial=0))
-    if axis == 0:
-        return [x[start:end] for start, end in pairwise(ends)]
-    return [x[..., start:end] for start, end in pairwise(ends)]
-
-
-def check_results(what: str, where: str, avals: Sequence[ShapedArray], holomorphic: bool) -> None:
-    """An InputError for results that have no Jacobian. `what`: by which of the functions here."""
-    accepted, kind = (COMPLEXES, "complex") if holomorphic else (FLOATS | COMPLEXES, "floating-point")
-    if what == "jacrev" and not holomorphic:
-        accepted = FLOATS
-    for aval in avals:
-        if what == "jacfwd" and not holomorphic and aval.tangent.dtype == FLOAT0:
-            continue
-        if aval.dtype not in accepted:
-            raise InputError(f"{where} needs {kind} results; it returned {aval}")
+    backward: Callable[..., Any] = jacrev(fun, argnums, has_aux, holomorphic)
+    forward: Callable[..., Any] = jacfwd(backward, argnums, has_aux, holomorphic)
+    return forward

@@ -14,7 +14,7 @@ from typing_extensions import override
 from tinyjax.api import derivatives
 from tinyjax.api.arguments import resolve_argnums
 from tinyjax.api.autodiff import ChosenArguments, check_inputs
-from tinyjax.api.jacobians import check_results
+from tinyjax.api.jacobian_blocks import check_results
 from tinyjax.api.vectorize import vmap
 from tinyjax.control.custom_derivatives import CustomLin
 from tinyjax.errors import InputError

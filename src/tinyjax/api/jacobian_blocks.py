@@ -1,0 +1,113 @@
+"""What `jacfwd` and `jacrev` compute: whole derivatives, by mapping a linearized function over a basis."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import accumulate, pairwise
+from typing import Any
+
+from tinyjax.api import derivatives
+from tinyjax.api.arguments import resolve_argnums
+from tinyjax.api.autodiff import ChosenArguments, check_inputs
+from tinyjax.api.vectorize import vmap
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
+from tinyjax.numpy import eye, zeros
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array
+from tinyjax.tracing.functions import FlatFunction, describe, flatten_arguments
+
+
+def jacobian_of(
+    what: str,
+    fun: Callable[..., object],
+    argnums: int | Sequence[int],
+    args: Sequence[object],
+    kwargs: dict[str, Any],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+) -> Any:  # a tree of trees of arrays
+    """The Jacobian of a function at these arguments, as `what` finds it: a tree like the results, of trees like the
+    arguments."""
+    chosen = resolve_argnums(what, argnums, len(args))
+    selected = ChosenArguments(fun, args, kwargs, chosen)
+    values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
+    check_inputs(what, selected, values, treedef, holomorphic, allow_int)
+    linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
+    check_results(what, describe(what, fun), linearized.program.out_avals, holomorphic)
+    blocks = (_by_columns if what == "jacfwd" else _by_rows)(linearized)
+    inner = []
+    for row in blocks:
+        found, _ = tree.unflatten(treedef, row)
+        inner.append(tuple(found) if isinstance(argnums, Sequence) else found[0])
+    outer = tree.unflatten(linearized.results.treedef, inner)
+    return (outer, linearized.results.aux()) if has_aux else outer
+
+
+def _by_columns(linearized: derivatives.Linearized) -> list[list[Array]]:
+    """For each result and each input, the block of the Jacobian, found by forward mode."""
+    ins, outs = linearized.program.in_avals, linearized.program.out_avals
+    push = vmap(
+        lambda *tangents: derivatives.push_forward(linearized.program, linearized.residuals, tangents), out_axes=-1
+    )
+    columns = push(*_basis(ins))
+    return [
+        [_block(part, out, out, aval) for part, aval in zip(_split(column, ins, -1), ins, strict=True)]
+        for column, out in zip(columns, outs, strict=True)
+    ]
+
+
+def _by_rows(linearized: derivatives.Linearized) -> list[list[Array]]:
+    """The same, found by reverse mode."""
+    ins, outs = linearized.program.in_avals, linearized.program.out_avals
+    program, kept = linearized.program, linearized.residuals
+    pull = vmap(lambda *cotangents: derivatives.pull_back(program, kept, cotangents))
+    columns = [
+        [_block(part, aval, out, aval) for part, out in zip(_split(rows, outs, 0), outs, strict=True)]
+        for rows, aval in zip(pull(*_basis(outs)), ins, strict=True)
+    ]
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def _block(part: Array, moved: ShapedArray, out: ShapedArray, aval: ShapedArray) -> Array:
+    """The derivatives of a result by an input. Where what was moved has no derivative they are zeros of its own dtype,
+    as in jax."""
+    shape = (*out.shape, *aval.shape)
+    return part.reshape(shape) if moved.tangent.dtype != FLOAT0 else zeros(shape, moved.dtype)
+
+
+def _basis(avals: Sequence[ShapedArray]) -> list[Array]:
+    """For each type, a batch of arrays that together are the unit vectors of the whole space."""
+    total = sum(aval.size for aval in avals if aval.tangent.dtype != FLOAT0)
+    basis: list[Array] = []
+    offset = 0
+    for aval in avals:
+        if aval.tangent.dtype == FLOAT0:
+            basis.append(zeros((total, *aval.shape), FLOAT0))
+            continue
+        unit = eye(total, aval.size, k=-offset, dtype=aval.dtype)
+        basis.append(unit.reshape((total, *aval.shape)))
+        offset += aval.size
+    return basis
+
+
+def _split(x: Array, avals: Sequence[ShapedArray], axis: int) -> list[Array]:
+    """x divided along its first or last axis into one part for each type."""
+    ends = list(accumulate((aval.size for aval in avals), initial=0))
+    if axis == 0:
+        return [x[start:end] for start, end in pairwise(ends)]
+    return [x[..., start:end] for start, end in pairwise(ends)]
+
+
+def check_results(what: str, where: str, avals: Sequence[ShapedArray], holomorphic: bool) -> None:
+    """An InputError for results that have no Jacobian. `what`: by which of the functions here."""
+    accepted, kind = (COMPLEXES, "complex") if holomorphic else (FLOATS | COMPLEXES, "floating-point")
+    if what == "jacrev" and not holomorphic:
+        accepted = FLOATS
+    for aval in avals:
+        if what == "jacfwd" and not holomorphic and aval.tangent.dtype == FLOAT0:
+            continue
+        if aval.dtype not in accepted:
+            raise InputError(f"{where} needs {kind} results; it returned {aval}")
