@@ -89,7 +89,8 @@ def test_extremes_of_many(shape: tuple[int, ...], dtype: DType) -> None:
     some_nan = rng.choice([0.0, -0.0, 1, -1, NAN], shape, p=[0.3, 0.3, 0.195, 0.195, 0.01]).astype(dtype)
     for primitive, worst in ((ReduceMax, -1), (ReduceMin, 1)):
         zeros = np.where(rng.random(shape[-1]) < 0.5, worst, rng.choice([0.0, -0.0], shape)).astype(dtype)
-        for operand in (some_nan, zeros):
+        infinite = rng.choice([1.0, 2, INF, -INF], shape, p=[0.5, 0.4, 0.05, 0.05]).astype(dtype)
+        for operand in (some_nan, zeros, infinite, rng.random(shape).astype(dtype)):
             for axis in range(len(shape)):
                 reduction = primitive((axis,))
                 (got,) = run(single_equation(reduction, (array_type(shape, dtype),)), operand)

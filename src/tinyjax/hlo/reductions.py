@@ -9,12 +9,12 @@ from typing import Final, TypeAlias
 import numpy as np
 
 from tinyjax.hlo.arrays import numbers
-from tinyjax.hlo.context import SSA, Body, LoweringContext, types_text
+from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
 from tinyjax.hlo.elementwise import convert
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, SIGNED, DType, Scalar
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, FLOATS, SIGNED, DType, Scalar
 from tinyjax.primitives import cumulative, reductions, structure
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import AND, OR, XOR, logical_and, logical_not, logical_or
@@ -111,7 +111,7 @@ RULES[reductions.ReduceXor] = _reducing("xor", XOR, _zero)
 
 def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_zero: float) -> ReductionRule:
     """The rule of a maximum or a minimum where XLA hands larger reductions to a library that forgets nan, and the signs
-    of zeros. Another reduction finds out whether there was a nan, and the zero that comes first."""
+    of zeros. A sum, which is as fast, tells where there may be a nan; only then another reduction looks for it."""
     plain = _reducing(op, combine, identity)
 
     def rule(
@@ -120,22 +120,43 @@ def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_ze
         (x,), (found,) = args, plain(primitive, ctx, args, types)
         if x.aval.dtype not in FLOATS or x.aval.size < _LARGE:
             return (found,)
-        bits = BitcastConvertType(np.dtype(f"u{x.aval.dtype.itemsize}"))
-        zero, other, nan = (constant_like(ctx, found, value) for value in (first_zero, -first_zero, math.nan))
-        is_zero = eq(ctx, ctx.bind(bits, x)[0], ctx.bind(bits, zero)[0])
-        flags = convert(ctx, is_zero, array_type(x.aval.shape, _FLAGS))
-        flags = select(ctx, ne(ctx, x, x), constant_like(ctx, flags, 2), flags)
-        seen = reduce(ctx, flags, primitive.axes, "or", OR, _zero)
-        signed = select(ctx, eq(ctx, seen, constant_like(ctx, seen, 1)), zero, other)
-        number = select(ctx, eq(ctx, found, zero), signed, found)
-        return (select(ctx, ge(ctx, seen, constant_like(ctx, seen, 2)), nan, number),)
+        if x.aval.dtype not in _ADDED:
+            return (_mended(ctx, x, found, primitive.axes, first_zero),)
+        total = reduce(ctx, x, primitive.axes, "add", ADD, _zero)
+        doubtful = logical_or(ctx, ne(ctx, total, total), eq(ctx, found, constant_like(ctx, found, 0)))
+        doubt = reduce(ctx, doubtful, range(found.aval.ndim), "or", OR, _zero)
+
+        def mended(inner: LoweringContext, _: Sequence[SSA]) -> Sequence[SSA]:
+            return (_mended(inner, x, found, primitive.axes, first_zero),)
+
+        def as_found(inner: LoweringContext, _: Sequence[SSA]) -> Sequence[SSA]:
+            return (found,)
+
+        regions = regions_text(ctx.region((), mended), ctx.region((), as_found))
+        operation = f'"stablehlo.if"({doubt.name}) {regions} : ({type_text(doubt.aval)}) -> {type_text(found.aval)}'
+        return (ctx.emit(operation, found.aval),)
 
     return rule
+
+
+def _mended(ctx: LoweringContext, x: SSA, found: SSA, axes: Sequence[int], first_zero: float) -> SSA:
+    """The extreme that was found over axes of x: nan where there is one, and of zeros the one that comes first."""
+    bits = BitcastConvertType(np.dtype(f"u{x.aval.dtype.itemsize}"))
+    zero, other, nan = (constant_like(ctx, found, value) for value in (first_zero, -first_zero, math.nan))
+    is_zero = eq(ctx, ctx.bind(bits, x)[0], ctx.bind(bits, zero)[0])
+    flags = convert(ctx, is_zero, array_type(x.aval.shape, _FLAGS))
+    flags = select(ctx, ne(ctx, x, x), constant_like(ctx, flags, 2), flags)
+    seen = reduce(ctx, flags, axes, "or", OR, _zero)
+    signed = select(ctx, eq(ctx, seen, constant_like(ctx, seen, 1)), zero, other)
+    number = select(ctx, eq(ctx, found, zero), signed, found)
+    return select(ctx, ge(ctx, seen, constant_like(ctx, seen, 2)), nan, number)
 
 
 #: Reductions of fewer elements than this are right.
 _LARGE: Final = 4096
 _FLAGS: Final = np.dtype(np.uint8)
+#: What XLA adds as fast as it compares. Of others it would take sums of wider numbers.
+_ADDED: Final = frozenset({FLOAT32, FLOAT64})
 
 CPU_RULES[reductions.ReduceMax] = _reducing_on_cpu("maximum", Max(), reductions.lowest, 0.0)
 CPU_RULES[reductions.ReduceMin] = _reducing_on_cpu("minimum", Min(), reductions.highest, -0.0)
