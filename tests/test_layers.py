@@ -27,7 +27,7 @@ LAYERS = [
     {"lax"},
     {"numpy"},
     {"api"},
-    {"debug", "extend", "interpreters"},
+    {"custom_derivatives", "debug", "extend", "interpreters"},
     {"tools", "interop"},
     {"__init__"},
     {"__main__"},

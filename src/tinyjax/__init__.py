@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from tinyjax import (
+        custom_derivatives,
         debug,
         errors,
         extend,
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from tinyjax.api.checkpointing import checkpoint, checkpoint_name, remat, saved_residuals
     from tinyjax.api.closures import closure_convert
     from tinyjax.api.compilation_cache import disable_compilation_cache, enable_compilation_cache
+    from tinyjax.api.custom_gradient import custom_gradient
     from tinyjax.api.custom_jvp import SymbolicZero, custom_jvp
     from tinyjax.api.custom_vjp import CustomVJPPrimal, custom_vjp
     from tinyjax.api.gradients import grad, value_and_grad
@@ -67,6 +69,8 @@ __all__ = [
     "checkpoint_policies",
     "clear_caches",
     "closure_convert",
+    "custom_derivatives",
+    "custom_gradient",
     "custom_jvp",
     "custom_vjp",
     "debug",
@@ -120,6 +124,7 @@ _HOMES: Final = {
         "tinyjax.api.checkpointing": "checkpoint checkpoint_name remat saved_residuals",
         "tinyjax.api.closures": "closure_convert",
         "tinyjax.api.compilation_cache": "disable_compilation_cache enable_compilation_cache",
+        "tinyjax.api.custom_gradient": "custom_gradient",
         "tinyjax.api.custom_jvp": "SymbolicZero custom_jvp",
         "tinyjax.api.custom_vjp": "CustomVJPPrimal custom_vjp",
         "tinyjax.api.jacobians": "hessian jacfwd jacrev",
@@ -137,7 +142,9 @@ _HOMES: Final = {
     }.items()
     for name in names.split()
 }
-_PACKAGES: Final = "debug errors extend flatten_util hlo interop interpreters ir lax numpy tools transforms tree"
+_PACKAGES: Final = (
+    "custom_derivatives debug errors extend flatten_util hlo interop interpreters ir lax numpy tools transforms tree"
+)
 _MODULES: Final = {"checkpoint_policies": "tinyjax.api.checkpoint_policies"} | {
     name: f"tinyjax.{name}" for name in _PACKAGES.split()
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Callable
 from itertools import product
 from types import ModuleType
@@ -17,10 +18,10 @@ from typing_extensions import override
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.api.families import TRANSFORMATIONS
+from tinyjax import ShapedArray, ir
 from tinyjax import checkpoint_policies as policies
-from tinyjax import ir
 from tinyjax.control.checkpoint import Checkpoint, Policy
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, ParameterError
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.exponential import Exp
 
@@ -217,7 +218,14 @@ def test_static_and_other_arguments() -> None:
     assert tj.remat is tj.checkpoint
     checkpoint: Callable[..., object] = tj.checkpoint
     with pytest.raises(InputError, match="policy must be one of"):
-        checkpoint(chain, policy=lambda *args: True)
+        checkpoint(chain, policy=3)
+    with pytest.raises(InputError, match=r"a policy is what .* returns, not that function: `") as found:
+        checkpoint(chain, policy=policies.save_from_both_policies)
+    hint = "tinyjax.checkpoint_policies.dots_saveable, tinyjax.checkpoint_policies.save_only_these_names('name')"
+    assert f"save_from_both_policies({hint})`" in str(found.value)
+    policies.save_from_both_policies(policies.dots_saveable, policies.save_only_these_names("name"))
+    with pytest.raises(InputError, match=r"is a policy of JAX's.* tinyjax\.checkpoint_policies have the same names"):
+        checkpoint(chain, policy=jax.checkpoint_policies.dots_saveable)
 
 
 def test_closures() -> None:
@@ -280,3 +288,36 @@ def test_residuals_of_programs() -> None:
     assert "the result of sin at" in residual.describe()
     (residual,) = tj.transforms.partial_eval(tj.make_jaxpr(lambda x, y: x * y)(1.0, 2.0).jaxpr, [False, True]).residuals
     assert residual.describe() == "~f64[], 8 bytes: input 0"
+
+
+def test_functions_are_policies() -> None:
+    seen: list[Any] = []
+
+    def keep_tanh(primitive: Any, *avals: Any, **params: Any) -> bool:
+        seen.append((primitive.name, avals, params))
+        return bool(primitive.name == "tanh")
+
+    def f(x: Any) -> Any:
+        return tnp.sum(tnp.sin(tnp.tanh(tnp.exp(x)) ** 3))
+
+    def names(policy: Any) -> list[str]:
+        found = tj.saved_residuals(tj.checkpoint(f, policy=policy), np.ones(3))
+        return [residual.primitive.name for residual in found if residual.primitive is not None]
+
+    assert names(keep_tanh) == ["tanh"]
+    assert ("integer_pow", (ShapedArray((3,), "float64"),), {"y": 3}) in seen
+    assert names(lambda *args, **params: False) == []
+    assert names(lambda *args, **params: True) == names(policies.everything_saveable)
+    both = policies.save_from_both_policies(keep_tanh, lambda primitive, *avals, **params: primitive.name == "exp")
+    assert sorted(names(both)) == ["exp", "tanh"]
+    gradient = tj.grad(f)(np.ones(3))
+    for transformed in (lambda g: g, tj.jit):
+        np.testing.assert_allclose(transformed(tj.grad(tj.checkpoint(f, policy=keep_tanh)))(np.ones(3)), gradient)
+    first, again = (tj.make_jaxpr(tj.checkpoint(f, policy=keep_tanh))(np.ones(3)) for _ in range(2))
+    assert first == again
+    assert first != tj.make_jaxpr(tj.checkpoint(f, policy=lambda *args, **params: True))(np.ones(3))
+    assert "policy=keep_tanh" in str(first)
+    with pytest.raises(ParameterError, match="keep_tanh is a function of this process"):
+        ir.save(io.BytesIO(), first)
+    with pytest.raises(ParameterError, match="keep_tanh"):
+        ir.content_hash(first)

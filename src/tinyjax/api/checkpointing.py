@@ -9,6 +9,7 @@ from typing import Any, Final, ParamSpec, TypeVar, overload
 from attrs import evolve
 
 from tinyjax.api.arguments import split_static
+from tinyjax.api.checkpoint_policies import AnyPolicy, as_policy
 from tinyjax.api.staging import abstractify
 from tinyjax.control.checkpoint import Checkpoint, Policy
 from tinyjax.errors import InputError
@@ -41,26 +42,27 @@ def checkpoint(
     fun: Callable[P, R],
     *,
     prevent_cse: bool = True,
-    policy: Policy | None = None,
+    policy: AnyPolicy | None = None,
     static_argnums: int | Sequence[int] = (),
 ) -> Callable[P, R]: ...
 @overload
 def checkpoint(
-    *, prevent_cse: bool = True, policy: Policy | None = None, static_argnums: int | Sequence[int] = ()
+    *, prevent_cse: bool = True, policy: AnyPolicy | None = None, static_argnums: int | Sequence[int] = ()
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 @filtered
 def checkpoint(
     fun: Callable[..., Any] | None = None,
     *,
     prevent_cse: bool = True,
-    policy: Policy | None = None,
+    policy: AnyPolicy | None = None,
     static_argnums: int | Sequence[int] = (),
 ) -> Any:
     """`fun`, whose derivative computes values again instead of keeping them in memory.
 
     Reverse mode normally keeps every intermediate value that the derivative needs. Of a checkpointed function it keeps
-    the arguments, and what the `policy` allows (see `tinyjax.checkpoint_policies`); everything else is computed a
-    second time. The function is staged, so static arguments (`static_argnums`) are the only ones to branch on.
+    the arguments, and what the `policy` allows (see `tinyjax.checkpoint_policies`; or a function of a primitive, the
+    types of its operands and, by name, its parameters); everything else is computed a second time. The
+    function is staged, so static arguments (`static_argnums`) are the only ones to branch on.
     `prevent_cse` keeps the compiler from merging both computations, which would undo the saving; it isn't needed inside
     a `scan`.
 
@@ -72,12 +74,7 @@ def checkpoint(
     if fun is None:
         return partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
     check_callable("checkpoint", fun)
-    if policy is not None and not isinstance(policy, Policy):
-        raise InputError(
-            f"checkpoint: policy must be one of tinyjax.checkpoint_policies, or a frozen attrs subclass of "
-            f"tinyjax.checkpoint_policies.Policy; got {policy!r}. It becomes part of programs, so it is a value."
-        )
-    return _checkpoint(fun, prevent_cse, policy, static_argnums)
+    return _checkpoint(fun, prevent_cse, None if policy is None else as_policy(policy), static_argnums)
 
 
 remat: Final = checkpoint

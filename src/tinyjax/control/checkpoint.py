@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, final
 
 from attrs import evolve, frozen
@@ -16,7 +16,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Evaluator, Foreign
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Primitive, Split
+from tinyjax.ir.primitive import Opaque, Primitive, Split
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var, well_typed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
@@ -34,6 +34,23 @@ class Policy(ABC):
     @abstractmethod
     def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
         """Whether to keep what `primitive` computes from operands of these types, if the derivative needs it."""
+
+
+@final
+@frozen
+class PolicyOfFunction(Policy, Opaque):
+    """What a Python function says, which JAX's policies are: it gets the primitive, the types of the operands, and the
+    parameters by name. It is the function of this process: a program that has it can't be saved."""
+
+    function: Callable[..., bool]
+
+    @override
+    def __call__(self, primitive: Primitive, *avals: ShapedArray) -> bool:
+        return bool(self.function(primitive, *avals, **primitive.params))
+
+    @override
+    def __str__(self) -> str:
+        return getattr(self.function, "__name__", type(self.function).__name__)
 
 
 @final
