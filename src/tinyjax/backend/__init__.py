@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
+from tinyjax.backend.modules import compile_module
 from tinyjax.backend.stages import Compiled, MemoryStats, Options, generic_text, hlo_text
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
 from tinyjax.backend.transfer import (
@@ -34,6 +35,7 @@ __all__ = [
     "RawBuffer",
     "XlaExecutor",
     "block_until_ready",
+    "compile_module",
     "compile_program",
     "delete",
     "device_put",

@@ -1,0 +1,275 @@
+"""The library that `docs/from-scratch.md` builds: `examples/mini.py` is its code, and does what tinyjax does.
+
+The page is where it is written; `pytest tests/test_mini.py --update-golden` extracts it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from itertools import product
+from pathlib import Path
+from typing import Any, Final, TypeAlias  # Any: of either library
+
+import numpy as np
+import pytest
+from attrs import field, frozen
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from examples import mini
+from tinyjax import ir
+
+ROOT: Final = Path(__file__).parent.parent
+PAGE: Final = ROOT / "docs" / "from-scratch.md"
+MODULE: Final = ROOT / "examples" / "mini.py"
+#: A block, and whether its output is under it.
+BLOCK: Final = re.compile(r"^```python\n(.*?)^```\n(\s*^```text$)?", re.MULTILINE | re.DOTALL)
+HEADER: Final = '''"""A small tinyjax, in one file: the code of docs/from-scratch.md, which explains it.
+
+Extracted from that page; don't edit it here. `pytest tests/test_mini.py --update-golden` extracts it again.
+"""'''
+
+
+def extract(page: str) -> str:
+    """The library: the blocks without output, in order. The others try things out. Exercises are no part of it."""
+    library, _, _ = page.partition("\n## Exercises\n")
+    first, *rest = [code for code, output in BLOCK.findall(library) if not output]
+    return f"{HEADER}\n\n" + "\n\n".join([first, *rest])
+
+
+def test_extracted(request: pytest.FixtureRequest) -> None:
+    code = extract(PAGE.read_text(encoding="utf-8"))
+    if request.config.getoption("--update-golden"):
+        MODULE.write_text(code, encoding="utf-8")
+    found = MODULE.read_text(encoding="utf-8")
+    assert code == found, "the page has changed: `pytest tests/test_mini.py --update-golden` writes examples/mini.py"
+
+
+def test_trials_leave_the_library_alone() -> None:
+    """What the page tries out gives no other meaning to a name of the library, for the blocks after it."""
+    names = set(vars(mini))
+    trials = [code for code, output in BLOCK.findall(PAGE.read_text(encoding="utf-8")) if output]
+    bound = {name for code in trials for name in re.findall(r"^(?:def |class )?(\w+)(?: = |\()", code, re.MULTILINE)}
+    defined = {name for code in trials for name in re.findall(r"^(?:def |class )(\w+)", code, re.MULTILINE)}
+    assigned = {
+        n
+        for code in trials
+        for row in re.findall(r"^([\w, ()*]+) = ", code, re.MULTILINE)
+        for n in re.findall(r"\w+", row)
+    }
+    assert bound
+    assert names & (defined | assigned) == {"top_frame"}  # which is put back
+
+
+Function: TypeAlias = Callable[[Any], Any]
+
+
+@frozen
+class Library:
+    """What mini and tinyjax both have."""
+
+    sin: Function
+    cos: Function
+    jit: Callable[[Callable[..., Any]], Callable[..., Any]]
+    grad: Callable[[Function], Function]
+    vmap: Callable[[Function], Function]
+    jvp: Callable[..., Any]
+    vjp: Callable[..., Any]
+    cond: Callable[..., Any]
+    points: Any = field(eq=False)
+
+
+POINTS: Final = np.array([1.0, 0.5, 0.8])
+MINI: Final = Library(
+    mini.sin, mini.cos, mini.jit, mini.grad, mini.vmap, mini.jvp, mini.vjp, mini.cond, mini.asarray(POINTS)
+)
+TINYJAX: Final = Library(tnp.sin, tnp.cos, tj.jit, tj.grad, tj.vmap, tj.jvp, tj.vjp, tj.lax.cond, tnp.asarray(POINTS))
+
+
+def polynomial(lib: Library) -> Function:
+    return lambda x: 3.0 * x * x * x + -x + 1.0
+
+
+def wave(lib: Library) -> Function:
+    def f(x: Any) -> Any:
+        y = lib.sin(x) * 2.0
+        return -y + x * lib.cos(x * y)
+
+    return f
+
+
+def constants(lib: Library) -> Function:
+    return lambda x: lib.sin(2.0) * x + lib.cos(np.float64(1.0)) * 3.0
+
+
+def called(lib: Library) -> Function:
+    def inner(y: Any, z: Any) -> Any:
+        return lib.sin(y) * z
+
+    return lambda x: lib.jit(inner)(x, x * 2.0) + x
+
+
+def closing(lib: Library) -> Function:
+    """Calls that close over values of several levels."""
+
+    def f(x: Any) -> Any:
+        def inner(y: Any) -> Any:
+            def innermost(w: Any) -> Any:
+                return lib.sin(w) * x
+
+            return lib.jit(innermost)(y) + y * x
+
+        def scaled(z: Any) -> Any:
+            return lib.jit(inner)(z) * x
+
+        return lib.jit(inner)(x * 2.0) + lib.jvp(scaled, (x,), (np.float64(1.0),))[1]
+
+    return f
+
+
+def branching(lib: Library) -> Function:
+    def f(x: Any) -> Any:
+        def if_true(y: Any) -> Any:
+            return lib.sin(y) * x
+
+        def if_false(y: Any) -> Any:
+            return y * y * y
+
+        return lib.cond(lib.sin(np.float64(2.0)) > 0.5, if_true, if_false, x * 2.0)
+
+    return f
+
+
+def predicated(lib: Library) -> Function:
+    def f(x: Any) -> Any:
+        return lib.cond(x > 0.5, lambda y: lib.sin(y) * y, lambda y: y * x, x)
+
+    return f
+
+
+def summed(lib: Library) -> Function:
+    def f(x: Any) -> Any:
+        v = x * np.arange(1.0, 4.0)
+        return (lib.sin(v) * v).sum() * 0.5
+
+    return f
+
+
+def stress(lib: Library) -> Function:
+    """Autodidax's test of compositionality: calls within calls, with closures over values of every level."""
+
+    def f(x: Any) -> Any:
+        def bar(y: Any) -> Any:
+            def baz(w: Any) -> Any:
+                def second(x: Any) -> Any:
+                    return y
+
+                def total(y: Any) -> Any:
+                    return w + y
+
+                def scaled(w: Any) -> Any:
+                    return lib.jit(lib.sin)(x) * y
+
+                q = lib.jit(second)(x)
+                q = q + lib.jit(lambda: y)()
+                q = q + lib.jit(total)(y)
+                return lib.jit(scaled)(1.0) + q
+
+            primal, tangent = lib.jvp(baz, (x + 1.0,), (y,))
+            return tangent + x * primal
+
+        return lib.jit(bar)(x)
+
+    return f
+
+
+Family: TypeAlias = Callable[[Library], Function]
+FUNCTIONS: Final[dict[str, Family]] = {
+    f.__name__: f for f in (polynomial, wave, constants, called, closing, branching, predicated, summed, stress)
+}
+
+
+def identity(lib: Library, f: Function) -> Function:
+    return f
+
+
+def jit(lib: Library, f: Function) -> Function:
+    def compiled(x: Any) -> Any:
+        return f(x)
+
+    return lib.jit(compiled)
+
+
+def jvp(lib: Library, f: Function) -> Function:
+    return lambda x: lib.jvp(f, (x,), (np.float64(1.0),))[1]
+
+
+def grad(lib: Library, f: Function) -> Function:
+    return lib.grad(f)
+
+
+def vmap(lib: Library, f: Function) -> Function:
+    return lambda x: lib.vmap(f)(x * lib.points).sum()
+
+
+TRANSFORMATIONS: Final[dict[str, Callable[[Library, Function], Function]]] = {
+    "jit": jit,
+    "jvp": jvp,
+    "grad": grad,
+    "vmap": vmap,
+}
+ORDERS: Final = [order for n in range(4) for order in product(TRANSFORMATIONS, repeat=n)]
+POINT: Final = np.float64(0.7)
+#: A mapped predicate is left to an exercise of the page.
+APPLICABLE: Final = [
+    (function, order) for function in FUNCTIONS for order in ORDERS if function != "predicated" or "vmap" not in order
+]
+SAMPLE: Final = [(function, order) for function, order in APPLICABLE if len(order) < 2]
+
+
+def transformed(lib: Library, function: str, order: tuple[str, ...]) -> Function:
+    f = FUNCTIONS[function](lib)
+    for name in reversed(order):
+        f = TRANSFORMATIONS[name](lib, f)
+    return f
+
+
+def check_values(function: str, order: tuple[str, ...]) -> None:
+    found = transformed(MINI, function, order)(mini.asarray(POINT))
+    expected = transformed(TINYJAX, function, order)(POINT)
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-12, atol=1e-12)
+
+
+def check_programs(function: str, order: tuple[str, ...]) -> None:
+    found = mini.make_jaxpr(transformed(MINI, function, order))(POINT)
+    mini.typecheck(found)
+    if "cond" in str(found) and "grad" in order:
+        return  # mini runs a branch again, where tinyjax hands over residuals
+    expected = tj.make_jaxpr(transformed(TINYJAX, function, order))(POINT).jaxpr
+    assert ir.parse(str(found)) == expected
+    if max(map(len, str(found).splitlines())) <= 80 and "let @f" not in str(expected):
+        assert str(found) == str(expected)  # where tinyjax needs neither to break lines nor to share programs
+
+
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_programs(function: str) -> None:
+    for order in [order for name, order in APPLICABLE if name == function and len(order) < 3]:
+        check_programs(function, order)
+
+
+@pytest.mark.parametrize("order", [order for order in ORDERS if len(order) == 3], ids=".".join)
+def test_stress(order: tuple[str, ...]) -> None:
+    check_programs("stress", order)
+
+
+@pytest.mark.parametrize(("function", "order"), SAMPLE)
+def test_values(function: str, order: tuple[str, ...]) -> None:
+    check_values(function, order)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize(("function", "order"), [case for case in APPLICABLE if case not in SAMPLE])
+def test_every_order(function: str, order: tuple[str, ...]) -> None:
+    check_programs(function, order)
+    check_values(function, order)
