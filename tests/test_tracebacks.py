@@ -149,7 +149,7 @@ def test_what_users_raise_within(name: str) -> None:
 
 
 def test_later_parts_of_a_transformation() -> None:
-    _, pull_back = tj.vjp(lambda x: x * 2.0, 1.0)
+    pull_back: Callable[..., object] = tj.vjp(lambda x: x * 2.0, 1.0)[1]
     check(lambda: pull_back((1.0, 2.0)), "")
     push: Callable[..., object] = tj.linearize(lambda x: x * 2.0, 1.0)[1]
     check(lambda: push("a"), "", InputError)

@@ -51,11 +51,46 @@ NoAux: TypeAlias = Literal[False]
 
 @overload
 def jvp(
-    fun: Callable[P, R], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[False] = False
+    fun: Callable[[Array], R], primals: tuple[ArrayLike], tangents: Sequence[object], has_aux: NoAux = False
 ) -> tuple[R, R]: ...
 @overload
 def jvp(
-    fun: Callable[P, tuple[R, Aux]], primals: Sequence[object], tangents: Sequence[object], has_aux: Literal[True]
+    fun: Callable[[C], R], primals: tuple[C], tangents: Sequence[object], has_aux: NoAux = False
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[[Array, Array], R],
+    primals: tuple[ArrayLike, ArrayLike],
+    tangents: Sequence[object],
+    has_aux: NoAux = False,
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[[Array, C], R], primals: tuple[ArrayLike, C], tangents: Sequence[object], has_aux: NoAux = False
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[[C, Array], R], primals: tuple[C, ArrayLike], tangents: Sequence[object], has_aux: NoAux = False
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[[C, D], R], primals: tuple[C, D], tangents: Sequence[object], has_aux: NoAux = False
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[[Array], tuple[R, Aux]], primals: tuple[ArrayLike], tangents: Sequence[object], has_aux: WithAux
+) -> tuple[R, R, Aux]: ...
+@overload
+def jvp(
+    fun: Callable[[C], tuple[R, Aux]], primals: tuple[C], tangents: Sequence[object], has_aux: WithAux
+) -> tuple[R, R, Aux]: ...
+@overload
+def jvp(
+    fun: Callable[P, R], primals: Sequence[object], tangents: Sequence[object], has_aux: NoAux = False
+) -> tuple[R, R]: ...
+@overload
+def jvp(
+    fun: Callable[P, tuple[R, Aux]], primals: Sequence[object], tangents: Sequence[object], has_aux: WithAux
 ) -> tuple[R, R, Aux]: ...
 @filtered
 def jvp(
@@ -89,6 +124,10 @@ def jvp(
 def linearize(
     fun: Callable[[Array], R], x: ArrayLike, /, *, has_aux: NoAux = False
 ) -> tuple[R, Callable[[ArrayLike], R]]: ...
+@overload
+def linearize(
+    fun: Callable[[float], float], x: float, /, *, has_aux: NoAux = False
+) -> tuple[Array, Callable[[ArrayLike], Array]]: ...
 @overload
 def linearize(fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False) -> tuple[R, Callable[[C], R]]: ...
 @overload
@@ -160,6 +199,10 @@ def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) 
 def vjp(
     fun: Callable[[Array], R], x: ArrayLike, /, *, has_aux: NoAux = False
 ) -> tuple[R, Callable[[R | ArrayLike], tuple[Array]]]: ...
+@overload
+def vjp(
+    fun: Callable[[float], float], x: float, /, *, has_aux: NoAux = False
+) -> tuple[Array, Callable[[ArrayLike], tuple[Array]]]: ...
 @overload
 def vjp(fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False) -> tuple[R, Callable[[R | ArrayLike], tuple[C]]]: ...
 @overload

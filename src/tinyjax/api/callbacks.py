@@ -6,7 +6,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 from types import MethodType
-from typing import TYPE_CHECKING, Any, final, get_args
+from typing import TYPE_CHECKING, Any, TypeVar, final, get_args, overload
 
 from attrs import field, frozen
 from typing_extensions import override
@@ -23,6 +23,10 @@ from tinyjax.tracing.functions import check_callable, flatten_arguments, functio
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
+
+
+#: The keys of a dictionary.
+K = TypeVar("K")
 
 
 def _identity(function: Callable[..., object]) -> tuple[int, int]:
@@ -104,6 +108,46 @@ def _result_types(result_shape_dtypes: object) -> tuple[tuple[ShapedArray, ...],
     return tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals), treedef
 
 
+@overload
+def pure_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: ShapedArray,
+    *args: Any,
+    vmap_method: VmapMethod | None = None,
+    **kwargs: Any,
+) -> Array: ...
+@overload
+def pure_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: list[ShapedArray],
+    *args: Any,
+    vmap_method: VmapMethod | None = None,
+    **kwargs: Any,
+) -> list[Array]: ...
+@overload
+def pure_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: tuple[ShapedArray, ShapedArray],
+    *args: Any,
+    vmap_method: VmapMethod | None = None,
+    **kwargs: Any,
+) -> tuple[Array, Array]: ...
+@overload
+def pure_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: dict[K, ShapedArray],
+    *args: Any,
+    vmap_method: VmapMethod | None = None,
+    **kwargs: Any,
+) -> dict[K, Array]: ...
+@overload
+def pure_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: Any,
+    *args: Any,
+    vmap_method: VmapMethod | None = None,
+    **kwargs: Any,
+) -> Any: ...
 @filtered
 def pure_callback(
     callback: Callable[..., object],
@@ -144,6 +188,38 @@ def pure_callback(
     return tree.unflatten(out_tree, bind(PureCallback(function, results, vmap_method), *arrays))
 
 
+@overload
+def io_callback(
+    callback: Callable[..., object], result_shape_dtypes: ShapedArray, *args: Any, ordered: bool = False, **kwargs: Any
+) -> Array: ...
+@overload
+def io_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: list[ShapedArray],
+    *args: Any,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> list[Array]: ...
+@overload
+def io_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: tuple[ShapedArray, ShapedArray],
+    *args: Any,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> tuple[Array, Array]: ...
+@overload
+def io_callback(
+    callback: Callable[..., object],
+    result_shape_dtypes: dict[K, ShapedArray],
+    *args: Any,
+    ordered: bool = False,
+    **kwargs: Any,
+) -> dict[K, Array]: ...
+@overload
+def io_callback(
+    callback: Callable[..., object], result_shape_dtypes: Any, *args: Any, ordered: bool = False, **kwargs: Any
+) -> Any: ...
 @filtered
 def io_callback(
     callback: Callable[..., object],

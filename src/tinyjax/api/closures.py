@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from tinyjax.api.staging import abstractify
 from tinyjax.errors import TreeError
@@ -15,9 +15,11 @@ from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, as_arrays, check_callable, describe
 from tinyjax.tracing.staging import trace
 
+R = TypeVar("R")
+
 
 @filtered
-def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callable[..., Any], list[Array]]:
+def closure_convert(fun: Callable[..., R], *example_args: Any) -> tuple[Callable[..., R], list[Array]]:
     """A function that closes over no traced values, and the values that it takes instead, after its arguments.
 
     `fun` is traced for arguments of the types of `example_args` (arrays, or ShapedArray), once. Returned are

@@ -12,6 +12,7 @@ from tinyjax.api.signatures import (
     Aux,
     B,
     C,
+    FirstAndThird,
     FirstThree,
     FirstTwo,
     JustFirst,
@@ -121,6 +122,14 @@ def value_and_grad(
 def value_and_grad(
     fun: Two[A, B, P, R], argnums: FirstTwo, has_aux: NoAux = False, holomorphic: bool = False, allow_int: bool = False
 ) -> Two[A, B, P, tuple[R, tuple[A, B]]]: ...
+@overload
+def value_and_grad(
+    fun: Three[A, B, C, P, R],
+    argnums: FirstAndThird,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Three[A, B, C, P, tuple[R, tuple[A, C]]]: ...
 @overload
 def value_and_grad(
     fun: Three[A, B, C, P, R],
@@ -319,6 +328,14 @@ def grad(
     holomorphic: bool = False,
     allow_int: bool = False,
 ) -> Two[A, B, P, tuple[A, B]]: ...
+@overload
+def grad(
+    fun: Three[A, B, C, P, object],
+    argnums: FirstAndThird,
+    has_aux: NoAux = False,
+    holomorphic: bool = False,
+    allow_int: bool = False,
+) -> Three[A, B, C, P, tuple[A, C]]: ...
 @overload
 def grad(
     fun: Three[A, B, C, P, object],

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import Any, TypeVar, overload
 
 import numpy as np
 
 from tinyjax import backend
+from tinyjax.ir.dtypes import HostArray
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ConcreteArray, as_array
+from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array
 
 T = TypeVar("T")
 
@@ -25,8 +26,12 @@ def device_put(x: T) -> T:
     return tree.map_leaves(put, x)
 
 
+@overload
+def device_get(x: ArrayLike) -> HostArray: ...
+@overload
+def device_get(x: T) -> T: ...
 @filtered
-def device_get(x: T) -> T:
+def device_get(x: Any) -> Any:  # the user's tree
     """The tree with all arrays as NumPy arrays; a ConcretizationError if one is being traced."""
     return tree.map_leaves(lambda leaf: np.asarray(as_array(leaf)), x)
 
