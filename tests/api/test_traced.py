@@ -218,3 +218,18 @@ def test_what_shows_it() -> None:
     assert repr(traced) == "<traced loss(params['b']: ~f64[], params['w']: f64[3], x: f64[3]), 4 equations>"
     assert str(traced) == str(traced.jaxpr)
     assert "<" in traced._repr_html_()
+
+
+def test_compiled_records_equal_compiled_records() -> None:
+    def f(p: Any, x: Any) -> Any:
+        return p["w"] * x
+
+    def g(q: Any, y: Any) -> Any:
+        return q["w"] * y
+
+    compiled, plain = tj.jit(f).trace({"w": 1.0}, 2.0), tj.trace(f, {"w": 1.0}, 2.0)
+    assert compiled.jaxpr == plain.jaxpr
+    assert compiled != plain
+    assert compiled == tj.jit(g).trace({"w": 1.0}, 2.0)
+    assert plain == tj.trace(g, {"w": 1.0}, 2.0)
+    assert hash(plain) == hash(tj.trace(g, {"w": 1.0}, 2.0))

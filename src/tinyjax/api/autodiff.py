@@ -375,11 +375,12 @@ def check_inputs(
                 )
         elif dtype not in FLOATS and not allow_int:
             where = argument_path(f, treedef, i)
-            zeros = what not in ("jacfwd", "sparse_jacobian")
-            hint = ", or pass allow_int=True for gradients of dtype float0" if zeros else ""
+            leaving = "leave it out of argnums, or pass allow_int=True for gradients of dtype float0"
+            if what in ("jacfwd", "sparse_jacobian"):
+                leaving = "or leave it out of argnums"
             raise InputError(
                 f"{describe(what, f)} needs arguments of floating-point or complex dtype; {where} is {value.aval}. "
-                f"Convert it to a float, or leave it out of argnums{hint}."
+                f"Convert it to a float, {leaving}."
             )
 
 

@@ -58,7 +58,8 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     It is called like the function: with trees of the same structure, arrays of the same types, and equal static
     arguments, if there are any. If it comes from `jit`, it runs compiled, as one call; else equation by equation. It
     can be transformed like any function, and every function of `transforms` and `tools` takes it as a program. Compared
-    by value: what the function and its arguments are called is no part of that.
+    by value: what the function and its arguments are called is no part of that, but whether it runs compiled is. So
+    `jit(f).trace(x)` isn't equal to `trace(f, x)`, which does the same in another way; their programs are equal.
 
     `jaxpr` is the program, `in_tree` and `out_tree` are the structures of `(args, kwargs)`, without static arguments,
     and of the results.

@@ -30,6 +30,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.source import is_internal
 from tinyjax.tracebacks import is_helper
 from tinyjax.tracing.counterparts import COUNTERPARTS
+from tinyjax.tracing.slice_advice import of_slice
 
 
 @final
@@ -107,7 +108,7 @@ def _expression(frame: FrameType) -> ast.expr | None:
 def _of_branch(use: Use) -> str:
     code = use.code
     if use.by_library:
-        return _of_size(use)
+        return of_size(use)
     if isinstance(code, ast.BoolOp):
         name = "logical_and" if isinstance(code.op, ast.And) else "logical_or"
         return f"Use `{_joined(name, code.values)}`."
@@ -159,7 +160,7 @@ _BUILTINS: Final[Mapping[str, str]] = {
 def _of_number(use: Use) -> str:
     code = use.code
     if use.by_library:
-        return _of_size(use)
+        return of_size(use)
     if isinstance(code, ast.Call):
         function = _resolved(code.func, use.frame)
         if function in (int, float, complex) and len(code.args) == 1:
@@ -203,7 +204,7 @@ def _of_numpy(use: Use) -> str:
 def _of_index(use: Use) -> str:
     code = use.code
     if use.by_library:
-        return _of_size(use)
+        return of_slice(code, use.frame) or of_size(use)
     if isinstance(code, ast.Call) and _resolved(code.func, use.frame) is range:
         bounds = [ast.unparse(arg) for arg in code.args[:2]]
         lower, upper = bounds if len(bounds) == 2 else ("0", *bounds)
@@ -211,15 +212,30 @@ def _of_index(use: Use) -> str:
         return f"Use tinyjax.lax.fori_loop, as in `{loop}`."
     if isinstance(code, ast.Subscript):
         return _of_subscript(code)
-    return "Where Python needs an integer, it must be known."
+    return f"Where Python needs an integer, it must be known. {use.static}".rstrip()
 
 
 def _of_subscript(code: ast.Subscript) -> str:
     return f"Use `tinyjax.numpy.asarray({ast.unparse(code.value)})[{ast.unparse(code.slice)}]`."
 
 
-def _of_size(use: Use) -> str:
+def of_size(use: Use) -> str:
+    """What to do where the library needs a number."""
     return f"Sizes, axes and other parameters must be known when the program is traced. {use.static}".rstrip()
+
+
+def _of_hash(use: Use) -> str:
+    code = use.code
+    if isinstance(code, ast.Compare) and isinstance(code.ops[0], ast.In) and not use.by_library:
+        found, among = ast.unparse(code.left), ast.unparse(code.comparators[0])
+        return f"Use `tinyjax.numpy.any(tinyjax.numpy.asarray(list({among})) == {found})`."
+    if isinstance(code, ast.Subscript):
+        key = ast.unparse(code.slice)
+        return (
+            f"Look up arrays by position instead, or choose with tinyjax.lax.switch, as in "
+            f"`tinyjax.lax.switch(tinyjax.numpy.asarray({key}, int), [lambda: 1.0, lambda: 2.0])`. {use.static}"
+        ).rstrip()
+    return f"A key must be known, such as a shape or a static argument. {use.static}".rstrip()
 
 
 def _of_mask(use: Use) -> str:
@@ -308,6 +324,7 @@ LIST: Final = Wanted("be converted to a list", ConcretizationError, _of_number)
 TEXT: Final = Wanted("be converted to text", ConcretizationError, _of_text)
 NUMPY: Final = Wanted("be converted to a NumPy array", TracerArrayConversionError, _of_numpy, elsewhere=True)
 INDEX: Final = Wanted("be used as an index or size", TracerIntegerConversionError, _of_index)
+HASH: Final = Wanted("be hashed, so it can't be a key or a static argument", ConcretizationError, _of_hash)
 MASK: Final = Wanted("be used as a boolean mask", NonConcreteBooleanIndexError, _of_mask)
 DELETED: Final = Wanted("be deleted", ConcretizationError, _of_nothing)
 DEVICE: Final = Wanted("be on a device", ConcretizationError, _of_nothing)

@@ -29,6 +29,7 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing import advice
 from tinyjax.tracing.advice import Wanted
 from tinyjax.tracing.conversions import Conversions
 from tinyjax.tracing.elements import Elements, apply_kernel, of_host
@@ -190,7 +191,9 @@ class Tracer(Array, Generic[V]):
 
     @override
     def __hash__(self) -> int:
-        raise TypeError(f"a traced value ({self.aval}) can't be hashed, so it can't be a static argument or a key")
+        if self.frame.alive and self.concrete() is None:
+            raise self.frame.unknown(self.value, self.aval, advice.HASH)
+        return super().__hash__()
 
     @override
     def __reduce__(self) -> tuple[object, ...]:

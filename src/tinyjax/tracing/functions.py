@@ -131,7 +131,15 @@ class FlatFunction:
             rest = iter(leaves)
             full = [self._fixed[i] if i in self._fixed else next(rest) for i in range(self._treedef.num_leaves)]
         args, kwargs = tree.unflatten(self._treedef, full)
-        outs = self._f(*args, **kwargs)
+        try:
+            outs = self._f(*args, **kwargs)
+        except (RecursionError, TypeError) as error:
+            from tinyjax.tracing.failing import explained
+
+            better = explained(error, self)
+            if better is None:
+                raise
+            raise better from None
         aux: object = None
         if self._has_aux:
             if not isinstance(outs, tuple) or len(outs) != 2:

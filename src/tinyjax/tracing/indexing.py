@@ -144,8 +144,7 @@ def known_range(entry: slice, size: int) -> range:
         return range(*entry.indices(size))
     except ConcretizationError as error:
         raise IndexingError(
-            "the bounds of a slice must be known, because they decide the shape of the result. Use "
-            f"lax.dynamic_slice(x, start_indices, slice_sizes), whose starts may be traced. {error}"
+            f"the bounds of a slice must be known, because they decide the shape of the result. {error}"
         ) from None
 
 
