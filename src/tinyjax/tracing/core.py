@@ -29,8 +29,7 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.tracing import advice
-from tinyjax.tracing.advice import Wanted
+from tinyjax.tracing.advice import HASH, Wanted
 from tinyjax.tracing.conversions import Conversions
 from tinyjax.tracing.elements import Elements, apply_kernel, of_host
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed, base_in_force, in_force, named_axis
@@ -191,9 +190,7 @@ class Tracer(Array, Generic[V]):
 
     @override
     def __hash__(self) -> int:
-        if self.frame.alive and self.concrete() is None:
-            raise self.frame.unknown(self.value, self.aval, advice.HASH)
-        return super().__hash__()
+        return hash(ConcreteArray(self._elements(HASH)))  # which can't be hashed either, and says so
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
