@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -285,6 +286,24 @@ def test_kinds_of_arrays() -> None:
     make_jaxpr(lambda x: kinds.append(type(x + 1)))(1.0)
     kinds.append(type(tnp.arange(2) + 1))
     assert kinds == [Tracer, ConcreteArray]
+
+
+OF_NO_BITS: Final[dict[str, Callable[[Array], object]]] = {
+    "mul": lambda t: t * 2.0,
+    "radd": lambda t: np.ones(2) + t,
+    "at": lambda t: t.at[0].set(0),
+    "sum": lambda t: t.sum(),
+    "result_type": lambda t: tnp.result_type(t, np.ones(2)),
+    "where": lambda t: tnp.where(np.ones(2) > 0, t, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", OF_NO_BITS)
+@pytest.mark.parametrize("staged", [False, True])
+def test_tangents_without_bits_take_part_in_no_arithmetic(name: str, staged: bool) -> None:
+    tangent = jvp(lambda n: n, (np.zeros(2, int),), (np.zeros(2, float0),))[1]
+    with pytest.raises(TypingError, match="float0"):
+        (jit(OF_NO_BITS[name]) if staged else OF_NO_BITS[name])(tangent)
 
 
 @pytest.mark.parametrize("shapes", [((), ()), ((3,), (3,)), ((2, 1), (3,)), ((0,), ()), ((2,), (3,))])

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Final, TypeAlias
 
 from tinyjax.caching import bounded
+from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -13,6 +14,7 @@ from tinyjax.ir.dtypes import (
     COMPLEX64,
     COMPLEX128,
     COMPLEXES,
+    FLOAT0,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -90,6 +92,11 @@ def _promote(kinds: frozenset[tuple[DType, bool]]) -> tuple[DType, bool]:
     if all(weak for _, weak in kinds):
         # Among weak values the widest dtype decides, so that nothing is truncated.
         return _promote(frozenset((dtype, False) for dtype in dtypes))[0], True
+    if FLOAT0 in dtypes:
+        raise TypingError(
+            "values of dtype float0, the derivatives of integers and booleans, hold nothing and take part in no "
+            "arithmetic"
+        )
     result: _Node = BOOL
     for dtype, weak in kinds:
         result = _join(result, _node(dtype, weak))
