@@ -17,6 +17,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.api.families import FUNCTIONS, Ours, Theirs
 from tinyjax import Array, ShapedArray, ir, lax
+from tinyjax.contexts.evaluation import single_equation
 from tinyjax.control.call import Call
 from tinyjax.control.composite import Composite
 from tinyjax.control.custom_derivatives import CustomJvp
@@ -26,6 +27,8 @@ from tinyjax.ir import Context, Primitive
 from tinyjax.ir.context import V
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.elementwise import add, mul
+from tinyjax.primitives.gather import Gather
+from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode
 
 Values: TypeAlias = npt.NDArray[np.float64]
 SCALAR = ShapedArray((), "float64")
@@ -104,6 +107,19 @@ def test_values_that_a_rule_closes_over_cant_be_differentiated_with_respect_to()
     np.testing.assert_allclose(jax.grad(function)(0.4, 2.0), 2.0)
     with pytest.raises(InputError, match=r"'inner', which has a derivative of its own, closes over a value of type"):
         jax.grad(function, argnums=1)(0.4, 2.0)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "int8", "uint16", "bool", "complex64"])
+@pytest.mark.parametrize("mode", [GatherScatterMode.CLIP, GatherScatterMode.FILL_OR_DROP])
+def test_gathers_out_of_range(mode: GatherScatterMode, dtype: str) -> None:
+    """Where nothing is said about what is missing, JAX takes what we do."""
+    numbers = GatherDimensionNumbers((), (0,), (0,))
+    gather = Gather(numbers, (1,), mode=mode)
+    operand, indices = np.arange(1, 4).astype(jnp.dtype(dtype)), np.array([[0], [2], [7], [-5]])
+    program = single_equation(gather, (ShapedArray((3,), operand.dtype), ShapedArray((4, 1), "int64")))
+    (ours,) = tj.eval_jaxpr(program, [], operand, indices)
+    theirs = np.asarray(jax.jit(to_jax(program))(operand, indices))
+    np.testing.assert_array_equal(theirs.astype(np.complex128), np.asarray(ours).astype(np.complex128))
 
 
 def test_mapped_rules() -> None:

@@ -264,6 +264,17 @@ def test_several_named_axes() -> None:
     assert both.dtype == np.int32
 
 
+@pytest.mark.parametrize("name", ["psum", "pmean"])
+def test_reductions_count_booleans(name: str) -> None:
+    ours, theirs = getattr(lax, name), getattr(jax.lax, name)
+    x, constant = np.array([True, False, True]), np.array([True, False])
+    agree(vmap(lambda x: ours(x, "i"), axis_name="i")(x), jax.vmap(lambda x: theirs(x, "i"), axis_name="i")(x))
+    agree(
+        vmap(lambda _: ours(constant, "i"), axis_name="i")(x),
+        jax.vmap(lambda _: theirs(constant, "i"), axis_name="i")(x),
+    )
+
+
 def test_psum_of_a_constant_is_the_size() -> None:
     out = vmap(lambda x: x + lax.psum(1, "i"), axis_name="i")(np.arange(3))
     assert out.tolist() == [3, 4, 5]

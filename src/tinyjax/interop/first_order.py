@@ -52,6 +52,7 @@ from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Reduction, Transpose
+from tinyjax.primitives.windows import GatherScatterMode
 
 Args: TypeAlias = Sequence[ArrayLike]
 
@@ -296,7 +297,9 @@ def _dot_general(primitive: DotGeneral, ctx: JaxContext, args: Args) -> Args:
 
 @TO_JAX.register(Gather)
 def _gather(primitive: Gather, ctx: JaxContext, args: Args) -> Args:
-    dims = primitive.dimension_numbers
+    dims, fill = primitive.dimension_numbers, primitive.fill_value
+    if primitive.mode is GatherScatterMode.FILL_OR_DROP:  # JAX wants to be told the one that None stands for
+        fill = primitive.fill(ctx.aval(args[0]).dtype)
     numbers = lax.GatherDimensionNumbers(
         dims.offset_dims, dims.collapsed_slice_dims, dims.start_index_map, dims.operand_batching_dims,
         dims.start_indices_batching_dims,
@@ -304,7 +307,7 @@ def _gather(primitive: Gather, ctx: JaxContext, args: Args) -> Args:
     return apply(
         p.gather_p, *args, dimension_numbers=numbers, slice_sizes=primitive.slice_sizes,
         unique_indices=primitive.unique_indices, indices_are_sorted=primitive.indices_are_sorted,
-        mode=lax.GatherScatterMode[primitive.mode.name], fill_value=primitive.fill_value,
+        mode=lax.GatherScatterMode[primitive.mode.name], fill_value=fill,
     )  # fmt: skip
 
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
+from tinyjax.ir.dtypes import BOOL, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binary import div
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, as_array, bind, find_axis
-from tinyjax.tracing.elementwise import promote_inexact
+from tinyjax.tracing.elementwise import convert, promote_inexact
 
 T = TypeVar("T")
 AxisName: TypeAlias = str | Sequence[str]
@@ -33,14 +34,20 @@ def _reduce(make: Callable[[str], Primitive], x: T, axis_name: AxisName) -> T:
 def psum(x: T, axis_name: AxisName) -> T:
     """The sums of the leaves of x over one named axis or several.
 
-    Of a value that is the same all along the axis, such as 1, it is that value times the size.
+    Of a value that is the same all along the axis, such as 1, it is that value times the size. Booleans are counted, in
+    int32.
 
     >>> import numpy as np
     >>> from tinyjax.api.vectorize import vmap
     >>> vmap(lambda x: x / psum(x, "batch"), axis_name="batch")(np.array([1.0, 3.0]))
     Array([0.25, 0.75], dtype=float64)
     """
-    return _reduce(PSum, x, axis_name)
+
+    def counted(leaf: object) -> Array:
+        array = as_array(leaf)
+        return convert(array, INT32) if array.aval.dtype == BOOL else array
+
+    return _reduce(PSum, tree.map_leaves(counted, x), axis_name)
 
 
 def pmean(x: T, axis_name: AxisName) -> T:
