@@ -232,9 +232,9 @@ class EvalContext(Context[ConcreteValue]):
 class Elementwise(Primitive):
     function: ClassVar[np.ufunc]
 
-    @abstractmethod
     def tangent(self, ctx: Context[V], i: int, t: V, args: Operands[V]) -> V:
         """What a tangent `t` of operand `i` contributes to the tangent of the result."""
+        raise NotImplementedError(f"'{self.name}' has no derivative")
 
     @override
     def type_of(self, *avals: ShapedArray) -> Sequence[ShapedArray]:
@@ -324,10 +324,6 @@ class Greater(Elementwise):
     @override
     def type_of(self, *avals: ShapedArray) -> Sequence[ShapedArray]:
         return [evolve(aval, dtype=BOOL, weak_type=False) for aval in super().type_of(*avals)]
-
-    @override
-    def tangent(self, ctx: Context[V], i: int, t: V, args: Operands[V]) -> V:
-        raise TypeError("gt has no derivative")
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Tangents[V]) -> tuple[Sequence[V], Tangents[V]]:
@@ -426,9 +422,9 @@ def instantiate(ctx: Context[V], x: V | Zero) -> V:
     return broadcast(ctx, ctx.constant(Literal(x.aval.dtype.type(0).item(), evolve(x.aval, shape=()))), x.aval.shape)
 
 
+@frozen(eq=False)
 class Over(Context[U], Generic[V, U]):
-    def __init__(self, parent: Context[V]) -> None:
-        self.parent = parent
+    parent: Context[V]
 
     @abstractmethod
     def pure(self, value: V) -> U: ...
@@ -476,10 +472,9 @@ class Batched(Generic[V]):
     mapped: bool
 
 
+@frozen(eq=False)
 class BatchContext(Over[V, Batched[V]]):
-    def __init__(self, parent: Context[V], size: int) -> None:
-        super().__init__(parent)
-        self.size = size
+    size: int
 
     @override
     def bind(self, primitive: Primitive, *args: Batched[V]) -> Sequence[Batched[V]]:
@@ -555,22 +550,16 @@ def stage(avals: Sequence[ShapedArray], run: Callable[[StagingContext, Sequence[
 
 
 def typecheck(jaxpr: Jaxpr) -> None:
-    bound = list(jaxpr.invars)
-    for eqn in jaxpr.eqns:
-        check_bound(eqn.invars, bound)
-        types = eqn.primitive.type_of(*[atom.aval for atom in eqn.invars])
-        expected = [Var(len(bound) + i, aval) for i, aval in enumerate(types)]
-        if list(eqn.outvars) != expected:
-            found, wanted = [", ".join(f"{v.index}:{v.aval}" for v in row) for row in (eqn.outvars, expected)]
-            raise TypeError(f"{eqn.primitive.name} binds {found}, where it must bind {wanted}")
-        bound += expected
-    check_bound(jaxpr.outvars, bound)
+    try:
+        again = stage(jaxpr.in_avals, lambda ctx, ins: interpret(ctx, jaxpr, ins))
+    except IndexError:
+        raise TypeError("an equation reads a variable that nothing has bound before it") from None
+    if again != jaxpr:
+        raise TypeError(f"the types or the numbering are wrong, for these equations give\n{again}\nand not\n{jaxpr}")
 
 
-def check_bound(atoms: Sequence[Atom], bound: Sequence[Var]) -> None:
-    for atom in atoms:
-        if isinstance(atom, Var) and atom not in bound:
-            raise TypeError(f"variable {atom.index}:{atom.aval} is read, but nothing has bound it")
+def operator(primitive: Primitive, swapped: bool = False) -> Callable[[Array, ArrayLike], Array]:
+    return lambda x, y: bind(primitive, y, x)[0] if swapped else bind(primitive, x, y)[0]
 
 
 class Array(ABC):
@@ -580,20 +569,9 @@ class Array(ABC):
     def __neg__(self) -> Array:
         return bind(Neg(), self)[0]
 
-    def __add__(self, other: ArrayLike) -> Array:
-        return bind(Add(), self, other)[0]
-
-    def __radd__(self, other: ArrayLike) -> Array:
-        return bind(Add(), other, self)[0]
-
-    def __mul__(self, other: ArrayLike) -> Array:
-        return bind(Mul(), self, other)[0]
-
-    def __rmul__(self, other: ArrayLike) -> Array:
-        return bind(Mul(), other, self)[0]
-
-    def __gt__(self, other: ArrayLike) -> Array:
-        return bind(Greater(), self, other)[0]
+    __add__, __radd__ = operator(Add()), operator(Add(), swapped=True)
+    __mul__, __rmul__ = operator(Mul()), operator(Mul(), swapped=True)
+    __gt__ = operator(Greater())
 
     def sum(self) -> Array:
         return bind(ReduceSum(tuple(range(len(self.aval.shape)))), self)[0]
@@ -633,34 +611,29 @@ class Opened(Protocol[R_co]):
     def __call__(self, frame: OpenFrame[V], /) -> R_co: ...
 
 
-class Frame(ABC):
+class Frame(Protocol):
     """A context in use, whatever its values are."""
 
-    alive = True
+    alive: bool
     level: int
     base: Frame
 
-    @abstractmethod
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> list[Array]: ...
-
-    @abstractmethod
     def open(self, run: Opened[R]) -> R: ...
 
 
-class OpenFrame(Frame, Generic[V]):
+class OpenFrame(Generic[V]):
     def __init__(self, context: Context[V], parent: Frame | None = None) -> None:
-        self.context = context
-        self.level = 0 if parent is None else parent.level + 1
-        self.base = self if parent is None or isinstance(context, StagingContext) else parent.base
+        self.context, self.alive = context, True
+        self.level: int = 0 if parent is None else parent.level + 1
+        self.base: Frame = self if parent is None or isinstance(context, StagingContext) else parent.base
 
     def wrap(self, value: V) -> Array:
         return ConcreteArray(value) if isinstance(value, ConcreteValue) else Tracer(self, value)
 
-    @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> list[Array]:
         return list(map(self.wrap, self.context.bind(primitive, *[value_in(arg, self.context) for arg in args])))
 
-    @override
     def open(self, run: Opened[R]) -> R:
         return run(self)
 
@@ -846,11 +819,10 @@ class Unknown:
 Partial: TypeAlias = Known[V] | Unknown
 
 
+@frozen(eq=False)
 class PartialEvalContext(Over[V, Partial[V]]):
-    def __init__(self, parent: Context[V]) -> None:
-        super().__init__(parent)
-        self.staged = StagingContext()
-        self.residuals: dict[int, tuple[Var, V]] = {}
+    staged: StagingContext = field(factory=StagingContext)
+    residuals: dict[int, tuple[Var, V]] = field(factory=dict)
 
     @override
     def bind(self, primitive: Primitive, *args: Partial[V]) -> Sequence[Partial[V]]:
@@ -964,15 +936,8 @@ def transpose_program(jaxpr: Jaxpr, linear: Marks, nonzero: Marks, force: Marks 
     return stage([*before, *compress(jaxpr.out_avals, nonzero)], run), tuple(marks)
 
 
-@frozen(eq=False)
-class Linearized(Generic[R]):
-    out: R
-    jaxpr: Jaxpr
-    residuals: list[Array]
-
-
-def linearized(f: Callable[..., R], xs: Sequence[Array], treedef: TreeDef) -> Linearized[R]:
-    def run(frame: OpenFrame[V]) -> Linearized[R]:
+def linearized(f: Callable[..., R], xs: Sequence[Array], treedef: TreeDef) -> tuple[R, Jaxpr, list[Array]]:
+    def run(frame: OpenFrame[V]) -> tuple[R, Jaxpr, list[Array]]:
         ctx = PartialEvalContext(frame.context)
 
         def dual(x: Array) -> Dual[Partial[V]]:
@@ -981,28 +946,28 @@ def linearized(f: Callable[..., R], xs: Sequence[Array], treedef: TreeDef) -> Li
         outs, out_tree = trace(JvpContext(ctx), f, treedef, list(map(dual, xs)))
         ys = [frame.wrap(out.primal.value) for out in outs if isinstance(out.primal, Known)]
         jaxpr, residuals = ctx.finish([instantiate(ctx, out.tangent) for out in outs])
-        return Linearized(out_tree.unflatten(iter(ys)), jaxpr, list(map(frame.wrap, residuals)))
+        return out_tree.unflatten(iter(ys)), jaxpr, list(map(frame.wrap, residuals))
 
     return innermost.get().open(run)
 
 
 def vjp(f: Callable[[*Ts], R], *primals: *Ts) -> tuple[R, Callable[[R], tuple[*Ts]]]:
     xs, treedef = flatten(primals)
-    found = linearized(f, xs, treedef)
+    out, jaxpr, residuals = linearized(f, xs, treedef)
 
     def f_vjp(cotangents: R) -> tuple[*Ts]:
         cts = flatten(cotangents)[0]
 
         def run(frame: OpenFrame[V]) -> tuple[*Ts]:
             ctx = frame.context
-            args: Operands[V] = [*[value_in(x, ctx) for x in found.residuals], *[UndefPrimal(x.aval) for x in xs]]
-            outs = transpose(ctx, found.jaxpr, args, [value_in(ct, ctx) for ct in cts])
-            result: tuple[*Ts] = treedef.unflatten(frame.wrap(instantiate(ctx, ct)) for ct in outs)
+            args: Operands[V] = [*[value_in(x, ctx) for x in residuals], *[UndefPrimal(x.aval) for x in xs]]
+            found = transpose(ctx, jaxpr, args, [value_in(ct, ctx) for ct in cts])
+            result: tuple[*Ts] = treedef.unflatten(frame.wrap(instantiate(ctx, ct)) for ct in found)
             return result
 
-        return top_frame([*found.residuals, *cts]).open(run)
+        return top_frame([*residuals, *cts]).open(run)
 
-    return found.out, f_vjp
+    return out, f_vjp
 
 
 def grad(f: Callable[[A, *Ts], Array]) -> Callable[[A, *Ts], A]:
