@@ -35,8 +35,11 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:  # the user
     derivative; with `symbolic_zeros`, SymbolicZero objects.
 
     >>> import numpy as np
-    >>> zero_from_primal({"x": np.float32(2.0)}), zero_from_primal(np.float32(2.0), symbolic_zeros=True)
-    ({'x': Array(0., dtype=float32)}, SymbolicZero(f32[]))
+    >>> (
+    ...     zero_from_primal({"x": np.float32(2.0)}),
+    ...     zero_from_primal(np.float32(2.0), symbolic_zeros=True).aval,
+    ... )
+    ({'x': Array(0., dtype=float32)}, ShapedArray(f32[]))
     """
 
     def zero(x: object) -> Array | Zero:
