@@ -88,15 +88,25 @@ def test_reductions(dtype: DType) -> None:
     rows = np.stack([grid.ravel() for grid in np.meshgrid(values, values, values, indexing="ij")], 1)
     functions = {name: along_rows(tnp, name) for name in REDUCTIONS}
     for reverse in (False, True):
-        for name in ("cumsum", "cummax", "cummin"):
+        for name in ("cumsum", "cumprod", "cummax", "cummin", *["cumlogsumexp"] * (dtype in INEXACT)):
             functions[f"{name} {reverse}"] = along_rows(lax, name, reverse=reverse)
     if dtype in COMPLEXES:
-        del functions["var"], functions["cumprod"]  # products
+        del functions["var"]
     else:
-        functions["cumlogsumexp"] = along_rows(lax, "cumlogsumexp")
         functions["clip"] = lambda x: tnp.clip(x[:, 0], x[:, 1], x[:, 2])
     functions["clamp"] = lambda x: lax.clamp(x[:, 0], x[:, 1], x[:, 2])
     same_classes(functions, [rows])
+    alone = {name: along_rows(tnp, name) for name in words("sum prod max min")}
+    same_classes(alone, [extremes(dtype, ends=False)[:, None]])
+
+
+def test_derivatives_of_cumlogsumexp_at_infinity() -> None:
+    def last(x: Array) -> Array:
+        return lax.cumlogsumexp(x)[-1]
+
+    for jacobian in (tj.jacfwd, tj.jacrev):
+        for found in on_both(jacobian(last), np.array([100, INF, 1000, 2])):
+            assert found.tolist() == [0, 1, 0, 0]
 
 
 # What the array API standard says.

@@ -72,7 +72,9 @@ def test_special_values(which: tuple[type[Cumulative], Reference], numbers: list
     cls, function = which
     example = case("", cls(0), "float64[3]", lambda x: function(x, 0, False))
     check_value(example, [np.array(numbers)])
-    check_jvp(example, [np.array(numbers)], np.random.default_rng(0))
+    # Next to an infinity JAX gives finite numbers the weight that they have next to 0.
+    if not (cls is CumLogSumExp and math.inf in numbers):
+        check_jvp(example, [np.array(numbers)], np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(

@@ -14,20 +14,27 @@ from tinyjax.hlo.elementwise import convert
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, FLOATS, SIGNED, DType, Scalar
 from tinyjax.primitives import cumulative, reductions, structure
+from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import AND, OR, XOR, logical_and, logical_not, logical_or
 from tinyjax.primitives.comparison import GT, LT, Comparison, eq, ge, lt, ne
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.cumulative import Cumulative
-from tinyjax.primitives.elementwise import ADD, MUL, Elementwise
+from tinyjax.primitives.elementwise import ADD, MUL, Elementwise, mul
 from tinyjax.primitives.selection import select
+from tinyjax.primitives.shaping import rev
 from tinyjax.primitives.structure import Reduction, constant_like
 
 Identity: TypeAlias = Callable[[DType], Scalar]
 ReductionRule: TypeAlias = Callable[
     [Reduction, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]
+]  # fmt: skip
+
+CumulativeRule: TypeAlias = Callable[
+    [Cumulative, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]
 ]  # fmt: skip
 
 
@@ -202,9 +209,7 @@ RULES[reductions.ArgMax] = _position(GT, reductions.lowest)
 RULES[reductions.ArgMin] = _position(LT, reductions.highest)
 
 
-def _cumulating(
-    body: Body, identity: Identity, wide: bool = False
-) -> Callable[[Cumulative, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]:
+def _cumulating(body: Body, identity: Identity, wide: bool = False) -> CumulativeRule:
     """The rule of a cumulative reduction: a window as long as the axis ends, or starts, at each element.
 
     XLA rewrites these windows to a tree of shorter ones, so the cost isn't quadratic.
@@ -246,8 +251,28 @@ def _logaddexp(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
     return (cumulative.logaddexp(ctx, x, y),)
 
 
+def _in_pairs(combine: Callable[[Context[SSA], SSA, SSA], SSA], real: CumulativeRule) -> CumulativeRule:
+    """The rule of a cumulative reduction of complex numbers in the order in which the host goes: in another one, what
+    isn't finite becomes another number. Of real ones the rule `real`."""
+
+    def joined(ctx: Context[SSA], left: tuple[SSA, ...], right: tuple[SSA, ...]) -> tuple[SSA, ...]:
+        # Each level once: XLA would compute them anew in those that follow.
+        return ctx.bind(OptimizationBarrier(), combine(ctx, *left, *right))
+
+    def rule(
+        primitive: Cumulative, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), turned = args, (primitive.axis,) if primitive.reverse else ()
+        if x.aval.dtype not in COMPLEXES:
+            return real(primitive, ctx, args, types)
+        (found,) = cumulative.prefixes(ctx, (rev(ctx, x, turned),), primitive.axis, joined)
+        return (SSA(rev(ctx, found, turned).name, types[0]),)
+
+    return rule
+
+
 RULES[cumulative.CumSum] = _cumulating(combining(ADD), _negative_zero, wide=True)
-RULES[cumulative.CumProd] = _cumulating(combining(MUL), _one, wide=True)
+RULES[cumulative.CumProd] = _in_pairs(mul, _cumulating(combining(MUL), _one, wide=True))
 RULES[cumulative.CumMax] = _cumulating(combining(Max()), _lowest)
 RULES[cumulative.CumMin] = _cumulating(combining(Min()), _highest)
-RULES[cumulative.CumLogSumExp] = _cumulating(_logaddexp, reductions.lowest, wide=True)
+RULES[cumulative.CumLogSumExp] = _in_pairs(cumulative.logaddexp, _cumulating(_logaddexp, reductions.lowest, wide=True))

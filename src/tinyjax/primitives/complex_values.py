@@ -148,3 +148,19 @@ def _chosen(better: np.ufunc, x: Complexes, y: Complexes) -> Complexes:
     tied = np.equal(x.real, y.real)
     first = np.where(tied, better(x.imag, y.imag), better(x.real, y.real)) | (x == y)
     return np.asarray(np.where(np.isnan(x) | (first & ~np.isnan(y)), x, y))
+
+
+def logaddexp(x: Complexes, y: Complexes) -> Complexes:
+    """log(exp(x) + exp(y)) with an imaginary part between -π and π, step by step as it is compiled."""
+    real = x.real.dtype.type
+    larger = maximum(x, y)
+    gap = (x - larger) + (y - larger)
+    size = np.exp(gap.real)
+    angle = np.where(size == 0, 0, gap.imag).astype(size.dtype)
+    p, q = size * np.cos(angle), size * np.sin(angle)
+    near = p < -0.5
+    distance = np.log(np.where(near, (p + 1) * (p + 1) + q * q, real(1)))
+    re = np.where(near, distance, np.log1p(np.where(near, real(0), p * (p + 2) + q * q))) * real(0.5)
+    both = np.where(np.isnan(gap), x + y, larger + of_parts(re, np.arctan2(q, p + 1)))
+    turns = np.round(both.imag * real(1 / (2 * math.pi)))
+    return of_parts(both.real, both.imag - turns * real(2 * math.pi))

@@ -21,26 +21,43 @@ from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INEXACT, NUMERIC, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.primitives import complex_values, host
 from tinyjax.primitives.arithmetic import MAX, MIN, max_
-from tinyjax.primitives.comparison import eq, ne
-from tinyjax.primitives.elementwise import MUL, Dtypes, add, check_dtype, mul, sub
-from tinyjax.primitives.exponential import exp, log1p
+from tinyjax.primitives.comparison import eq, lt, ne
+from tinyjax.primitives.complex import complex_, imag, real
+from tinyjax.primitives.elementwise import MUL, Dtypes, NumPyFunction, add, check_dtype, mul, neg, scale, sub
+from tinyjax.primitives.exponential import exp, log, log1p
+from tinyjax.primitives.rounding import Round, RoundingMethod
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import rev
 from tinyjax.primitives.slicing import concatenate, pad, slice_in_dim
 from tinyjax.primitives.structure import accumulator, check_arity, check_axes, constant_like, instantiate
+from tinyjax.primitives.trigonometric import ATAN2, cos, sin
 
 V = TypeVar("V")
-#: Numbers and their tangents.
-Dual: TypeAlias = tuple[V, V]
+#: Numbers, or numbers and their tangents.
+Values: TypeAlias = tuple[V, ...]
 
 
 def _accumulate(operator: np.ufunc, x: HostArray, axis: int) -> HostArray:
+    if x.dtype in COMPLEXES and operator in (np.multiply, np.logaddexp):
+        combine = operator if operator is np.multiply else complex_values.logaddexp
+        return np.moveaxis(_prefixes(combine, np.moveaxis(x, axis, 0)), 0, axis)
     if operator is np.logaddexp:
         # After nothing: zeros lose their sign where they are added to.
-        return _complex_logaddexp(x, axis) if x.dtype in COMPLEXES else operator.accumulate(x, axis, dtype=x.dtype) + 0
+        return operator.accumulate(x, axis, dtype=x.dtype) + 0
     if operator in (np.maximum, np.minimum) and x.dtype in FLOATS:
         return host.accumulated(operator, x.astype(x.dtype, copy=False), axis)
     return np.asarray(operator.accumulate(x, axis, dtype=x.dtype))
+
+
+def _prefixes(combine: NumPyFunction, x: HostArray) -> HostArray:
+    """The same as `prefixes`, in the same order, for NumPy's arrays and along their first axis."""
+    if len(x) < 2:
+        return x
+    odd = _prefixes(combine, np.asarray(combine(x[:-1:2], x[1::2])))
+    out = np.empty_like(x)
+    out[0], out[1::2] = x[0], odd
+    out[2::2] = combine(odd[: (len(x) - 1) // 2], x[2::2])
+    return out
 
 
 def _complex_extreme(operator: np.ufunc, x: HostArray, axis: int) -> HostArray:
@@ -49,18 +66,6 @@ def _complex_extreme(operator: np.ufunc, x: HostArray, axis: int) -> HostArray:
     out = np.array(np.moveaxis(x, axis, 0))
     for i in range(len(out) - 2, -1, -1):
         out[i] = choose(out[i], out[i + 1])
-    return np.moveaxis(out, 0, axis)
-
-
-def _complex_logaddexp(x: HostArray, axis: int) -> HostArray:
-    """What np.logaddexp would accumulate, with imaginary parts between -π and π."""
-    rows = np.moveaxis(x, axis, 0)
-    out = np.array(rows)
-    for i in range(1, len(out)):
-        a, b = out[i - 1], rows[i]
-        larger = np.maximum(a, b)
-        both = larger + np.log1p(np.exp((a - larger) + (b - larger)))
-        out[i] = both.real + 1j * (both.imag - 2 * np.pi * np.round(both.imag / (2 * np.pi)))
     return np.moveaxis(out, 0, axis)
 
 
@@ -98,7 +103,7 @@ class Cumulative(Primitive):
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
         dtype, operator = avals[0].dtype, type(self).operator
-        if self.reverse or operator in (np.logaddexp, np.maximum, np.minimum):
+        if self.reverse or operator in (np.logaddexp, np.maximum, np.minimum) or dtype in COMPLEXES:
             return super().host_function(*avals)
         return partial(operator.accumulate, axis=self.axis, dtype=accumulator(dtype))
 
@@ -134,7 +139,7 @@ class PrefixScan(Cumulative):
     """What isn't linear: numbers and their tangents are combined together, in a parallel prefix scan."""
 
     @abstractmethod
-    def combine(self, ctx: Context[V], left: Dual[V], right: Dual[V]) -> Dual[V]:
+    def combine(self, ctx: Context[V], left: Values[V], right: Values[V]) -> Values[V]:
         """Two elements, each with its tangent, made one."""
 
     @override
@@ -144,25 +149,29 @@ class PrefixScan(Cumulative):
         if isinstance(t, Zero):
             return outs, [Zero(ctx.aval(outs[0]).tangent)]
         turned = (self.axis,) if self.reverse else ()
-        _, scanned = self._scan(ctx, (rev(ctx, x, turned), rev(ctx, t, turned)))
-        return outs, [rev(ctx, scanned, turned)]
+        scanned = prefixes(ctx, (rev(ctx, x, turned), rev(ctx, t, turned)), self.axis, self.combine)
+        return outs, [rev(ctx, scanned[1], turned)]
 
-    def _scan(self, ctx: Context[V], dual: Dual[V]) -> Dual[V]:
-        """Combines neighbours and scans what results, half as many: these are the elements at odd positions. Each at
-        an even position is the one before it combined with its own element.
 
-        JAX goes in the same order, which shows in how equal numbers share the tangent of a maximum.
-        """
-        at, size = self.axis, ctx.aval(dual[0]).shape[self.axis]
-        if size < 2:
-            return dual
-        odd = self._scan(ctx, self.combine(ctx, _part(ctx, dual, at, 0, size - 1, 2), _part(ctx, dual, at, 1, size, 2)))
-        even = _part(ctx, dual, at, 0, 1, 1)
-        if size > 2:
-            before = _part(ctx, odd, at, 0, (size - 1) // 2, 1)
-            later = self.combine(ctx, before, _part(ctx, dual, at, 2, size, 2))
-            even = concatenate(ctx, (even[0], later[0]), at), concatenate(ctx, (even[1], later[1]), at)
-        return _interleave(ctx, even[0], odd[0], at), _interleave(ctx, even[1], odd[1], at)
+def prefixes(
+    ctx: Context[V], values: Values[V], axis: int, combine: Callable[[Context[V], Values[V], Values[V]], Values[V]]
+) -> Values[V]:
+    """Combines neighbours along an axis and goes on with what results, half as many: these are the elements at odd
+    positions. Each at an even position is the one before it combined with its own element.
+
+    JAX goes in the same order, which shows in how equal numbers share the tangent of a maximum.
+    """
+    size = ctx.aval(values[0]).shape[axis]
+    if size < 2:
+        return values
+    pairs = combine(ctx, _part(ctx, values, axis, 0, size - 1, 2), _part(ctx, values, axis, 1, size, 2))
+    odd = prefixes(ctx, pairs, axis, combine)
+    even = _part(ctx, values, axis, 0, 1, 1)
+    if size > 2:
+        before = _part(ctx, odd, axis, 0, (size - 1) // 2, 1)
+        later = combine(ctx, before, _part(ctx, values, axis, 2, size, 2))
+        even = tuple(concatenate(ctx, pair, axis) for pair in zip(even, later, strict=True))
+    return tuple(_interleave(ctx, *pair, axis) for pair in zip(even, odd, strict=True))
 
 
 @final
@@ -172,7 +181,7 @@ class CumProd(PrefixScan):
     operator: ClassVar[np.ufunc] = np.multiply
 
     @override
-    def combine(self, ctx: Context[V], left: Dual[V], right: Dual[V]) -> Dual[V]:
+    def combine(self, ctx: Context[V], left: Values[V], right: Values[V]) -> Values[V]:
         return _joined(ctx, MUL, left, right)
 
 
@@ -183,7 +192,7 @@ class CumMax(PrefixScan):
     operator: ClassVar[np.ufunc] = np.maximum
 
     @override
-    def combine(self, ctx: Context[V], left: Dual[V], right: Dual[V]) -> Dual[V]:
+    def combine(self, ctx: Context[V], left: Values[V], right: Values[V]) -> Values[V]:
         return _joined(ctx, MAX, left, right)
 
 
@@ -194,7 +203,7 @@ class CumMin(PrefixScan):
     operator: ClassVar[np.ufunc] = np.minimum
 
     @override
-    def combine(self, ctx: Context[V], left: Dual[V], right: Dual[V]) -> Dual[V]:
+    def combine(self, ctx: Context[V], left: Values[V], right: Values[V]) -> Values[V]:
         return _joined(ctx, MIN, left, right)
 
 
@@ -208,23 +217,21 @@ class CumLogSumExp(PrefixScan):
     operator: ClassVar[np.ufunc] = np.logaddexp
 
     @override
-    def combine(self, ctx: Context[V], left: Dual[V], right: Dual[V]) -> Dual[V]:
+    def combine(self, ctx: Context[V], left: Values[V], right: Values[V]) -> Values[V]:
         (x, tx), (y, ty) = left, right
         out = logaddexp(ctx, x, y)
-        at = _finite_above(ctx, out)
-        wx, wy = (exp(ctx, sub(ctx, _finite_above(ctx, v), at)) for v in (x, y))
+        wx, wy = (exp(ctx, _above(ctx, v, out)) for v in (x, y))
         return out, add(ctx, mul(ctx, tx, wx), mul(ctx, ty, wy))
 
 
-def _joined(ctx: Context[V], operator: Primitive, left: Dual[V], right: Dual[V]) -> Dual[V]:
+def _joined(ctx: Context[V], operator: Primitive, left: Values[V], right: Values[V]) -> Values[V]:
     """What a binary operator and its derivative make of two elements and their tangents."""
     (out,), (t,) = operator.jvp(ctx, (left[0], right[0]), (left[1], right[1]))
     return out, instantiate(ctx, t)
 
 
-def _part(ctx: Context[V], dual: Dual[V], axis: int, start: int, limit: int, stride: int) -> Dual[V]:
-    x, t = dual
-    return slice_in_dim(ctx, x, start, limit, stride, axis), slice_in_dim(ctx, t, start, limit, stride, axis)
+def _part(ctx: Context[V], values: Values[V], axis: int, start: int, limit: int, stride: int) -> Values[V]:
+    return tuple(slice_in_dim(ctx, v, start, limit, stride, axis) for v in values)
 
 
 def _interleave(ctx: Context[V], even: V, odd: V, axis: int) -> V:
@@ -232,26 +239,52 @@ def _interleave(ctx: Context[V], even: V, odd: V, axis: int) -> V:
     aval = ctx.aval(even)
     extra = aval.shape[axis] - ctx.aval(odd).shape[axis]
     before, after = ((0, 0, 0),) * axis, ((0, 0, 0),) * (aval.ndim - axis - 1)
-    spread = pad(ctx, even, (*before, (0, 1 - extra, 1), *after))
-    return add(ctx, spread, pad(ctx, odd, (*before, (1, extra, 1), *after)))
+    # To which every number can be added, zeros of either sign included.
+    nothing = complex(-0.0, -0.0) if aval.dtype in COMPLEXES else -0.0
+    spread = pad(ctx, even, (*before, (0, 1 - extra, 1), *after), nothing)
+    return add(ctx, spread, pad(ctx, odd, (*before, (1, extra, 1), *after), nothing))
 
 
-def _finite_above(ctx: Context[V], x: V) -> V:
-    """x with 0 for inf, so that inf - inf is 0 in the derivative."""
-    return select(ctx, eq(ctx, x, constant_like(ctx, x, math.inf)), constant_like(ctx, x, 0), x)
+def _above(ctx: Context[V], x: V, out: V) -> V:
+    """x - out, and 0 of an infinity, which has all the weight, as other infinities have."""
+    infinite = eq(ctx, x, constant_like(ctx, x, math.inf))
+    return select(ctx, infinite, constant_like(ctx, x, 0), sub(ctx, x, out))
 
 
 # The vocabulary.
 
 
 def logaddexp(ctx: Context[V], x: V, y: V) -> V:
-    """log(exp(x) + exp(y)), without overflow; of complex numbers up to a multiple of 2πi."""
+    """log(exp(x) + exp(y)), without overflow; of complex numbers with an imaginary part between -π and π."""
     larger = max_(ctx, x, y)
     gap = add(ctx, sub(ctx, x, larger), sub(ctx, y, larger))
-    both = add(ctx, larger, log1p(ctx, exp(ctx, gap)))
+    unknown = ne(ctx, gap, gap)
+    if ctx.aval(x).dtype in COMPLEXES:
+        return _between(ctx, select(ctx, unknown, add(ctx, x, y), add(ctx, larger, _log1p_exp(ctx, gap))))
     # The gap of infinities is nan. Of real numbers, the larger one is the answer then; it is nan if one of them is.
-    otherwise = add(ctx, x, y) if ctx.aval(x).dtype in COMPLEXES else larger
-    return select(ctx, ne(ctx, gap, gap), otherwise, both)
+    return select(ctx, unknown, larger, add(ctx, larger, log1p(ctx, exp(ctx, gap))))
+
+
+def _log1p_exp(ctx: Context[V], z: V) -> V:
+    """log(1 + exp(z)) of complex numbers with a real part that isn't positive, from functions of real numbers, as XLA
+    takes seconds to compile those of complex ones."""
+    size, angle = exp(ctx, real(ctx, z)), imag(ctx, z)
+    zero, half, one, two = (constant_like(ctx, size, value) for value in (0, 0.5, 1, 2))
+    angle = select(ctx, eq(ctx, size, zero), zero, angle)
+    p, q = mul(ctx, size, cos(ctx, angle)), mul(ctx, size, sin(ctx, angle))
+    height, right = mul(ctx, q, q), add(ctx, p, one)
+    near = lt(ctx, p, neg(ctx, half))  # -1, where the logarithm has its pole
+    distance = log(ctx, select(ctx, near, add(ctx, mul(ctx, right, right), height), one))
+    squared = select(ctx, near, zero, add(ctx, mul(ctx, p, add(ctx, p, two)), height))
+    re = mul(ctx, select(ctx, near, distance, log1p(ctx, squared)), half)
+    return complex_(ctx, re, ctx.bind(ATAN2, q, right)[0])
+
+
+def _between(ctx: Context[V], z: V) -> V:
+    """z with the multiple of 2πi that brings its imaginary part between -π and π."""
+    angle = imag(ctx, z)
+    (turns,) = ctx.bind(Round(RoundingMethod.TO_NEAREST_EVEN), scale(ctx, angle, 1 / (2 * math.pi)))
+    return complex_(ctx, real(ctx, z), sub(ctx, angle, scale(ctx, turns, 2 * math.pi)))
 
 
 def cumsum(ctx: Context[V], x: V, axis: int, reverse: bool = False) -> V:

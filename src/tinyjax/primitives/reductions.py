@@ -85,12 +85,12 @@ class ReduceProd(Reduction):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,) = args
-        product = np.multiply.reduce(x, axis=self.axes, dtype=accumulator(x.dtype))
+        product = reduction(np.multiply, self.axes, array_type(x.shape, x.dtype))(x)
         return (np.asarray(product).astype(x.dtype, copy=False),)
 
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
-        return reduction(np.multiply, self.axes, avals[0].dtype)
+        return reduction(np.multiply, self.axes, avals[0])
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

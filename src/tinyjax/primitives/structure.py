@@ -49,10 +49,15 @@ def accumulator(dtype: DType) -> DType:
     return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
 
 
-def reduction(operator: np.ufunc, axes: tuple[int, ...], dtype: DType) -> Callable[..., HostArray | np.generic]:
-    """What combines many numbers of this dtype, in a dtype that is wide enough, which the result may have."""
-    wide = accumulator(dtype)
-    own = dtype == wide and dtype in _REDUCED_AS_THEY_ARE
+def reduction(operator: np.ufunc, axes: tuple[int, ...], x: ShapedArray) -> Callable[..., HostArray | np.generic]:
+    """What combines the numbers of an array over axes, in a dtype that is wide enough, which the result may have.
+
+    One number alone is left as it is: NumPy would add it to 0, or multiply it by 1, which changes -0.0 and infinities.
+    """
+    wide = accumulator(x.dtype)
+    if x.size and x.dtype in INEXACT and all(x.shape[axis] == 1 for axis in axes):
+        return partial(np.squeeze, axis=axes)
+    own = x.dtype == wide and x.dtype in _REDUCED_AS_THEY_ARE
     return partial(operator.reduce, axis=axes) if own else partial(operator.reduce, axis=axes, dtype=wide)
 
 
@@ -237,11 +242,12 @@ class ReduceSum(Reduction):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,) = args
-        return (np.asarray(np.add.reduce(x, axis=self.axes, dtype=accumulator(x.dtype))).astype(x.dtype, copy=False),)
+        total = reduction(np.add, self.axes, array_type(x.shape, x.dtype))(x)
+        return (np.asarray(total).astype(x.dtype, copy=False),)
 
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
-        return reduction(np.add, self.axes, avals[0].dtype)
+        return reduction(np.add, self.axes, avals[0])
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
