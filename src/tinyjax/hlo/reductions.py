@@ -24,6 +24,7 @@ from tinyjax.primitives.comparison import GT, LT, Comparison, eq, ge, lt, ne
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.cumulative import Cumulative
 from tinyjax.primitives.elementwise import ADD, MUL, Elementwise, mul
+from tinyjax.primitives.prefix_scan import prefixes
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import rev
 from tinyjax.primitives.structure import Reduction, constant_like
@@ -265,7 +266,7 @@ def _in_pairs(combine: Callable[[Context[SSA], SSA, SSA], SSA], real: Cumulative
         (x,), turned = args, (primitive.axis,) if primitive.reverse else ()
         if x.aval.dtype not in COMPLEXES:
             return real(primitive, ctx, args, types)
-        (found,) = cumulative.prefixes(ctx, (rev(ctx, x, turned),), primitive.axis, joined)
+        (found,) = prefixes(ctx, (rev(ctx, x, turned),), primitive.axis, joined)
         return (SSA(rev(ctx, found, turned).name, types[0]),)
 
     return rule

@@ -9,7 +9,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import ClassVar, TypeAlias, TypeVar, final
+from typing import ClassVar, TypeVar, final
 
 import numpy as np
 from attrs import frozen
@@ -25,16 +25,14 @@ from tinyjax.primitives.comparison import eq, lt, ne
 from tinyjax.primitives.complex import complex_, imag, real
 from tinyjax.primitives.elementwise import MUL, Dtypes, NumPyFunction, add, check_dtype, mul, neg, scale, sub
 from tinyjax.primitives.exponential import exp, log, log1p
+from tinyjax.primitives.prefix_scan import Values, prefixes
 from tinyjax.primitives.rounding import Round, RoundingMethod
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import rev
-from tinyjax.primitives.slicing import concatenate, pad, slice_in_dim
 from tinyjax.primitives.structure import accumulator, check_arity, check_axes, constant_like, instantiate
 from tinyjax.primitives.trigonometric import ATAN2, cos, sin
 
 V = TypeVar("V")
-#: Numbers, or numbers and their tangents.
-Values: TypeAlias = tuple[V, ...]
 
 
 def _accumulate(operator: np.ufunc, x: HostArray, axis: int) -> HostArray:
@@ -153,27 +151,6 @@ class PrefixScan(Cumulative):
         return outs, [rev(ctx, scanned[1], turned)]
 
 
-def prefixes(
-    ctx: Context[V], values: Values[V], axis: int, combine: Callable[[Context[V], Values[V], Values[V]], Values[V]]
-) -> Values[V]:
-    """Combines neighbours along an axis and goes on with what results, half as many: these are the elements at odd
-    positions. Each at an even position is the one before it combined with its own element.
-
-    JAX goes in the same order, which shows in how equal numbers share the tangent of a maximum.
-    """
-    size = ctx.aval(values[0]).shape[axis]
-    if size < 2:
-        return values
-    pairs = combine(ctx, _part(ctx, values, axis, 0, size - 1, 2), _part(ctx, values, axis, 1, size, 2))
-    odd = prefixes(ctx, pairs, axis, combine)
-    even = _part(ctx, values, axis, 0, 1, 1)
-    if size > 2:
-        before = _part(ctx, odd, axis, 0, (size - 1) // 2, 1)
-        later = combine(ctx, before, _part(ctx, values, axis, 2, size, 2))
-        even = tuple(concatenate(ctx, pair, axis) for pair in zip(even, later, strict=True))
-    return tuple(_interleave(ctx, *pair, axis) for pair in zip(even, odd, strict=True))
-
-
 @final
 @frozen
 class CumProd(PrefixScan):
@@ -228,21 +205,6 @@ def _joined(ctx: Context[V], operator: Primitive, left: Values[V], right: Values
     """What a binary operator and its derivative make of two elements and their tangents."""
     (out,), (t,) = operator.jvp(ctx, (left[0], right[0]), (left[1], right[1]))
     return out, instantiate(ctx, t)
-
-
-def _part(ctx: Context[V], values: Values[V], axis: int, start: int, limit: int, stride: int) -> Values[V]:
-    return tuple(slice_in_dim(ctx, v, start, limit, stride, axis) for v in values)
-
-
-def _interleave(ctx: Context[V], even: V, odd: V, axis: int) -> V:
-    """The elements at even and at odd positions, put together."""
-    aval = ctx.aval(even)
-    extra = aval.shape[axis] - ctx.aval(odd).shape[axis]
-    before, after = ((0, 0, 0),) * axis, ((0, 0, 0),) * (aval.ndim - axis - 1)
-    # To which every number can be added, zeros of either sign included.
-    nothing = complex(-0.0, -0.0) if aval.dtype in COMPLEXES else -0.0
-    spread = pad(ctx, even, (*before, (0, 1 - extra, 1), *after), nothing)
-    return add(ctx, spread, pad(ctx, odd, (*before, (1, extra, 1), *after), nothing))
 
 
 def _above(ctx: Context[V], x: V, out: V) -> V:
