@@ -81,7 +81,7 @@ def test_all_records_and_enumerations_in_parameters_are_registered() -> None:
                     assert ir.STANDARD.name_of(cls) == cls.__name__
                 seen.add(cls)
                 todo += [cls] if attrs.has(cls) else []
-    assert all(ir.STANDARD.name_of(cls) for cls in _own(Policy))
+    assert all(ir.STANDARD.name_of(cls) for cls in _own(Policy) if not issubclass(cls, Opaque))
 
 
 def test_extending_leaves_the_standard_alone() -> None:
