@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, Function, agree, compare, numbers, sample, words
 from tinyjax import Array, grad, lax, make_jaxpr, vmap
@@ -319,3 +320,11 @@ def test_round_takes_the_number_of_a_method() -> None:
         agree(lax.round(x, method.value), jax.lax.round(x, method))
     with pytest.raises(InputError, match=r"one of RoundingMethod.AWAY_FROM_ZERO, .*, got 2"):
         lax.round(x, 2)
+
+
+@pytest.mark.parametrize("value", [300, -1, 2**32 + 5, 2**63, -(2**63), 7])
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64", "int64", "float16", "float32", "bool"])
+def test_python_integers_that_do_not_fit_keep_their_lowest_bits(dtype: str, value: int) -> None:
+    expected = jax.lax.convert_element_type(value, dtype)
+    agree(lax.convert_element_type(value, dtype), expected)
+    agree(tj.jit(lambda: lax.convert_element_type(value, dtype))(), expected)

@@ -7,6 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import SupportsIndex, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
 from tinyjax.errors import IndexingError, ShapeError
@@ -31,7 +32,10 @@ def _known(what: str, *numbers: SupportsIndex) -> tuple[int, ...]:
 
 
 def convert_element_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:
-    """The operand with another dtype, strongly typed; a float becomes an integer by rounding towards zero."""
+    """The operand with another dtype, strongly typed. A float becomes an integer by rounding towards zero; an integer
+    that doesn't fit keeps its lowest bits."""
+    if type(operand) is int:  # a weak one may not be wrapped around
+        operand = np.asarray(operand)[()]
     return astype(as_array(operand), as_dtype(new_dtype))
 
 
