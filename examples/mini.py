@@ -86,21 +86,22 @@ class Jaxpr:
 
 
 def show(jaxpr: Jaxpr, indent: int = 0, column: int = 0) -> str:
-    read = {*jaxpr.invars, *jaxpr.outvars, *[atom for eqn in jaxpr.eqns for atom in eqn.invars]}
+    atoms = [*jaxpr.invars, *[atom for eqn in jaxpr.eqns for atom in eqn.invars], *jaxpr.outvars]
+    read = {atom.index for atom in atoms if isinstance(atom, Var)}
     letters = ("".join(word) for n in count(1) for word in product("abcdefghijklmnopqrstuvwxyz", repeat=n))
     bound = [*jaxpr.invars, *[var for eqn in jaxpr.eqns for var in eqn.outvars]]
-    names = {var: next(letters) if var in read else "_" for var in bound}
+    names = {var.index: next(letters) if var.index in read else "_" for var in bound}
 
     def atom(x: Atom) -> str:
         if isinstance(x, Var):
-            return names[x]
+            return names[x.index]
         return str(x.value) if x.aval.weak_type or x.aval.dtype == BOOL else f"{x.value}:{x.aval}"
 
     def equation(eqn: Eqn) -> str:
-        binders = [f"{names[var]}:{var.aval}" for var in eqn.outvars]
+        binders = [f"{names[var.index]}:{var.aval}" for var in eqn.outvars]
         return " ".join([*binders, "=", show_primitive(eqn.primitive, indent + 4), *map(atom, eqn.invars)])
 
-    head = " ".join(["{ lambda ;", *[f"{names[var]}:{var.aval}" for var in jaxpr.invars]])
+    head = " ".join(["{ lambda ;", *[f"{names[var.index]}:{var.aval}" for var in jaxpr.invars]])
     head += ". let" if jaxpr.invars else " . let"
     tail = f"in ({', '.join(map(atom, jaxpr.outvars))}{',' * (len(jaxpr.outvars) == 1)}) }}"
     lines = [equation(eqn) for eqn in jaxpr.eqns]
@@ -1113,25 +1114,43 @@ class Cond(Applied):
     def partial_eval(self, unknown: Marks) -> Split[Primitive] | None:
         if unknown[0]:
             return None
-        programs, marks = agreeing(self.branches, lambda jaxpr, force: known_part(jaxpr, unknown[1:], force))
-        later = [staged_part(branch, unknown[1:], marks) for branch in self.branches]
-        residuals = tuple([i for i, mark in enumerate(unknown) if not mark])
-        return Split(self.of(programs), self.of(later), marks, residuals)
+        marks = tuple(map(any, zip(*[partial_eval(x, unknown[1:]).unknown_out for x in self.branches], strict=True)))
+        parts = [partial_eval(branch, unknown[1:], marks) for branch in self.branches]
+        num_known, in_avals = marks.count(False), self.branches[0].in_avals
+        slots: list[ShapedArray] = []
+        places = [places_in(slots, part.known.out_avals[num_known:]) for part in parts]
+        passed = sorted({i for part in parts for i in part.residuals if i is not None})
+        later_avals = [*[in_avals[i] for i in passed], *slots, *compress(in_avals, unknown[1:])]
+
+        def now(part: Split[Jaxpr], place: list[int]) -> Jaxpr:
+            def run(ctx: StagingContext, ins: Sequence[Atom]) -> Sequence[Atom]:
+                outs = interpret(ctx, part.known, ins)
+                found = dict(zip(place, outs[num_known:], strict=True))
+                filled = [found.get(i) or instantiate(ctx, Zero(aval)) for i, aval in enumerate(slots)]
+                return [*outs[:num_known], *filled]
+
+            return stage(part.known.in_avals, run)
+
+        def later(part: Split[Jaxpr], place: list[int]) -> Jaxpr:
+            def run(ctx: StagingContext, ins: Sequence[Atom]) -> Sequence[Atom]:
+                own = iter([ins[len(passed) + i] for i in place])
+                residuals = [next(own) if i is None else ins[passed.index(i)] for i in part.residuals]
+                return interpret(ctx, part.staged, [*residuals, *ins[len(passed) + len(slots) :]])
+
+            return stage(later_avals, run)
+
+        residuals = (0, *[i + 1 for i in passed], *[None for _ in slots])
+        return Split(self.of(list(map(now, parts, places))), self.of(list(map(later, parts, places))), marks, residuals)
 
 
-def known_part(jaxpr: Jaxpr, unknown: Marks, force: Marks) -> tuple[Jaxpr, Marks]:
-    split = partial_eval(jaxpr, unknown, force)
-    return evolve(split.known, outvars=split.known.outvars[: split.unknown_out.count(False)]), split.unknown_out
-
-
-def staged_part(jaxpr: Jaxpr, unknown: Marks, wanted: Marks) -> Jaxpr:
-    order = sorted(range(len(unknown)), key=unknown.__getitem__)
-
-    def run(ctx: StagingContext, ins: Sequence[Atom]) -> Sequence[Atom]:
-        args = dict(zip(order, ins, strict=True))
-        return list(compress(interpret(ctx, jaxpr, [args[i] for i in range(len(ins))]), wanted))
-
-    return stage([jaxpr.in_avals[i] for i in order], run)
+def places_in(slots: list[ShapedArray], avals: Sequence[ShapedArray]) -> list[int]:
+    """A slot for each value: one of its type that no value before it has, or a new one."""
+    places: list[int] = []
+    for aval in avals:
+        free = [i for i, slot in enumerate(slots) if slot == aval and i not in places]
+        places.append(free[0] if free else len(slots))
+        slots.extend([] if free else [aval])
+    return places
 
 
 def cond(predicate: ArrayLike, if_true: Callable[[*Ts], R], if_false: Callable[[*Ts], R], *operands: *Ts) -> R:
