@@ -62,6 +62,12 @@ def test_trials_leave_the_library_alone() -> None:
     assert names & (defined | assigned) == {"top_frame"}  # which is put back
 
 
+def test_the_files_that_the_page_names_are_there() -> None:
+    named = re.findall(r"`((?!examples)\w+/\w+\.py)`", PAGE.read_text(encoding="utf-8"))
+    assert named
+    assert [name for name in named if not (ROOT / "src" / "tinyjax" / name).is_file()] == []
+
+
 Function: TypeAlias = Callable[[Any], Any]
 
 
