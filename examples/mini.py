@@ -32,6 +32,9 @@ DType: TypeAlias = np.dtype[Any]
 FLOAT, INT, BOOL = np.dtype("float64"), np.dtype("int32"), np.dtype("bool")
 
 
+# 1. Programs
+
+
 @frozen
 class ShapedArray:
     shape: tuple[int, ...]
@@ -133,6 +136,9 @@ def is_programs(value: object) -> bool:
     return isinstance(value, tuple) and any(isinstance(item, Jaxpr) for item in value)
 
 
+# 2. Primitives and contexts
+
+
 @frozen(eq=False)
 class ConcreteValue:
     data: HostArray
@@ -227,6 +233,9 @@ class EvalContext(Context[ConcreteValue]):
     @override
     def concrete(self, value: ConcreteValue) -> ConcreteValue:
         return value
+
+
+# 3. Whole primitives
 
 
 @frozen
@@ -423,6 +432,9 @@ def instantiate(ctx: Context[V], x: V | Zero) -> V:
     return broadcast(ctx, ctx.constant(Literal(x.aval.dtype.type(0).item(), evolve(x.aval, shape=()))), x.aval.shape)
 
 
+# 4. Forward mode
+
+
 @frozen(eq=False)
 class Over(Context[U], Generic[V, U]):
     parent: Context[V]
@@ -467,6 +479,9 @@ class JvpContext(Over[V, Dual[V]]):
         return self.parent.concrete(value.primal)
 
 
+# 5. Vectorisation
+
+
 @frozen
 class Batched(Generic[V]):
     value: V
@@ -493,6 +508,9 @@ class BatchContext(Over[V, Batched[V]]):
     def aval(self, value: Batched[V]) -> ShapedArray:
         aval = self.parent.aval(value.value)
         return evolve(aval, shape=aval.shape[value.mapped :])
+
+
+# 6. Staging
 
 
 class StagingContext(Context[Atom]):
@@ -557,6 +575,9 @@ def typecheck(jaxpr: Jaxpr) -> None:
         raise TypeError("an equation reads a variable that nothing has bound before it") from None
     if again != jaxpr:
         raise TypeError(f"the types or the numbering are wrong, for these equations give\n{again}\nand not\n{jaxpr}")
+
+
+# 7. From Python functions to contexts
 
 
 def operator(primitive: Primitive, swapped: bool = False) -> Callable[[Array, ArrayLike], Array]:
@@ -682,6 +703,9 @@ def elements(x: Array) -> HostArray:
     return found.data
 
 
+# 8. Trees
+
+
 @frozen
 class TreeDef:
     node: type | None = None
@@ -702,6 +726,9 @@ def flatten(tree: Any) -> tuple[list[Array], TreeDef]:  # the user's own tree
     parts = [flatten(tree[key]) for key in keys] if isinstance(tree, dict) else list(map(flatten, tree))
     leaves = [leaf for leaves, _ in parts for leaf in leaves]
     return leaves, TreeDef(type(tree), keys, tuple([treedef for _, treedef in parts]))
+
+
+# 9. Transformations of functions
 
 
 def trace(ctx: Context[U], f: Callable[..., object], treedef: TreeDef, args: Sequence[U]) -> tuple[list[U], TreeDef]:
@@ -767,6 +794,9 @@ def make_jaxpr(f: Callable[[*Ts], object]) -> Callable[[*Ts], Jaxpr]:
         return staged(f, treedef, [x.aval for x in xs])[0]
 
     return traced
+
+
+# 10. Transformations of programs, and partial evaluation
 
 
 def forced(marks: Sequence[bool], force: Marks) -> Marks:
@@ -893,6 +923,9 @@ def partial_eval(jaxpr: Jaxpr, unknown: Marks, force: Marks = ()) -> Split[Jaxpr
     return Split(known, later, marks, tuple(residuals))
 
 
+# 11. Transposition, and reverse mode
+
+
 def transpose(ctx: Context[V], jaxpr: Jaxpr, args: Operands[V], cts: Tangents[V]) -> list[V | Zero]:
     env = list(args)
     pending: dict[Atom, V] = {}
@@ -977,6 +1010,9 @@ def grad(f: Callable[[A, *Ts], Array]) -> Callable[[A, *Ts], A]:
         return f_vjp(asarray(np.ones(y.aval.shape)))[0]
 
     return gradient
+
+
+# 12. A primitive that holds a program
 
 
 @frozen
@@ -1069,6 +1105,9 @@ def jit(f: Callable[[*Ts], R]) -> Callable[[*Ts], R]:
         return result
 
     return jitted
+
+
+# 13. Branches in programs
 
 
 @frozen
@@ -1171,6 +1210,9 @@ def cond(predicate: ArrayLike, if_true: Callable[[*Ts], R], if_false: Callable[[
     branches = Cond(tuple(map(widened, parts, starts)))
     result: R = parts[0][2].unflatten(iter(bind(branches, index, *captured, *xs)))
     return result
+
+
+# 14. Compiling
 
 
 @frozen

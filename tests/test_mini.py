@@ -34,8 +34,13 @@ Extracted from that page; don't edit it here. `pytest tests/test_mini.py --updat
 def extract(page: str) -> str:
     """The library: the blocks without output, in order. The others try things out. Exercises are no part of it."""
     library, _, _ = page.partition("\n## Exercises\n")
-    first, *rest = [code for code, output in BLOCK.findall(library) if not output]
-    return f"{HEADER}\n\n" + "\n\n".join([first, *rest])
+    pieces: list[str] = []
+    for section in re.split(r"^## ", library, flags=re.MULTILINE):
+        code = [code for code, output in BLOCK.findall(section) if not output]
+        if pieces and code:
+            pieces.append(f"# {section.splitlines()[0]}\n")
+        pieces += code
+    return f"{HEADER}\n\n" + "\n\n".join(pieces)
 
 
 def test_extracted(request: pytest.FixtureRequest) -> None:
