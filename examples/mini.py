@@ -541,10 +541,9 @@ class StagingContext(Context[Atom]):
 
     @override
     def lift(self, value: Array) -> Var:
-        key = id(value.value) if isinstance(value, ConcreteArray) else id(value)
-        if key not in self.captured:
-            self.captured[key] = self.new(value.aval), value
-        return self.captured[key][0]
+        if identity(value) not in self.captured:
+            self.captured[identity(value)] = self.new(value.aval), value
+        return self.captured[identity(value)][0]
 
     @override
     def aval(self, value: Atom) -> ShapedArray:
@@ -561,6 +560,10 @@ class StagingContext(Context[Atom]):
         eqns = [Eqn(eqn.primitive, read(eqn.invars), tuple([new[v] for v in eqn.outvars])) for eqn in self.eqns]
         jaxpr = Jaxpr(tuple([new[var] for var in inputs]), tuple(eqns), read(outs))
         return jaxpr, [value for _, value in self.captured.values()]
+
+
+def identity(x: Array) -> int:
+    return id(x.value) if isinstance(x, ConcreteArray) else id(x)
 
 
 def stage(avals: Sequence[ShapedArray], run: Callable[[StagingContext, Sequence[Atom]], Sequence[Atom]]) -> Jaxpr:
@@ -1194,21 +1197,18 @@ def places_in(slots: list[ShapedArray], avals: Sequence[ShapedArray]) -> list[in
 
 def cond(predicate: ArrayLike, if_true: Callable[[*Ts], R], if_false: Callable[[*Ts], R], *operands: *Ts) -> R:
     xs, treedef = flatten(operands)
-    parts = [staged(f, treedef, [x.aval for x in xs]) for f in (if_false, if_true)]
-    captured = [x for _, found, _ in parts for x in found]
-    starts = [0, len(parts[0][1])]
+    parts = [staged(f, treedef, [x.aval for x in xs]) for f in (if_true, if_false)]
+    captured = {identity(x): x for _, found, _ in parts for x in found}
+    avals = [x.aval for x in (*captured.values(), *xs)]
 
-    def widened(part: Staged, start: int) -> Jaxpr:
+    def widened(part: Staged) -> Jaxpr:
         jaxpr, own, _ = part
-
-        def run(ctx: StagingContext, ins: Sequence[Atom]) -> Sequence[Atom]:
-            return interpret(ctx, jaxpr, [*ins[start : start + len(own)], *ins[len(captured) :]])
-
-        return stage([x.aval for x in (*captured, *xs)], run)
+        places = [list(captured).index(identity(x)) for x in own]
+        return stage(avals, lambda ctx, ins: interpret(ctx, jaxpr, [*[ins[i] for i in places], *ins[len(captured) :]]))
 
     (index,) = bind(Convert(INT, False), predicate)
-    branches = Cond(tuple(map(widened, parts, starts)))
-    result: R = parts[0][2].unflatten(iter(bind(branches, index, *captured, *xs)))
+    branches = Cond(tuple(map(widened, reversed(parts))))
+    result: R = parts[0][2].unflatten(iter(bind(branches, index, *captured.values(), *xs)))
     return result
 
 
