@@ -1,4 +1,4 @@
-"""Functions that nobody thought of, transformed in orders that nobody thought of: `examples/mini.py` against tinyjax."""
+"""Functions that nobody thought of, transformed in orders that nobody chose: `examples/mini.py` against tinyjax."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def transformed(lib: Library, expression: Expression, order: Sequence[str]) -> F
     return f
 
 
-def evaluated(program: ir.Jaxpr, captured: Sequence[ir.ConcreteValue]) -> Any:
+def evaluated(program: ir.Jaxpr, captured: Sequence[ir.ConcreteValue]) -> np.ndarray:
     (out,) = ir.interpret(EvalContext(), program, [*captured, ir.ConcreteValue.of(np.asarray(POINT))])
     return np.asarray(out)
 
@@ -95,7 +95,7 @@ def test_the_same_program(expression: Expression, order: Sequence[str]) -> None:
     expected = tj.make_jaxpr(transformed(TINYJAX, expression, order))(POINT)
     if "cond" in text and "broadcast_in_dim" in text:
         # A zero of a branch, repeated: tinyjax makes it again where mini hands it over.
-        values = [evaluated(program, expected.consts) for program in (found, expected.jaxpr)]
-        np.testing.assert_allclose(*values, rtol=1e-9)
+        ours, theirs = (evaluated(program, expected.consts) for program in (found, expected.jaxpr))
+        np.testing.assert_allclose(ours, theirs, rtol=1e-9)
     else:
         assert found == expected.jaxpr
