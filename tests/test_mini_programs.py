@@ -75,9 +75,10 @@ def run(lib: Library, expression: Expression, inputs: Sequence[Any]) -> Any:
 
 
 def transformed(lib: Library, expression: Expression, order: Sequence[str]) -> Function:
-    def f(x: Any) -> Any:
+    def whole(x: Any) -> Any:
         return lib.sin(run(lib, expression, [x])) * x
 
+    f: Function = whole
     for name in reversed(order):
         f = TRANSFORMATIONS[name](lib, f)
     return f
