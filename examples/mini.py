@@ -91,7 +91,8 @@ class Jaxpr:
 def show(jaxpr: Jaxpr, indent: int = 0, column: int = 0) -> str:
     atoms = [*jaxpr.invars, *[atom for eqn in jaxpr.eqns for atom in eqn.invars], *jaxpr.outvars]
     read = {atom.index for atom in atoms if isinstance(atom, Var)}
-    letters = ("".join(word) for n in count(1) for word in product("abcdefghijklmnopqrstuvwxyz", repeat=n))
+    words = ("".join(word) for n in count(1) for word in product("abcdefghijklmnopqrstuvwxyz", repeat=n))
+    letters = (word for word in words if word not in ("in", "inf", "let", "nan"))
     bound = [*jaxpr.invars, *[var for eqn in jaxpr.eqns for var in eqn.outvars]]
     names = {var.index: next(letters) if var.index in read else "_" for var in bound}
 
@@ -843,6 +844,7 @@ class Split(Generic[T]):
 class Known(Generic[V]):
     value: V
     literal: Literal | None = None
+    recipe: tuple[Primitive, Literal] | None = None
 
 
 @frozen
@@ -857,12 +859,15 @@ Partial: TypeAlias = Known[V] | Unknown
 class PartialEvalContext(Over[V, Partial[V]]):
     staged: StagingContext = field(factory=StagingContext)
     residuals: dict[int, tuple[Var, V]] = field(factory=dict)
+    rebuilt: dict[int, tuple[Atom, V]] = field(factory=dict)
 
     @override
     def bind(self, primitive: Primitive, *args: Partial[V]) -> Sequence[Partial[V]]:
         values = [arg.value for arg in args if isinstance(arg, Known)]
         if len(values) == len(args):
-            return list(map(self.pure, self.parent.bind(primitive, *values)))
+            literals = [arg.literal for arg in args if isinstance(arg, Known) and arg.literal is not None]
+            recipe = (primitive, literals[0]) if isinstance(primitive, BroadcastInDim) and literals else None
+            return [Known(out, None, recipe) for out in self.parent.bind(primitive, *values)]
         split = primitive.partial_eval(tuple([isinstance(arg, Unknown) for arg in args])) if values else None
         if split is None:
             return list(map(Unknown, self.staged.bind(primitive, *map(self.instantiate, args))))
@@ -878,9 +883,14 @@ class PartialEvalContext(Over[V, Partial[V]]):
             return value.atom
         if value.literal is not None:
             return value.literal
-        if id(value.value) not in self.residuals:
-            self.residuals[id(value.value)] = self.staged.new(self.parent.aval(value.value)), value.value
-        return self.residuals[id(value.value)][0]
+        key = id(value.value)
+        if value.recipe is not None:
+            if key not in self.rebuilt:
+                self.rebuilt[key] = self.staged.bind(*value.recipe)[0], value.value
+            return self.rebuilt[key][0]
+        if key not in self.residuals:
+            self.residuals[key] = self.staged.new(self.parent.aval(value.value)), value.value
+        return self.residuals[key][0]
 
     def finish(self, outs: Sequence[Partial[V]]) -> tuple[Jaxpr, list[V]]:
         atoms = list(map(self.instantiate, outs))
