@@ -29,21 +29,21 @@ if TYPE_CHECKING:
     from tinyjax.api import checkpoint_policies
     from tinyjax.api.autodiff import jvp, linear_transpose, linearize, vjp
     from tinyjax.api.caches import cache_info, clear_caches
-    from tinyjax.api.callbacks import io_callback, pure_callback
     from tinyjax.api.checkpointing import checkpoint, checkpoint_name, remat, saved_residuals
     from tinyjax.api.closures import closure_convert
     from tinyjax.api.compilation_cache import disable_compilation_cache, enable_compilation_cache
-    from tinyjax.api.custom_gradient import custom_gradient
-    from tinyjax.api.custom_jvp import SymbolicZero, custom_jvp
-    from tinyjax.api.custom_vjp import CustomVJPPrimal, custom_vjp
     from tinyjax.api.gradients import grad, value_and_grad
+    from tinyjax.api.host_callbacks import io_callback, pure_callback
     from tinyjax.api.jacobians import hessian, jacfwd, jacrev
     from tinyjax.api.jit import jit
-    from tinyjax.api.staging import eval_jaxpr, eval_shape, make_jaxpr
+    from tinyjax.api.make_jaxpr import eval_jaxpr, eval_shape, make_jaxpr
+    from tinyjax.api.rules.custom_gradient import custom_gradient
+    from tinyjax.api.rules.custom_jvp import SymbolicZero, custom_jvp
+    from tinyjax.api.rules.custom_vjp import CustomVJPPrimal, custom_vjp
     from tinyjax.api.traced import Traced, trace
     from tinyjax.api.transfer import block_until_ready, device_get, device_put
     from tinyjax.api.vectorize import vmap
-    from tinyjax.api.watching import watch
+    from tinyjax.api.watch import watch
     from tinyjax.errors import TinyjaxError
     from tinyjax.ir.aval import ShapedArray
     from tinyjax.ir.dtypes import float0
@@ -120,20 +120,20 @@ _HOMES: Final = {
         "tinyjax.api.autodiff": "jvp linear_transpose linearize vjp",
         "tinyjax.api.gradients": "grad value_and_grad",
         "tinyjax.api.caches": "cache_info clear_caches",
-        "tinyjax.api.callbacks": "io_callback pure_callback",
+        "tinyjax.api.host_callbacks": "io_callback pure_callback",
         "tinyjax.api.checkpointing": "checkpoint checkpoint_name remat saved_residuals",
         "tinyjax.api.closures": "closure_convert",
         "tinyjax.api.compilation_cache": "disable_compilation_cache enable_compilation_cache",
-        "tinyjax.api.custom_gradient": "custom_gradient",
-        "tinyjax.api.custom_jvp": "SymbolicZero custom_jvp",
-        "tinyjax.api.custom_vjp": "CustomVJPPrimal custom_vjp",
+        "tinyjax.api.rules.custom_gradient": "custom_gradient",
+        "tinyjax.api.rules.custom_jvp": "SymbolicZero custom_jvp",
+        "tinyjax.api.rules.custom_vjp": "CustomVJPPrimal custom_vjp",
         "tinyjax.api.jacobians": "hessian jacfwd jacrev",
         "tinyjax.api.jit": "jit",
-        "tinyjax.api.staging": "eval_jaxpr eval_shape make_jaxpr",
+        "tinyjax.api.make_jaxpr": "eval_jaxpr eval_shape make_jaxpr",
         "tinyjax.api.traced": "Traced trace",
         "tinyjax.api.transfer": "block_until_ready device_get device_put",
         "tinyjax.api.vectorize": "vmap",
-        "tinyjax.api.watching": "watch",
+        "tinyjax.api.watch": "watch",
         "tinyjax.errors": "TinyjaxError",
         "tinyjax.ir.aval": "ShapedArray",
         "tinyjax.ir.dtypes": "float0",

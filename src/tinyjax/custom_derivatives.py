@@ -1,10 +1,10 @@
 """Functions with derivatives of their own, under JAX's names: `jax.custom_derivatives`."""
 
 from tinyjax.api.closures import closure_convert
-from tinyjax.api.custom_gradient import custom_gradient
-from tinyjax.api.custom_jvp import SymbolicZero, custom_jvp
-from tinyjax.api.custom_vjp import CustomVJPPrimal, custom_vjp
-from tinyjax.api.zeros import custom_vjp_primal_tree_values, zero_from_primal
+from tinyjax.api.rules.custom_gradient import custom_gradient
+from tinyjax.api.rules.custom_jvp import SymbolicZero, custom_jvp
+from tinyjax.api.rules.custom_vjp import CustomVJPPrimal, custom_vjp
+from tinyjax.api.rules.zeros import custom_vjp_primal_tree_values, zero_from_primal
 
 __all__ = [
     "CustomVJPPrimal",

@@ -1,7 +1,7 @@
 """Looking into programs while they run: `tinyjax.debug.print` and `tinyjax.debug.callback`."""
 
-from tinyjax.api.callbacks import debug_callback as callback
-from tinyjax.api.callbacks import debug_print as print  # noqa: A004 (the name that JAX has)
+from tinyjax.api.host_callbacks import debug_callback as callback
+from tinyjax.api.host_callbacks import debug_print as print  # noqa: A004 (the name that JAX has)
 from tinyjax.tracebacks import filter_package
 
 __all__ = ["callback", "print"]

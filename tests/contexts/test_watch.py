@@ -21,7 +21,7 @@ from tinyjax.errors import ConcretizationError, InputError, MissingRuleError
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.elementwise import Mul
 from tinyjax.tracing.core import ROOT, active_frame
-from tinyjax.tracing.watching import watching
+from tinyjax.tracing.observed import watching
 
 multiply_add: Callable[..., tj.Array] = square_add(Batched())
 A, B = np.array([2.0, 3.0]), np.array([10.0, 20.0])

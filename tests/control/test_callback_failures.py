@@ -10,7 +10,7 @@ import pytest
 
 import tinyjax as tj
 from tinyjax import lax
-from tinyjax.backend.callbacks import _FAILURES
+from tinyjax.backend.host_calls import _FAILURES
 from tinyjax.errors import CallbackError, XlaError
 
 F64 = tj.ir.ShapedArray((), "float64")

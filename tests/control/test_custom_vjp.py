@@ -18,7 +18,7 @@ import tinyjax.numpy as tnp
 from tests.api.families import TRANSFORMATIONS
 from tests.api.matching import assert_matches
 from tinyjax import ir, lax
-from tinyjax.api.custom_vjp import CustomVjpFunction
+from tinyjax.api.rules.custom_vjp import CustomVjpFunction
 from tinyjax.control.custom_derivatives import CustomLin, CustomVjp, MappedCustom
 from tinyjax.errors import (
     ConcretizationError,

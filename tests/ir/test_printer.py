@@ -47,7 +47,7 @@ from tinyjax.ir import (
     typecheck,
     variable_names,
 )
-from tinyjax.ir.printer import variable_name
+from tinyjax.ir.printing.printer import variable_name
 from tinyjax.primitives.elementwise import ADD, MUL, NEG, mul, neg
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, permute
 

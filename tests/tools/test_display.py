@@ -17,7 +17,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import Array, ShapedArray, interpreters, lax, tools, transforms
 from tinyjax.ir import BatchAxis
-from tinyjax.ir.display import MOST, Table
+from tinyjax.ir.printing.display import MOST, Table
 from tinyjax.tools.texts import Svg
 from tinyjax.tracing.core import as_array
 

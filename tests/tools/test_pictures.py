@@ -30,8 +30,8 @@ from tests.strategies import programs
 from tinyjax import Array, tools
 from tinyjax.errors import GraphvizError, InputError
 from tinyjax.ir import ClosedJaxpr, Eqn, Jaxpr, Primitive, ShapedArray, SourceInfo, Var
-from tinyjax.ir.html import format_html
-from tinyjax.ir.outline import outline
+from tinyjax.ir.printing.html import format_html
+from tinyjax.ir.printing.outline import outline
 from tinyjax.tools.cost.memory import live_memory
 from tinyjax.tools.memory_plots import size_text
 from tinyjax.tools.svg import Engine

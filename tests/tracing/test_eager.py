@@ -13,9 +13,9 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES
 from tinyjax import Array, lax
-from tinyjax.contexts.kernels import KERNELS
 from tinyjax.errors import InputError, ShapeError, TinyjaxError, TypingError
 from tinyjax.ir.primitive import Primitive
+from tinyjax.prepared.kernels import KERNELS
 from tinyjax.primitives.arithmetic import DIV, MAX, MIN, REM
 from tinyjax.primitives.bitwise import AND, OR, SHIFT_LEFT, XOR
 from tinyjax.primitives.comparison import EQ, LT, NE

@@ -12,7 +12,7 @@ from typing_extensions import TypeVarTuple, override
 from tinyjax.api import derivatives
 from tinyjax.api.arguments import resolve_argnums
 from tinyjax.api.linear_maps import PullBack, PushForward, Transposed, linear_map
-from tinyjax.api.staging import abstractify
+from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
 from tinyjax.ir.value import ConcreteValue
@@ -29,7 +29,7 @@ from tinyjax.tracing.functions import (
     flatten_arguments,
     function_name,
 )
-from tinyjax.tracing.staging import trace
+from tinyjax.tracing.programs import trace
 from tinyjax.transforms.linearity import Kind, check_linear, kind_of
 
 if TYPE_CHECKING:

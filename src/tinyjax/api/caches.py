@@ -11,7 +11,7 @@ from tinyjax.caching import CacheInfo, registered_caches
 from tinyjax.ir.shown import Shown
 
 if TYPE_CHECKING:
-    from tinyjax.ir.display import Block
+    from tinyjax.ir.printing.display import Block
 
 
 @final
@@ -20,7 +20,7 @@ class Caches(Shown, dict[str, CacheInfo]):
 
     @override
     def _blocks(self) -> Iterator[Block]:
-        from tinyjax.ir.display import table
+        from tinyjax.ir.printing.display import table
 
         rows = [(name, f"{info.made:,}", f"{info.size:,}", f"{info.limit:,}") for name, info in self.items()]
         return table(("cache", "made", "size", "limit"), rows, numbers=1)

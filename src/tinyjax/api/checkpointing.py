@@ -10,7 +10,7 @@ from attrs import evolve
 
 from tinyjax.api.arguments import split_static
 from tinyjax.api.checkpoint_policies import AnyPolicy, as_policy
-from tinyjax.api.staging import abstractify
+from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.control.checkpoint import Checkpoint, Policy
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
@@ -28,7 +28,7 @@ from tinyjax.tracing.functions import (
     float0_zeros,
     function_name,
 )
-from tinyjax.tracing.staging import trace
+from tinyjax.tracing.programs import trace
 from tinyjax.transforms.linearize import linearize
 from tinyjax.transforms.partial_eval import Residual, as_residuals
 

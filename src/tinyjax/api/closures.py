@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from tinyjax.api.staging import abstractify
+from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.errors import TreeError
 from tinyjax.ir.interpret import interpret
 from tinyjax.tracebacks import filtered
@@ -13,7 +13,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ConcreteArray, top_frame
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, as_arrays, check_callable, describe
-from tinyjax.tracing.staging import trace
+from tinyjax.tracing.programs import trace
 
 R = TypeVar("R")
 

@@ -10,6 +10,7 @@ from typing import final
 
 from attrs import frozen
 
+from tinyjax.arrays.elementwise import convert
 from tinyjax.contexts import transposition
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
@@ -23,7 +24,6 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.primitives import conversion
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing.core import Array, activate, active_frame, top_frame
-from tinyjax.tracing.elementwise import convert
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, Results, float0_zeros
 from tinyjax.transforms.unread import but_for_unread

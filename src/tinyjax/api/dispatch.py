@@ -16,12 +16,12 @@ from tinyjax import backend
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.prepared.executables import Ready
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ConcreteArray, as_array
 from tinyjax.tracing.functions import only_positional
-from tinyjax.tracing.host import host_type
-from tinyjax.tracing.ready import Ready
-from tinyjax.tracing.staging import Traced
+from tinyjax.tracing.intake import host_type
+from tinyjax.tracing.programs import Traced
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -21,7 +21,7 @@ from tinyjax.ir.effects import axis_names
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Tracer, active_frame
 from tinyjax.tracing.functions import argument_paths, describe
-from tinyjax.tracing.staging import Traced
+from tinyjax.tracing.programs import Traced
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -147,7 +147,7 @@ class Explanation:
         return str(self)
 
     def _repr_html_(self) -> str:
-        from tinyjax.ir.display import Note, page, table
+        from tinyjax.ir.printing.display import Note, page, table
 
         blocks = [Note(str(self).splitlines()[0])]
         rows = [difference.row for difference in self.differences]

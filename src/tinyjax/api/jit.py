@@ -15,8 +15,8 @@ from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, 
 from tinyjax.api.dispatch import MISS, ReadyCall, ready_call, run_flat, run_tree
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
 from tinyjax.api.lowered import Lowered
+from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.api.staged_calls import StagedCall, bind_flat, bind_tree
-from tinyjax.api.staging import abstractify
 from tinyjax.api.traced import Traced as Record
 from tinyjax.api.traced import record
 from tinyjax.caching import BoundedCache, Recent, register
@@ -30,7 +30,7 @@ from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ROOT, Array, ConcreteArray, active_frame, bind, innermost, top_frame
 from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, function_name
-from tinyjax.tracing.staging import Traced, trace
+from tinyjax.tracing.programs import Traced, trace
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

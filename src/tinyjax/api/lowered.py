@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, final
 from typing_extensions import override
 
 from tinyjax import backend
-from tinyjax.api.staging import closed_values
+from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.errors import InputError
 from tinyjax.hlo.lowering import lower
 from tinyjax.ir.aval import ShapedArray
@@ -19,7 +19,7 @@ from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ConcreteArray
 from tinyjax.tracing.functions import flatten_arguments
-from tinyjax.tracing.staging import Traced
+from tinyjax.tracing.programs import Traced
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -19,7 +19,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ROOT, Array, ConcreteArray, Tracer, as_array, top_frame
 from tinyjax.tracing.functions import only_positional
-from tinyjax.tracing.staging import Traced
+from tinyjax.tracing.programs import Traced
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved
 from tinyjax.api.lowered import Lowered
-from tinyjax.api.staging import abstractify, closed_values, eval_jaxpr
+from tinyjax.api.make_jaxpr import abstractify, closed_values, eval_jaxpr
 from tinyjax.control.call import Call
 from tinyjax.errors import InputError, StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
@@ -22,7 +22,7 @@ from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.program import ClosedJaxpr, Eqn
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracebacks import filtered
-from tinyjax.tracing import staging, tree
+from tinyjax.tracing import programs, tree
 from tinyjax.tracing.core import Array, ConcreteArray, bind
 from tinyjax.tracing.functions import (
     FlatFunction,
@@ -211,7 +211,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         """The StableHLO of the function."""
         erased = {i: float0_zeros(aval.shape) for i, aval in self._without_outputs}
         captured = tuple(map(ConcreteArray, self.jaxpr.consts))
-        program = staging.Traced(self.jaxpr.jaxpr, captured, self.out_tree, erased)
+        program = programs.Traced(self.jaxpr.jaxpr, captured, self.out_tree, erased)
         donated = (False,) * len(captured) + (self._donated or (False,) * len(self.in_avals))
         return Lowered(program, self.fun_name, donated, self.in_tree)
 
@@ -240,7 +240,7 @@ def _types(avals: Sequence[ShapedArray]) -> str:
 def record(
     fun: Callable[P, R],
     what: str,
-    traced: staging.Traced,
+    traced: programs.Traced,
     call: StaticCall,
     static: tuple[tuple[int, ...], tuple[str, ...]],
     in_tree: PyTreeDef,
@@ -314,7 +314,7 @@ def trace(
         avals = [abstractify(leaf) for leaf in leaves]
         fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
         function = FlatFunction(call.function, "trace", treedef, fixed=fixed)
-        traced = staging.trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
+        traced = programs.trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
         return record(fun, "trace", traced, call, static, treedef, avals)
 
     return make(*args, **kwargs) if args or kwargs else make

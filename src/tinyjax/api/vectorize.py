@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Final, ParamSpec, SupportsIndex, TypeVar, get_args
 
+from tinyjax.arrays.shaping import integer
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.errors import BatchSizeError, InputError, TreeError
 from tinyjax.ir.dtypes import FLOAT0
@@ -24,7 +25,6 @@ from tinyjax.tracing.functions import (
     float0_zeros,
     function_name,
 )
-from tinyjax.tracing.shaping import integer
 from tinyjax.transforms.batch import add_axis, place_axis
 
 P = ParamSpec("P")

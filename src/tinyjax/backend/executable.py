@@ -11,9 +11,9 @@ from jax._src import compiler
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, deleted_message
-from tinyjax.backend.callbacks import host_failure, host_function, parse
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
+from tinyjax.backend.host_calls import host_failure, host_function, parse
 from tinyjax.backend.persistence import compile_or_read
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.stages import MemoryStats, Options

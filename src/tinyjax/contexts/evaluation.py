@@ -9,7 +9,6 @@ import numpy as np
 from typing_extensions import override
 
 from tinyjax.caching import bounded, with_room
-from tinyjax.contexts.kernels import by_kernel, owned
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
@@ -19,6 +18,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var, well_typed
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.prepared.kernels import by_kernel, owned
 
 
 class Executor(Protocol):

@@ -19,13 +19,13 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
+from tinyjax.ir.printing.spelling import format_literal
 from tinyjax.ir.program import Literal
 from tinyjax.ir.source import SourceCursor
-from tinyjax.ir.spelling import format_literal
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
-    from tinyjax.ir.display import Block
+    from tinyjax.ir.printing.display import Block
 
 V = TypeVar("V")
 W = TypeVar("W")
@@ -90,7 +90,7 @@ class Log:
 
     def blocks(self) -> Iterator[Block]:
         """The steps as a table, indented by who asked for them."""
-        from tinyjax.ir.display import table
+        from tinyjax.ir.printing.display import table
 
         rows: list[tuple[str, str, str, str]] = []
         pending = [(0, step) for step in reversed(self.steps)]
@@ -103,7 +103,7 @@ class Log:
         yield from table(("applied", "gives", "in", "rule"), rows)
 
     def _repr_html_(self) -> str:
-        from tinyjax.ir.display import page
+        from tinyjax.ir.printing.display import page
 
         return page(block.html for block in self.blocks())
 

@@ -6,7 +6,6 @@ The library's own primitives, for tables and rules, are in `tinyjax.extend.primi
 
 from tinyjax.api.partial_evaluation import PartlyEvaluated, partial_eval
 from tinyjax.control.composite import Composite
-from tinyjax.control.jax_expansions import STANDARD
 from tinyjax.extend.array_rules import ArrayPrimitive, Results, run_in
 from tinyjax.ir.context import Context, Evaluator
 from tinyjax.ir.effects import Effect, Effects
@@ -14,6 +13,7 @@ from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, U
 from tinyjax.ir.registry import Registry
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.structure import instantiate
+from tinyjax.registered.jax_expansions import STANDARD
 from tinyjax.tracebacks import filter_package
 from tinyjax.tracing.core import as_array, bind
 

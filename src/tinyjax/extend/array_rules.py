@@ -8,7 +8,8 @@ from typing import Any, ClassVar, TypeAlias, TypeVar, final, overload
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.api.rule_frames import closed_context
+from tinyjax.api.rules.frames import closed_context
+from tinyjax.arrays.elementwise import convert
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -16,7 +17,6 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing.core import Array, ArrayLike, active_frame, as_array
-from tinyjax.tracing.elementwise import convert
 from tinyjax.tracing.frames import OpenFrame
 from tinyjax.tracing.functions import float0_zeros
 from tinyjax.tracing.live import LiveFrame

@@ -1,22 +1,9 @@
 """StableHLO text: `lower` writes a program as a module, by rules in tables that anyone can add to."""
 
-from tinyjax.hlo import (
-    arrays,
-    calls,
-    conditionals,
-    contractions,
-    custom_derivatives,
-    elementwise,
-    functions,
-    gathers,
-    host,
-    loops,
-    reductions,
-    sorting,
-)
+from tinyjax.hlo import rules
 from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules
-from tinyjax.hlo.host import on_host, on_host_of_gpu
 from tinyjax.hlo.lowering import lower
+from tinyjax.hlo.rules.callbacks import on_host, on_host_of_gpu
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES, rules_for
 from tinyjax.tracebacks import filter_package
 
@@ -27,22 +14,11 @@ __all__ = [
     "SSA",
     "LoweringContext",
     "LoweringRules",
-    "arrays",
-    "calls",
-    "conditionals",
-    "contractions",
-    "custom_derivatives",
-    "elementwise",
-    "functions",
-    "gathers",
-    "host",
-    "loops",
     "lower",
     "on_host",
     "on_host_of_gpu",
-    "reductions",
+    "rules",
     "rules_for",
-    "sorting",
 ]
 
 

@@ -20,10 +20,9 @@ from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, has_tangent
-from tinyjax.control.jax_expansions import EXPANSIONS, STANDARD
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
-from tinyjax.interop.callbacks import JaxCallback, vmap_method
+from tinyjax.interop.host_calls import JaxCallback, vmap_method
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.keys import HOLDING, ON_KEYS
 from tinyjax.interop.parameters import generic
@@ -37,6 +36,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal, python_scalar
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
+from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
 
 T = TypeVar("T")
 #: How many rules of one function, each for other arguments, are imported within each other.

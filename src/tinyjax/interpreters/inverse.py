@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, final
 from attrs import frozen
 
 from tinyjax.api.arguments import as_tuple, resolve_position
-from tinyjax.api.staging import abstractify
+from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.caching import with_room
 from tinyjax.control.loops import While
 from tinyjax.errors import InputError, TreeError
@@ -27,7 +27,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, as_array
 from tinyjax.tracing.frames import OpenFrame
 from tinyjax.tracing.functions import FlatFunction, check_callable, describe
-from tinyjax.tracing.staging import trace
+from tinyjax.tracing.programs import trace
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

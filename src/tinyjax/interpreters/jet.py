@@ -13,6 +13,7 @@ from typing import Any, Self, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.arrays.elementwise import convert
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, MappedCustom
 from tinyjax.errors import InputError
 from tinyjax.interpreters.base import RuleContext, Rules, overridden, register_all, rule_table
@@ -25,7 +26,6 @@ from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.primitives.elementwise import scale
 from tinyjax.primitives.structure import broadcast_scalar, full
 from tinyjax.tracing.core import Array, as_array
-from tinyjax.tracing.elementwise import convert
 from tinyjax.tracing.frames import OpenFrame
 
 

@@ -15,7 +15,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
 from tinyjax.tracing.frames import OpenFrame
 from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments
-from tinyjax.tracing.staging import Traced, trace
+from tinyjax.tracing.programs import Traced, trace
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -16,6 +16,7 @@ from tinyjax.api.arguments import resolve_argnums
 from tinyjax.api.autodiff import ChosenArguments, check_inputs
 from tinyjax.api.jacobian_blocks import check_results
 from tinyjax.api.vectorize import vmap
+from tinyjax.arrays.shaping import reshape
 from tinyjax.control.custom_derivatives import CustomLin
 from tinyjax.errors import InputError
 from tinyjax.interpreters.sparsity import Bools, jacobian_sparsity
@@ -28,12 +29,11 @@ from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
 from tinyjax.tracing.functions import FlatFunction, check_callable, describe, flatten_arguments
-from tinyjax.tracing.shaping import reshape
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
-    from tinyjax.ir.display import Block
+    from tinyjax.ir.printing.display import Block
 
 Positions: TypeAlias = npt.NDArray[np.intp]
 #: Directional derivatives of which kind.
@@ -85,7 +85,7 @@ class SparseJacobian(Shown):
 
     @override
     def _blocks(self) -> Iterator[Block]:
-        from tinyjax.ir.display import MOST, Note, table
+        from tinyjax.ir.printing.display import MOST, Note, table
 
         across, down = self.matrix_shape
         kind = "reverse-mode" if self.reverse else "directional"

@@ -17,7 +17,7 @@ from attrs import evolve, field, frozen
 from typing_extensions import override
 
 from tinyjax.api.arguments import resolve_argnums
-from tinyjax.api.staging import abstractify
+from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomLin
@@ -40,7 +40,7 @@ from tinyjax.primitives.selection import SelectN
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import ConcreteArray
 from tinyjax.tracing.functions import FlatFunction, check_callable
-from tinyjax.tracing.staging import trace
+from tinyjax.tracing.programs import trace
 
 Bools: TypeAlias = npt.NDArray[np.bool_]
 

@@ -10,20 +10,20 @@
 
 from tinyjax.errors import ParseError
 from tinyjax.ir.aval import Shape, ShapedArray
-from tinyjax.ir.content import content_hash
 from tinyjax.ir.context import Context, Evaluator, Foreign
 from tinyjax.ir.dtypes import DType, HostArray, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effect, Effects, NamedAxisEffect
-from tinyjax.ir.files import load, save
+from tinyjax.ir.files.content import content_hash
+from tinyjax.ir.files.program_files import load, save
 from tinyjax.ir.holding import AnyProgram, HoldsProgram
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.parser import parse, parse_closed
 from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
-from tinyjax.ir.printer import format_closed, format_eqn, variable_names
+from tinyjax.ir.printing.printer import format_closed, format_eqn, variable_names
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
 from tinyjax.ir.registry import STANDARD, Reader, Record, Registry
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.source import SourceCursor, SourceInfo
+from tinyjax.ir.text.parser import parse, parse_closed
 from tinyjax.ir.traverse import nested_programs, subjaxprs
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.ir.value import Buffer, ConcreteValue

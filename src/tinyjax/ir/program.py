@@ -110,7 +110,7 @@ class Eqn(Immutable):
 
     @override
     def __str__(self) -> str:
-        from tinyjax.ir.printer import format_eqn
+        from tinyjax.ir.printing.printer import format_eqn
 
         return format_eqn(self)
 
@@ -251,13 +251,13 @@ class Jaxpr(Immutable, Keyed):
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
-        from tinyjax.ir.pickling import reduce_program
+        from tinyjax.ir.files.pickling import reduce_program
 
         return reduce_program(self)
 
     @override
     def __str__(self) -> str:
-        from tinyjax.ir.printer import format_jaxpr
+        from tinyjax.ir.printing.printer import format_jaxpr
 
         return format_jaxpr(self)
 
@@ -267,7 +267,7 @@ class Jaxpr(Immutable, Keyed):
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        from tinyjax.ir.html import format_html
+        from tinyjax.ir.printing.html import format_html
 
         return format_html(self)
 
@@ -357,7 +357,7 @@ class ClosedJaxpr(Immutable):
 
     @override
     def __str__(self) -> str:
-        from tinyjax.ir.printer import format_closed_jaxpr
+        from tinyjax.ir.printing.printer import format_closed_jaxpr
 
         return format_closed_jaxpr(self)
 
@@ -367,6 +367,6 @@ class ClosedJaxpr(Immutable):
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        from tinyjax.ir.html import format_html
+        from tinyjax.ir.printing.html import format_html
 
         return format_html(self)

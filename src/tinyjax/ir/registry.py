@@ -20,7 +20,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.fields import HELD_TYPES
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
-from tinyjax.ir.written import Member, Record, Unreadable, build, member, member_of_value, unread
+from tinyjax.ir.text.written import Member, Record, Unreadable, build, member, member_of_value, unread
 
 __all__ = [
     "STANDARD",
@@ -310,4 +310,4 @@ def _full_name(cls: type) -> str:
 
 
 #: The library's own primitives, and the classes of their parameters.
-STANDARD: Final = Registry(filled_by="tinyjax.control.jax_expansions")
+STANDARD: Final = Registry(filled_by="tinyjax.registered.jax_expansions")

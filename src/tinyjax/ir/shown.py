@@ -11,7 +11,7 @@ from attrs import frozen
 from typing_extensions import override
 
 if TYPE_CHECKING:
-    from tinyjax.ir.display import Block
+    from tinyjax.ir.printing.display import Block
 
 
 class Shown(ABC):
@@ -34,7 +34,7 @@ class Shown(ABC):
     @property
     def html(self) -> str:
         """What notebooks show."""
-        from tinyjax.ir.display import page
+        from tinyjax.ir.printing.display import page
 
         return page(block.html for block in self._blocks())
 
@@ -48,7 +48,7 @@ class Record(Shown):
 
     @override
     def _blocks(self) -> Iterator[Block]:
-        from tinyjax.ir.display import fields
+        from tinyjax.ir.printing.display import fields
 
         return fields(type(self).__name__, self._shown())
 
@@ -61,7 +61,7 @@ class Record(Shown):
 
 def text_html(head: str, text: str) -> str:
     """A long text in a notebook, of which a line is shown until it is opened."""
-    from tinyjax.ir.display import page
-    from tinyjax.ir.html import escape
+    from tinyjax.ir.printing.display import page
+    from tinyjax.ir.printing.html import escape
 
     return page([f"<details><summary>{escape(head)}</summary><pre>{escape(text)}</pre></details>"])

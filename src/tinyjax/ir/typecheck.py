@@ -12,9 +12,9 @@ from tinyjax.errors import MissingRuleError, TinyjaxError, VerificationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, SUPPORTED, DType, short_name
 from tinyjax.ir.primitive import Primitive, is_value, result_types
-from tinyjax.ir.printer import format_eqn, format_jaxpr, variable_names
+from tinyjax.ir.printing.printer import format_eqn, format_jaxpr, variable_names
+from tinyjax.ir.printing.spelling import format_literal
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var, python_scalar, well_typed
-from tinyjax.ir.spelling import format_literal
 from tinyjax.ir.traverse import nested_programs, record_values, subjaxprs
 
 #: Errors show programs of at most so many equations, those of nested programs included.

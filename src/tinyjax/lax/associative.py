@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from tinyjax.arrays.shaping import integer
 from tinyjax.errors import InputError
 from tinyjax.lax.shaping import concatenate, expand_dims, reshape, rev, slice_in_dim
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
 from tinyjax.tracing.functions import as_arrays, check_callable, function_name
-from tinyjax.tracing.shaping import integer
 
 T = TypeVar("T")
 

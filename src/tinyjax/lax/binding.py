@@ -6,12 +6,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import SupportsIndex
 
+from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
+from tinyjax.arrays.promotion import result_type
+from tinyjax.arrays.shaping import integers
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.elementwise import broadcast_shapes, broadcast_to, convert
-from tinyjax.tracing.promotion import result_type
-from tinyjax.tracing.shaping import integers
 
 
 def operands(*values: ArrayLike) -> list[Array]:

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, final
 
 from attrs import frozen
 
+from tinyjax.arrays.elementwise import astype
+from tinyjax.arrays.promotion import result_type
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Jaxpr
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array
-from tinyjax.tracing.elementwise import astype
 from tinyjax.tracing.functions import FlatFunction, argument_path, float0_zeros, located
-from tinyjax.tracing.promotion import result_type
-from tinyjax.tracing.staging import Traced, trace
+from tinyjax.tracing.programs import Traced, trace
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, TypeVar
 
+from tinyjax.arrays.elementwise import convert, promote_inexact
 from tinyjax.ir.dtypes import BOOL, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binary import div
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, as_array, bind, find_axis
-from tinyjax.tracing.elementwise import convert, promote_inexact
 
 T = TypeVar("T")
 AxisName: TypeAlias = str | Sequence[str]

@@ -10,6 +10,8 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import TypeVarTuple, Unpack
 
+from tinyjax.arrays.elementwise import constant_like, convert
+from tinyjax.arrays.promotion import result_type
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import with_types
 from tinyjax.control.cond import Cond
@@ -23,10 +25,8 @@ from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Class, K, Pair, Tr
 from tinyjax.primitives.selection import CLAMP
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
-from tinyjax.tracing.elementwise import constant_like, convert
 from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, located
-from tinyjax.tracing.promotion import result_type
-from tinyjax.tracing.staging import Traced, trace
+from tinyjax.tracing.programs import Traced, trace
 
 R = TypeVar("R", bound=AnyTree)
 S = TypeVar("S", bound=AnyTree)

@@ -7,6 +7,8 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tinyjax.arrays.advanced_indexing import Known, in_int64, scalars, wrap_negative
+from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.aval import Shape, as_shape
 from tinyjax.ir.dtypes import Scalar
@@ -16,9 +18,7 @@ from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-from tinyjax.tracing.advanced import Known, in_int64, scalars, wrap_negative
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.shaping import canonical_axis
 
 ModeLike: TypeAlias = str | GatherScatterMode | None
 Starts: TypeAlias = Sequence[ArrayLike] | ArrayLike

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, overload
 
 import numpy as np
 
+from tinyjax.arrays.elementwise import convert
+from tinyjax.arrays.shaping import integer
 from tinyjax.control.call import Call
 from tinyjax.control.carry import rearranged
 from tinyjax.control.loops import While
@@ -23,10 +25,8 @@ from tinyjax.lax.shaping import concatenate, reshape, slice_in_dim
 from tinyjax.lax.signatures import Arrays, Arrays2, Arrays3, C, D, Jumble, K, Mixed, N, Numbers, Pair, Triple, Unroll, Y
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.elementwise import convert
 from tinyjax.tracing.functions import argument_path, check_callable, flatten_arguments, float0_zeros, located
-from tinyjax.tracing.shaping import integer
-from tinyjax.tracing.staging import Traced
+from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.batch import batch
 
 if TYPE_CHECKING:

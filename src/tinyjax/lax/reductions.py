@@ -8,6 +8,8 @@ from typing import overload
 
 import numpy.typing as npt
 
+from tinyjax.arrays.products import PrecisionLike
+from tinyjax.arrays.shaping import integer, integers, moveaxis
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.primitive import Primitive
@@ -30,9 +32,7 @@ from tinyjax.primitives.reductions import (
 from tinyjax.primitives.rounding import Round, RoundingMethod
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum
-from tinyjax.tracing.contraction import PrecisionLike
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.shaping import integer, integers, moveaxis
 
 
 def _axes(operand: ArrayLike, axes: int | Sequence[int]) -> tuple[int, ...]:

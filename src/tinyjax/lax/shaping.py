@@ -10,6 +10,8 @@ from typing import SupportsIndex, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from tinyjax.arrays.elementwise import astype
+from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.aval import Shape, as_shape
 from tinyjax.ir.dtypes import as_dtype
@@ -21,8 +23,6 @@ from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.elementwise import astype
-from tinyjax.tracing.shaping import canonical_axis, integer, integers
 
 T = TypeVar("T")
 

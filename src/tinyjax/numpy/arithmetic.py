@@ -4,16 +4,8 @@ from __future__ import annotations
 
 import math
 
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INTEGERS
-from tinyjax.primitives.arithmetic import ABS, SQUARE
-from tinyjax.primitives.complex import COMPLEX
-from tinyjax.primitives.exponential import SQRT
-from tinyjax.primitives.rounding import CEIL, FLOOR, SIGN
-from tinyjax.primitives.trigonometric import ATAN2
-from tinyjax.tracing import arithmetic
-from tinyjax.tracing.as_one import as_one
-from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
-from tinyjax.tracing.elementwise import (
+from tinyjax.arrays import arithmetic
+from tinyjax.arrays.elementwise import (
     LARGEST,
     apply,
     astype,
@@ -24,6 +16,14 @@ from tinyjax.tracing.elementwise import (
     promote_inexact,
     where,
 )
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INTEGERS
+from tinyjax.prepared.functions import as_one
+from tinyjax.primitives.arithmetic import ABS, SQUARE
+from tinyjax.primitives.complex import COMPLEX
+from tinyjax.primitives.exponential import SQRT
+from tinyjax.primitives.rounding import CEIL, FLOOR, SIGN
+from tinyjax.primitives.trigonometric import ATAN2
+from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:

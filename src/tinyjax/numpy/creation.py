@@ -12,6 +12,23 @@ from typing import Literal, Protocol, SupportsIndex, TypeAlias, overload
 import numpy as np
 import numpy.typing as npt
 
+from tinyjax.arrays.elementwise import (
+    apply,
+    astype,
+    broadcast_shapes,
+    broadcast_to,
+    inexact_dtype,
+    user_dtype,
+)
+from tinyjax.arrays.promotion import result_type
+from tinyjax.arrays.shaping import (
+    canonical_axis,
+    concatenate,
+    expand_dims,
+    integer,
+    integers,
+    moveaxis,
+)
 from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type, as_shape
 from tinyjax.ir.dtypes import (
@@ -27,30 +44,13 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import made_once
 from tinyjax.ir.value import ConcreteValue, frozen_elements
+from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.conversion import COPY, conversion
-from tinyjax.primitives.host import convert
+from tinyjax.primitives.numpy_values import convert
 from tinyjax.primitives.rounding import FLOOR
 from tinyjax.primitives.shaping import Iota
-from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
-from tinyjax.tracing.elementwise import (
-    apply,
-    astype,
-    broadcast_shapes,
-    broadcast_to,
-    inexact_dtype,
-    user_dtype,
-)
 from tinyjax.tracing.functions import float0_zeros
-from tinyjax.tracing.promotion import result_type
-from tinyjax.tracing.shaping import (
-    canonical_axis,
-    concatenate,
-    expand_dims,
-    integer,
-    integers,
-    moveaxis,
-)
 
 ShapeLike: TypeAlias = SupportsIndex | Iterable[SupportsIndex]
 

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy.typing as npt
 
+from tinyjax.arrays.elementwise import astype, promote, user_dtype
+from tinyjax.arrays.methods import refuse_out
+from tinyjax.arrays.products import PrecisionLike, contract
+from tinyjax.arrays.shaping import diagonal, squeeze, transpose
 from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.primitives.reductions import ReduceOr
 from tinyjax.primitives.structure import ReduceSum
-from tinyjax.tracing.contraction import PrecisionLike, contract
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.elementwise import astype, promote, user_dtype
-from tinyjax.tracing.methods import refuse_out
-from tinyjax.tracing.shaping import diagonal, squeeze, transpose
 
 if TYPE_CHECKING:
     from opt_einsum.contract import PathInfo

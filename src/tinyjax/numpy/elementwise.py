@@ -7,7 +7,18 @@ from __future__ import annotations
 
 import math
 
+from tinyjax.arrays import arithmetic
+from tinyjax.arrays.elementwise import (
+    apply,
+    broadcast,
+    constant_like,
+    inexact,
+    numeric,
+    promote_inexact,
+    where,
+)
 from tinyjax.ir.dtypes import COMPLEX128, COMPLEXES, FLOAT64
+from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.arithmetic import ABS, SQUARE
 from tinyjax.primitives.complex import COMPLEX
 from tinyjax.primitives.exponential import CBRT, EXP, EXP2, EXPM1, LOG, LOG1P, POW, SQRT
@@ -26,18 +37,7 @@ from tinyjax.primitives.trigonometric import (
     TAN,
     TANH,
 )
-from tinyjax.tracing import arithmetic
-from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
-from tinyjax.tracing.elementwise import (
-    apply,
-    broadcast,
-    constant_like,
-    inexact,
-    numeric,
-    promote_inexact,
-    where,
-)
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:

@@ -7,15 +7,15 @@ from typing import Final
 
 import numpy as np
 
+from tinyjax.arrays import reductions
+from tinyjax.arrays.arithmetic import floor_divide, remainder
+from tinyjax.arrays.elementwise import astype, truth, where
+from tinyjax.arrays.shaping import integer, ravel
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import INT64
 from tinyjax.numpy.creation import arange, full
 from tinyjax.numpy.joining import stack
-from tinyjax.tracing import reducing
-from tinyjax.tracing.arithmetic import floor_divide, remainder
 from tinyjax.tracing.core import Array, ArrayLike, as_array
-from tinyjax.tracing.elementwise import astype, truth, where
-from tinyjax.tracing.shaping import integer, ravel
 
 _KNOWN: Final = (
     "the shape of the result depends on the elements, which aren't known of {aval} here. Pass `size`, for a result of "
@@ -56,9 +56,9 @@ def nonzero(
     flat = full((count,), 0, dtype=INT64)
     if count:
         # Each goes to the place that says how many there were before it, or nowhere.
-        places = where(marks, reducing.cumsum(numbers) - 1, as_array(np.int64(count)))
+        places = where(marks, reductions.cumsum(numbers) - 1, as_array(np.int64(count)))
         flat = flat.at[places].set(arange(marks.size, dtype=INT64), mode="drop")
-    missing = arange(count, dtype=INT64) >= reducing.sum_(numbers)
+    missing = arange(count, dtype=INT64) >= reductions.sum_(numbers)
     positions: list[Array] = []
     for axis, length in enumerate(x.shape):
         step = int(np.prod(x.shape[axis + 1 :], dtype=np.int64))

@@ -6,15 +6,15 @@ from typing import SupportsIndex
 
 import numpy as np
 
+from tinyjax.arrays import arithmetic, taking
+from tinyjax.arrays.elementwise import broadcast_to, is_nan, promote, where
+from tinyjax.arrays.methods import refuse_out
+from tinyjax.arrays.shaping import canonical_axis, ravel, reshape
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INEXACT, INT32, INT64, Scalar
 from tinyjax.numpy.creation import asarray, zeros_like
 from tinyjax.primitives.windows import GatherScatterMode
-from tinyjax.tracing import arithmetic, taking
 from tinyjax.tracing.core import Array, ArrayLike, as_array
-from tinyjax.tracing.elementwise import broadcast_to, is_nan, promote, where
-from tinyjax.tracing.methods import refuse_out
-from tinyjax.tracing.shaping import canonical_axis, ravel, reshape
 
 
 def take(

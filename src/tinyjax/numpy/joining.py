@@ -9,16 +9,16 @@ from typing import SupportsIndex, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tinyjax.arrays import shaping
+from tinyjax.arrays.elementwise import astype, user_dtype
+from tinyjax.arrays.methods import refuse_out
+from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import made_once
 from tinyjax.numpy.manipulation import with_axes
 from tinyjax.primitives.slicing import Split
-from tinyjax.tracing import shaping
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.elementwise import astype, user_dtype
-from tinyjax.tracing.methods import refuse_out
-from tinyjax.tracing.shaping import canonical_axis, integer, integers
 
 #: Several arrays, or one whose first axis they are.
 Arrays: TypeAlias = Sequence[ArrayLike] | Array | HostArray

@@ -6,19 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import overload
 
-from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8, real_dtype
-from tinyjax.numpy.creation import full
-from tinyjax.numpy.finding import nonzero
-from tinyjax.primitives.arithmetic import ABS, NEXTAFTER
-from tinyjax.primitives.bitwise import AND, NOT, OR, POPULATION_COUNT, XOR
-from tinyjax.primitives.comparison import EQ, NE
-from tinyjax.primitives.conversion import BitcastConvertType
-from tinyjax.primitives.rounding import IS_FINITE
-from tinyjax.tracing import arithmetic
-from tinyjax.tracing.as_one import as_one
-from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand, bind
-from tinyjax.tracing.elementwise import (
+from tinyjax.arrays import arithmetic
+from tinyjax.arrays.elementwise import (
     apply,
     astype,
     constant_like,
@@ -29,7 +18,18 @@ from tinyjax.tracing.elementwise import (
     promote_numeric,
     truth,
 )
-from tinyjax.tracing.elementwise import where as choose
+from tinyjax.arrays.elementwise import where as choose
+from tinyjax.errors import InputError, ShapeError
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8, real_dtype
+from tinyjax.numpy.creation import full
+from tinyjax.numpy.finding import nonzero
+from tinyjax.prepared.functions import as_one
+from tinyjax.primitives.arithmetic import ABS, NEXTAFTER
+from tinyjax.primitives.bitwise import AND, NOT, OR, POPULATION_COUNT, XOR
+from tinyjax.primitives.comparison import EQ, NE
+from tinyjax.primitives.conversion import BitcastConvertType
+from tinyjax.primitives.rounding import IS_FINITE
+from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand, bind
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:

@@ -7,16 +7,16 @@ from typing import Literal, SupportsIndex, TypeAlias
 
 import numpy as np
 
+from tinyjax.arrays import elementwise, shaping
+from tinyjax.arrays.elementwise import astype
+from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.primitive import made_once
 from tinyjax.numpy.creation import Nested, ShapeLike, asarray, shape_of
+from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.shaping import Rev
 from tinyjax.primitives.slicing import Pad
-from tinyjax.tracing import elementwise, shaping
-from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.elementwise import astype
-from tinyjax.tracing.shaping import canonical_axes, canonical_axis, integer, integers
 
 Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 

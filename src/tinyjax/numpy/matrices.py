@@ -6,16 +6,16 @@ from typing import Literal, SupportsIndex
 
 import numpy.typing as npt
 
+from tinyjax.arrays.elementwise import astype, constant_like, user_dtype, where
+from tinyjax.arrays.shaping import diagonal, integer, reshape
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64
 from tinyjax.ir.primitive import made_once
 from tinyjax.numpy.creation import iota, shape_of, zeros
+from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.slicing import Pad
 from tinyjax.primitives.structure import BroadcastInDim
-from tinyjax.tracing.as_one import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
-from tinyjax.tracing.elementwise import astype, constant_like, user_dtype, where
-from tinyjax.tracing.shaping import diagonal, integer, reshape
 
 
 def eye(

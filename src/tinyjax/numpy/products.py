@@ -7,15 +7,15 @@ from typing import SupportsIndex
 
 import numpy.typing as npt
 
+from tinyjax.arrays import products, shaping
+from tinyjax.arrays.arithmetic import conjugate, multiply
+from tinyjax.arrays.elementwise import astype, broadcast_shapes, broadcast_to, full_like, user_dtype
+from tinyjax.arrays.methods import refuse_out
+from tinyjax.arrays.products import PrecisionLike
+from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ShapeError
-from tinyjax.tracing import contraction, shaping
-from tinyjax.tracing.arithmetic import conjugate, multiply
-from tinyjax.tracing.as_one import as_one
-from tinyjax.tracing.contraction import PrecisionLike
+from tinyjax.prepared.functions import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
-from tinyjax.tracing.elementwise import astype, broadcast_shapes, broadcast_to, full_like, user_dtype
-from tinyjax.tracing.methods import refuse_out
-from tinyjax.tracing.shaping import canonical_axis
 
 
 def matmul(
@@ -26,7 +26,7 @@ def matmul(
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The matrix product over the last two axes; the axes before are broadcast. Vectors gain an axis and lose it."""
-    return contraction.matmul(as_operand(a), as_operand(b), precision, preferred_element_type)
+    return products.matmul(as_operand(a), as_operand(b), precision, preferred_element_type)
 
 
 def dot(
@@ -37,7 +37,7 @@ def dot(
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The sum over the last axis of a and the last but one of b; for scalars the product."""
-    return contraction.dot(as_operand(a), as_operand(b), precision, preferred_element_type)
+    return products.dot(as_operand(a), as_operand(b), precision, preferred_element_type)
 
 
 def vdot(
@@ -49,7 +49,7 @@ def vdot(
 ) -> Array:
     """The sum of the products of all elements of b with the complex conjugates of those of a."""
     x, y = shaping.ravel(conjugate(as_array(a))), shaping.ravel(as_array(b))
-    return contraction.dot(x, y, precision, preferred_element_type)
+    return products.dot(x, y, precision, preferred_element_type)
 
 
 def vecdot(
@@ -67,7 +67,7 @@ def vecdot(
     if x.aval.shape[-1] != y.aval.shape[-1]:
         raise ShapeError(f"vecdot: {as_array(x1).aval} and {as_array(x2).aval} differ in size along axis {axis}")
     rows, columns = shaping.expand_dims(conjugate(x), -2), shaping.expand_dims(y, -1)
-    return shaping.squeeze(contraction.matmul(rows, columns, precision, preferred_element_type), (-2, -1))
+    return shaping.squeeze(products.matmul(rows, columns, precision, preferred_element_type), (-2, -1))
 
 
 def inner(
@@ -80,7 +80,7 @@ def inner(
     """The sum over the last axes of both; for a scalar the product."""
     x, y = as_array(a), as_array(b)
     if x.aval.shape and y.aval.shape:
-        return contraction.tensordot(x, y, (-1, -1), precision, preferred_element_type)
+        return products.tensordot(x, y, (-1, -1), precision, preferred_element_type)
     chosen = user_dtype(preferred_element_type)
     return multiply(x, y) if chosen is None else multiply(astype(x, chosen), astype(y, chosen))
 
@@ -105,7 +105,7 @@ def tensordot(
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The sum over pairs of axes: the last `axes` of a with the first of b, or those of two lists."""
-    return contraction.tensordot(as_operand(a), as_operand(b), axes, precision, preferred_element_type)
+    return products.tensordot(as_operand(a), as_operand(b), axes, precision, preferred_element_type)
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:

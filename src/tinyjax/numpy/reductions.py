@@ -7,16 +7,16 @@ from typing import Literal, SupportsIndex, overload
 
 import numpy.typing as npt
 
+from tinyjax.arrays import reductions, shaping
+from tinyjax.arrays.elementwise import broadcast_to, is_nan, promote_inexact, truth, user_dtype, where
+from tinyjax.arrays.methods import refuse_kind, refuse_out
+from tinyjax.arrays.reductions import Axis
+from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.numpy.creation import full
-from tinyjax.tracing import reducing, shaping
-from tinyjax.tracing.as_one import as_one
+from tinyjax.prepared.functions import as_one
 from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
-from tinyjax.tracing.elementwise import broadcast_to, is_nan, promote_inexact, truth, user_dtype, where
-from tinyjax.tracing.methods import refuse_kind, refuse_out
-from tinyjax.tracing.reducing import Axis
-from tinyjax.tracing.shaping import canonical_axes, canonical_axis, integer
 
 
 def sum(
@@ -87,7 +87,7 @@ def any(
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """How many elements aren't zero."""
-    return reducing.sum_(truth(as_array(a)), axis, INT64, keepdims)
+    return reductions.sum_(truth(as_array(a)), axis, INT64, keepdims)
 
 
 # Statistics.
@@ -160,14 +160,14 @@ def average(
     axes = canonical_axes(axis, x.aval.ndim, "average")
     if weights is None:
         (x,) = promote_inexact(x)
-        out = reducing.mean(x, axes, keepdims=keepdims)
+        out = reductions.mean(x, axes, keepdims=keepdims)
         total = full((), math.prod(x.aval.shape[axis] for axis in axes), out.aval.dtype)
     else:
         x, w = promote_inexact(x, as_array(weights))
         if w.aval.shape != x.aval.shape:
             w = _along("average", w, x.aval.shape, axes)
-        total = reducing.sum_(w, axes, keepdims=keepdims)
-        out = reducing.sum_(x * w, axes, keepdims=keepdims) / total
+        total = reductions.sum_(w, axes, keepdims=keepdims)
+        out = reductions.sum_(x * w, axes, keepdims=keepdims) / total
     return (out, broadcast_to(total, out.aval.shape)) if returned else out
 
 
@@ -199,7 +199,7 @@ def _median(x: Array, axis: Axis, keepdims: bool) -> Array:
     kept = [i for i in range(ndim) if i not in axes]
     rest = tuple(x.aval.shape[i] for i in kept)
     size = math.prod(x.aval.shape[i] for i in axes)
-    ordered = reducing.sort(shaping.reshape(shaping.transpose(x, (*kept, *axes)), (*rest, size)))
+    ordered = reductions.sort(shaping.reshape(shaping.transpose(x, (*kept, *axes)), (*rest, size)))
     if size == 0:
         raise ShapeError(f"median of no elements isn't defined: {x.aval} has an axis of size 0")
     middle = (ordered[..., (size - 1) // 2] + ordered[..., size // 2]) * 0.5
@@ -246,7 +246,7 @@ def cumulative_sum(
     """The sums of all elements so far, from 0 on if `include_initial`. Integers are added as 64-bit integers."""
     found = as_array(x)
     at = _one_axis("cumulative_sum", found, axis)
-    out = reducing.cumsum(found, at, user_dtype(dtype) or reducing.sum_dtype(found.aval.dtype))
+    out = reductions.cumsum(found, at, user_dtype(dtype) or reductions.sum_dtype(found.aval.dtype))
     return _after(0, out, at) if include_initial else out
 
 
@@ -261,7 +261,7 @@ def cumulative_prod(
     """The products of all elements so far, from 1 on if `include_initial`."""
     found = as_array(x)
     at = _one_axis("cumulative_prod", found, axis)
-    out = reducing.cumprod(found, at, dtype)
+    out = reductions.cumprod(found, at, dtype)
     return _after(1, out, at) if include_initial else out
 
 
@@ -287,7 +287,7 @@ def sort(
 ) -> Array:
     """The elements in order along an axis, nan last; in one axis if it is None."""
     refuse_kind("sort", kind, order)
-    return reducing.sort(as_array(a), axis, stable, descending)
+    return reductions.sort(as_array(a), axis, stable, descending)
 
 
 def argsort(
@@ -302,7 +302,7 @@ def argsort(
 ) -> Array:
     """The indices that sort along an axis."""
     refuse_kind("argsort", kind, order)
-    return reducing.argsort(as_array(a), axis, stable, descending, dtype)
+    return reductions.argsort(as_array(a), axis, stable, descending, dtype)
 
 
 def diff(

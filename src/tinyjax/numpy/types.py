@@ -11,6 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from attrs import frozen
 
+from tinyjax.arrays import promotion
+from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
 from tinyjax.ir.dtypes import (
@@ -29,9 +31,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.primitives.conversion import array_dtype
-from tinyjax.tracing import promotion
 from tinyjax.tracing.core import Array, ArrayLike, as_array
-from tinyjax.tracing.shaping import canonical_axes
 
 pi: Final = math.pi
 e: Final = math.e

@@ -12,7 +12,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import SUPPORTED, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.primitives import host
+from tinyjax.primitives import numpy_values
 from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction
 
 V = TypeVar("V")
@@ -26,7 +26,7 @@ class Name(LinearUnary):
     label: str = field()
     name: ClassVar[str] = "name"
     accepts: ClassVar[Dtypes] = SUPPORTED
-    function: ClassVar[NumPyFunction] = host.identity
+    function: ClassVar[NumPyFunction] = numpy_values.identity
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

@@ -25,7 +25,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import UndefPrimal, Zero, made_once
-from tinyjax.primitives import complex_values, host
+from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.comparison import eq, ge
 from tinyjax.primitives.complex import conj, real
 from tinyjax.primitives.conversion import convert
@@ -44,7 +44,7 @@ class Div(Binary):
 
     name: ClassVar[str] = "div"
     accepts: ClassVar[Dtypes] = NUMERIC
-    function: ClassVar[NumPyFunction] = host.divide
+    function: ClassVar[NumPyFunction] = numpy_values.divide
     of_complex: ClassVar[NumPyFunction | None] = complex_values.divide
 
     @override
@@ -74,7 +74,7 @@ class Rem(Binary):
 
     name: ClassVar[str] = "rem"
     accepts: ClassVar[Dtypes] = INTEGERS | FLOATS
-    function: ClassVar[NumPyFunction] = host.remainder
+    function: ClassVar[NumPyFunction] = numpy_values.remainder
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
@@ -113,7 +113,7 @@ class Max(Extreme):
 
     name: ClassVar[str] = "max"
     function: ClassVar[NumPyFunction] = np.maximum
-    of_floats: ClassVar[NumPyFunction | None] = host.maximum
+    of_floats: ClassVar[NumPyFunction | None] = numpy_values.maximum
     of_complex: ClassVar[NumPyFunction | None] = complex_values.maximum
 
 
@@ -124,7 +124,7 @@ class Min(Extreme):
 
     name: ClassVar[str] = "min"
     function: ClassVar[NumPyFunction] = np.minimum
-    of_floats: ClassVar[NumPyFunction | None] = host.minimum
+    of_floats: ClassVar[NumPyFunction | None] = numpy_values.minimum
     of_complex: ClassVar[NumPyFunction | None] = complex_values.minimum
 
 
@@ -136,7 +136,7 @@ class NextAfter(Elementwise):
     name: ClassVar[str] = "nextafter"
     accepts: ClassVar[Dtypes] = FLOATS
     arity: ClassVar[int] = 2
-    function: ClassVar[NumPyFunction] = host.next_after
+    function: ClassVar[NumPyFunction] = numpy_values.next_after
 
 
 @final
@@ -194,7 +194,7 @@ class IntegerPow(Smooth):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,) = args
-        return (host.integer_power(x, self.y, complex_values.divide if x.dtype in COMPLEXES else np.divide),)
+        return (numpy_values.integer_power(x, self.y, complex_values.divide if x.dtype in COMPLEXES else np.divide),)
 
     @override
     def tangent(self, ctx: Context[V], t: V, x: V, y: V) -> V | Zero:

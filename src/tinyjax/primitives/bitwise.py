@@ -9,7 +9,7 @@ from attrs import frozen
 
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, INTEGERS
-from tinyjax.primitives import host
+from tinyjax.primitives import numpy_values
 from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise
 
 V = TypeVar("V")
@@ -58,7 +58,7 @@ class PopulationCount(Stepwise):
 
     name: ClassVar[str] = "population_count"
     accepts: ClassVar[Dtypes] = INTEGERS
-    function: ClassVar[NumPyFunction] = host.population_count
+    function: ClassVar[NumPyFunction] = numpy_values.population_count
 
 
 @final
@@ -68,7 +68,7 @@ class Clz(Stepwise):
 
     name: ClassVar[str] = "clz"
     accepts: ClassVar[Dtypes] = INTEGERS
-    function: ClassVar[NumPyFunction] = host.count_leading_zeros
+    function: ClassVar[NumPyFunction] = numpy_values.count_leading_zeros
 
 
 @frozen
@@ -92,7 +92,7 @@ class ShiftRightLogical(Shift):
     """Fills with zeros."""
 
     name: ClassVar[str] = "shift_right_logical"
-    function: ClassVar[NumPyFunction] = host.shift_right_logical
+    function: ClassVar[NumPyFunction] = numpy_values.shift_right_logical
 
 
 @final
@@ -101,7 +101,7 @@ class ShiftRightArithmetic(Shift):
     """Fills with the sign bit, on unsigned integers too."""
 
     name: ClassVar[str] = "shift_right_arithmetic"
-    function: ClassVar[NumPyFunction] = host.shift_right_arithmetic
+    function: ClassVar[NumPyFunction] = numpy_values.shift_right_arithmetic
 
 
 NOT: Final = Not()

@@ -13,7 +13,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, FLOAT64, DType, complex_dtype, real_dtype
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
-from tinyjax.primitives import complex_values, host
+from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.elementwise import Dtypes, Elementwise, LinearUnary, NumPyFunction, neg
 from tinyjax.primitives.structure import broadcast_scalar, constant_like, unbroadcast
 
@@ -62,7 +62,7 @@ class Conj(LinearUnary):
 
     name: ClassVar[str] = "conj"
     accepts: ClassVar[Dtypes] = COMPLEXES | PARTS
-    function: ClassVar[NumPyFunction] = host.conj
+    function: ClassVar[NumPyFunction] = numpy_values.conj
 
     @override
     def result_dtype(self, dtype: DType) -> DType:

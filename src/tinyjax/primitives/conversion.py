@@ -16,7 +16,7 @@ from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, as_dtype, short_name
 from tinyjax.ir.primitive import BatchAxis, Primitive
-from tinyjax.primitives import host
+from tinyjax.primitives import numpy_values
 from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, Stepwise, check_dtype
 from tinyjax.primitives.structure import check_arity, move_axis
 
@@ -57,7 +57,7 @@ class ConvertElementType(LinearUnary):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return (host.convert(args[0], self.new_dtype),)
+        return (numpy_values.convert(args[0], self.new_dtype),)
 
     @override
     def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
@@ -98,7 +98,7 @@ class BitcastConvertType(Stepwise):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return (host.bitcast(args[0], self.new_dtype),)
+        return (numpy_values.bitcast(args[0], self.new_dtype),)
 
     @override
     def batch(
@@ -128,7 +128,7 @@ class ReducePrecision(LinearUnary):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return (host.reduce_precision(args[0], self.exponent_bits, self.mantissa_bits),)
+        return (numpy_values.reduce_precision(args[0], self.exponent_bits, self.mantissa_bits),)
 
     @override
     def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
@@ -156,7 +156,7 @@ class StopGradient(Stepwise):
 
     name: ClassVar[str] = "stop_gradient"
     accepts: ClassVar[Dtypes] = SUPPORTED
-    function: ClassVar[NumPyFunction] = host.identity
+    function: ClassVar[NumPyFunction] = numpy_values.identity
 
 
 COPY: Final = Copy()

@@ -19,7 +19,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INEXACT, NUMERIC, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.primitives import complex_values, host
+from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.arithmetic import MAX, MIN, max_
 from tinyjax.primitives.comparison import eq, lt, ne
 from tinyjax.primitives.complex import complex_, imag, real
@@ -43,7 +43,7 @@ def _accumulate(operator: np.ufunc, x: HostArray, axis: int) -> HostArray:
         # After nothing: zeros lose their sign where they are added to.
         return operator.accumulate(x, axis, dtype=x.dtype) + 0
     if operator in (np.maximum, np.minimum) and x.dtype in FLOATS:
-        return host.accumulated(operator, x.astype(x.dtype, copy=False), axis)
+        return numpy_values.accumulated(operator, x.astype(x.dtype, copy=False), axis)
     return np.asarray(operator.accumulate(x, axis, dtype=x.dtype))
 
 

@@ -13,7 +13,7 @@ from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, INTEGERS
-from tinyjax.primitives import complex_values, host
+from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.arithmetic import div, integer_pow, replace_zero
 from tinyjax.primitives.comparison import eq
 from tinyjax.primitives.conversion import convert
@@ -108,7 +108,7 @@ class Logistic(Unary):
     """1 / (1 + exp(-x))."""
 
     name: ClassVar[str] = "logistic"
-    function: ClassVar[NumPyFunction] = host.widened(host.logistic)
+    function: ClassVar[NumPyFunction] = numpy_values.widened(numpy_values.logistic)
     of_complex: ClassVar[NumPyFunction | None] = complex_values.logistic
 
     @override
@@ -133,7 +133,7 @@ class Rsqrt(Unary):
     """1 / sqrt(x)."""
 
     name: ClassVar[str] = "rsqrt"
-    function: ClassVar[NumPyFunction] = host.widened(host.rsqrt)
+    function: ClassVar[NumPyFunction] = numpy_values.widened(numpy_values.rsqrt)
     of_complex: ClassVar[NumPyFunction | None] = complex_values.rsqrt
 
     @override
@@ -161,8 +161,8 @@ class Pow(Binary):
     """x to the power of y, where y has x's dtype or is an integer."""
 
     name: ClassVar[str] = "pow"
-    function: ClassVar[NumPyFunction] = host.power
-    of_complex: ClassVar[NumPyFunction | None] = host.complex_power
+    function: ClassVar[NumPyFunction] = numpy_values.power
+    of_complex: ClassVar[NumPyFunction | None] = numpy_values.complex_power
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

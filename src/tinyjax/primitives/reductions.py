@@ -31,7 +31,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
-from tinyjax.primitives import host
+from tinyjax.primitives import numpy_values
 from tinyjax.primitives.arithmetic import reciprocal
 from tinyjax.primitives.bitwise import logical_or
 from tinyjax.primitives.comparison import eq, ne
@@ -153,9 +153,9 @@ class Choice(Reduction):
 
     def _chosen(self, dtype: DType) -> Callable[..., HostArray | np.generic]:
         choose = type(self).choose
-        return (
-            partial(host.reduced, choose, axes=self.axes) if dtype in FLOATS else partial(choose.reduce, axis=self.axes)
-        )
+        if dtype in FLOATS:
+            return partial(numpy_values.reduced, choose, axes=self.axes)
+        return partial(choose.reduce, axis=self.axes)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, FLOATS, NUMERIC, DType, HostArray
-from tinyjax.primitives import complex_values, host
+from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise
 
 V = TypeVar("V")
@@ -26,7 +26,7 @@ class RoundingMethod(enum.Enum):
 
 
 _ROUNDINGS: Final[dict[RoundingMethod, Callable[..., HostArray]]] = {
-    RoundingMethod.AWAY_FROM_ZERO: host.round_half_away,
+    RoundingMethod.AWAY_FROM_ZERO: numpy_values.round_half_away,
     RoundingMethod.TO_NEAREST_EVEN: np.rint,
 }
 
@@ -38,7 +38,7 @@ class Sign(Stepwise):
 
     name: ClassVar[str] = "sign"
     accepts: ClassVar[Dtypes] = NUMERIC
-    function: ClassVar[NumPyFunction] = host.sign
+    function: ClassVar[NumPyFunction] = numpy_values.sign
     of_complex: ClassVar[NumPyFunction | None] = complex_values.sign
 
 

@@ -13,7 +13,7 @@ from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, SUPPORTED
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
-from tinyjax.primitives import complex_values, host
+from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.bitwise import BITS, logical_and
 from tinyjax.primitives.comparison import eq, gt, lt
 from tinyjax.primitives.elementwise import (
@@ -41,7 +41,7 @@ class SelectN(Elementwise):
 
     name: ClassVar[str] = "select_n"
     accepts: ClassVar[Dtypes] = SUPPORTED
-    function: ClassVar[NumPyFunction] = host.select
+    function: ClassVar[NumPyFunction] = numpy_values.select
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -98,8 +98,8 @@ class Clamp(Elementwise):
     name: ClassVar[str] = "clamp"
     accepts: ClassVar[Dtypes] = SUPPORTED
     arity: ClassVar[int] = 3
-    function: ClassVar[NumPyFunction] = host.clamp
-    of_floats: ClassVar[NumPyFunction | None] = host.clamp_floats
+    function: ClassVar[NumPyFunction] = numpy_values.clamp
+    of_floats: ClassVar[NumPyFunction | None] = numpy_values.clamp_floats
     of_complex: ClassVar[NumPyFunction | None] = complex_values.clamp
 
     @override

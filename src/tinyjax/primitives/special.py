@@ -12,7 +12,7 @@ from typing_extensions import override
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, HostArray
-from tinyjax.primitives import host
+from tinyjax.primitives import numpy_values
 from tinyjax.primitives.arithmetic import square
 from tinyjax.primitives.elementwise import Binary, Dtypes, NumPyFunction, Unary, add, mul, neg, scale
 from tinyjax.primitives.exponential import exp
@@ -21,37 +21,37 @@ from tinyjax.primitives.structure import constant_like
 V = TypeVar("V")
 
 
-def _erf(x: host.Floats) -> HostArray:
+def _erf(x: numpy_values.Floats) -> HostArray:
     from scipy import special
 
     return np.asarray(special.erf(x))
 
 
-def _erfc(x: host.Floats) -> HostArray:
+def _erfc(x: numpy_values.Floats) -> HostArray:
     from scipy import special
 
     return np.asarray(special.erfc(x))
 
 
-def _erf_inv(x: host.Floats) -> HostArray:
+def _erf_inv(x: numpy_values.Floats) -> HostArray:
     from scipy import special
 
     return np.copysign(special.erfinv(x), x)  # SciPy loses the sign of -0.0
 
 
-def _lgamma(x: host.Floats) -> HostArray:
+def _lgamma(x: numpy_values.Floats) -> HostArray:
     from scipy import special
 
     return np.where(np.isinf(x), np.abs(x), special.gammaln(x))
 
 
-def _digamma(x: host.Floats) -> HostArray:
+def _digamma(x: numpy_values.Floats) -> HostArray:
     from scipy import special
 
     return np.asarray(special.psi(x))
 
 
-def _polygamma(n: host.Floats, x: host.Floats) -> HostArray:
+def _polygamma(n: numpy_values.Floats, x: numpy_values.Floats) -> HostArray:
     from scipy import special
 
     odd = n % 2 == 1
@@ -69,7 +69,7 @@ class Erf(Unary):
 
     name: ClassVar[str] = "erf"
     accepts: ClassVar[Dtypes] = FLOATS
-    function: ClassVar[NumPyFunction] = host.widened(_erf)
+    function: ClassVar[NumPyFunction] = numpy_values.widened(_erf)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -83,7 +83,7 @@ class Erfc(Unary):
 
     name: ClassVar[str] = "erfc"
     accepts: ClassVar[Dtypes] = FLOATS
-    function: ClassVar[NumPyFunction] = host.widened(_erfc)
+    function: ClassVar[NumPyFunction] = numpy_values.widened(_erfc)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -97,7 +97,7 @@ class ErfInv(Unary):
 
     name: ClassVar[str] = "erf_inv"
     accepts: ClassVar[Dtypes] = FLOATS
-    function: ClassVar[NumPyFunction] = host.widened(_erf_inv)
+    function: ClassVar[NumPyFunction] = numpy_values.widened(_erf_inv)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -111,7 +111,7 @@ class Lgamma(Unary):
 
     name: ClassVar[str] = "lgamma"
     accepts: ClassVar[Dtypes] = FLOATS
-    function: ClassVar[NumPyFunction] = host.widened(_lgamma)
+    function: ClassVar[NumPyFunction] = numpy_values.widened(_lgamma)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -125,7 +125,7 @@ class Digamma(Unary):
 
     name: ClassVar[str] = "digamma"
     accepts: ClassVar[Dtypes] = FLOATS
-    function: ClassVar[NumPyFunction] = host.widened(_digamma)
+    function: ClassVar[NumPyFunction] = numpy_values.widened(_digamma)
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -139,7 +139,7 @@ class Polygamma(Binary):
 
     name: ClassVar[str] = "polygamma"
     accepts: ClassVar[Dtypes] = FLOATS
-    function: ClassVar[NumPyFunction] = host.widened(_polygamma)
+    function: ClassVar[NumPyFunction] = numpy_values.widened(_polygamma)
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:

@@ -35,7 +35,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Literal, python_scalar
-from tinyjax.primitives import host
+from tinyjax.primitives import numpy_values
 
 V = TypeVar("V")
 
@@ -131,7 +131,9 @@ class BroadcastInDim(Linear):
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
         sizes, shape = self._sizes(avals[0].shape), self.shape
-        return methodcaller("reshape", shape) if sizes == shape else host.broadcaster(sizes, shape, avals[0].dtype)
+        if sizes == shape:
+            return methodcaller("reshape", shape)
+        return numpy_values.broadcaster(sizes, shape, avals[0].dtype)
 
     @override
     def batch(

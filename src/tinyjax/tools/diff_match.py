@@ -14,8 +14,8 @@ from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
-from tinyjax.ir.outline import holds_programs
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printing.outline import holds_programs
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import record_values
 from tinyjax.tools.diff_align import Pairs, align, stretches

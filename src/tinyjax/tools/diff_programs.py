@@ -26,10 +26,10 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.display import difference_html
 from tinyjax.ir.equality import same_value
 from tinyjax.ir.holding import AnyProgram, as_closed
-from tinyjax.ir.outline import holds_programs
+from tinyjax.ir.printing.display import difference_html
+from tinyjax.ir.printing.outline import holds_programs
 from tinyjax.ir.program import Atom, Eqn, Jaxpr
 from tinyjax.ir.traverse import record_values
 from tinyjax.ir.value import ConcreteValue

@@ -9,9 +9,9 @@ from typing import Final, TypeAlias, final
 
 import numpy as np
 
-from tinyjax.ir.printer import format_eqn, variable_name, variable_names
+from tinyjax.ir.printing.printer import format_eqn, variable_name, variable_names
+from tinyjax.ir.printing.spelling import format_literal, format_parameter
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
-from tinyjax.ir.spelling import format_literal, format_parameter
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tools.diff_programs import Added, Changed, Diff, Entry, ParameterChange, ProgramDiff, Removed, Same
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from typing import Final, TypeAlias
 
 from tinyjax.ir.holding import AnyProgram, as_closed
-from tinyjax.ir.outline import Part, outline
-from tinyjax.ir.printer import variable_names
+from tinyjax.ir.printing.outline import Part, outline
+from tinyjax.ir.printing.printer import variable_names
 from tinyjax.ir.program import Var
 from tinyjax.tools.dot_labels import atom_text, input_text, node_text
 from tinyjax.tools.texts import Dot

@@ -7,10 +7,10 @@ from typing import Final, final
 
 from attrs import frozen
 
-from tinyjax.ir.outline import shown_parameters
-from tinyjax.ir.printer import format_eqn
+from tinyjax.ir.printing.outline import shown_parameters
+from tinyjax.ir.printing.printer import format_eqn
+from tinyjax.ir.printing.spelling import format_literal, format_parameter, format_string
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
-from tinyjax.ir.spelling import format_literal, format_parameter, format_string
 
 _LONGEST: Final = 36
 _MOST: Final = 4

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from tinyjax.ir.holding import AnyProgram
-from tinyjax.ir.html import escape
-from tinyjax.ir.printer import format_eqn, variable_names
+from tinyjax.ir.printing.html import escape
+from tinyjax.ir.printing.printer import format_eqn, variable_names
 from tinyjax.tools.cost.memory import LiveMemory, live_memory
 from tinyjax.tools.texts import Svg
 

@@ -15,9 +15,9 @@ from attrs import frozen
 
 from tinyjax.errors import GraphvizError, InputError
 from tinyjax.ir.holding import AnyProgram, as_closed
-from tinyjax.ir.html import escape
-from tinyjax.ir.outline import Held, Part, outline
-from tinyjax.ir.printer import variable_names
+from tinyjax.ir.printing.html import escape
+from tinyjax.ir.printing.outline import Held, Part, outline
+from tinyjax.ir.printing.printer import variable_names
 from tinyjax.ir.program import Var
 from tinyjax.tools.dot import to_dot
 from tinyjax.tools.dot_labels import NodeText, atom_text, input_text, node_text

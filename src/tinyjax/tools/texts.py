@@ -9,7 +9,7 @@ from typing import final
 
 from typing_extensions import override
 
-from tinyjax.ir.html import escape
+from tinyjax.ir.printing.html import escape
 
 
 @final

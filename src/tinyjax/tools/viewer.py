@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Final, TypeAlias, final
 
 from tinyjax.ir.holding import AnyProgram, checked
-from tinyjax.ir.html import escape
-from tinyjax.ir.outline import Part, outline, shown_parameters
-from tinyjax.ir.printer import variable_names
+from tinyjax.ir.printing.html import escape
+from tinyjax.ir.printing.outline import Part, outline, shown_parameters
+from tinyjax.ir.printing.printer import variable_names
+from tinyjax.ir.printing.spelling import format_literal, format_parameter, format_string
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, JaxprType, Var
-from tinyjax.ir.spelling import format_literal, format_parameter, format_string
 from tinyjax.tools.cost.memory import live_memory
 from tinyjax.tools.memory_plots import memory_plot
 from tinyjax.tools.texts import Page

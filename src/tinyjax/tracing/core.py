@@ -17,6 +17,9 @@ import numpy as np
 from typing_extensions import override
 
 from tinyjax import backend
+from tinyjax.arrays.advice import HASH, Wanted
+from tinyjax.arrays.conversions import Conversions
+from tinyjax.arrays.methods import Methods
 from tinyjax.caching import bounded
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
@@ -29,15 +32,12 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.tracing.advice import HASH, Wanted
-from tinyjax.tracing.conversions import Conversions
-from tinyjax.tracing.elements import Elements, apply_kernel, of_host
+from tinyjax.prepared.elements import Elements, apply_kernel, of_host
+from tinyjax.prepared.executables import apply_ready, keep_ready
+from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed, base_in_force, in_force, named_axis
-from tinyjax.tracing.host import concrete_value, convert_number, convert_scalar, host_type
-from tinyjax.tracing.intake import Intake
+from tinyjax.tracing.intake import concrete_value, convert_number, convert_scalar, host_type
 from tinyjax.tracing.messages import leaked, why_unknown
-from tinyjax.tracing.methods import Methods
-from tinyjax.tracing.ready import apply_ready, keep_ready
 
 V = TypeVar("V")
 C = TypeVar("C")

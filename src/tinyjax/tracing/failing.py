@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from types import FrameType
 
+from tinyjax.arrays.advice import Wanted, of_size
 from tinyjax.errors import (
     ConcretizationError,
     RecursiveTracingError,
@@ -15,7 +16,6 @@ from tinyjax.errors import (
     TracerIntegerConversionError,
 )
 from tinyjax.tracing import tree
-from tinyjax.tracing.advice import Wanted, of_size
 from tinyjax.tracing.core import TraceFrame, Tracer, active_frame
 from tinyjax.tracing.functions import FlatFunction
 from tinyjax.tracing.nesting import same_function

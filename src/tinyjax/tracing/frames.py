@@ -13,7 +13,7 @@ from tinyjax.contexts.watching import Watcher, WatchingContext
 from tinyjax.errors import AxisNameError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import BatchAxis, Primitive
-from tinyjax.tracing.intake import Intake
+from tinyjax.tracing.captured import Intake
 
 if TYPE_CHECKING:
     from tinyjax.tracing.core import Array

@@ -1,46 +1,124 @@
-"""How the user's NumPy arrays come into a program that is being staged."""
+"""Elements on the host: NumPy arrays in and out."""
 
 from __future__ import annotations
 
-from typing import final
-from weakref import WeakValueDictionary
-
 import numpy as np
+import numpy.typing as npt
 
-from tinyjax.ir.dtypes import HostArray
-from tinyjax.ir.value import frozen_elements
+from tinyjax import backend
+from tinyjax.caching import bounded
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar, may_be_key
+from tinyjax.ir.program import Literal
+from tinyjax.ir.value import ConcreteValue, Data, frozen_elements
+from tinyjax.primitives.numpy_values import convert
+from tinyjax.tracing.node_hints import how_to_register
 
 
-@final
-class Intake:
-    """Takes arrays in once: the same array, met again with the same elements, is one constant of the program.
+def host_array(value: ConcreteValue, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
+    """The elements as a NumPy array that can't be written to, or as a copy that can."""
+    elements: HostArray = np.asarray(value.data)
+    if dtype is not None and elements.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"an array of {elements.dtype} can't become one of {dtype} without a copy")
+        return elements.astype(dtype)
+    if copy:
+        return elements.copy()
+    view = elements.view()
+    view.flags.writeable = False
+    return view
 
-    An array that was written to in between is another one. Copies that nothing uses are forgotten.
+
+def python_item(elements: HostArray) -> Scalar:
+    if elements.size != 1:
+        raise ValueError(f"only an array of one element can become a scalar, this one has shape {elements.shape}")
+    item: Scalar = elements.reshape(()).tolist()
+    return item
+
+
+def concrete_value(x: object) -> ConcreteValue:
+    """A NumPy array, a scalar, a jax.Array, or anything that converts to an array, as a value.
+
+    Arrays that may be written to are copied: this is where they come in, and nothing that the library keeps or returns
+    changes afterwards. An InputError for anything else. Python scalars are weakly typed.
     """
+    if type(x) is np.ndarray:
+        aval = host_type(x.shape, x.dtype)
+        if aval is not None:
+            return ConcreteValue(frozen_elements(x), aval)
+    if type(x) is float or type(x) is int or type(x) is bool or type(x) is complex:
+        return _of_scalar(x)
+    found = backend.from_jax(x)
+    if found is not None:
+        return found
+    if isinstance(x, ConcreteValue):
+        return x
+    if isinstance(x, Literal):
+        return ConcreteValue(frozen_elements(np.asarray(x.value, x.aval.dtype)), x.aval)
+    if isinstance(x, np.ndarray | np.generic):
+        if isinstance(x, np.ma.MaskedArray):
+            raise InputError(
+                f"masked arrays are not supported; use filled() to say what stands for masked elements: {x}"
+            )
+        if x.dtype.newbyteorder("=") in SUPPORTED or x.dtype == FLOAT0:
+            return ConcreteValue.of(x)
+        raise InputError(f"arrays of dtype {x.dtype} are not supported: numbers and bools are. Got {_shown(x)}.")
+    if hasattr(x, "__array__"):
+        return concrete_value(np.asarray(x))
+    if isinstance(x, int | float | complex):  # of a subclass, such as a member of an IntEnum
+        return _of_scalar(int(x) if isinstance(x, int) else float(x) if isinstance(x, float) else complex(x))
+    raise InputError(
+        f"{_shown(x)} of type {type(x).__name__} is not an array. Pass NumPy arrays, scalars, or trees of them; mark "
+        f"other arguments as static, or close over them.{how_to_register(x)}"
+    )
 
-    __slots__ = ("_copies",)
 
-    _copies: WeakValueDictionary[int, HostArray] | None
-
-    def __init__(self) -> None:
-        self._copies = None
-
-    def take(self, array: HostArray) -> HostArray:
-        """These elements where nobody can write to them."""
-        elements = frozen_elements(array)
-        if elements is array:
-            return array
-        if self._copies is None:
-            self._copies = WeakValueDictionary()
-        known = self._copies.get(id(array))
-        if known is not None and _same_bits(known, elements):
-            return known
-        self._copies[id(array)] = elements
-        return elements
+@bounded(4096)
+def host_type(shape: Shape, dtype: DType) -> ShapedArray | None:
+    """The type of a NumPy array that is a value as it is; None if it has to be looked at more closely."""
+    return array_type(shape, dtype) if dtype in SUPPORTED and dtype.isnative else None
 
 
-def _same_bits(x: HostArray, y: HostArray) -> bool:
-    """Whether two contiguous arrays are equal to the bit."""
-    if x.shape != y.shape or x.dtype != y.dtype:
-        return False
-    return np.array_equal(x.reshape(-1).view(np.uint8), y.reshape(-1).view(np.uint8))
+def _of_scalar(x: Scalar) -> ConcreteValue:
+    return _cached_scalar(x) if may_be_key(x) else _scalar(x)
+
+
+def _scalar(x: Scalar) -> ConcreteValue:
+    try:
+        return ConcreteValue.of(x)
+    except OverflowError:
+        raise InputError(f"the integer {x} doesn't fit in 64 bits") from None
+
+
+def convert_scalar(value: ConcreteValue, dtype: DType, weak_type: bool) -> ConcreteValue:
+    """A scalar on the host with another dtype. An InputError if a weak integer, as Python's are, doesn't fit."""
+    if not value.aval.weak_type:
+        return _converted(value.data, dtype, weak_type)
+    number: Scalar = np.asarray(value.data).item()
+    return convert_number(number, value.aval.dtype, dtype, weak_type)
+
+
+def convert_number(number: Scalar, own: DType, dtype: DType, weak_type: bool) -> ConcreteValue:
+    """A number that has one dtype with another; the same error."""
+    value = _converted(np.asarray(number, own), dtype, weak_type)
+    if own in INTEGERS and dtype in INTEGERS and int(np.asarray(value.data)) != number:
+        raise InputError(
+            f"the Python integer {number} doesn't fit in {dtype.name}, the dtype of the other operand. "
+            "Convert one of the two explicitly."
+        )
+    return value
+
+
+def _converted(data: Data, dtype: DType, weak_type: bool) -> ConcreteValue:
+    with np.errstate(all="ignore"):
+        return ConcreteValue(convert(np.asarray(data), dtype), array_type((), dtype, weak_type))
+
+
+# Numbers are met again and again.
+_cached_scalar = bounded(4096, typed=True)(_scalar)
+
+
+def _shown(x: object) -> str:
+    text = repr(x)
+    return text if len(text) <= 80 else text[:77] + "..."

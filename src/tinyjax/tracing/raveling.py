@@ -6,17 +6,17 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 
 from attrs import frozen
 
+from tinyjax.arrays.elementwise import astype
+from tinyjax.arrays.promotion import result_type
+from tinyjax.arrays.shaping import concatenate, reshape
+from tinyjax.arrays.shaping import ravel as raveled
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.aval import Shape, array_type
 from tinyjax.ir.dtypes import FLOAT32, DType
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
 from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array
-from tinyjax.tracing.elementwise import astype
 from tinyjax.tracing.functions import as_arrays
-from tinyjax.tracing.promotion import result_type
-from tinyjax.tracing.shaping import concatenate, reshape
-from tinyjax.tracing.shaping import ravel as raveled
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

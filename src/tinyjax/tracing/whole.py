@@ -8,14 +8,14 @@ from typing import final
 from attrs import evolve, frozen
 
 from tinyjax import backend
-from tinyjax.contexts.kernels import HostProgram
 from tinyjax.contexts.staging import Staged, StagingContext
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.tracing.as_one import Whole
+from tinyjax.prepared.elements import Elements
+from tinyjax.prepared.executables import Ready
+from tinyjax.prepared.functions import Whole
+from tinyjax.prepared.kernels import HostProgram
 from tinyjax.tracing.core import Array, ConcreteArray, activate
-from tinyjax.tracing.elements import Elements
-from tinyjax.tracing.ready import Ready
 from tinyjax.transforms.dce import dce
 
 

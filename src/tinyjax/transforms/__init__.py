@@ -4,6 +4,7 @@ from tinyjax.tracebacks import filter_package
 from tinyjax.transforms.batch import BatchedProgram, batch
 from tinyjax.transforms.cse import COMMUTATIVE, MERGING, cse
 from tinyjax.transforms.dce import PRUNING, PrunedPrimitive, PrunedProgram, dce, prune
+from tinyjax.transforms.decided import SHORTCUTS
 from tinyjax.transforms.fold_constants import FOLDING, fold_constants
 from tinyjax.transforms.hoist_constants import HOISTING, Before, Hoisted, hoist_constants
 from tinyjax.transforms.inline import INLINING, Inlinable, inline, once_or_small
@@ -14,7 +15,6 @@ from tinyjax.transforms.partial_eval import PartialEvaluation, Residual, partial
 from tinyjax.transforms.patterns import AnyLiteral, Apply, Match, Number, Several, Variable, pattern, variables
 from tinyjax.transforms.pipeline import OPTIMIZATION, Pass, PassReport, Pipeline, count_primitives, optimize
 from tinyjax.transforms.rewrite import Rewrite, rewrite
-from tinyjax.transforms.shortcuts import SHORTCUTS
 from tinyjax.transforms.simplify import simplify
 from tinyjax.transforms.simplify_arrays import ARRAY_RULES
 from tinyjax.transforms.simplify_numbers import EXACT_RULES, FAST_RULES

@@ -23,8 +23,8 @@ from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.structure import BroadcastInDim
 from tinyjax.transforms.arguments import whole
+from tinyjax.transforms.decided import SHORTCUTS, ShortcutRule
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, count_vars, literal_of, on_closed, read
-from tinyjax.transforms.shortcuts import SHORTCUTS, ShortcutRule
 
 #: By default nothing is folded that takes or makes an array of more elements.
 MAX_SIZE: Final = 1024

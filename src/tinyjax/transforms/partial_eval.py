@@ -28,7 +28,7 @@ from tinyjax.transforms.arguments import marks as marks_each
 from tinyjax.transforms.forms import Form, with_first
 
 if TYPE_CHECKING:
-    from tinyjax.ir.display import Block
+    from tinyjax.ir.printing.display import Block
 
 
 @final
@@ -100,7 +100,7 @@ class Residuals(Shown, tuple[Residual, ...]):
 
     @override
     def _blocks(self) -> Iterator[Block]:
-        from tinyjax.ir.display import Note, table
+        from tinyjax.ir.printing.display import Note, table
 
         rows = [(str(found.aval), f"{found.nbytes:,}", found.origin) for found in self]
         yield from table(("residual", "bytes", "what it is"), rows) if rows else (Note("no residuals"),)

@@ -27,7 +27,7 @@ from tinyjax.transforms.inline import inline, once_or_small
 from tinyjax.transforms.simplify import simplify
 
 if TYPE_CHECKING:
-    from tinyjax.ir.display import Block
+    from tinyjax.ir.printing.display import Block
 
 Counts: TypeAlias = tuple[tuple[str, int], ...]
 
@@ -119,7 +119,7 @@ class PassReports(Shown, tuple[PassReport, ...]):
 
 
 def _reports(reports: Iterable[PassReport]) -> Iterator[Block]:
-    from tinyjax.ir.display import table
+    from tinyjax.ir.printing.display import table
 
     return table(("pass", "before", "after", "what changed"), [report.row for report in reports])
 
@@ -192,7 +192,7 @@ class Pipeline(Shown):
 
     @override
     def _blocks(self) -> Iterator[Block]:
-        from tinyjax.ir.display import Note, table
+        from tinyjax.ir.printing.display import Note, table
 
         rows = [(f"{i}", each.name, _summary(each)) for i, each in enumerate(self.passes, 1)]
         yield from table(("", "pass", "what it does"), rows) if rows else (Note("a pipeline without passes"),)

@@ -23,7 +23,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.primitive import Primitive, result_types
-from tinyjax.ir.printer import format_eqn
+from tinyjax.ir.printing.printer import format_eqn
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant

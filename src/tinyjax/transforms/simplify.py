@@ -10,9 +10,9 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal
 from tinyjax.ir.source import SourceInfo
 from tinyjax.transforms.arguments import flag
+from tinyjax.transforms.decided import SHORTCUTS, ShortcutRule
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read
 from tinyjax.transforms.rewrite import Rewriter
-from tinyjax.transforms.shortcuts import SHORTCUTS, ShortcutRule
 from tinyjax.transforms.simplify_arrays import ARRAY_RULES
 from tinyjax.transforms.simplify_numbers import EXACT_RULES, FAST_RULES
 

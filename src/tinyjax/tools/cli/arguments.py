@@ -17,7 +17,7 @@ from attrs import frozen
 
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.scalars import read_aval
+from tinyjax.ir.text.scalars import read_aval
 from tinyjax.tools.cli.failure import CommandError
 from tinyjax.tools.cli.streams import as_python_reads
 

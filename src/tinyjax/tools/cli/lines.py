@@ -7,11 +7,11 @@ from os.path import basename
 
 from attrs import evolve
 
-from tinyjax.ir.outline import outline
-from tinyjax.ir.printer import format_eqn, variable_names
+from tinyjax.ir.printing.outline import outline
+from tinyjax.ir.printing.printer import format_eqn, variable_names
+from tinyjax.ir.printing.spelling import format_string
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.source import SourceInfo
-from tinyjax.ir.spelling import format_string
 
 
 def equations_with_sources(closed: ClosedJaxpr) -> str:

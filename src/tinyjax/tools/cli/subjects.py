@@ -12,13 +12,13 @@ from typing import Any, Final, final
 from attrs import evolve, frozen
 
 from tinyjax.api.arguments import WithStatic
-from tinyjax.api.staging import eval_jaxpr, make_jaxpr
+from tinyjax.api.make_jaxpr import eval_jaxpr, make_jaxpr
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.files import load
-from tinyjax.ir.parser import parse, parse_closed
+from tinyjax.ir.files.program_files import load
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.registry import Registry
+from tinyjax.ir.text.parser import parse, parse_closed
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.tools.cli.arguments import Argument, Fixed, filled, is_fixed, parse_arguments, traced_part
 from tinyjax.tools.cli.failure import CommandError

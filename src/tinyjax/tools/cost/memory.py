@@ -14,10 +14,10 @@ from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import expansion, register_all
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.display import Block, Note, Picture, table
 from tinyjax.ir.holding import AnyProgram, checked_jaxpr
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.printer import format_eqn, variable_names
+from tinyjax.ir.printing.display import Block, Note, Picture, table
+from tinyjax.ir.printing.printer import format_eqn, variable_names
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shown import Shown

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tinyjax.api.staging import make_jaxpr
+from tinyjax.api.make_jaxpr import make_jaxpr
 from tinyjax.errors import InputError
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, checked_jaxpr
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr

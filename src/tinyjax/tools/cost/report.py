@@ -7,7 +7,7 @@ from typing import final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.ir.display import Picture, page
+from tinyjax.ir.printing.display import Picture, page
 from tinyjax.ir.program import Jaxpr
 from tinyjax.tools.cost.memory import LiveMemory, total_bytes
 from tinyjax.tools.cost.records import (

@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from tinyjax.api.checkpointing import saved_residuals
 from tinyjax.errors import InputError
-from tinyjax.ir.display import Note, page, table
 from tinyjax.ir.holding import HoldsProgram, checked
+from tinyjax.ir.printing.display import Note, page, table
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.source import SourceInfo
 from tinyjax.transforms.jvp import differentiable

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from attrs import evolve
 
-from tinyjax.ir.display import Block, Note, Table
+from tinyjax.ir.printing.display import Block, Note, Table
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.source import SourceInfo
 from tinyjax.tools.cost.records import Cost, EquationCost, Expense

@@ -17,10 +17,10 @@ from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import MissingRuleError
 from tinyjax.interpreters.base import register_all
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.display import Block
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printing.display import Block
 from tinyjax.ir.program import Atom, Eqn, Literal, Var
 from tinyjax.ir.shown import Shown
 from tinyjax.ir.traverse import subjaxprs

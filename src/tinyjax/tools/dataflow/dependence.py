@@ -14,10 +14,10 @@ from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin,
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.display import Block
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.printer import variable_names
+from tinyjax.ir.printing.display import Block
+from tinyjax.ir.printing.printer import variable_names
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.shown import Shown
 from tinyjax.primitives.annotations import OptimizationBarrier

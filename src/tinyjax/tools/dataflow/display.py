@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from itertools import islice
 
-from tinyjax.ir.display import MOST, Block, table
-from tinyjax.ir.printer import variable_names
+from tinyjax.ir.printing.display import MOST, Block, table
+from tinyjax.ir.printing.printer import variable_names
 from tinyjax.tools.dataflow.engine import Flow
 from tinyjax.tools.dataflow.lattice import T
 

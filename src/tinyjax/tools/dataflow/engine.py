@@ -14,9 +14,9 @@ from tinyjax.caching import with_room
 from tinyjax.errors import DataflowError
 from tinyjax.interpreters.base import expansion
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.display import Block
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printing.display import Block
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shown import Shown

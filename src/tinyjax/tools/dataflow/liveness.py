@@ -11,10 +11,10 @@ from typing_extensions import override
 
 from tinyjax.errors import DataflowError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.display import Block
 from tinyjax.ir.effects import Effects, must_stay
 from tinyjax.ir.holding import AnyProgram, checked_jaxpr
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printing.display import Block
 from tinyjax.ir.program import Eqn, Jaxpr, Var
 from tinyjax.ir.shown import Shown
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, backward

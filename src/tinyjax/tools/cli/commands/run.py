@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tinyjax.api.jit import Jitted, jit
-from tinyjax.api.staging import make_jaxpr
+from tinyjax.api.make_jaxpr import make_jaxpr
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from tinyjax.api.jit import Jitted, jit
-from tinyjax.ir.files import save
-from tinyjax.ir.printer import format_closed
+from tinyjax.ir.files.program_files import save
+from tinyjax.ir.printing.printer import format_closed
 from tinyjax.tools.cli.command import Command, add_program, color_of, subject_of
 from tinyjax.tools.cli.functions import user_code
 from tinyjax.tools.cli.lines import equations_with_sources

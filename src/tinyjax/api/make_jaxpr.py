@@ -1,0 +1,157 @@
+"""`make_jaxpr`, `eval_jaxpr`, `eval_shape`: from Python functions to programs and back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, ParamSpec, TypeVar, overload
+
+from tinyjax.api.arguments import split_static
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.naming import named_types
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.verify import verify
+from tinyjax.lax.signatures import AnyTree, Pair, Triple
+from tinyjax.tracebacks import filtered
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, top_frame
+from tinyjax.tracing.frames import OpenFrame, V
+from tinyjax.tracing.functions import FlatFunction, check_callable
+from tinyjax.tracing.programs import Traced, trace
+
+K = TypeVar("K")
+P = ParamSpec("P")
+R = TypeVar("R")
+T = TypeVar("T", bound=AnyTree)
+
+
+def abstractify(leaf: object) -> ShapedArray:
+    """The type of an array, or of something that has a shape and a dtype."""
+    if isinstance(leaf, ShapedArray):
+        return leaf
+    if isinstance(leaf, Array):
+        return leaf.aval
+    shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
+    if shape is not None and dtype is not None and not hasattr(leaf, "__array__"):
+        return ShapedArray(shape, dtype, bool(getattr(leaf, "weak_type", False)))
+    return as_array(leaf).aval
+
+
+@overload
+def make_jaxpr(
+    fun: Callable[P, R],
+    static_argnums: int | Sequence[int] = (),
+    *,
+    static_argnames: str | Sequence[str] = (),
+    return_shape: Literal[False] = False,
+) -> Callable[..., ClosedJaxpr]: ...
+@overload
+def make_jaxpr(
+    fun: Callable[P, R],
+    static_argnums: int | Sequence[int] = (),
+    *,
+    static_argnames: str | Sequence[str] = (),
+    return_shape: Literal[True],
+) -> Callable[..., tuple[ClosedJaxpr, Any]]: ...
+@filtered
+def make_jaxpr(
+    fun: Callable[P, R],
+    static_argnums: int | Sequence[int] = (),
+    *,
+    static_argnames: str | Sequence[str] = (),
+    return_shape: bool = False,
+) -> Callable[..., ClosedJaxpr | tuple[ClosedJaxpr, Any]]:
+    """A function that returns the program of `fun` for given arguments, instead of running it.
+
+    Arguments are trees of arrays or of their types (ShapedArray, or anything with a shape and a dtype). Every operation
+    in `fun` becomes an equation, also those on constants; arrays that it closes over become constants of the result.
+    With `return_shape`, the tree of result types is returned too. Source: Autodidax, part 3.
+
+    >>> make_jaxpr(lambda x: 2.0 * x)(ShapedArray((), "float64"))
+    { lambda ; a:f64[]. let b:f64[] = mul 2.0 a in (b,) }
+    """
+    check_callable("make_jaxpr", fun)
+
+    @filtered
+    def make(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:  # the user's arguments
+        call = split_static(fun, args, kwargs, static_argnums, static_argnames)
+        leaves, treedef = tree.flatten((call.args, call.kwargs))
+        traced = trace(FlatFunction(call.function, "make_jaxpr", treedef), [abstractify(leaf) for leaf in leaves])
+        closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, "make_jaxpr"))
+        return (closed, tree.unflatten(traced.treedef, closed.out_avals)) if return_shape else closed
+
+    return make
+
+
+def closed_values(traced: Traced, transformation: str) -> tuple[ConcreteValue, ...]:
+    """The constants of a program; an InputError if some are traced values."""
+    values = [array.value for array in traced.captured if isinstance(array, ConcreteArray)]
+    if len(values) < len(traced.captured):
+        (traced_value, *_) = [array for array in traced.captured if not isinstance(array, ConcreteArray)]
+        raise InputError(
+            f"{transformation}: the function closes over {traced_value!r}, which another transformation is tracing. "
+            "Pass it as an argument: `converted, values = tinyjax.closure_convert(fun, *args)` gives a function that "
+            f"takes such values after its arguments, for `{transformation}(converted)(*args, *values)`."
+        )
+    return tuple(values)
+
+
+@filtered
+def eval_jaxpr(
+    jaxpr: Jaxpr | ClosedJaxpr, consts: Sequence[ArrayLike | ConcreteValue], *args: ArrayLike
+) -> list[Array]:
+    """Runs a program on arrays, equation by equation; transformations apply to it as to any function.
+
+    `consts` feed the first inputs. For a ClosedJaxpr they are its own, and `consts` is ().
+
+    >>> closed = make_jaxpr(lambda x: 2.0 * x)(3.0)
+    >>> eval_jaxpr(closed.jaxpr, closed.consts, 4.0)
+    [Array(8., dtype=float64, weak_type=True)]
+    """
+    verify(jaxpr)
+    if isinstance(jaxpr, ClosedJaxpr):
+        consts, jaxpr = (*jaxpr.consts, *consts), jaxpr.jaxpr
+    arrays = [as_array(x) for x in (*consts, *args)]
+    found = tuple(array.aval for array in arrays)
+    if len(found) != len(jaxpr.invars) or not all(map(ShapedArray.matches, found, jaxpr.in_avals)):
+        raise InputError(
+            f"the program takes ({named_types(jaxpr.input_names, jaxpr.in_avals)}), got ({', '.join(map(str, found))})"
+        )
+    program = jaxpr
+
+    def run(frame: OpenFrame[V]) -> list[Array]:
+        return [frame.wrap(out) for out in interpret(frame.context, program, [frame.read(array) for array in arrays])]
+
+    return top_frame(arrays, jaxpr.effects).open(run)
+
+
+@overload
+def eval_shape(fun: Callable[..., ArrayLike], *args: Any, **kwargs: Any) -> ShapedArray: ...
+@overload
+def eval_shape(fun: Callable[..., Pair], *args: Any, **kwargs: Any) -> tuple[ShapedArray, ShapedArray]: ...
+@overload
+def eval_shape(
+    fun: Callable[..., Triple], *args: Any, **kwargs: Any
+) -> tuple[ShapedArray, ShapedArray, ShapedArray]: ...
+@overload
+def eval_shape(fun: Callable[..., dict[K, Array]], *args: Any, **kwargs: Any) -> dict[K, ShapedArray]: ...
+@overload
+def eval_shape(fun: Callable[..., list[Array]], *args: Any, **kwargs: Any) -> list[ShapedArray]: ...
+@overload
+def eval_shape(fun: Callable[..., T], *args: Any, **kwargs: Any) -> T: ...
+@overload
+def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any: ...
+@filtered
+def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any:  # the user's trees
+    """The tree of types that `fun` returns for these arguments, without computing: as its result, but
+    a ShapedArray for each array.
+
+    >>> eval_shape(lambda x: {"twice": 2.0 * x}, ShapedArray((3,), "float32"))
+    {'twice': ShapedArray(f32[3])}
+    """
+    check_callable("eval_shape", fun)
+    leaves, treedef = tree.flatten((args, kwargs))
+    traced = trace(FlatFunction(fun, "eval_shape", treedef), [abstractify(leaf) for leaf in leaves])
+    return tree.unflatten(traced.treedef, traced.jaxpr.out_avals)

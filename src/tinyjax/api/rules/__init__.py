@@ -1,0 +1,1 @@
+"""Functions with derivatives of their own."""

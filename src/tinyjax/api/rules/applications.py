@@ -1,0 +1,365 @@
+"""What `custom_jvp` and `custom_vjp` share: calls, how they are carried out, and what is checked of rules."""
+
+from __future__ import annotations
+
+import inspect
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final, final
+
+from attrs import frozen
+
+from tinyjax.api.arguments import WithStatic, as_tuple, names_tuple, resolve_position, resolve_static
+from tinyjax.arrays.elementwise import convert
+from tinyjax.contexts.staging import Staged, StagingContext, stage
+from tinyjax.control.custom_derivatives import has_tangent
+from tinyjax.control.recursion import Enclosing, refers_to_itself
+from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, TreeError
+from tinyjax.ir.applied import place
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Customised
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import Primitive, Zero
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.structure import instantiate
+from tinyjax.tracing import tree
+from tinyjax.tracing.core import Array, ConcreteArray, TraceFrame, activate, active_frame, bind, top_frame
+from tinyjax.tracing.frames import Frame, OpenFrame, Transformed, V
+from tinyjax.tracing.functions import (
+    FlatFunction,
+    argument_path,
+    describe,
+    flatten_arguments,
+    float0_zeros,
+    function_name,
+)
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+
+@final
+@frozen(eq=False)
+class Call:
+    """A call of a function with a derivative of its own: the leaves of the arguments that may be differentiated with
+    respect to, and the others. `fixed` are leaves of dtype float0, which aren't traced."""
+
+    transformation: str
+    f: Callable[..., Any]
+    function: Callable[..., Any]
+    nondiff: Mapping[int, object]
+    arrays: tuple[Array, ...]
+    treedef: PyTreeDef
+    fixed: Mapping[int, Array]
+
+    @property
+    def name(self) -> str:
+        return function_name(self.f)
+
+    @property
+    def label(self) -> str:
+        return describe(self.transformation, self.f)
+
+    def name_input(self, position: int) -> str:
+        traced = [i for i in range(self.treedef.num_leaves) if i not in self.fixed]
+        return f"argument {self.path(traced[position])}" if position < len(traced) else "an argument of its rule"
+
+    def path(self, position: int) -> str:
+        """The n-th leaf of the arguments, as the signature names it."""
+        return argument_path(self.function, self.treedef, position)
+
+    @property
+    def flat(self) -> FlatFunction:
+        """The function as one of the traced leaves."""
+        return FlatFunction(self.function, self.transformation, self.treedef, fixed=self.fixed)
+
+    def same_as(self, other: Call) -> bool:
+        """Whether two calls are of the same function, with arguments of the same types outside of differentiation."""
+        return (
+            self.f is other.f
+            and self.treedef == other.treedef
+            and self.nondiff.keys() == other.nondiff.keys()
+            and all(_same(value, other.nondiff[i]) for i, value in self.nondiff.items())
+            and [array.aval for array in self.arrays] == [array.aval for array in other.arrays]
+        )
+
+    def arguments(self, leaves: Sequence[object], fixed: Mapping[int, object] | None = None) -> tuple[Any, ...]:
+        """The tree of arguments with these leaves in the place of those that are traced."""
+        fixed = self.fixed if fixed is None else fixed
+        rest = iter(leaves)
+        full = [fixed[i] if i in fixed else next(rest) for i in range(self.treedef.num_leaves)]
+        args, _ = tree.unflatten(self.treedef, full)
+        return tuple(args)
+
+
+def _same(x: object, y: object) -> bool:
+    return x is y or (type(x) is type(y) and isinstance(x, int | float | str | bytes) and x == y)
+
+
+def make_call(
+    transformation: str,
+    f: Callable[..., Any],
+    nondiff_argnums: Sequence[int],
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+) -> Call:
+    """A call of `f`; an InputError if its arguments can't be told by position."""
+    values = _positional(transformation, f, args, kwargs)
+    chosen = [resolve_position(i, len(values), f"{transformation}: nondiff_argnums") for i in nondiff_argnums]
+    nondiff = {i: values[i] for i in chosen}
+    function = WithStatic(f, nondiff, {}) if nondiff else f
+    dynamic = [value for i, value in enumerate(values) if i not in chosen]
+    arrays, treedef = flatten_arguments(function, dynamic, {})
+    fixed = {i: float0_zeros(x.aval.shape) for i, x in enumerate(arrays) if x.aval.dtype == FLOAT0}
+    traced = tuple(x for i, x in enumerate(arrays) if i not in fixed)
+    return Call(transformation, f, function, nondiff, traced, treedef, fixed)
+
+
+def nondiff_positions(
+    f: Callable[..., Any], numbers: int | Sequence[int], names: str | Sequence[str]
+) -> tuple[int, ...]:
+    """The positions of arguments outside of differentiation, which are given by position or by name."""
+    if not names_tuple(names):
+        return as_tuple(numbers)
+    return resolve_static(f, numbers, names, "outside of differentiation (nondiff_argnames)")[0]
+
+
+def _positional(
+    transformation: str, f: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object]
+) -> Sequence[object]:
+    """All arguments by position, with those that have a default."""
+    try:
+        bound = inspect.signature(f).bind(*args, **kwargs)
+    except ValueError:  # a function that doesn't tell its signature
+        if kwargs:
+            raise InputError(
+                f"{describe(transformation, f)} needs its arguments by position: it has no signature"
+            ) from None
+        return args
+    if bound.kwargs:
+        names = ", ".join(bound.kwargs)
+        raise InputError(
+            f"{describe(transformation, f)} takes arguments that can be given by position only, as rules do; {names} "
+            "can't"
+        )
+    bound.apply_defaults()
+    return bound.args
+
+
+#: How many rules of one function, each for other arguments, are staged within each other. The next one is left out.
+MAX_DEPTH: Final = 4
+
+
+class Application(Customised, ABC):
+    """One call, while it is carried out. `treedef` is the tree of the results, once they are there."""
+
+    def __init__(self, call: Call) -> None:
+        self.at = call
+        self.treedef: PyTreeDef | None = None
+
+    def stage(self) -> tuple[Primitive, Sequence[Array]]:
+        """The primitive that holds the function and its rules as programs, and the values that these close over."""
+        return self.enclosing() or self.programs()
+
+    def programs(self) -> tuple[Primitive, Sequence[Array]]:
+        """The primitive, made of programs newly staged, and what these close over.
+
+        A rule that applies the function itself hands on to it what they close over, which is known only when all are
+        staged: then they are staged again.
+        """
+        captured: Sequence[Array] = ()
+        while True:
+            primitive, found = self.make(captured)
+            if len(found) == len(captured) or not refers_to_itself(primitive):
+                return primitive, found
+            captured = found
+
+    @abstractmethod
+    def make(self, captured: Sequence[Array]) -> tuple[Primitive, Sequence[Array]]:
+        """The primitive, made of programs newly staged, and what these close over: `captured`, then what else there is.
+        In its own rules it takes `captured`."""
+
+    def enclosing(self) -> tuple[Primitive, Sequence[Array]] | None:
+        """What stands for the primitive within its own rule, if it is being staged right now."""
+        for level, rule in enumerate(rules_in_progress()):
+            if rule.application.at.same_as(self.at):
+                self.treedef = rule.application.treedef
+                return Enclosing(self.at.name, level, rule.out_avals), rule.captured
+        return None
+
+    @property
+    def depth(self) -> int:
+        """How many rules of the same function, for other arguments, are being staged right now."""
+        return sum(rule.application.at.f is self.at.f for rule in rules_in_progress())
+
+
+@final
+@frozen(eq=False)
+class RuleInProgress:
+    """A rule while it is staged: what a frame says it belongs to."""
+
+    application: Application
+    out_avals: tuple[ShapedArray, ...]
+    captured: Sequence[Array] = ()
+
+    @property
+    def label(self) -> str:
+        return self.application.at.label
+
+    def name_input(self, position: int) -> str:
+        return self.application.at.name_input(position)
+
+
+def rules_in_progress() -> Iterator[RuleInProgress]:
+    """The rules that are being staged, innermost first."""
+    frame: Frame = active_frame()
+    while isinstance(frame, TraceFrame):
+        if isinstance(frame.function, RuleInProgress):
+            yield frame.function
+        frame = frame.parent
+
+
+def apply(application: Application) -> Any:  # the tree of the results of the user's function
+    """The results: Python computes them if the innermost transformation of the arguments can go on by itself, and
+    otherwise one equation is bound."""
+    arrays = application.at.arrays
+
+    def run(frame: OpenFrame[V]) -> list[Array] | None:
+        with frame.context.cursor.attributing():
+            outs = frame.context.call_custom(application, [frame.read(array) for array in arrays])
+        return None if outs is None else list(map(frame.wrap, outs))
+
+    closes_over = False
+    try:
+        outs: Sequence[Array] | None = top_frame(arrays).open(run)
+    except LeakedTracerError:
+        # The function or a rule closes over a value of a transformation further in. In a program it is one more input.
+        outs, closes_over = None, True
+    if outs is None:
+        try:
+            primitive, captured = application.stage()
+        except ConcretizationError as error:
+            if closes_over:
+                error.add_note(
+                    f"{application.at.label} was staged because it or a rule of it closes over a traced value. Pass "
+                    "that value as an argument to have Python run it."
+                )
+            raise
+        outs = bind(primitive, *captured, *arrays)
+    if application.treedef is None:
+        raise InputError(f"{application.at.label} has no results")
+    return tree.unflatten(application.treedef, outs)
+
+
+# Results of rules.
+
+
+def check_pair(what: str, pair: object, first: str, second: str) -> tuple[Any, Any]:
+    """A pair that a rule returned; an InputError for anything else."""
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise InputError(f"{what} must return a pair of {first} and {second}, got {pair!r}")
+    return pair[0], pair[1]
+
+
+@contextmanager
+def locating(rule: Callable[..., object]) -> Iterator[None]:
+    """Says of an error about what a rule returned where the rule is."""
+    try:
+        yield
+    except (InputError, TreeError) as error:
+        where = place(rule)
+        if where:
+            error.add_note(f"The rule {function_name(rule)} is at {where[2:-1]}.")
+        raise
+
+
+def check_types(
+    what: str, arrays: Sequence[Array], avals: Sequence[ShapedArray], where: Callable[[int], str], expected_as: str
+) -> list[Array]:
+    """The arrays, which must have these types; weak scalars take the dtype."""
+    checked: list[Array] = []
+    for i, (array, aval) in enumerate(zip(arrays, avals, strict=True)):
+        found = array.aval
+        if found.weak_type and found.shape == aval.shape and aval.dtype not in (found.dtype, FLOAT0):
+            checked.append(convert(array, aval.dtype))
+        elif found.matches(aval):
+            checked.append(array)
+        else:
+            hint = " (zeros of dtype tinyjax.float0, or a SymbolicZero)" if aval.dtype == FLOAT0 else ""
+            raise InputError(f"{what}: {where(i)} must have type {aval}{hint}, {expected_as}; got {found}")
+    return checked
+
+
+def check_zero(what: str, zero: Zero, aval: ShapedArray, where: str, hint: str = "") -> None:
+    """An InputError if a symbolic zero that a rule returned stands for something of another type."""
+    if has_tangent(aval) and (zero.aval.shape, zero.aval.dtype) != (aval.shape, aval.dtype):
+        raise InputError(f"{what}: {where} must have type {aval}; got a SymbolicZero of type {zero.aval}{hint}")
+
+
+def zeros_like(zero: Zero) -> Array:
+    """A symbolic zero with its elements, in the innermost frame; those of integers have no bits."""
+    if zero.aval.dtype == FLOAT0:
+        return float0_zeros(zero.aval.shape)
+
+    def run(frame: OpenFrame[V]) -> Array:
+        return frame.wrap(instantiate(frame.context, zero))
+
+    return active_frame().open(run)
+
+
+# Programs of rules.
+
+
+def stage_rule(
+    function: Transformed, avals: Sequence[ShapedArray], run: Callable[[list[Array]], Sequence[Array]]
+) -> tuple[Jaxpr, tuple[Array, ...]]:
+    """The program of a function of arrays, and the values that it closes over, which feed the first inputs."""
+    context = StagingContext()
+    with activate(context, function) as frame, frame:
+        outs = [frame.read(array) for array in run([frame.wrap(context.argument(aval)) for aval in avals])]
+    return captured_arrays(context.finish(outs))
+
+
+def captured_arrays(staged: Staged) -> tuple[Jaxpr, tuple[Array, ...]]:
+    """A program, and what it closes over as arrays."""
+    captured = [ConcreteArray(value) if isinstance(value, ConcreteValue) else value for value in staged.captured]
+    return staged.jaxpr, tuple(value for value in captured if isinstance(value, Array))
+
+
+def with_common_captures(
+    programs: Sequence[tuple[Jaxpr, tuple[Array, ...]]], first: Sequence[Array] = ()
+) -> tuple[list[Jaxpr], tuple[Array, ...]]:
+    """The programs with the same leading inputs: these, then everything else that one of them closes over."""
+    captured: list[Array] = list(first)
+    positions: list[list[int]] = []
+    for _, own in programs:
+        places: list[int] = []
+        for array in own:
+            place = next((i for i, known in enumerate(captured) if _same_array(known, array)), len(captured))
+            if place == len(captured):
+                captured.append(array)
+            places.append(place)
+        positions.append(places)
+    if not captured:
+        return [jaxpr for jaxpr, _ in programs], ()
+    avals = [array.aval for array in captured]
+    widened = [_widened(jaxpr, places, avals) for (jaxpr, _), places in zip(programs, positions, strict=True)]
+    return widened, tuple(captured)
+
+
+def _same_array(x: Array, y: Array) -> bool:
+    """Whether two captured values are one. Arrays with elements are copied where they are captured, if they might be
+    written to, so it is the elements that count."""
+    if isinstance(x, ConcreteArray) and isinstance(y, ConcreteArray):
+        return x.value.data is y.value.data or (x.aval == y.aval and x.value == y.value)
+    return x is y
+
+
+def _widened(jaxpr: Jaxpr, positions: Sequence[int], captured: Sequence[ShapedArray]) -> Jaxpr:
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        return interpret(ctx, jaxpr, [*(ins[i] for i in positions), *ins[len(captured) :]])
+
+    return stage([*captured, *jaxpr.in_avals[len(positions) :]], run)

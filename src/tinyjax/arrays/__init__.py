@@ -1,0 +1,1 @@
+"""NumPy's semantics on arrays: operators, promotion, indexing, reductions, changes of shape."""

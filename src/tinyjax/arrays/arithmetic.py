@@ -1,0 +1,367 @@
+"""What Python's operators mean for arrays: quotients, remainders, powers, comparisons, roundings, bits."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from tinyjax.arrays.elementwise import (
+    LARGEST,
+    apply,
+    astype,
+    broadcast,
+    broadcast_shapes,
+    broadcast_to,
+    constant_like,
+    elementwise,
+    full_like,
+    inexact,
+    is_nan,
+    numeric,
+    promote,
+    promote_numeric,
+    where,
+)
+from tinyjax.arrays.shaping import integer
+from tinyjax.errors import TypingError
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
+from tinyjax.ir.primitive import Primitive, made_once
+from tinyjax.prepared.functions import as_one
+from tinyjax.primitives.arithmetic import ABS, DIV, MAX, MIN, REM, IntegerPow
+from tinyjax.primitives.bitwise import (
+    AND,
+    NOT,
+    OR,
+    SHIFT_LEFT,
+    SHIFT_RIGHT_ARITHMETIC,
+    SHIFT_RIGHT_LOGICAL,
+    XOR,
+)
+from tinyjax.primitives.comparison import EQ, GE, GT, LE, LT, NE, Comparison
+from tinyjax.primitives.complex import COMPLEX, CONJ, IMAG, REAL
+from tinyjax.primitives.elementwise import ADD, MUL, NEG, SUB
+from tinyjax.primitives.exponential import POW
+from tinyjax.primitives.rounding import ROUND_AWAY_FROM_ZERO, ROUND_TO_EVEN, SIGN
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.core import Array
+
+
+def refuse_complex(name: str, *arrays: Array) -> None:
+    """A TypingError for complex operands."""
+    for array in arrays:
+        if array.aval.dtype in COMPLEXES:
+            raise TypingError(f"{name} does not accept complex operands, got {array.aval}")
+
+
+# Sums and products.
+
+
+def add(x: Array, y: Array) -> Array:
+    """The sum; of bools whether either holds."""
+    return elementwise(OR if x.aval.dtype == BOOL == y.aval.dtype else ADD, x, y)
+
+
+def subtract(x: Array, y: Array) -> Array:
+    return elementwise(SUB, x, y)
+
+
+def multiply(x: Array, y: Array) -> Array:
+    """The product; of bools whether both hold."""
+    return elementwise(AND if x.aval.dtype == BOOL == y.aval.dtype else MUL, x, y)
+
+
+def negative(x: Array) -> Array:
+    return apply(NEG, x)
+
+
+def positive(x: Array) -> Array:
+    return x
+
+
+def absolute(x: Array) -> Array:
+    """The magnitude."""
+    dtype = x.aval.dtype
+    return x if dtype == BOOL or dtype in UNSIGNED else apply(ABS, x)
+
+
+# Quotients and remainders.
+
+
+def divide(x: Array, y: Array) -> Array:
+    """The quotient, a float."""
+    return inexact(DIV, x, y)
+
+
+def floor_divide(x: Array, y: Array) -> Array:
+    """The quotient, rounded down."""
+    x, y = promote_numeric(x, y)
+    refuse_complex("floor_divide", x)
+    return _floor_divide(x, y)
+
+
+@as_one
+def _floor_divide(x: Array, y: Array) -> Array:
+    x, y = broadcast(x, y)
+    dtype = x.aval.dtype
+    if dtype in FLOATS:
+        return _float_divmod(x, y)[0]
+    quotient = apply(DIV, x, y)
+    if dtype in UNSIGNED:
+        return quotient
+    rounded_up = (apply(SIGN, x) != apply(SIGN, y)) & (apply(REM, x, y) != 0)
+    return where(rounded_up, quotient - 1, quotient)
+
+
+@as_one
+def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
+    """The quotient has the sign of x / y, a remainder that of y, even where they are zero.
+
+    Where x / y is known without rounding, at zeros and infinities, it is the quotient.
+    """
+    rest = apply(REM, x, y)
+    plain = ~is_nan(rest) & (x != 0) & (apply(ABS, y) != math.inf)
+    quotient = apply(DIV, where(plain, x - rest, x), y)
+    opposite = plain & (rest != 0) & (apply(SIGN, y) != apply(SIGN, rest))
+    quotient = where(opposite, quotient - 1, quotient)
+    quotient = where(plain & (quotient == 0), constant_like(quotient, 0), quotient)
+    return apply(ROUND_AWAY_FROM_ZERO, quotient), _signed_remainder(rest, y)
+
+
+def remainder(x: Array, y: Array) -> Array:
+    """The remainder, with the sign of y; 0 for an integer y of 0."""
+    x, y = promote_numeric(x, y)
+    refuse_complex("remainder", x)
+    return _remainder(x, y)
+
+
+@as_one
+def _remainder(x: Array, y: Array) -> Array:
+    x, y = broadcast(x, _without_zero(y))
+    return _signed_remainder(apply(REM, x, y), y)
+
+
+def _signed_remainder(rest: Array, y: Array) -> Array:
+    """What remains of a division by y with the sign of y, from what remains with the sign of the dividend."""
+    negative = y < 0
+    rest = where(((rest < 0) != negative) & (rest != 0), rest + y, rest)
+    if y.aval.dtype not in FLOATS:
+        return rest
+    # Zero too; and still with a derivative of 1.
+    positive = apply(ABS, where(negative, -rest, rest))
+    return where(rest == 0, where(negative, -positive, positive), rest)
+
+
+def truncated_remainder(x: Array, y: Array) -> Array:
+    """The remainder, with the sign of x; 0 for an integer y of 0."""
+    x, y = promote_numeric(x, y)
+    refuse_complex("fmod", x)
+    return _truncated_remainder(x, y)
+
+
+@as_one
+def _truncated_remainder(x: Array, y: Array) -> Array:
+    return apply(REM, x, _without_zero(y))
+
+
+def _without_zero(y: Array) -> Array:
+    """An integer divisor with 1 in the place of 0, so that the remainder is 0; floats as they are."""
+    return where(y == 0, full_like(y, 1), y) if y.aval.dtype in INTEGERS else y
+
+
+def divide_with_remainder(x: Array, y: Array) -> tuple[Array, Array]:
+    """`floor_divide` and `remainder` at once."""
+    x, y = broadcast(*promote_numeric(x, y))
+    refuse_complex("divmod", x)
+    if x.aval.dtype in FLOATS:
+        return _float_divmod(x, y)
+    return floor_divide(x, y), remainder(x, y)
+
+
+# Powers.
+
+
+def power(x: Array, y: Array) -> Array:
+    """x to the power of y. The dtype is x's if y is one integer whose value is known."""
+    exponent = _known_integer(y)
+    if exponent is not None:
+        return integer_power(promote_numeric(x)[0], exponent)
+    base, raised = promote_numeric(x, y)
+    if base.aval.dtype in INTEGERS:
+        return _power_of_integers(*broadcast(base, raised))
+    if x.aval.dtype in INEXACT and y.aval.dtype in INTEGERS:
+        return apply(POW, x, y)
+    return apply(POW, base, raised)
+
+
+def _known_integer(x: Array) -> int | None:
+    aval = x.aval
+    if aval.shape != () or aval.dtype in INEXACT:
+        return None
+    known = x.concrete()
+    return None if known is None else int(np.asarray(known.data))
+
+
+def integer_power(x: Array, exponent: int) -> Array:
+    """x to a power that is known; a TypingError for a negative power of integers."""
+    if exponent == 0:
+        return full_like(x, 1)
+    return x._own() if exponent == 1 else apply(made_once(IntegerPow, exponent), x)
+
+
+def _power_of_integers(x: Array, y: Array) -> Array:
+    """Repeated squaring, for exponents of up to 6 bits: others overflow, but for -1, 0 and 1."""
+    dtype = x.aval.dtype
+    result = where((x == 0) & (y != 0), astype(constant_like(x, 0), dtype), astype(constant_like(x, 1), dtype))
+    for _ in range(6):
+        result = where(y & 1, result * x, result)
+        x = x * x
+        y = apply(SHIFT_RIGHT_LOGICAL, y, constant_like(y, 1))
+    return result
+
+
+# Comparisons.
+
+
+def compare(primitive: Comparison, x: Array, y: Array) -> Array:
+    """An order relation. Complex numbers are compared by their real parts, then by their imaginary ones."""
+    if x.aval.dtype not in COMPLEXES and y.aval.dtype not in COMPLEXES:
+        return elementwise(primitive, x, y)
+    x, y = promote(x, y)
+    x_real, y_real = apply(REAL, x), apply(REAL, y)
+    same = apply(EQ, x_real, y_real)
+    return where(same, apply(primitive, apply(IMAG, x), apply(IMAG, y)), apply(primitive, x_real, y_real))
+
+
+def less(x: Array, y: Array) -> Array:
+    return compare(LT, x, y)
+
+
+def less_equal(x: Array, y: Array) -> Array:
+    return compare(LE, x, y)
+
+
+def greater(x: Array, y: Array) -> Array:
+    return compare(GT, x, y)
+
+
+def greater_equal(x: Array, y: Array) -> Array:
+    return compare(GE, x, y)
+
+
+def equal(x: Array, y: Array) -> Array:
+    return _compare(EQ, x, y)
+
+
+def not_equal(x: Array, y: Array) -> Array:
+    return _compare(NE, x, y)
+
+
+def _compare(primitive: Comparison, x: Array, y: Array) -> Array:
+    """Whether elements are equal, or differ. Those without bits, of dtype float0, are all equal, as in NumPy."""
+    done = x._at_once(primitive, (x, y))
+    if done is not None:
+        return done
+    dtypes = x.aval.dtype, y.aval.dtype
+    if FLOAT0 not in dtypes:
+        return elementwise(primitive, x, y)
+    if dtypes[0] != dtypes[1]:
+        raise TypingError(
+            f"{x.aval} and {y.aval} can't be compared: tangents of integers and booleans (float0) hold nothing. "
+            "Compare them with zeros of dtype tinyjax.float0."
+        )
+    return broadcast_to(x._operands(primitive is EQ)[1], broadcast_shapes(x.aval.shape, y.aval.shape))
+
+
+# Bits.
+
+
+def bitwise_and(x: Array, y: Array) -> Array:
+    return elementwise(AND, x, y)
+
+
+def bitwise_or(x: Array, y: Array) -> Array:
+    return elementwise(OR, x, y)
+
+
+def bitwise_xor(x: Array, y: Array) -> Array:
+    return elementwise(XOR, x, y)
+
+
+def invert(x: Array) -> Array:
+    return apply(NOT, x)
+
+
+def left_shift(x: Array, y: Array) -> Array:
+    return numeric(SHIFT_LEFT, x, y)
+
+
+def right_shift(x: Array, y: Array) -> Array:
+    """Fills with the sign bit."""
+    x, y = promote_numeric(x, y)
+    primitive: Primitive = SHIFT_RIGHT_LOGICAL if x.aval.dtype in UNSIGNED else SHIFT_RIGHT_ARITHMETIC
+    return apply(primitive, x, y)
+
+
+# Parts and roundings.
+
+
+def real(x: Array) -> Array:
+    return apply(REAL, x) if x.aval.dtype in COMPLEXES else x
+
+
+def imag(x: Array) -> Array:
+    return apply(IMAG, x) if x.aval.dtype in COMPLEXES else full_like(x, 0)
+
+
+def conjugate(x: Array) -> Array:
+    return apply(CONJ, x) if x.aval.dtype in COMPLEXES else x
+
+
+@as_one
+def round_(x: Array, decimals: int = 0) -> Array:
+    """Rounded to this many decimals, halves to even."""
+    decimals, dtype = integer(decimals, "round: decimals"), x.aval.dtype
+    if dtype == BOOL:
+        raise TypingError("round does not accept bool operands")
+    if dtype in INTEGERS:
+        if decimals < 0:
+            raise TypingError(f"round: integers ({short_name(dtype)}) can't be rounded to {decimals} decimals")
+        return x
+    if dtype in COMPLEXES:
+        return apply(COMPLEX, round_(real(x), decimals), round_(imag(x), decimals))
+    if decimals == 0:
+        return apply(ROUND_TO_EVEN, x)
+    if decimals > math.log10(LARGEST[dtype]):
+        return x
+    wide = astype(x, FLOAT32) if dtype == FLOAT16 else x
+    factor = float(10**decimals) if decimals > 0 else 10.0**decimals
+    rounded = apply(ROUND_TO_EVEN, wide * factor) / factor
+    return astype(rounded, dtype) if dtype == FLOAT16 else rounded
+
+
+def maximum(x: Array, y: Array) -> Array:
+    """The larger one, or nan if one is."""
+    return elementwise(MAX, x, y)
+
+
+def minimum(x: Array, y: Array) -> Array:
+    """The smaller one, or nan if one is."""
+    return elementwise(MIN, x, y)
+
+
+def clip(x: Array, low: Array | None, high: Array | None) -> Array:
+    """x, raised to `low` and lowered to `high`."""
+    bounds = [bound for bound in (low, high) if bound is not None]
+    refuse_complex("clip", x, *bounds)
+    x, *bounds = promote(x, *bounds)
+    return _clip(x, None if low is None else bounds[0], None if high is None else bounds[-1])
+
+
+@as_one
+def _clip(x: Array, low: Array | None, high: Array | None) -> Array:
+    if low is not None:
+        x = maximum(low, x)
+    return x if high is None else minimum(high, x)

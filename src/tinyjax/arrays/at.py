@@ -1,0 +1,314 @@
+"""`x.at[index]`: arrays with some of their elements replaced, as new arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.arrays import advanced_indexing, arithmetic
+from tinyjax.arrays.basic_indexing import Index
+from tinyjax.arrays.elementwise import astype, broadcast_to, convert, full_like
+from tinyjax.arrays.promotion import result_type
+from tinyjax.arrays.shaping import expand_dims, squeeze
+from tinyjax.errors import InputError
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, Scalar
+from tinyjax.ir.primitive import made_once
+from tinyjax.primitives.arithmetic import Max, Min
+from tinyjax.primitives.conversion import conversion
+from tinyjax.primitives.dynamic import DynamicUpdateSlice
+from tinyjax.primitives.elementwise import ADD, MUL, Elementwise
+from tinyjax.primitives.gather import ScatterAdd, Scattering
+from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
+from tinyjax.primitives.slicing import Slice
+from tinyjax.primitives.windows import GatherScatterMode, ScatterDimensionNumbers
+from tinyjax.tracebacks import filter_class
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.core import Array, ArrayLike
+
+ModeLike: TypeAlias = str | GatherScatterMode | None
+#: What each scatter does to an element; None: it replaces it.
+_ELEMENTWISE: dict[type[Scattering], Elementwise | None] = {
+    Scatter: None,
+    ScatterAdd: ADD,
+    ScatterMul: MUL,
+    ScatterMin: Min(),
+    ScatterMax: Max(),
+}
+
+
+def scatter(
+    kind: type[Scattering],
+    x: Array,
+    key: Index,
+    values: Array,
+    mode: ModeLike,
+    indices_are_sorted: bool,
+    unique_indices: bool,
+    wrap: bool,
+) -> Array:
+    """x with the elements at `key` updated by `values`, which are broadcast to them. The result has x's type."""
+    aval = x.aval
+    _check_kind(x, values)
+    dtype, _ = result_type([aval.strengthen(), values.aval])
+    x, values = convert(x, dtype, aval.weak_type), astype(values, dtype)
+    settled = GatherScatterMode.from_any(mode)
+    key_of_x = advanced_indexing.parse(x, key, wrap)
+    whole = expand_dims(x, key_of_x.added) if key_of_x.added else x
+    found = advanced_indexing.windows(whole.shape, key_of_x)
+    if 0 in found.shape:
+        return x if x.aval == aval else _restored(x, aval.dtype, aval.weak_type)
+    values = squeeze(broadcast_to(values, found.shape), found.added)
+    vectors, combine = found.positions, _ELEMENTWISE[kind]
+    if vectors is None:
+        out = values if combine is None else whole._bind(combine, whole, values)[0]
+    elif isinstance(vectors, np.ndarray) and vectors.ndim == 1 and found.within:
+        out = _with_box(whole, found, vectors.tolist(), values, combine)
+    else:
+        indices = whole._operands(vectors)[1] if isinstance(vectors, np.ndarray) else vectors
+        dims, ordered = ScatterDimensionNumbers.of(found.dims), found.ascending
+        primitive = kind(dims, settled, indices_are_sorted or ordered, unique_indices or ordered)
+        (out,) = whole._bind(primitive, whole, indices, values)
+    if key_of_x.added:
+        out = squeeze(out, key_of_x.added)
+    return _restored(out, aval.dtype, aval.weak_type)
+
+
+def _with_box(
+    x: Array, found: advanced_indexing.Windows, vector: list[int], values: Array, combine: Elementwise | None
+) -> Array:
+    """x with one window, which is known and within it, updated: no scatter is needed."""
+    starts = [0] * x.ndim
+    for axis, start in zip(found.dims.start_index_map, vector, strict=True):
+        starts[axis] = start
+    dropped = found.dims.collapsed_slice_dims
+    box = expand_dims(values, dropped) if dropped else values
+    if combine is not None:
+        limits = tuple(start + size for start, size in zip(starts, found.sizes, strict=True))
+        (old,) = x._bind(made_once(Slice, tuple(starts), limits), x)
+        (box,) = x._bind(combine, old, box)
+    return x._bind(made_once(DynamicUpdateSlice), x, box, *advanced_indexing.scalars(x, starts))[0]
+
+
+def _restored(x: Array, dtype: np.dtype[np.generic], weak_type: bool) -> Array:
+    aval = x.aval
+    if aval.dtype == dtype and aval.weak_type == weak_type:
+        return x
+    return x._bind(conversion(dtype, weak_type), x)[0]
+
+
+def _check_kind(x: Array, values: Array) -> None:
+    """An InputError if the values have no place in x: floats among integers, complex numbers among floats."""
+    ours, theirs = x.aval.dtype, values.aval.dtype
+    lossy = (
+        (ours == BOOL and theirs != BOOL)
+        or (ours in INTEGERS and theirs in INEXACT)
+        or (ours not in COMPLEXES and theirs in COMPLEXES)
+    )
+    if lossy:
+        raise InputError(
+            f"values of type {values.aval} can't be stored in an array of type {x.aval} without loss. Convert one of "
+            "them with astype."
+        )
+
+
+@final
+@filter_class
+@frozen(eq=False, repr=False)
+class IndexUpdates:
+    """The property `at`: `x.at[index]` can be updated."""
+
+    array: Array
+
+    def __getitem__(self, index: Index) -> IndexUpdate:
+        return IndexUpdate(self.array, index)
+
+    @override
+    def __repr__(self) -> str:
+        return f"{self.array!r}.at"
+
+
+@final
+@filter_class
+@frozen(eq=False, repr=False)
+class IndexUpdate:
+    """Some elements of an array. Each method returns a new array; the array itself stays as it is.
+
+    Repeated positions are all updated; which of several values `set` leaves isn't said. `mode` is what becomes of
+    positions out of range: "drop" or "fill" (by default, where they are updated), "clip", or "promise_in_bounds" (by
+    default, where they are only read). `wrap_negative_indices`: negative positions count from the end.
+    `indices_are_sorted` and `unique_indices` are promises, which may make it faster.
+
+    >>> import numpy as np
+    >>> from tinyjax.tracing.core import as_array
+    >>> as_array(np.zeros(3)).at[1].set(5.0)
+    Array([0., 5., 0.], dtype=float64)
+    """
+
+    array: Array
+    index: Index
+
+    @override
+    def __repr__(self) -> str:
+        return f"{self.array!r}.at[{self.index!r}]"
+
+    def get(
+        self,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        fill_value: ArrayLike | None = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """`x[index]`. Where it is out of range and the mode is "fill": `fill_value`, by default nan, the least signed
+        or the greatest unsigned integer, or True."""
+        settled = None if mode is None else GatherScatterMode.from_any(mode)
+        filled = None if fill_value is None else _known_scalar(self.array, fill_value)
+        return advanced_indexing.get(
+            self.array, self.index, settled, filled, indices_are_sorted, unique_indices, wrap_negative_indices
+        )
+
+    def _updated(
+        self, kind: type[Scattering], values: ArrayLike, mode: ModeLike, is_sorted: bool, unique: bool, wrap: bool
+    ) -> Array:
+        x, operand = self.array._operands(values)
+        return scatter(kind, x, self.index, operand, mode, is_sorted, unique, wrap)
+
+    def set(
+        self,
+        values: ArrayLike,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """As after `x[index] = values`."""
+        return self._updated(Scatter, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    def add(
+        self,
+        values: ArrayLike,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """As after `x[index] += values`, where each of repeated positions counts."""
+        return self._updated(ScatterAdd, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    def subtract(
+        self,
+        values: ArrayLike,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """As after `x[index] -= values`, where each of repeated positions counts."""
+        (_, operand) = self.array._operands(values)
+        _check_kind(self.array, operand)
+        if operand.aval.dtype != BOOL:
+            dtype, _ = result_type([self.array.aval.strengthen(), operand.aval])
+            operand = arithmetic.negative(convert(operand, dtype))
+        return self._updated(ScatterAdd, operand, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    def multiply(
+        self,
+        values: ArrayLike,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """As after `x[index] *= values`, where each of repeated positions counts."""
+        return self._updated(ScatterMul, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    mul = multiply
+
+    def _factors(self, values: ArrayLike, mode: ModeLike, is_sorted: bool, unique: bool, wrap: bool) -> Array:
+        """Ones, multiplied by the values at these elements."""
+        x, operand = self.array._operands(values)
+        return scatter(ScatterMul, full_like(x, 1), self.index, operand, mode, is_sorted, unique, wrap)
+
+    def divide(
+        self,
+        values: ArrayLike,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """As after `x[index] /= values`, where each of repeated positions counts. Integers become floats."""
+        factors = self._factors(values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return arithmetic.divide(self.array, factors)
+
+    def power(
+        self,
+        values: ArrayLike,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """As after `x[index] **= values`, where each of repeated positions counts."""
+        factors = self._factors(values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return arithmetic.power(self.array, factors)
+
+    def min(
+        self,
+        values: ArrayLike,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """As after `x[index] = minimum(x[index], values)`."""
+        return self._updated(ScatterMin, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    def max(
+        self,
+        values: ArrayLike,
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """As after `x[index] = maximum(x[index], values)`."""
+        return self._updated(ScatterMax, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+    def apply(
+        self,
+        func: Callable[[Array], Array],
+        *,
+        indices_are_sorted: bool = False,
+        unique_indices: bool = False,
+        mode: ModeLike = None,
+        wrap_negative_indices: bool = True,
+    ) -> Array:
+        """As after `x[index] = func(x[index])`. Where positions are repeated, `func` is applied once, unlike in JAX."""
+        taken = self.get(mode=mode, wrap_negative_indices=wrap_negative_indices)
+        changed = astype(func(taken), self.array.dtype)
+        return self._updated(Scatter, changed, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+
+
+def _known_scalar(x: Array, value: ArrayLike) -> Scalar:
+    """A fill value as a Python number."""
+    operand = x._operands(value)[1]
+    if operand.ndim:
+        raise InputError(f"fill_value must be a scalar, got {operand.aval}")
+    _check_kind(x, operand)
+    item: Scalar = operand.item()
+    return item

@@ -1,0 +1,109 @@
+"""From arrays to Python's and NumPy's own types."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import numpy.typing as npt
+from typing_extensions import override
+
+from tinyjax import backend
+from tinyjax.arrays import advice
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import Scalar
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracebacks import filter_class, filtered_method
+from tinyjax.tracing.intake import host_array, python_item
+
+
+@filter_class
+class Conversions(ABC):
+    """What needs the elements of an array: NumPy, branches, indices, Python's numbers."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def aval(self) -> ShapedArray: ...
+
+    @abstractmethod
+    def _elements(self, wanted: advice.Wanted) -> ConcreteValue:
+        """The elements; a ConcretizationError that says what wanted them, and what to do, if they aren't known."""
+
+    def __copy__(self) -> Self:
+        return self  # nobody can write to it
+
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        return self
+
+    # Any: the dtype is known only when the program runs, and NumPy's functions must accept the result.
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> npt.NDArray[Any]:
+        return host_array(self._elements(advice.NUMPY), dtype, copy)
+
+    def __bool__(self) -> bool:
+        return bool(host_array(self._elements(advice.BRANCH)))
+
+    def __int__(self) -> int:
+        return int(host_array(self._elements(advice.INT)).item())
+
+    def __float__(self) -> float:
+        return float(host_array(self._elements(advice.FLOAT)).item())
+
+    def __complex__(self) -> complex:
+        return complex(host_array(self._elements(advice.COMPLEX)).item())
+
+    def __index__(self) -> int:
+        elements = host_array(self._elements(advice.INDEX))
+        if elements.dtype.kind not in "iu" or elements.ndim:
+            raise TypeError(f"only integer scalars can be used as an index, got {self.aval}")
+        return int(elements.item())
+
+    def item(self) -> Scalar:
+        """The one element, as a Python scalar."""
+        return python_item(host_array(self._elements(advice.ITEM)))
+
+    def tolist(self) -> object:
+        """The elements as nested lists of Python scalars."""
+        return host_array(self._elements(advice.LIST)).tolist()
+
+    @override
+    def __format__(self, spec: str) -> str:
+        return (
+            format(python_item(host_array(self._elements(advice.TEXT))), spec)
+            if spec and self.aval.shape == ()
+            else format(str(self), spec)
+        )
+
+    # The outside world.
+
+    def delete(self) -> None:
+        """Frees the memory on the device at once; the array can't be used afterwards."""
+        backend.delete(self._elements(advice.DELETED))
+
+    def is_deleted(self) -> bool:
+        return backend.is_deleted(self._elements(advice.DELETED))
+
+    @property
+    @filtered_method
+    def platform(self) -> str:
+        """Where the elements are: "host" for NumPy arrays, else the platform of the device, such as "cpu" or "cuda"."""
+        return backend.platform(self._elements(advice.DEVICE))
+
+    def __jax_array__(self) -> object:
+        """The same array as a jax.Array."""
+        return backend.to_jax(self._elements(advice.JAX))
+
+    def __dlpack__(
+        self,
+        *,
+        stream: int | None = None,
+        max_version: tuple[int, int] | None = None,
+        dl_device: tuple[int, int] | None = None,
+        copy: bool | None = None,
+    ) -> object:
+        value = self._elements(advice.DLPACK)
+        return backend.to_dlpack(value, stream, max_version, dl_device, copy)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return backend.dlpack_device(self._elements(advice.DLPACK))

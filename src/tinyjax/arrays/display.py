@@ -1,0 +1,46 @@
+"""Arrays in notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.printing.display import Note, Table, page
+
+#: Longer axes are shown by so many of their first and last elements.
+_LONGEST: Final = 12
+_EDGE: Final = 4
+
+
+def array_html(elements: HostArray, aval: ShapedArray) -> str:
+    """The type, and a table of the elements of a vector or a matrix; of others their text."""
+    head = Note(str(aval))
+    if elements.ndim not in (1, 2) or not elements.size:
+        return page([head.html, Note(np.array2string(elements, separator=", ")).html])
+    rows = elements[None] if elements.ndim == 1 else elements
+    down, across = _places(rows.shape[0]), _places(rows.shape[1])
+    corner = rows[np.ix_([i for i in down if i >= 0], [i for i in across if i >= 0])]
+    texts = iter(_texts(corner))
+    cells = [tuple("\N{HORIZONTAL ELLIPSIS}" if i < 0 or j < 0 else next(texts) for j in across) for i in down]
+    labels = ["\N{HORIZONTAL ELLIPSIS}" if i < 0 else str(i) for i in down] if elements.ndim == 2 else [""]
+    heads = ("", *("\N{HORIZONTAL ELLIPSIS}" if j < 0 else str(j) for j in across))
+    body = tuple((label, *row) for label, row in zip(labels, cells, strict=True))
+    return page([head.html, Table(heads, body, numbers=0).html])
+
+
+def _places(size: int) -> Sequence[int]:
+    """The positions that are shown, and -1 where some are left out."""
+    if size <= _LONGEST:
+        return range(size)
+    return [*range(_EDGE), -1, *range(size - _EDGE, size)]
+
+
+def _texts(elements: HostArray) -> list[str]:
+    """Elements as an array prints them."""
+    if elements.dtype.kind in "fc":
+        return [np.array2string(x, precision=6) for x in elements.reshape(-1)]
+    return [str(x) for x in elements.reshape(-1)]

@@ -1,0 +1,234 @@
+"""From arrays of any dtypes and shapes to operands that an elementwise primitive takes: promotion and broadcasting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyjax.arrays.promotion import promoted_pair, result_type
+from tinyjax.caching import bounded
+from tinyjax.errors import ShapeError
+from tinyjax.ir.aval import Shape
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INEXACT,
+    INT32,
+    INT64,
+    SUPPORTED,
+    UINT64,
+    DType,
+    Scalar,
+)
+from tinyjax.ir.primitive import Primitive
+from tinyjax.prepared.functions import as_one
+from tinyjax.primitives.comparison import NE
+from tinyjax.primitives.conversion import array_dtype, conversion
+from tinyjax.primitives.selection import SELECT_N
+from tinyjax.primitives.structure import BroadcastInDim
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.core import Array
+
+# Dtypes.
+
+#: The largest finite number of each float dtype.
+LARGEST: Final[dict[DType, float]] = {
+    FLOAT16: 65504.0,
+    BFLOAT16: float.fromhex("0x1.fep127"),
+    FLOAT32: float.fromhex("0x1.fffffep127"),
+    FLOAT64: float.fromhex("0x1.fffffffffffffp1023"),
+}
+
+
+def inexact_dtype(dtype: DType) -> DType:
+    """The dtype that functions with floats as values compute in: float64 for 64-bit integers, float32 for others."""
+    if dtype in INEXACT:
+        return dtype
+    return FLOAT64 if dtype in (INT64, UINT64) else FLOAT32
+
+
+def user_dtype(dtype: npt.DTypeLike | None) -> DType | None:
+    """A dtype argument; a TypingError if arrays can't have it."""
+    if dtype is None or (isinstance(dtype, np.dtype) and dtype in SUPPORTED):
+        return dtype
+    return array_dtype(dtype)
+
+
+def promote(*arrays: Array) -> Sequence[Array]:
+    """The arrays, converted to the dtype that they are promoted to."""
+    if len(arrays) == 2:  # as operators have them
+        x, y = arrays
+        left, right = x.aval, y.aval
+        if left is right or left.dtype == right.dtype:
+            return arrays
+        dtype, weak_type = promoted_pair(left.dtype, left.weak_type, right.dtype, right.weak_type)
+        return convert(x, dtype, weak_type), convert(y, dtype, weak_type)
+    avals = [array.aval for array in arrays]
+    first = avals[0]
+    for aval in avals:
+        if aval is not first and aval.dtype != first.dtype:
+            return _convert_all(arrays, *result_type(avals))
+    return arrays
+
+
+def promote_numeric(*arrays: Array) -> Sequence[Array]:
+    """The same, and bools become int32."""
+    promoted = promote(*arrays)
+    return _convert_all(promoted, INT32, False) if promoted[0].aval.dtype == BOOL else promoted
+
+
+def promote_inexact(*arrays: Array) -> Sequence[Array]:
+    """The same, and bools and integers become floats."""
+    promoted = promote(*arrays)
+    if promoted[0].aval.dtype in INEXACT:
+        return promoted
+    dtype, weak_type = result_type(array.aval for array in arrays)
+    return _convert_all(arrays, inexact_dtype(dtype), weak_type)
+
+
+def _convert_all(arrays: Iterable[Array], dtype: DType, weak_type: bool) -> list[Array]:
+    return [convert(array, dtype, weak_type) for array in arrays]
+
+
+def convert(x: Array, dtype: DType, weak_type: bool = False) -> Array:
+    """x with another dtype; x itself, weak or not, if it has it already.
+
+    Host scalars are converted at once, without an equation. An InputError if a Python integer doesn't fit.
+    """
+    aval = x.aval
+    if aval.dtype == dtype:
+        return x
+    converted = x._convert_scalar(dtype, weak_type) if aval.shape == () else None
+    return x._bind(conversion(dtype, weak_type), x)[0] if converted is None else converted
+
+
+def astype(x: Array, dtype: DType) -> Array:
+    """x with another dtype, not weakly typed; x itself if it has it and isn't."""
+    aval = x.aval
+    if aval.dtype == dtype and not aval.weak_type:
+        return x
+    converted = x._convert_scalar(dtype, False) if aval.shape == () else None
+    return x._bind(conversion(dtype, False), x)[0] if converted is None else converted
+
+
+# Shapes.
+
+
+@bounded(4096)
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """The shape that arrays of these shapes are broadcast to, as in NumPy; a ShapeError if there is none."""
+    ndim = max(map(len, shapes), default=0)
+    padded = [(1,) * (ndim - len(shape)) + shape for shape in shapes]
+    result = []
+    for sizes in zip(*padded, strict=True):
+        others = {size for size in sizes if size != 1}
+        if len(others) > 1:
+            raise ShapeError(f"arrays of shapes {', '.join(map(str, shapes))} can't be broadcast together")
+        result.append(others.pop() if others else 1)
+    return tuple(result)
+
+
+@bounded(4096)
+def _broadcast(source: Shape, shape: Shape) -> BroadcastInDim:
+    offset = len(shape) - len(source)
+    if offset < 0 or any(size not in (1, shape[offset + i]) for i, size in enumerate(source)):
+        raise ShapeError(f"an array of shape {source} can't be broadcast to shape {shape}")
+    return BroadcastInDim(shape, tuple(range(offset, len(shape))))
+
+
+def broadcast_to(x: Array, shape: Shape) -> Array:
+    """x repeated along leading axes and axes of size 1 to fill `shape`; x itself if it has that shape."""
+    own = x.aval.shape
+    return x if own == shape else x._bind(_broadcast(own, shape), x)[0]
+
+
+def broadcast(*arrays: Array) -> Sequence[Array]:
+    """The arrays, all of one shape, apart from scalars."""
+    shape: Shape = ()
+    for array in arrays:
+        own = array.aval.shape
+        if own and own is not shape and own != shape:
+            if shape:
+                break
+            shape = own
+    else:
+        return arrays
+    shape = broadcast_shapes(*[array.aval.shape for array in arrays])
+    return [broadcast_to(array, shape) if array.aval.shape else array for array in arrays]
+
+
+# Application.
+
+
+def apply(primitive: Primitive, *operands: Array) -> Array:
+    """Applies an elementwise primitive after broadcasting."""
+    done = operands[0]._at_once(primitive, operands)
+    if done is not None:
+        return done
+    arrays = operands if len(operands) == 1 else broadcast(*operands)
+    return arrays[0]._bind(primitive, *arrays)[0]
+
+
+def elementwise(primitive: Primitive, *operands: Array) -> Array:
+    """Applies an elementwise primitive, whose operands have one dtype, after promotion and broadcasting."""
+    done = operands[0]._at_once(primitive, operands)
+    if done is not None:
+        return done
+    arrays = broadcast(*promote(*operands))
+    return arrays[0]._bind(primitive, *arrays)[0]
+
+
+def inexact(primitive: Primitive, *operands: Array) -> Array:
+    """The same, with bools and integers as floats."""
+    if operands[0].aval.dtype in INEXACT:
+        return elementwise(primitive, *operands)
+    return apply(primitive, *promote_inexact(*operands))
+
+
+def numeric(primitive: Primitive, *operands: Array) -> Array:
+    """The same, for a primitive that doesn't take bools, with bools as int32."""
+    if operands[0].aval.dtype != BOOL:
+        return elementwise(primitive, *operands)
+    return apply(primitive, *promote_numeric(*operands))
+
+
+def constant_like(x: Array, value: Scalar) -> Array:
+    """A Python scalar, converted to the dtype of x."""
+    aval = x.aval
+    constant = x._operands(value)[1]
+    return convert(constant, aval.dtype, aval.weak_type)
+
+
+def full_like(x: Array, value: Scalar) -> Array:
+    """An array of the type of x, filled with one value."""
+    aval, constant = x.aval, constant_like(x, value)
+    return broadcast_to(constant if aval.weak_type else astype(constant, aval.dtype), aval.shape)
+
+
+def truth(x: Array) -> Array:
+    """Whether elements aren't zero."""
+    return x if x.aval.dtype == BOOL else apply(NE, x, constant_like(x, 0))
+
+
+def is_nan(x: Array) -> Array:
+    """Whether elements aren't equal to themselves."""
+    return apply(NE, x, x)
+
+
+def where(condition: Array, x: Array, y: Array) -> Array:
+    """x where the condition holds, y elsewhere."""
+    x, y = promote(x, y)
+    done = condition._at_once(SELECT_N, (condition, y, x))
+    return _where(condition, x, y) if done is None else done
+
+
+@as_one
+def _where(condition: Array, x: Array, y: Array) -> Array:
+    return apply(SELECT_N, truth(condition), y, x)

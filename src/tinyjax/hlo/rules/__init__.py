@@ -1,0 +1,31 @@
+"""Lowering rules, a file for each family of primitives. Importing them fills the tables."""
+
+from tinyjax.hlo.rules import (
+    arithmetic,
+    call,
+    callbacks,
+    cond,
+    contractions,
+    custom_derivatives,
+    elementwise,
+    gather,
+    loops,
+    reductions,
+    shapes,
+    sorting,
+)
+
+__all__ = [
+    "arithmetic",
+    "call",
+    "callbacks",
+    "cond",
+    "contractions",
+    "custom_derivatives",
+    "elementwise",
+    "gather",
+    "loops",
+    "reductions",
+    "shapes",
+    "sorting",
+]

@@ -1,0 +1,113 @@
+"""Lowering rules of loops: both become `stablehlo.while`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyjax.control.loops import While
+from tinyjax.control.scan import Scan
+from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
+from tinyjax.hlo.rules.shapes import numbers
+from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.text import type_text
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.dtypes import INT32, INT64
+from tinyjax.ir.effects import Effects, must_stay
+from tinyjax.primitives.comparison import lt
+from tinyjax.primitives.elementwise import add, sub
+
+
+def _emit(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body, effects: Effects) -> Sequence[SSA]:
+    """A `stablehlo.while`. If it has effects, what keeps them in order is carried along."""
+    ordered = must_stay(effects)
+    if ordered:
+        start = [ctx.order(), *start]
+
+    def inside(run: Body, keep: bool) -> Body:
+        def ordered_run(inner: LoweringContext, now: Sequence[SSA]) -> Sequence[SSA]:
+            outs = run(inner, inner.after_effects(now))
+            return [inner.order(), *outs] if keep else outs
+
+        return ordered_run if ordered else run
+
+    types = [value.aval for value in start]
+    names, signature = ", ".join([value.name for value in start]), types_text(types)
+    regions = regions_text(ctx.region(types, inside(cond, False)), ctx.region(types, inside(body, True)))
+    outs = ctx.emit_many(f'"stablehlo.while"({names}) {regions} : {signature} -> {signature}', types)
+    return ctx.after_effects(outs) if ordered else outs
+
+
+@RULES.register(While)
+def _while(primitive: While, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    cond_consts, body_consts, carry = primitive.operands(args)
+
+    # What the loop only reads needs not be carried: the regions use the values from outside.
+    def cond(inner: LoweringContext, now: Sequence[SSA]) -> Sequence[SSA]:
+        return inner.run(primitive.cond_jaxpr, [*cond_consts, *now], "while_cond")
+
+    def body(inner: LoweringContext, now: Sequence[SSA]) -> Sequence[SSA]:
+        return inner.run(primitive.body_jaxpr, [*body_consts, *now], "while_body")
+
+    return _emit(ctx, carry, cond, body, primitive.effects)
+
+
+@RULES.register(Scan)
+def _scan(primitive: Scan, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    """A loop that counts positions from 0, reads slices and writes results there; then what is left after the last
+    iteration of `unroll` applications."""
+    consts, carry, xs = primitive.operands(args)
+    stacks = [ctx.full(0, aval) for aval in types[primitive.num_carry :]]
+    length, unroll = primitive.length, primitive.unroll
+    dtype = INT32 if length < 2**31 else INT64
+    looped = length - length % unroll if length > unroll else 0
+
+    def apply(inner: LoweringContext, count: SSA, state: Sequence[SSA]) -> list[SSA]:
+        """One application, the `count`-th, to carries and stacks."""
+        at = sub(inner, inner.scalar(length - 1, dtype), count) if primitive.reverse else count
+        rows = [_row(inner, x, at) for x in xs]
+        before, filled = state[: primitive.num_carry], state[primitive.num_carry :]
+        operands = [*consts, *before, *rows]
+        if unroll == 1:
+            outs = inner.run(primitive.jaxpr, operands, "scan_body")
+        else:  # one function, called several times
+            outs = inner.call(primitive.jaxpr, "scan_body", operands)
+        after, parts = primitive.results(outs)
+        return [*after, *(_written(inner, stack, part, at) for stack, part in zip(filled, parts, strict=True))]
+
+    def body(inner: LoweringContext, state: Sequence[SSA]) -> list[SSA]:
+        count, current = state[0], list(state[1:])
+        for i in range(unroll):
+            current = apply(inner, add(inner, count, inner.scalar(i, dtype)) if i else count, current)
+        return [add(inner, count, inner.scalar(unroll, dtype)), *current]
+
+    state = [*carry, *stacks]
+    if looped:
+
+        def cond(inner: LoweringContext, now: Sequence[SSA]) -> list[SSA]:
+            return [lt(inner, now[0], inner.scalar(looped, dtype))]
+
+        state = list(_emit(ctx, [ctx.scalar(0, dtype), *state], cond, body, primitive.effects)[1:])
+    for i in range(looped, length):
+        state = apply(ctx, ctx.scalar(i, dtype), state)
+    return state
+
+
+def _row(ctx: LoweringContext, x: SSA, at: SSA) -> SSA:
+    """The slice of x at a position along its first axis."""
+    shape, dtype = x.aval.shape[1:], x.aval.dtype
+    cut, row = array_type((1, *shape), dtype), array_type(shape, dtype)
+    places = [at, *(ctx.scalar(0, at.aval.dtype) for _ in shape)]
+    names = ", ".join([value.name for value in (x, *places)])
+    signature = f"{types_text([value.aval for value in (x, *places)])} -> {type_text(cut)}"
+    taken = ctx.emit(f"stablehlo.dynamic_slice {names}, sizes = {numbers(cut.shape)} : {signature}", cut)
+    return ctx.emit(f"stablehlo.reshape {taken.name} : ({type_text(cut)}) -> {type_text(row)}", row)
+
+
+def _written(ctx: LoweringContext, stack: SSA, row: SSA, at: SSA) -> SSA:
+    """The stack with its slice at a position along the first axis replaced."""
+    cut = array_type((1, *row.aval.shape), row.aval.dtype)
+    update = ctx.emit(f"stablehlo.reshape {row.name} : ({type_text(row.aval)}) -> {type_text(cut)}", cut)
+    places = [at, *(ctx.scalar(0, at.aval.dtype) for _ in row.aval.shape)]
+    names = ", ".join([value.name for value in (stack, update, *places)])
+    signature = f"{types_text([value.aval for value in (stack, update, *places)])} -> {type_text(stack.aval)}"
+    return ctx.emit(f"stablehlo.dynamic_update_slice {names} : {signature}", stack.aval)

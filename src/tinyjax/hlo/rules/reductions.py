@@ -1,0 +1,279 @@
+"""Lowering rules of the reductions, whole and cumulative."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
+from tinyjax.hlo.rules.elementwise import convert
+from tinyjax.hlo.rules.shapes import numbers
+from tinyjax.hlo.tables import CPU_RULES, RULES
+from tinyjax.hlo.text import type_text
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, FLOATS, SIGNED, DType, Scalar
+from tinyjax.primitives import cumulative, reductions, structure
+from tinyjax.primitives.annotations import OptimizationBarrier
+from tinyjax.primitives.arithmetic import Max, Min
+from tinyjax.primitives.bitwise import AND, OR, XOR, logical_and, logical_not, logical_or
+from tinyjax.primitives.comparison import GT, LT, Comparison, eq, ge, lt, ne
+from tinyjax.primitives.conversion import BitcastConvertType
+from tinyjax.primitives.cumulative import Cumulative
+from tinyjax.primitives.elementwise import ADD, MUL, Elementwise, mul
+from tinyjax.primitives.prefix_scan import prefixes
+from tinyjax.primitives.selection import select
+from tinyjax.primitives.shaping import rev
+from tinyjax.primitives.structure import Reduction, constant_like
+
+Identity: TypeAlias = Callable[[DType], Scalar]
+ReductionRule: TypeAlias = Callable[
+    [Reduction, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]
+]  # fmt: skip
+
+CumulativeRule: TypeAlias = Callable[
+    [Cumulative, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]
+]  # fmt: skip
+
+
+def _zero(_: DType) -> Scalar:
+    return 0
+
+
+def _negative_zero(dtype: DType) -> Scalar:
+    """What can be added to every float, -0.0 included."""
+    return complex(-0.0, -0.0) if dtype in COMPLEXES else -0.0 if dtype in FLOATS else 0
+
+
+def _one(_: DType) -> Scalar:
+    return 1
+
+
+def _all_bits(dtype: DType) -> Scalar:
+    return True if dtype == BOOL else -1 if dtype in SIGNED else 2 ** (8 * dtype.itemsize) - 1
+
+
+def array_text(values: Sequence[int]) -> str:
+    """Integers as an attribute of an operation in its generic form."""
+    return f"array<i64: {', '.join(map(str, values))}>" if values else "array<i64>"
+
+
+def beyond(value: Scalar, x: ShapedArray) -> Scalar:
+    """What is chosen of no elements; before some a complex number that none is beyond, in any of its parts."""
+    return complex(value.real, value.real) if x.dtype in COMPLEXES and x.size else value
+
+
+def combining(primitive: Elementwise) -> Body:
+    """The inside of a reducer that is one primitive."""
+
+    def body(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
+        return ctx.bind(primitive, *args)
+
+    return body
+
+
+def widened(ctx: LoweringContext, x: SSA) -> SSA:
+    """x in a dtype that is exact enough to add up or multiply many numbers in."""
+    return convert(ctx, x, array_type(x.aval.shape, structure.accumulator(x.aval.dtype)))
+
+
+def reduce(ctx: LoweringContext, x: SSA, axes: Sequence[int], op: str, combine: Elementwise, identity: Identity) -> SSA:
+    """x reduced over axes: by `op` of StableHLO where that is what the primitive `combine` means, else by a region."""
+    dtype = x.aval.dtype
+    scalar = array_type((), dtype)
+    out = array_type(tuple(size for i, size in enumerate(x.aval.shape) if i not in axes), dtype)
+    chosen = isinstance(combine, Max | Min)
+    initial = ctx.scalar(beyond(identity(dtype), x.aval) if chosen else identity(dtype), dtype).name
+    signature = f"({type_text(x.aval)}, {type_text(scalar)}) -> {type_text(out)}"
+    if dtype in COMPLEXES and chosen:
+        region = ctx.region((scalar, scalar), combining(combine))
+        attributes = f"<{{dimensions = {array_text(axes)}}}>"
+        return ctx.emit(f'"stablehlo.reduce"({x.name}, {initial}) {attributes} {region} : {signature}', out)
+    how = f"applies stablehlo.{op} across dimensions = {numbers(axes)}"
+    return ctx.emit(f"stablehlo.reduce({x.name} init: {initial}) {how} : {signature}", out)
+
+
+def _reducing(op: str, combine: Elementwise, identity: Identity, wide: bool = False) -> ReductionRule:
+    """The rule of a reduction by one primitive. `wide`: in the accumulator's dtype."""
+
+    def rule(
+        primitive: Reduction, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), (out,) = args, types
+        return (convert(ctx, reduce(ctx, widened(ctx, x) if wide else x, primitive.axes, op, combine, identity), out),)
+
+    return rule
+
+
+RULES[structure.ReduceSum] = _reducing("add", ADD, _zero, wide=True)
+RULES[reductions.ReduceProd] = _reducing("multiply", MUL, _one, wide=True)
+RULES[reductions.ReduceMax] = _reducing("maximum", Max(), reductions.lowest)
+RULES[reductions.ReduceMin] = _reducing("minimum", Min(), reductions.highest)
+RULES[reductions.ReduceAnd] = _reducing("and", AND, _all_bits)
+RULES[reductions.ReduceOr] = _reducing("or", OR, _zero)
+RULES[reductions.ReduceXor] = _reducing("xor", XOR, _zero)
+
+
+def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_zero: float) -> ReductionRule:
+    """The rule of a maximum or a minimum where XLA hands larger reductions to a library that forgets nan, and the signs
+    of zeros. A sum, which is as fast, tells where there may be a nan; only then another reduction looks for it."""
+    plain = _reducing(op, combine, identity)
+
+    def rule(
+        primitive: Reduction, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), (found,) = args, plain(primitive, ctx, args, types)
+        if x.aval.dtype not in FLOATS or x.aval.size < _LARGE:
+            return (found,)
+        if x.aval.dtype not in _ADDED:
+            return (_mended(ctx, x, found, primitive.axes, first_zero),)
+        total = reduce(ctx, x, primitive.axes, "add", ADD, _zero)
+        doubtful = logical_or(ctx, ne(ctx, total, total), eq(ctx, found, constant_like(ctx, found, 0)))
+        doubt = reduce(ctx, doubtful, range(found.aval.ndim), "or", OR, _zero)
+
+        def mended(inner: LoweringContext, _: Sequence[SSA]) -> Sequence[SSA]:
+            return (_mended(inner, x, found, primitive.axes, first_zero),)
+
+        def as_found(inner: LoweringContext, _: Sequence[SSA]) -> Sequence[SSA]:
+            return (found,)
+
+        regions = regions_text(ctx.region((), mended), ctx.region((), as_found))
+        operation = f'"stablehlo.if"({doubt.name}) {regions} : ({type_text(doubt.aval)}) -> {type_text(found.aval)}'
+        return (ctx.emit(operation, found.aval),)
+
+    return rule
+
+
+def _mended(ctx: LoweringContext, x: SSA, found: SSA, axes: Sequence[int], first_zero: float) -> SSA:
+    """The extreme that was found over axes of x: nan where there is one, and of zeros the one that comes first."""
+    bits = BitcastConvertType(np.dtype(f"u{x.aval.dtype.itemsize}"))
+    zero, other, nan = (constant_like(ctx, found, value) for value in (first_zero, -first_zero, math.nan))
+    is_zero = eq(ctx, ctx.bind(bits, x)[0], ctx.bind(bits, zero)[0])
+    flags = convert(ctx, is_zero, array_type(x.aval.shape, _FLAGS))
+    flags = select(ctx, ne(ctx, x, x), constant_like(ctx, flags, 2), flags)
+    seen = reduce(ctx, flags, axes, "or", OR, _zero)
+    signed = select(ctx, eq(ctx, seen, constant_like(ctx, seen, 1)), zero, other)
+    number = select(ctx, eq(ctx, found, zero), signed, found)
+    return select(ctx, ge(ctx, seen, constant_like(ctx, seen, 2)), nan, number)
+
+
+#: Reductions of fewer elements than this are right.
+_LARGE: Final = 4096
+_FLAGS: Final = np.dtype(np.uint8)
+#: What XLA adds as fast as it compares. Of others it would take sums of wider numbers.
+_ADDED: Final = frozenset({FLOAT32, FLOAT64})
+
+CPU_RULES[reductions.ReduceMax] = _reducing_on_cpu("maximum", Max(), reductions.lowest, 0.0)
+CPU_RULES[reductions.ReduceMin] = _reducing_on_cpu("minimum", Min(), reductions.highest, -0.0)
+
+
+def _position(
+    better: Comparison, identity: Identity
+) -> Callable[[reductions.Position, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]:
+    """The rule of argmax and argmin: a reduction of the elements together with their indices."""
+
+    def body(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
+        x, i, y, j = args
+        # The first among equals wins, and nan, which equals nothing, wins over numbers.
+        (wins,) = ctx.bind(better, x, y)
+        ties = eq(ctx, x, y)
+        if x.aval.dtype in FLOATS:
+            x_nan, y_nan = ne(ctx, x, x), ne(ctx, y, y)
+            wins = logical_or(ctx, wins, logical_and(ctx, x_nan, logical_not(ctx, y_nan)))
+            ties = logical_or(ctx, ties, logical_and(ctx, x_nan, y_nan))
+        taken = logical_or(ctx, wins, logical_and(ctx, ties, lt(ctx, i, j)))
+        return select(ctx, taken, x, y), select(ctx, taken, i, j)
+
+    def rule(
+        primitive: reductions.Position, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), (out,) = args, types
+        (axis,) = primitive.axes
+        index = array_type(x.aval.shape, primitive.index_dtype)
+        indices = ctx.emit(f"stablehlo.iota dim = {axis} : {type_text(index)}", index)
+        initial = ctx.scalar(identity(x.aval.dtype), x.aval.dtype), ctx.scalar(0, primitive.index_dtype)
+        scalars = [value.aval for value in initial]
+        region = ctx.region((*scalars, *scalars), body)
+        best = array_type(out.shape, x.aval.dtype)
+        names = ", ".join([value.name for value in (x, indices, *initial)])
+        signature = f"{types_text([x.aval, index, *scalars])} -> {types_text([best, out])}"
+        operation = f'"stablehlo.reduce"({names}) <{{dimensions = {array_text((axis,))}}}> {region} : {signature}'
+        return ctx.emit_many(operation, (best, out))[1:]
+
+    return rule
+
+
+RULES[reductions.ArgMax] = _position(GT, reductions.lowest)
+RULES[reductions.ArgMin] = _position(LT, reductions.highest)
+
+
+def _cumulating(body: Body, identity: Identity, wide: bool = False) -> CumulativeRule:
+    """The rule of a cumulative reduction: a window as long as the axis ends, or starts, at each element.
+
+    XLA rewrites these windows to a tree of shorter ones, so the cost isn't quadratic.
+    """
+
+    def rule(
+        primitive: Cumulative, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), (out,), axis = args, types, primitive.axis
+        if out.size == 0:
+            return (SSA(x.name, out),)
+        x = widened(ctx, x) if wide else x
+        scalar = array_type((), x.aval.dtype)
+        before = out.shape[axis] - 1
+        padding = [[0, 0] for _ in out.shape]
+        padding[axis] = [0, before] if primitive.reverse else [before, 0]
+        window = [1] * out.ndim
+        window[axis] = out.shape[axis]
+        attributes = f"window_dimensions = {array_text(window)}, padding = dense<{padding}> : tensor<{out.ndim}x2xi64>"
+        initial = ctx.scalar(identity(scalar.dtype), scalar.dtype).name
+        region = ctx.region((scalar, scalar), body)
+        signature = f"{types_text([x.aval, scalar])} -> {type_text(x.aval)}"
+        operation = f'"stablehlo.reduce_window"({x.name}, {initial}) <{{{attributes}}}> {region} : {signature}'
+        return (convert(ctx, ctx.emit(operation, x.aval), out),)
+
+    return rule
+
+
+def _lowest(dtype: DType) -> Scalar:
+    return beyond(reductions.lowest(dtype), array_type((1,), dtype))
+
+
+def _highest(dtype: DType) -> Scalar:
+    return beyond(reductions.highest(dtype), array_type((1,), dtype))
+
+
+def _logaddexp(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
+    x, y = args
+    return (cumulative.logaddexp(ctx, x, y),)
+
+
+def _in_pairs(combine: Callable[[Context[SSA], SSA, SSA], SSA], real: CumulativeRule) -> CumulativeRule:
+    """The rule of a cumulative reduction of complex numbers in the order in which the host goes: in another one, what
+    isn't finite becomes another number. Of real ones the rule `real`."""
+
+    def joined(ctx: Context[SSA], left: tuple[SSA, ...], right: tuple[SSA, ...]) -> tuple[SSA, ...]:
+        # Each level once: XLA would compute them anew in those that follow.
+        return ctx.bind(OptimizationBarrier(), combine(ctx, *left, *right))
+
+    def rule(
+        primitive: Cumulative, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), turned = args, (primitive.axis,) if primitive.reverse else ()
+        if x.aval.dtype not in COMPLEXES:
+            return real(primitive, ctx, args, types)
+        (found,) = prefixes(ctx, (rev(ctx, x, turned),), primitive.axis, joined)
+        return (SSA(rev(ctx, found, turned).name, types[0]),)
+
+    return rule
+
+
+RULES[cumulative.CumSum] = _cumulating(combining(ADD), _negative_zero, wide=True)
+RULES[cumulative.CumProd] = _in_pairs(mul, _cumulating(combining(MUL), _one, wide=True))
+RULES[cumulative.CumMax] = _cumulating(combining(Max()), _lowest)
+RULES[cumulative.CumMin] = _cumulating(combining(Min()), _highest)
+RULES[cumulative.CumLogSumExp] = _in_pairs(cumulative.logaddexp, _cumulating(_logaddexp, reductions.lowest, wide=True))

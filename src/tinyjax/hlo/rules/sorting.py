@@ -1,0 +1,62 @@
+"""The lowering rule of sorting."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from tinyjax.hlo.context import SSA, Body, LoweringContext, types_text
+from tinyjax.hlo.rules.elementwise import choose, compare, comparison_kind, part, same_type
+from tinyjax.hlo.tables import RULES
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS
+from tinyjax.primitives.sorting import Sort
+
+
+@RULES.register(Sort)
+def _sort(primitive: Sort, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    scalars = [array_type((), aval.dtype) for aval in types for _ in range(2)]
+    region = ctx.region(scalars, _comparator(primitive.num_keys))
+    stable = "true" if primitive.is_stable else "false"
+    attributes = f"<{{dimension = {primitive.dimension} : i64, is_stable = {stable}}}>"
+    names = ", ".join([arg.name for arg in args])
+    signature = f"{types_text(types)} -> {types_text(types)}"
+    return ctx.emit_many(f'"stablehlo.sort"({names}) {attributes} {region} : {signature}', types)
+
+
+def _comparator(num_keys: int) -> Body:
+    """Whether one row comes before the other: decided by the first key in which they differ."""
+
+    def body(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
+        pairs: list[tuple[SSA, SSA]] = []
+        for x, y in zip(args[: 2 * num_keys : 2], args[1 : 2 * num_keys : 2], strict=True):
+            if x.aval.dtype in COMPLEXES:
+                pairs += [(part(ctx, op, x), part(ctx, op, y)) for op in ("real", "imag")]
+            else:
+                pairs.append((x, y))
+        keys = [(_key(ctx, x), _key(ctx, y)) for x, y in pairs]
+        before: SSA | None = None
+        for x, y in reversed(keys):
+            less = _ordered(ctx, "LT", x, y)
+            if before is not None:
+                rest = same_type(ctx, "stablehlo.and", (_ordered(ctx, "EQ", x, y), before), less.aval)
+                less = same_type(ctx, "stablehlo.or", (less, rest), less.aval)
+            before = less
+        return () if before is None else (before,)
+
+    return body
+
+
+def _key(ctx: LoweringContext, x: SSA) -> SSA:
+    """x with one zero and one nan, so that the total order of floats puts equal elements together, and nan last."""
+    if x.aval.dtype not in FLOATS:
+        return x
+    zero, nan = (ctx.scalar(value, x.aval.dtype) for value in (0.0, math.nan))
+    number = choose(ctx, compare(ctx, "EQ", x, zero), zero, x, x.aval)
+    return choose(ctx, compare(ctx, "NE", x, x), nan, number, x.aval)
+
+
+def _ordered(ctx: LoweringContext, direction: str, x: SSA, y: SSA) -> SSA:
+    kind = "TOTALORDER" if x.aval.dtype in FLOATS else comparison_kind(x.aval.dtype)
+    types = f"{types_text((x.aval, y.aval))} -> tensor<i1>"
+    return ctx.emit(f"stablehlo.compare {direction}, {x.name}, {y.name}, {kind} : {types}", array_type((), BOOL))

@@ -1,0 +1,1 @@
+"""Programs in files and pickles, and their hash."""

@@ -1,0 +1,1 @@
+"""Reading printed programs."""

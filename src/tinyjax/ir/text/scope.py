@@ -1,0 +1,81 @@
+"""The variables of a program that is being read."""
+
+from __future__ import annotations
+
+from typing import final
+
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.program import Atom, Literal, Var
+from tinyjax.ir.text.lexer import Tokens
+from tinyjax.ir.text.scalars import read_aval, read_literal
+from tinyjax.ir.text.values_parser import guarded
+
+
+@final
+class Scope:
+    """The variables of a program, by name."""
+
+    __slots__ = ("_count", "_tokens", "_variables", "invars")
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+        self._variables: dict[str, Atom] = {}
+        self._count = 0
+        self.invars: list[Var] = []
+
+    def binder(self) -> tuple[str, ShapedArray]:
+        """The name and the type of the binder that is here."""
+        tokens = self._tokens
+        start = tokens.start
+        name, _, aval = tokens.text.partition(":")
+        if tokens.kind == "number":
+            tokens.advance()
+            aval = tokens.text[1:]
+        found = guarded(tokens, start + len(name) + 1, lambda: read_aval(aval))
+        tokens.advance()
+        return name, found
+
+    def bind(self) -> ShapedArray:
+        """Binds an input; its type."""
+        start = self._tokens.start
+        name, aval = self.binder()
+        self.invars.append(self.define(name, aval, start))
+        return aval
+
+    def define(self, name: str, aval: ShapedArray, at: int) -> Var:
+        """The next variable. `_` is one that nothing reads."""
+        var = Var(self._count, aval)
+        self._count += 1
+        self.call(name, var, at)
+        return var
+
+    def call(self, name: str, atom: Atom, at: int) -> None:
+        """Gives an atom that is there already a name."""
+        if name != "_":
+            if name in self._variables:
+                self._tokens.fail(f"{name} is bound already", at)
+            self._variables[name] = atom
+
+    def atom(self, what: str) -> Atom:
+        """The variable or literal that is here."""
+        tokens = self._tokens
+        kind, text, start = tokens.kind, tokens.text, tokens.start
+        if kind == "word":
+            found = self._variables.get(text)
+            if found is None:
+                tokens.fail(f"{text} is not bound" if text != "_" else "_ can't be read: it stands for unused results")
+            tokens.advance()
+            return found
+        if kind not in ("number", "complex"):
+            tokens.fail(f"expected {what}, got {tokens.shown()}")
+        tokens.advance()
+        if text in self._variables and tokens.kind != "type":
+            return self._variables[text]
+        aval = ""
+        if tokens.kind == "type" and tokens.start == tokens.before:
+            aval = tokens.text[1:]
+            tokens.advance()
+        return self._literal(text, aval, start)
+
+    def _literal(self, text: str, aval: str, at: int) -> Literal:
+        return guarded(self._tokens, at, lambda: read_literal(text, aval))

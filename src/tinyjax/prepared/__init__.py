@@ -1,0 +1,1 @@
+"""What repeated calls are prepared for."""

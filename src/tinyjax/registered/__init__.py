@@ -1,0 +1,1 @@
+"""The standard vocabulary: the primitives that programs name, and JAX's spelling of them."""

@@ -1,0 +1,169 @@
+"""How JAX spells the primitives whose parameters are programs, where it isn't as here.
+
+JAX's rules for derivatives are Python functions, so a printed program doesn't have them: what is read then computes the
+same values, and says that it holds no derivative when one is asked for. An importer that has the programs of the rules
+passes them as `jvp_jaxpr`, or as `fwd_jaxpr` and `bwd_jaxpr`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from tinyjax.control.call import Call
+from tinyjax.control.callbacks import HostFunction
+from tinyjax.control.checkpoint import Checkpoint, DotsSaveable
+from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
+from tinyjax.control.scan import Scan
+from tinyjax.errors import ParameterError, UnsupportedError
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.registry import Reader, Record, Unreadable, build
+from tinyjax.registered.control import STANDARD
+from tinyjax.registered.jax_first_order import Avals, Params, primitive_of
+
+__all__ = ["STANDARD"]
+
+#: What JAX says about compilation and layout, which is no part of what a program computes.
+_COMPILATION: Final = frozenset(
+    {
+        "donated_invars",
+        "in_shardings",
+        "out_shardings",
+        "in_layouts",
+        "out_layouts",
+        "ctx_mesh",
+        "keep_unused",
+        "inline",
+    }
+    | {"compiler_options_kvs", "resource_env", "backend", "device", "donated", "is_explicit"}
+)
+
+
+def _renamed(params: Params, names: dict[str, str], dropped: frozenset[str]) -> dict[str, object]:
+    """The parameters under the names that they have here, without those dropped."""
+    return {names.get(key, key): value for key, value in params.items() if key not in dropped}
+
+
+def _label(value: object, default: str) -> str:
+    """A function's name."""
+    if isinstance(value, Unreadable):
+        return value.text
+    return value if isinstance(value, str) else default
+
+
+def _calling(default: str) -> Reader:
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        kept = _renamed(params, {"call_jaxpr": "jaxpr", "name": "function_name"}, _COMPILATION)
+        kept["function_name"] = _label(kept.get("function_name"), default)
+        return primitive_of(Call, kept)
+
+    return read
+
+
+for _name in ("jit", "pjit", "core_call", "closed_call", "core_closed_call"):
+    STANDARD.read_by(_name)(_calling(_name))
+
+
+@STANDARD.read_by("checkpoint", "remat", "remat2")
+def _checkpoint(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    kept = _renamed(params, {"name": "function_name"}, frozenset())
+    kept["function_name"] = _label(kept.get("function_name"), "checkpoint")
+    policy = kept.get("policy")
+    if isinstance(policy, Record | Unreadable | str):
+        raise UnsupportedError(f"{policy} is no policy of checkpoint that can be read")
+    return primitive_of(Checkpoint, kept)
+
+
+@STANDARD.read_record_by("DotsSaveable")
+def _dots_saveable(fields: Params) -> object:
+    """`DotsSaveable(only_if_no_batch_dims=False)` is `DotsSaveable(batch=True)`."""
+    kept = dict(fields)
+    if "only_if_no_batch_dims" in kept:
+        kept["batch"] = kept.pop("only_if_no_batch_dims") is False
+    return build(DotsSaveable, kept)
+
+
+_JVP: Final = frozenset({"jvp", "jvp_fun", "jvp_jaxpr_fun", "jvp_jaxpr_thunk", "num_consts", "symbolic_zeros"})
+_VJP: Final = frozenset(
+    {"fwd", "bwd", "fwd_jaxpr_thunk", "bwd_jaxpr_thunk", "num_consts", "out_trees", "symbolic_zeros"}
+)
+_BODY: Final = {"name": "function_name", "call_jaxpr": "jaxpr", "fun_jaxpr": "jaxpr"}
+
+
+@STANDARD.read_by("custom_jvp_call")
+def _custom_jvp(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    kept = _renamed(params, _BODY, _JVP)
+    kept["function_name"] = _label(kept.get("function_name"), "custom_jvp")
+    return primitive_of(CustomJvp, kept)
+
+
+@STANDARD.read_by("custom_vjp_call", "custom_vjp_call_jaxpr")
+def _custom_vjp(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    kept = _renamed(params, _BODY, _VJP)
+    kept["function_name"] = _label(kept.get("function_name"), "custom_vjp")
+    return primitive_of(CustomVjp, kept)
+
+
+def _host_function(name: str) -> Reader:
+    """A callback can be read from where its function is at hand, and never from text."""
+
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        if not isinstance(params.get("function"), HostFunction):
+            raise UnsupportedError(
+                f"{name} calls a Python function, which text can't hold. Take the equation out, or replace it by "
+                "primitives."
+            )
+        return primitive_of(STANDARD.primitive(name), params)
+
+    return read
+
+
+for _name in ("pure_callback", "io_callback", "debug_callback", "debug_print"):
+    STANDARD.read_by(_name)(_host_function(_name))
+
+
+@STANDARD.read_by("cond")
+def _cond(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    return primitive_of(STANDARD.primitive("cond"), _renamed(params, {}, frozenset({"linear"})))
+
+
+@STANDARD.read_by("scan")
+def _scan(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX 0.11 has trees of the operands (constants, carry, arrays) instead of their numbers."""
+    kept = _renamed(params, {}, frozenset({"linear", "_split_transpose", "ft_in", "ft_out"}))
+    trees = params.get("ft_in")
+    if trees is not None and "num_carry" not in kept:
+        groups = trees if isinstance(trees, tuple) else _definition(trees)
+        if not isinstance(groups, tuple) or len(groups) != 3:
+            raise ParameterError(f"{trees} can't be read: it must be trees of constants, carry and arrays", "ft_in")
+        leaf = None if isinstance(trees, tuple) else _STAR
+        consts, carry, arrays = (_leaves(group, leaf) for group in groups)
+        if in_avals and consts + carry + arrays != len(in_avals):
+            raise ParameterError(f"{trees} hasn't as many leaves as there are operands, {len(in_avals)}", "ft_in")
+        kept |= {"num_consts": consts, "num_carry": carry}
+    return primitive_of(Scan, kept)
+
+
+def _definition(tree: object) -> object:
+    """What is within the brackets of `Pytree(vals=[...], tree=PyTreeDef(...))`, in which leaves are stars."""
+    if not isinstance(tree, Record) or tree.name != "Pytree":
+        return None
+    definition = dict(tree.fields).get("tree")
+    return definition.fields[0][1] if isinstance(definition, Record) and len(definition.fields) == 1 else None
+
+
+def _leaves(tree: object, leaf: object = None) -> int:
+    """How many leaves a printed tree has: each is None."""
+    if tree == leaf:
+        return 1
+    if isinstance(tree, Record) and tree.name == "Pytree":
+        return _leaves(_definition(tree), _STAR)
+    items: Sequence[object] = ()
+    if isinstance(tree, tuple):
+        items = tree
+    elif isinstance(tree, Record):
+        items = [item for _, item in tree.fields]
+    return sum(_leaves(item, leaf) for item in items)
+
+
+_STAR: Final = Unreadable("*")

@@ -1,0 +1,169 @@
+"""Primitives of JAX that we lack, by way of ours."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.call import Call
+from tinyjax.control.custom_derivatives import CustomJvp, has_tangent
+from tinyjax.errors import ParameterError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOATS, INT32, UINT32, UINT64, as_dtype
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.registry import Expander
+from tinyjax.primitives.bitwise import SHIFT_RIGHT_ARITHMETIC, SHIFT_RIGHT_LOGICAL, logical_xor
+from tinyjax.primitives.comparison import EQ, LE, LT
+from tinyjax.primitives.conversion import BitcastConvertType, convert
+from tinyjax.primitives.elementwise import add, mul, neg, sub
+from tinyjax.primitives.shaping import expand_dims, iota, reshape, rev, squeeze
+from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full
+from tinyjax.registered.jax_control import STANDARD
+
+__all__ = ["EXPANSIONS", "STANDARD"]
+
+Params: TypeAlias = Mapping[str, object]
+Expansion: TypeAlias = Callable[[StagingContext, Params, Sequence[Atom]], Sequence[Atom]]
+
+
+def _shape(value: object) -> tuple[int, ...]:
+    if not isinstance(value, tuple) or not all(isinstance(size, int) for size in value):
+        raise ParameterError(f"{value!r} is no shape")
+    return tuple(int(size) for size in value)
+
+
+def _number(value: object) -> int:
+    if not isinstance(value, int):
+        raise ParameterError(f"{value!r} is no whole number")
+    return value
+
+
+def _iota_2x32(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """Counts elements in 64 bits: the upper and the lower half of each number."""
+    shape = _shape(params["shape"])
+    counted = reshape(ctx, iota(ctx, UINT64, (math.prod(shape),), 0), shape)
+    (upper,) = ctx.bind(SHIFT_RIGHT_LOGICAL, counted, ctx.constant(Literal.of(32, UINT64)))
+    return [convert(ctx, upper, UINT32), convert(ctx, counted, UINT32)]
+
+
+def _top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """The greatest elements along an axis, in descending order, and where they are; of equal ones the first.
+
+    Reversed before and after it is sorted: so equal elements stay in order.
+    """
+    (x,) = args
+    axis, k = _number(params.get("axis", x.aval.ndim - 1)), _number(params["k"])
+    size = x.aval.shape[axis]
+    places = rev(ctx, iota(ctx, INT32, x.aval.shape, axis), (axis,))
+    ordered = ctx.bind(Sort(axis, True, 1), rev(ctx, x, (axis,)), places)
+    return [rev(ctx, slice_in_dim(ctx, part, size - k, size, 1, axis), (axis,)) for part in ordered]
+
+
+def _stack(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    axis = _number(params["axis"])
+    return [concatenate(ctx, [expand_dims(ctx, arg, (axis,)) for arg in args], axis)]
+
+
+def _unstack(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    (x,), axis = args, _number(params["axis"])
+    parts = [slice_in_dim(ctx, x, i, i + 1, 1, axis) for i in range(x.aval.shape[axis])]
+    return [squeeze(ctx, part, (axis,)) for part in parts]
+
+
+def _tile(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    (x,), reps = args, _shape(params["reps"])
+    shape = x.aval.shape
+    spread = tuple(n for pair in zip(reps, shape, strict=True) for n in pair)
+    repeated = broadcast_in_dim(ctx, x, spread, tuple(range(1, 2 * len(shape), 2)))
+    return [reshape(ctx, repeated, tuple(n * k for n, k in zip(shape, reps, strict=True)))]
+
+
+def _scatter_sub(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    x, indices, updates = args
+    adding = STANDARD.read("scatter_add", params, [arg.aval for arg in args])
+    return ctx.bind(adding, x, indices, neg(ctx, updates))
+
+
+def _total_order(comparison: Primitive) -> Expansion:
+    """Compares as XLA orders all floats: -nan, -inf, ..., -0.0, 0.0, ..., inf, nan."""
+
+    def expand(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+        return ctx.bind(comparison, *(_ordered(ctx, arg) for arg in args))
+
+    return expand
+
+
+def _ordered(ctx: StagingContext, x: Atom) -> Atom:
+    """Integers in the same order: the bits, where those of negative floats count backwards."""
+    dtype = x.aval.dtype
+    if dtype not in FLOATS:
+        return x
+    signed = as_dtype(f"i{dtype.itemsize}")
+    (bits,) = ctx.bind(BitcastConvertType(signed), x)
+    (negative,) = ctx.bind(SHIFT_RIGHT_ARITHMETIC, bits, ctx.constant(Literal.of(8 * dtype.itemsize - 1, signed)))
+    (flipped,) = ctx.bind(SHIFT_RIGHT_LOGICAL, negative, ctx.constant(Literal.of(1, signed)))
+    return logical_xor(ctx, bits, flipped)
+
+
+def _one_minus_square(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """1 - x**2 as (1 + x) (1 - x), which is exact near 1; with the derivative -2x, which is exact near 0."""
+    (x,) = args
+
+    def value(inner: StagingContext, ins: Sequence[Atom]) -> list[Atom]:
+        one = constant_like(inner, ins[0], 1)
+        return [mul(inner, add(inner, one, ins[0]), sub(inner, one, ins[0]))]
+
+    def derivative(inner: StagingContext, ins: Sequence[Atom]) -> list[Atom]:
+        x, t = ins
+        return [*value(inner, [x]), mul(inner, t, mul(inner, constant_like(inner, x, -2), x))]
+
+    if not has_tangent(x.aval):
+        return value(ctx, args)
+    rule = stage([x.aval, x.aval.tangent], derivative)
+    return ctx.bind(CustomJvp("one_minus_square", stage([x.aval], value), rule), x)
+
+
+def _composite(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """An operation that a compiler may know by name, by way of its decomposition."""
+    name, jaxpr = params["name"], params["jaxpr"]
+    if not isinstance(name, str) or not isinstance(jaxpr, Jaxpr):
+        raise ParameterError(f"composite has no program: {jaxpr!r}")
+    return ctx.bind(Call(name, jaxpr), *args)
+
+
+#: By the names that JAX has for them.
+EXPANSIONS: Final[Mapping[str, Expansion]] = {
+    "composite": _composite,
+    "eq_to": _total_order(EQ),
+    "iota_2x32_shape": _iota_2x32,
+    "le_to": _total_order(LE),
+    "lt_to": _total_order(LT),
+    "one_minus_square": _one_minus_square,
+    "scatter-sub": _scatter_sub,
+    "stack": _stack,
+    "tile": _tile,
+    "top_k": _top_k,
+    "unstack": _unstack,
+}
+
+
+def _staged(expansion: Expansion) -> Expander:
+    def expand(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr:
+        return stage(in_avals, lambda ctx, ins: expansion(ctx, params, ins))
+
+    return expand
+
+
+for _name, _expansion in EXPANSIONS.items():
+    STANDARD.expand_by(_name)(_staged(_expansion))
+
+
+@STANDARD.expand_by("empty", "empty2")
+def _empty(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr:
+    """An array whose elements nobody reads: zeros."""
+    return stage((), lambda ctx, ins: [full(ctx, aval, 0) for aval in out_avals])

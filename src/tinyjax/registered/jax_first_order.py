@@ -1,0 +1,203 @@
+"""How JAX spells the parameters of first-order primitives, where it isn't as here.
+
+JAX has parameters that say how an array is laid out over devices, or how exact a function has to be. They are accepted
+where they say nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from tinyjax.errors import ParameterError, UnsupportedError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.registry import Reader, build
+from tinyjax.primitives import collectives, conversion, elementwise, gather, reductions, rounding, scatter
+from tinyjax.primitives.annotations import Name
+from tinyjax.primitives.contractions import DotGeneral, as_precision
+from tinyjax.primitives.conversion import ConvertElementType
+from tinyjax.primitives.gather import Gather
+from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Reduction
+from tinyjax.registered.first_order import STANDARD
+
+Params = Mapping[str, object]
+Avals = Sequence[ShapedArray]
+
+
+def without(name: str, params: Params, **neutral: tuple[object, ...]) -> dict[str, object]:
+    """The parameters without those that `neutral` names, whose values must be among those given there."""
+    kept = dict(params)
+    for key, accepted in neutral.items():
+        if key in kept:
+            value = kept.pop(key)
+            if not any(type(value) is type(item) and value == item for item in accepted):
+                raise UnsupportedError(f"{name}[{key}={value}] is not supported: only {key}={accepted[0]} is")
+    return kept
+
+
+def calling(cls: type[Primitive], **neutral: tuple[object, ...]) -> Reader:
+    """A reader that drops neutral parameters and calls the class with the others."""
+
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        return primitive_of(cls, without(cls.name, params, **neutral))
+
+    return read
+
+
+def primitive_of(cls: type[Primitive], params: Params) -> Primitive:
+    """The primitive with these parameters; a ParameterError if they don't fit."""
+    made = build(cls, params)
+    if not isinstance(made, cls):
+        raise ParameterError(f"{cls.__name__} is no primitive")
+    return made
+
+
+_NONE: Final = (None,)
+
+
+def _entered(name: str) -> type[Primitive]:
+    return STANDARD.entered[name]
+
+
+for _name in ("exp", "exp2", "expm1", "log", "log1p", "logistic", "sqrt", "rsqrt", "cbrt", "sin", "cos", "tan", "tanh"):
+    STANDARD.read_by(_name)(calling(_entered(_name), accuracy=_NONE))
+for _name in ("sum", "prod", "max", "min", "and", "or", "xor"):
+    STANDARD.read_by(f"reduce_{_name}")(calling(_entered(f"reduce_{_name}"), out_sharding=_NONE))
+for _name in ("argmax", "argmin"):
+    STANDARD.read_by(_name)(calling(_entered(_name), out_sharding=_NONE))
+STANDARD.read_by("reshape")(calling(_entered("reshape"), dimensions=_NONE, sharding=_NONE))
+STANDARD.read_by("iota")(calling(_entered("iota"), sharding=_NONE))
+STANDARD.read_by("add_any")(calling(elementwise.Add))
+STANDARD.read_by("mul")(calling(elementwise.Mul, out_dtype=_NONE))
+
+
+def _broadcast(in_avals: Avals) -> Sequence[Sequence[Primitive]]:
+    """JAX broadcasts the axes of size 1 of elementwise operands."""
+    rank = max((aval.ndim for aval in in_avals), default=0)
+    full = [aval.shape for aval in in_avals if aval.ndim == rank]
+    shape = tuple(max(sizes) if 0 not in sizes else 0 for sizes in zip(*full, strict=True))
+    whole = tuple(range(rank))
+    return [(BroadcastInDim(shape, whole),) if aval.ndim == rank and aval.shape != shape else () for aval in in_avals]
+
+
+_ELEMENTWISE: Final = [name for name, cls in STANDARD.entered.items() if elementwise.Elementwise in cls.__mro__]
+STANDARD.convert_by(*_ELEMENTWISE, "add_any")(_broadcast)
+
+
+@STANDARD.read_by("conj")
+def _conj(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """`conj[input_dtype=complex64]`: what the operand's type says already."""
+    kept = {key: value for key, value in params.items() if key != "input_dtype"}
+    return primitive_of(STANDARD.primitive("conj"), kept)
+
+
+@STANDARD.read_by("device_put")
+def _device_put(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """A transfer to where the array already is."""
+    if len(in_avals) != 1:
+        raise UnsupportedError("device_put of several arrays in one equation is not supported")
+    without("device_put", {key: params.get(key) for key in ("devices", "srcs")},
+            devices=((None,), None), srcs=((None,), None))  # fmt: skip
+    return conversion.COPY
+
+
+@STANDARD.read_by("name")
+def _checkpoint_name(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """`name[name=x]` is `name[label=x]`."""
+    return primitive_of(Name, {"label" if key == "name" else key: params[key] for key in params})
+
+
+@STANDARD.read_by("broadcast_in_dim")
+def _broadcast_in_dim(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX leaves out the shape, which the result's type says, and the axes if there are none."""
+    kept = without("broadcast_in_dim", params, sharding=_NONE)
+    kept.setdefault("broadcast_dimensions", ())
+    if "shape" not in kept and len(out_avals) == 1:
+        kept["shape"] = out_avals[0].shape
+    return primitive_of(BroadcastInDim, kept)
+
+
+@STANDARD.read_by("convert_element_type")
+def _convert_element_type(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX prints `weak_type=True`, but no weak types: then the result's type decides."""
+    kept = without("convert_element_type", params, sharding=_NONE)
+    if kept.get("weak_type") is True and len(out_avals) == 1:
+        kept["weak_type"] = out_avals[0].weak_type
+    return primitive_of(ConvertElementType, kept)
+
+
+@STANDARD.read_by("dot_general")
+def _dot_general(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    kept = without("dot_general", params, out_sharding=_NONE)
+    return primitive_of(DotGeneral, {**kept, "precision": as_precision(kept.get("precision"))})
+
+
+@STANDARD.read_by("round")
+def _round(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX prints the method's number."""
+    kept = dict(params)
+    method = kept.get("rounding_method")
+    if type(method) is int and method in (0, 1):
+        kept["rounding_method"] = rounding.RoundingMethod(method)
+    return primitive_of(rounding.Round, kept)
+
+
+@STANDARD.read_by("gather")
+def _gather(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    kept = dict(params)
+    fill = kept.get("fill_value")
+    if isinstance(fill, np.generic):
+        kept["fill_value"] = fill.item()
+    return primitive_of(Gather, kept)
+
+
+_SCATTERS: Final[Mapping[str, type[Primitive]]] = {
+    "scatter": scatter.Scatter,
+    "scatter_add": gather.ScatterAdd,
+    "scatter_mul": scatter.ScatterMul,
+    "scatter_min": scatter.ScatterMin,
+    "scatter_max": scatter.ScatterMax,
+}
+
+
+def _scattering(cls: type[Primitive]) -> Reader:
+    """JAX holds the program that combines two elements, too, which the primitive's name says already."""
+
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        kept = without(cls.name, params, update_consts=((),))
+        kept.pop("update_jaxpr", None)
+        return primitive_of(cls, kept)
+
+    return read
+
+
+for _name, _cls in _SCATTERS.items():
+    STANDARD.read_by(_name, _name.replace("_", "-"))(_scattering(_cls))
+
+
+def _collective(cls: type[Primitive], positional: type[Reduction]) -> Reader:
+    """JAX reduces over a tuple of axes: names, or numbers for those that `vmap` has made axes of the operand."""
+
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        kept = without(cls.name, params, axis_index_groups=_NONE)
+        axes = kept.pop("axes", None)
+        if axes is not None:
+            if isinstance(axes, tuple) and all(type(axis) is int for axis in axes):
+                return primitive_of(positional, {**kept, "axes": axes})
+            if not isinstance(axes, tuple) or len(axes) != 1 or not isinstance(axes[0], str):
+                raise UnsupportedError(f"{cls.name}[axes={axes}] is not supported: only one named axis is")
+            kept["axis_name"] = axes[0]
+        return primitive_of(cls, kept)
+
+    return read
+
+
+for _cls, _positional in (
+    (collectives.PSum, ReduceSum),
+    (collectives.PMax, reductions.ReduceMax),
+    (collectives.PMin, reductions.ReduceMin),
+):
+    STANDARD.read_by(_cls.name, f"{_cls.name}_invariant")(_collective(_cls, _positional))

@@ -1,0 +1,208 @@
+"""Functions made of several primitives: called as they are, as a list of kernels, and as a compiled program."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax.errors import InputError, ShapeError
+from tinyjax.prepared.functions import _WHOLES, Whole, as_one
+
+Array = np.ndarray[Any, Any]
+X = np.array([[1.5, -2.0, 0.0], [-0.5, 3.0, 2.25]])
+Y = np.array([0.5, -1.5, 2.0])
+
+#: Each of a module of array functions, and two arrays.
+FUNCTIONS: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "floor_divide": lambda np, x, y: x // y,
+    "floor_divide by a number": lambda np, x, y: x // 2,
+    "remainder": lambda np, x, y: x % y,
+    "divmod": lambda np, x, y: divmod(x, y),
+    "fmod": lambda np, x, y: np.fmod(x, y),
+    "round": lambda np, x, y: np.round(x, 1),
+    "clip": lambda np, x, y: np.clip(x, 1, y),
+    "clip below": lambda np, x, y: np.clip(x, max=0.5),
+    "where": lambda np, x, y: np.where(x > 0, x, y),
+    "all": lambda np, x, y: np.all(x, axis=0),
+    "any": lambda np, x, y: np.any(x, axis=(0, 1), keepdims=True),
+    "mean": lambda np, x, y: np.mean(x, axis=1),
+    "mean of some": lambda np, x, y: np.mean(x, where=x > 0),
+    "mean in float32": lambda np, x, y: np.mean(x, dtype="float32"),
+    "var": lambda np, x, y: np.var(x, axis=0, ddof=1),
+    "std": lambda np, x, y: np.std(x),
+    "ptp": lambda np, x, y: np.ptp(x, axis=-1),
+    "trace": lambda np, x, y: np.trace(x, 1),
+    "median": lambda np, x, y: np.median(x, axis=1, keepdims=True),
+    "diagonal": lambda np, x, y: np.diagonal(x, -1),
+    "take": lambda np, x, y: np.take(x, np.asarray([2, 0, -1]), axis=1),
+    "take_along_axis": lambda np, x, y: np.take_along_axis(x, np.argsort(x, axis=1), axis=1),
+    "hypot": lambda np, x, y: np.hypot(x, y),
+    "logaddexp": lambda np, x, y: np.logaddexp(x, y),
+    "isclose": lambda np, x, y: np.isclose(x, y, equal_nan=True),
+    "tril": lambda np, x, y: np.tril(x, 1),
+    "triu": lambda np, x, y: np.triu(x),
+    "outer": lambda np, x, y: np.outer(x, y),
+    "tile": lambda np, x, y: np.tile(x, (2, 1, 2)),
+    "linspace": lambda np, x, y: np.linspace(y, 5.0, 4, axis=-1),
+    "linspace with the distance": lambda np, x, y: np.linspace(0, y, 3, endpoint=False, retstep=True)[1],
+}
+
+
+def described(out: Any) -> list[tuple[Any, ...]]:
+    """The results to the bit, with their types."""
+    outs = out if isinstance(out, tuple) else (out,)
+    return [(array.aval, np.asarray(array).tobytes()) for array in outs]
+
+
+def wholes() -> int:
+    return sum(isinstance(found, Whole) for found in _WHOLES.entries.values())
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "uint8"])
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_host(f: Callable[[Any, Any, Any], Any], dtype: str) -> None:
+    """What is remembered gives what calling the function gives, on other elements too, and what jax gives."""
+    tj.clear_caches()
+    pairs = [(np.abs(X * k).astype(dtype) + 1, np.abs(Y + k).astype(dtype) + 1) for k in (1.0, 2.0, 3.0)]
+    cold = []
+    for x, y in pairs:
+        tj.clear_caches()
+        cold.append(described(f(tnp, tnp.asarray(x), tnp.asarray(y))))
+    hot = [described(f(tnp, tnp.asarray(x), tnp.asarray(y))) for x, y in pairs]
+    assert hot == cold
+    assert wholes() > 0 or (dtype in ("int32", "uint8") and f is FUNCTIONS["round"])
+    for x, y in pairs:
+        ours, theirs = f(tnp, tnp.asarray(x), tnp.asarray(y)), f(jnp, jnp.asarray(x), jnp.asarray(y))
+        for out, expected in zip(*(r if isinstance(r, tuple) else (r,) for r in (ours, theirs)), strict=True):
+            assert out.dtype == expected.dtype
+            np.testing.assert_allclose(np.asarray(out), np.asarray(expected), rtol=3e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_device(f: Callable[[Any, Any, Any], Any]) -> None:
+    """One compiled program gives what the host gives, up to rounding, and stays on the device."""
+    x, y = tnp.asarray(X), tnp.asarray(Y)
+    host = f(tnp, x, y)
+    for _ in range(3):
+        device = f(tnp, tj.device_put(x), tj.device_put(y))
+        for out, expected in zip(*(r if isinstance(r, tuple) else (r,) for r in (device, host)), strict=True):
+            assert out.aval == expected.aval
+            assert not out.value.on_host
+            tolerance = 1e-6 if out.dtype == np.float32 else 1e-14
+            np.testing.assert_allclose(np.asarray(out), np.asarray(expected), rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("f", FUNCTIONS.values(), ids=FUNCTIONS)
+def test_within_transformations(f: Callable[[Any, Any, Any], Any]) -> None:
+    """Tracing is never short-cut, whatever has been remembered."""
+    x, y = tnp.asarray(X), tnp.asarray(Y)
+    tj.clear_caches()
+    before = str(tj.make_jaxpr(lambda x, y: f(tnp, x, y))(x, y))
+    for _ in range(3):
+        f(tnp, x, y)
+    after = str(tj.make_jaxpr(lambda x, y: f(tnp, x, y))(x, y))
+    assert after == before
+    # Not the arguments, but what is done with them is of the transformation.
+    staged = tj.make_jaxpr(lambda _: f(tnp, x, y))(0.0)
+    assert len(staged.jaxpr.eqns) > 0
+    mapped = tj.vmap(lambda x: f(tnp, x, y))(tnp.stack([x, x]))
+    for out, expected in zip(*(r if isinstance(r, tuple) else (r,) for r in (mapped, f(tnp, x, y))), strict=True):
+        np.testing.assert_allclose(np.asarray(out)[1], np.asarray(expected), rtol=1e-14)
+
+
+REFUSED: tuple[Callable[[Any], Any], ...] = (
+    lambda x: x // 300,
+    lambda x: x % 300,
+    lambda x: tnp.clip(x, 300),
+    lambda x: tnp.where(x > 0, x, 300),
+)
+
+
+def test_errors_stay() -> None:
+    """A number that doesn't fit is refused each time, and so is what can't be broadcast."""
+    x = tnp.asarray(np.arange(3, dtype=np.uint8))
+    for _ in range(3):
+        for bad in REFUSED:
+            with pytest.raises(InputError, match=re.escape("300 doesn't fit in uint8")):
+                bad(x)
+        with pytest.raises(ShapeError, match="can't be broadcast together"):
+            tnp.hypot(x, tnp.ones(4))
+        with pytest.raises(ShapeError, match="axis 2 is out of range"):
+            tnp.mean(x, axis=2)
+
+
+def test_kinds_of_arguments() -> None:
+    """Equal arguments of different types are different; those that can't be told apart take the long way."""
+    seen: list[object] = []
+
+    @as_one
+    def f(x: tj.Array, option: object = None, *, other: object = None) -> tj.Array:
+        seen.append(option)
+        return x + 1.0
+
+    x = tnp.arange(3.0)
+    told_apart: tuple[object, ...] = (1, True, "1", (1,), (1, 2), None, int)
+    for option in told_apart:
+        for _ in range(4):
+            np.testing.assert_array_equal(np.asarray(f(x, option)), [1.0, 2.0, 3.0])
+        assert len(seen) == 2  # called, and traced
+        seen.clear()
+    others: tuple[object, ...] = (1.0, [1], (True,), np.int64(1), {1})
+    for option in others:
+        for _ in range(4):
+            f(x, option)
+        assert len(seen) == 4
+        seen.clear()
+    f(x, other=1), f(x, other=1), f(x, other=1), f(x, other=2)
+    assert len(seen) == 3
+
+
+def test_what_depends_on_elements_is_called() -> None:
+    calls: list[int] = []
+
+    @as_one
+    def f(x: tj.Array) -> tj.Array:
+        calls.append(1)
+        return x if bool(tnp.all(x > 0.0)) else -x
+
+    for k in (1.0, -1.0, 1.0, -1.0):
+        np.testing.assert_array_equal(np.asarray(f(tnp.asarray(np.full(2, k)))), [1.0, 1.0])
+    assert len(calls) == 5  # once more to find out
+
+
+def test_results_are_nobody_elses() -> None:
+    """A result that is an argument, or part of one, doesn't change when that is written to."""
+
+    @as_one
+    def f(x: tj.Array) -> tuple[tj.Array, tj.Array]:
+        return x, x[1:]
+
+    x = np.arange(3.0)
+    for _ in range(3):
+        whole, part = f(tnp.asarray(x))
+        x += 1.0
+        assert np.asarray(part).flags.writeable is False
+        np.testing.assert_array_equal(np.asarray(part) + 1.0, x[1:])
+        assert whole.shape == (3,)
+
+
+def test_no_jax_on_the_host() -> None:
+    code = """
+import sys
+import numpy as np
+import tinyjax.numpy as tnp
+x = tnp.asarray(np.arange(6.0).reshape(2, 3))
+for _ in range(3):
+    tnp.mean(x, axis=0), x // 2.0, tnp.where(x > 0, x, 0)
+assert "jax" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
