@@ -14,7 +14,7 @@ import tinyjax
 ROOT = Path(tinyjax.__file__).parent
 #: Lowest first. Modules at the top level are listed by name.
 LAYERS = [
-    {"errors", "caching", "atomic", "tracebacks"},
+    {"errors", "caching", "atomic", "deferred", "tracebacks"},
     {"ir"},
     {"primitives"},
     {"contexts"},

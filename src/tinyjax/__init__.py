@@ -9,6 +9,8 @@ Importing it loads next to nothing: a name is loaded, with the part of the libra
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
+from tinyjax.deferred import FILL_REGISTRY
+
 if TYPE_CHECKING:
     from tinyjax import (
         custom_derivatives,
@@ -51,6 +53,8 @@ if TYPE_CHECKING:
     from tinyjax.tracing.core import Array, ArrayLike
 
 __version__ = "0.1.0"
+
+FILL_REGISTRY.hand(lambda: import_module("tinyjax.registered"))
 
 __all__ = [
     "Array",

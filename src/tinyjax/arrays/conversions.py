@@ -5,16 +5,37 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any, Self
 
+import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.arrays import advice
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import Scalar
+from tinyjax.ir.dtypes import HostArray, Scalar
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracebacks import filter_class, filtered_method
-from tinyjax.tracing.intake import host_array, python_item
+
+
+def host_array(value: ConcreteValue, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
+    """The elements as a NumPy array that can't be written to, or as a copy that can."""
+    elements: HostArray = np.asarray(value.data)
+    if dtype is not None and elements.dtype != dtype:
+        if copy is False:
+            raise ValueError(f"an array of {elements.dtype} can't become one of {dtype} without a copy")
+        return elements.astype(dtype)
+    if copy:
+        return elements.copy()
+    view = elements.view()
+    view.flags.writeable = False
+    return view
+
+
+def python_item(elements: HostArray) -> Scalar:
+    if elements.size != 1:
+        raise ValueError(f"only an array of one element can become a scalar, this one has shape {elements.shape}")
+    item: Scalar = elements.reshape(()).tolist()
+    return item
 
 
 @filter_class

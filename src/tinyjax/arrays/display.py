@@ -1,19 +1,46 @@
-"""Arrays in notebooks."""
+"""How arrays show themselves."""
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
+from typing_extensions import override
 
+from tinyjax.arrays.conversions import host_array
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.printing.display import Note, Table, page
+from tinyjax.ir.value import ConcreteValue
 
 #: Longer axes are shown by so many of their first and last elements.
 _LONGEST: Final = 12
 _EDGE: Final = 4
+
+
+class Displayed(ABC):
+    """An array that shows its elements."""
+
+    __slots__ = ()
+
+    aval: ShapedArray
+    value: ConcreteValue
+
+    @override
+    def __str__(self) -> str:
+        return str(host_array(self.value))
+
+    @override
+    def __repr__(self) -> str:
+        text = np.array2string(host_array(self.value), separator=", ", prefix="Array(")
+        weak = ", weak_type=True" if self.aval.weak_type else ""
+        return f"Array({text}, dtype={self.aval.dtype.name}{weak})"
+
+    def _repr_html_(self) -> str:
+        """A table of the elements of a vector or a matrix, and the text of anything else."""
+        return array_html(host_array(self.value), self.aval)
 
 
 def array_html(elements: HostArray, aval: ShapedArray) -> str:

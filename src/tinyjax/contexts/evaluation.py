@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, final
+from typing import Protocol
 
 import numpy as np
 from typing_extensions import override
@@ -17,8 +17,7 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var, well_typed
-from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.kernels import by_kernel, owned
+from tinyjax.ir.value import ConcreteValue, owned
 
 
 class Executor(Protocol):
@@ -27,7 +26,6 @@ class Executor(Protocol):
     def __call__(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]: ...
 
 
-@final
 class EvalContext(Context[ConcreteValue]):
     """The outermost context. Host arrays are computed with NumPy; if any argument is on a device, so is the result.
 
@@ -41,16 +39,6 @@ class EvalContext(Context[ConcreteValue]):
 
     @override
     def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
-        if primitive.plain:
-            out = by_kernel(primitive, args)
-            if out is not None:
-                return (out,)
-            for arg in args:
-                if not isinstance(arg.data, np.ndarray):
-                    found = self._on_device(primitive, args)
-                    if found is not None:
-                        return found
-                    break
         avals: Sequence[ShapedArray] | None
         try:
             avals = result_types(primitive, [arg.aval for arg in args])

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from importlib import import_module
 from types import MappingProxyType
 from typing import Final, TypeAlias, final
 
 import attrs
 from attrs import field, frozen
 
+from tinyjax.deferred import FILL_REGISTRY
 from tinyjax.errors import RegistryError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.fields import HELD_TYPES
@@ -76,21 +76,21 @@ class Registry:
     ('ReduceSum', False)
     """
 
-    __slots__ = ("_filled_by", "_own", "_tables")
+    __slots__ = ("_fill", "_own", "_tables")
 
-    def __init__(self, parent: Registry | None = None, *, filled_by: str | None = None) -> None:
+    def __init__(self, parent: Registry | None = None, *, fill: Callable[[], None] | None = None) -> None:
         self._own = _Tables()
-        #: The module whose import fills the tables. It is named and not imported here, as it is above this one.
-        self._filled_by = filled_by
+        #: What fills the tables, when they are needed.
+        self._fill = fill
         #: Its own first, then its parent's.
         self._tables: tuple[_Tables, ...] = (self._own, *(parent.tables if parent is not None else ()))
 
     @property
     def tables(self) -> tuple[_Tables, ...]:
         """What it consists of; each is filled by who made it only."""
-        if self._filled_by is not None:
-            import_module(self._filled_by)
-            self._filled_by = None
+        if self._fill is not None:
+            self._fill()
+            self._fill = None
         return self._tables
 
     @property
@@ -310,4 +310,4 @@ def _full_name(cls: type) -> str:
 
 
 #: The library's own primitives, and the classes of their parameters.
-STANDARD: Final = Registry(filled_by="tinyjax.registered.jax_expansions")
+STANDARD: Final = Registry(fill=FILL_REGISTRY)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias, final, runtime_checkable
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias, cast, final, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,10 @@ def _content(data: Data) -> tuple[Shape, DType, bytes]:
     return array.shape, array.dtype, array.tobytes()
 
 
+# By name, as NumPy's stubs have it, the argument takes as long as the rest of the call.
+set_writeable: Final = cast("Callable[[HostArray, bool], None]", np.ndarray.setflags)
+
+
 def may_change(array: HostArray) -> bool:
     """Whether someone may still write to these elements: to this array, or to one that it is a view of."""
     owner: object = array
@@ -41,6 +46,21 @@ def may_change(array: HostArray) -> bool:
         owner = owner.base
     # Elements that belong to something else than an array are out of sight.
     return owner is not None and not isinstance(owner, bytes)
+
+
+def owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:
+    """A result that nobody can write to: a copy, if it may share memory with an array of the user's."""
+    if result.base is None:
+        for arg in args:
+            if arg is result:
+                break
+        else:
+            set_writeable(result, False)
+            return result
+    if may_change(result):
+        result = result.copy()
+        set_writeable(result, False)
+    return result
 
 
 def frozen_elements(array: HostArray) -> HostArray:

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
-from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.ir.aval import ShapedArray
@@ -14,7 +13,6 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.prepared.kernels import KERNELS, run_kernel
-from tinyjax.tracing.intake import host_array
 
 E = TypeVar("E", bound="Elements")
 
@@ -67,22 +65,6 @@ class Elements:
                 host = self.host = data if type(data) is np.ndarray else None
                 return host
             raise AttributeError(f"an array has no attribute {name!r}")
-
-    @override
-    def __str__(self) -> str:
-        return str(host_array(self.value))
-
-    @override
-    def __repr__(self) -> str:
-        text = np.array2string(host_array(self.value), separator=", ", prefix="Array(")
-        weak = ", weak_type=True" if self.aval.weak_type else ""
-        return f"Array({text}, dtype={self.aval.dtype.name}{weak})"
-
-    def _repr_html_(self) -> str:
-        """A table of the elements of a vector or a matrix, and the text of anything else."""
-        from tinyjax.arrays.display import array_html
-
-        return array_html(host_array(self.value), self.aval)
 
 
 def apply_kernel(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E | None:

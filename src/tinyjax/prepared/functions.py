@@ -6,9 +6,9 @@ it, once for each kind of arguments; within a transformation it is called as it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, final
+from typing import Any, Final, ParamSpec, Protocol, TypeAlias, TypeVar, final
 
 import numpy as np
 from attrs import frozen
@@ -36,6 +36,21 @@ class Whole:
     kept: tuple[object, ...]
 
 
+class Stager(Protocol):
+    """The function for arguments like these as one program; None if it can't be one."""
+
+    def __call__(
+        self,
+        function: Callable[..., object],
+        args: tuple[object, ...],
+        kwargs: Mapping[str, object],
+        arrays: Sequence[Elements],
+        on_device: bool,
+    ) -> Whole | None: ...
+
+
+#: What finds out what a function does, for each class of arrays: it is handed in by who has that class.
+STAGING: Final[dict[type[Elements], Stager]] = {}
 #: Functions by their arguments: True if they have been called once, False if they can't be one program.
 _WHOLES: Final[PlainCache[Key, Whole | bool]] = PlainCache(4096, "tracing.as_one")
 register(_WHOLES)
@@ -88,9 +103,7 @@ def _run(
         if found is None and not on_device:
             _WHOLES.put(tuple(key), True)
             return None
-        from tinyjax.tracing.whole import whole
-
-        found = whole(function, args, kwargs, arrays, on_device)
+        found = STAGING[kind](function, args, kwargs, arrays, on_device)
         _WHOLES.put(tuple(key), found or False)
         if found is None:
             return None

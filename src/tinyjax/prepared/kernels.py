@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Final, cast, final
+from typing import Final, final
 
 import numpy as np
 from attrs import frozen
@@ -15,7 +15,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.program import Atom, Jaxpr, Literal
-from tinyjax.ir.value import ConcreteValue, may_change
+from tinyjax.ir.value import ConcreteValue, owned, set_writeable
 from tinyjax.primitives.numpy_values import QUIET
 
 
@@ -61,13 +61,11 @@ def run_kernel(kernel: Kernel, host: Sequence[HostArray]) -> HostArray:
         result = np.asarray(result, kernel.dtype)
     if not fresh:
         return owned(result, host)
-    _set_writeable(result, False)
+    set_writeable(result, False)
     return result
 
 
 _quiet: Final = QUIET.copy
-# By name, as NumPy's stubs have it, the argument takes as long as the rest of the call.
-_set_writeable: Final = cast("Callable[[HostArray, bool], None]", np.ndarray.setflags)
 
 
 def by_kernel(primitive: Primitive, args: Sequence[ConcreteValue]) -> ConcreteValue | None:
@@ -83,21 +81,6 @@ def by_kernel(primitive: Primitive, args: Sequence[ConcreteValue]) -> ConcreteVa
     found = KERNELS.entries.get(tuple(key))
     kernel = found[1] if found is not None else kernel_of(primitive, [arg.aval for arg in args])
     return None if kernel is None else ConcreteValue(run_kernel(kernel, host), kernel.aval)
-
-
-def owned(result: HostArray, args: Sequence[HostArray]) -> HostArray:
-    """A result that nobody can write to: a copy, if it may share memory with an array of the user's."""
-    if result.base is None:
-        for arg in args:
-            if arg is result:
-                break
-        else:
-            _set_writeable(result, False)
-            return result
-    if may_change(result):
-        result = result.copy()
-        _set_writeable(result, False)
-    return result
 
 
 # Programs.

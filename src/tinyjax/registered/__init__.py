@@ -1,1 +1,5 @@
-"""The standard vocabulary: the primitives that programs name, and JAX's spelling of them."""
+"""The standard vocabulary: primitives by name, and JAX's spelling of them. Importing it fills the registry."""
+
+from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
+
+__all__ = ["EXPANSIONS", "STANDARD"]

@@ -19,6 +19,7 @@ from typing_extensions import override
 from tinyjax import backend
 from tinyjax.arrays.advice import HASH, Wanted
 from tinyjax.arrays.conversions import Conversions
+from tinyjax.arrays.display import Displayed
 from tinyjax.arrays.methods import Methods
 from tinyjax.caching import bounded
 from tinyjax.contexts.evaluation import EvalContext
@@ -33,6 +34,7 @@ from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared.elements import Elements, apply_kernel, of_host
+from tinyjax.prepared.evaluation import PreparedEvaluation
 from tinyjax.prepared.executables import apply_ready, keep_ready
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed, base_in_force, in_force, named_axis
@@ -94,7 +96,7 @@ class Array(Methods, Conversions, ABC):
 
 
 @final
-class ConcreteArray(Elements, Array):
+class ConcreteArray(Elements, Displayed, Array):
     """An array with its elements, on the host or on a device."""
 
     __slots__ = ("__weakref__",)
@@ -365,7 +367,7 @@ def operand(x: object) -> Array | None:
     return None if found is None else ConcreteArray(found)
 
 
-ROOT: Final = RootFrame(EvalContext(backend.execute))
+ROOT: Final = RootFrame(PreparedEvaluation(backend.execute))
 _active: Final[ContextVar[Frame]] = ContextVar("tinyjax_active_frame", default=ROOT)
 #: The innermost frame in this thread or task, which may have ended. A method written in C, for the shortest way to
 #: compiled functions; if this is ROOT, or its base is, then so is what `active_frame` finds.

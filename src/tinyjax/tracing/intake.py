@@ -1,40 +1,18 @@
-"""Elements on the host: NumPy arrays in and out."""
+"""From what users pass, NumPy arrays, scalars, other libraries' arrays, to values."""
 
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from tinyjax import backend
 from tinyjax.caching import bounded
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import Shape, ShapedArray, array_type
-from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, HostArray, Scalar, may_be_key
+from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, Scalar, may_be_key
 from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue, Data, frozen_elements
 from tinyjax.primitives.numpy_values import convert
 from tinyjax.tracing.node_hints import how_to_register
-
-
-def host_array(value: ConcreteValue, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
-    """The elements as a NumPy array that can't be written to, or as a copy that can."""
-    elements: HostArray = np.asarray(value.data)
-    if dtype is not None and elements.dtype != dtype:
-        if copy is False:
-            raise ValueError(f"an array of {elements.dtype} can't become one of {dtype} without a copy")
-        return elements.astype(dtype)
-    if copy:
-        return elements.copy()
-    view = elements.view()
-    view.flags.writeable = False
-    return view
-
-
-def python_item(elements: HostArray) -> Scalar:
-    if elements.size != 1:
-        raise ValueError(f"only an array of one element can become a scalar, this one has shape {elements.shape}")
-    item: Scalar = elements.reshape(()).tolist()
-    return item
 
 
 def concrete_value(x: object) -> ConcreteValue:

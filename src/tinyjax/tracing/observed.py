@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TypeVar
 
 from tinyjax import backend
-from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.watching import Watcher
+from tinyjax.prepared.evaluation import PreparedEvaluation
 from tinyjax.tracing.core import ROOT, RootFrame, _active, active_frame
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, WatchFrame
 
@@ -25,6 +25,6 @@ def watching(watcher: Watcher) -> Entered:
 
 def _watched_root(watcher: Watcher) -> Frame:
     """Evaluation, of which the watcher is also told what is lowered."""
-    frame = RootFrame(EvalContext(backend.execute.watched(watcher)))
+    frame = RootFrame(PreparedEvaluation(backend.execute.watched(watcher)))
     frame.parent = frame.base = ROOT
     return frame

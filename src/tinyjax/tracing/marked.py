@@ -1,4 +1,4 @@
-"""Tracing of the functions that `as_one` marks."""
+"""What functions that `as_one` marks do: each is traced, and becomes one program."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tinyjax.errors import TinyjaxError
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared.elements import Elements
 from tinyjax.prepared.executables import Ready
-from tinyjax.prepared.functions import Whole
+from tinyjax.prepared.functions import STAGING, Whole
 from tinyjax.prepared.kernels import HostProgram
 from tinyjax.tracing.core import Array, ConcreteArray, activate
 from tinyjax.transforms.dce import dce
@@ -80,3 +80,6 @@ def _on_device(name: str, staged: Staged, arrays: Sequence[Elements]) -> Ready |
     values = [array.value for array in (*captured, *arrays)]
     executable = backend.execute.executable(staged.jaxpr, values, name)
     return Ready.of(executable, captured, staged.jaxpr.out_avals, name)
+
+
+STAGING[ConcreteArray] = whole
