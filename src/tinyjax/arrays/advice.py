@@ -73,15 +73,10 @@ def use_of(aval: ShapedArray, static: str) -> Use:
 
 
 #: Where the library asks an array for its elements on behalf of others.
-_HERE: Final = Path(__file__).parent
+_ROOT: Final = Path(__file__).parent.parent
 _BETWEEN: Final = frozenset(
-    map(
-        str,
-        [
-            *(_HERE / f"{name}.py" for name in ("advice", "conversions", "core", "messages")),
-            _HERE.parent / "tracebacks.py",
-        ],
-    )
+    str(_ROOT / name)
+    for name in ("arrays/advice.py", "arrays/conversions.py", "tracing/core.py", "tracing/messages.py", "tracebacks.py")
 )
 
 
