@@ -193,7 +193,7 @@ def test_errors_name_the_function_all_the_same() -> None:
 
 
 def test_nothing_is_watched_by_default() -> None:
-    assert type(ROOT.context) is EvalContext
+    assert isinstance(ROOT.context, EvalContext)
     assert ROOT.watcher is None
     watcher = Watcher()
     with watching(watcher) as frame, frame:

@@ -109,3 +109,18 @@ class BatchContext(Context[Batched[V]]):
     @override
     def origin(self, value: Batched[V]) -> Origin:
         return self.parent.origin(value.value) if value.axis is None else Origin(self)
+
+    @property
+    @override
+    def label(self) -> str:
+        return "batching"
+
+    @override
+    def rule_of(self, primitive: Primitive, args: Sequence[Batched[V]]) -> str:
+        mapped = any(arg.axis is not None for arg in args) or self._names_axis(primitive)
+        return "batch" if mapped else ""
+
+    @override
+    def shown(self, value: Batched[V]) -> str:
+        text = self.parent.shown(value.value)
+        return text if value.axis is None else f"{text} over axis {value.axis}"

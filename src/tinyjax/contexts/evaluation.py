@@ -99,6 +99,16 @@ class EvalContext(Context[ConcreteValue]):
         return function.call(self, args)
 
     @property
+    @override
+    def label(self) -> str:
+        return "evaluation"
+
+    @override
+    def rule_of(self, primitive: Primitive, args: Sequence[ConcreteValue]) -> str:
+        overridden = type(primitive).evaluate_with is not Primitive.evaluate_with
+        return "evaluate_with" if overridden else "evaluate"
+
+    @property
     def compiles(self) -> bool:
         return self._executor is not None
 

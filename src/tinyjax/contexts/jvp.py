@@ -96,3 +96,12 @@ class JvpContext(Context[Dual[V]]):
     @override
     def origin(self, value: Dual[V]) -> Origin:
         return self.parent.origin(value.primal)
+
+    @override
+    def rule_of(self, primitive: Primitive, args: Sequence[Dual[V]]) -> str:
+        return "" if all(isinstance(arg.tangent, Zero) for arg in args) else "jvp"
+
+    @override
+    def shown(self, value: Dual[V]) -> str:
+        tangent = "0" if isinstance(value.tangent, Zero) else self.parent.shown(value.tangent)
+        return f"dual({self.parent.shown(value.primal)}, {tangent})"

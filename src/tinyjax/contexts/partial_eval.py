@@ -178,3 +178,17 @@ class PartialEvalContext(Context[Partial[V]]):
     @override
     def origin(self, value: Partial[V]) -> Origin:
         return self.staged.origin(value.atom) if isinstance(value, Unknown) else self.parent.origin(value.value)
+
+    @property
+    @override
+    def label(self) -> str:
+        return "partial evaluation"
+
+    @override
+    def rule_of(self, primitive: Primitive, args: Sequence[Partial[V]]) -> str:
+        unknown = sum(isinstance(arg, Unknown) for arg in args)
+        return "partial_eval" if 0 < unknown < len(args) else "type_of" if unknown else ""
+
+    @override
+    def shown(self, value: Partial[V]) -> str:
+        return self.parent.shown(value.value) if isinstance(value, Known) else f"unknown {value.atom.aval}"

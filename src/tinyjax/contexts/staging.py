@@ -15,6 +15,7 @@ from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.dtypes import SUPPORTED
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.printing.spelling import format_literal
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var, well_typed
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.value import ConcreteValue
@@ -154,6 +155,14 @@ class StagingContext(Context[Atom]):
             eqns = tuple([Eqn(*record) for record in self._records])
             return Staged(well_typed(Jaxpr(inputs, eqns, tuple(outs), names=found)), captured)
         return Staged(_renumber(inputs, self._records, outs, found), captured)
+
+    @override
+    def rule_of(self, primitive: Primitive, args: Sequence[Atom]) -> str:
+        return "type_of"
+
+    @override
+    def shown(self, value: Atom) -> str:
+        return format_literal(value) if isinstance(value, Literal) else str(value.aval)
 
 
 def _names(leading: int, names: Callable[[], Sequence[str]]) -> InputNames:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tinyjax.contexts.watching import Seen, WatchingContext
 from tinyjax.errors import LinearityError, MissingRuleError
 from tinyjax.ir import contracts
 from tinyjax.ir.context import Context
-from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
+from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.source import Position
 from tinyjax.primitives.conversion import convert
@@ -66,7 +65,7 @@ def _backward(
                 f"the equation is not linear: {eqn}" + (f" at {eqn.source.location}" if eqn.source else "")
             )
         try:
-            results = _apply(ctx, eqn.primitive, outs, ins)
+            results = contracts.transpose(eqn.primitive, ctx, outs, ins)
         except (LinearityError, MissingRuleError) as error:
             if not hasattr(error, "__notes__"):
                 error.add_note(
@@ -85,19 +84,6 @@ def _backward(
         return convert(ctx, found, ctx.aval(found).dtype, var.aval.weak_type)
 
     return [total(var) if isinstance(arg, UndefPrimal) else None for var, arg in zip(jaxpr.invars, args, strict=True)]
-
-
-def _apply(
-    ctx: Context[V], primitive: Primitive, cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
-) -> Sequence[V | Zero | None]:
-    if not isinstance(ctx, WatchingContext):
-        return contracts.transpose(primitive, ctx, cotangents, args)
-    with ctx.watcher.step("transposition", primitive, "transpose", [*ctx.see(cotangents), *ctx.see(args)]) as outputs:
-        results = contracts.transpose(primitive, ctx, cotangents, args)
-        for arg, result in zip(args, results, strict=True):
-            aval = arg.aval if isinstance(arg, UndefPrimal) else ctx.aval(arg)
-            outputs.append(Seen(aval, None, "None") if result is None else ctx.see([result])[0])
-    return results
 
 
 def _forward(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V | UndefPrimal]) -> list[V | UndefPrimal]:

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Generic, TypeVar, final
 
-import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.evaluation import EvalContext
-from tinyjax.contexts.jvp import Dual, JvpContext
-from tinyjax.contexts.partial_eval import Known, PartialEvalContext, Unknown
-from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised, Foreign, Origin
-from tinyjax.ir.effects import axis_names
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
-from tinyjax.ir.printing.spelling import format_literal
 from tinyjax.ir.program import Literal
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
@@ -29,8 +22,6 @@ if TYPE_CHECKING:
 
 V = TypeVar("V")
 W = TypeVar("W")
-#: Arrays with more elements are shown by their types.
-_SHOWN: Final = 8
 
 
 @final
@@ -175,6 +166,15 @@ class Around(Context[V]):
 
     inner: Context[V]
 
+    @property
+    @override
+    def label(self) -> str:
+        return self.inner.label
+
+    @override
+    def shown(self, value: V) -> str:
+        return self.inner.shown(value)
+
 
 @final
 class WatchingContext(Around[V], Generic[V]):
@@ -190,8 +190,8 @@ class WatchingContext(Around[V], Generic[V]):
     @override
     def bind(self, primitive: Primitive, *args: V) -> tuple[V, ...]:
         inner = self.inner
-        rule = rule_of(inner, primitive, args)
-        with self.watcher.step(context_name(inner), primitive, rule, self.see(args)) as outputs:
+        rule = inner.rule_of(primitive, args)
+        with self.watcher.step(inner.label, primitive, rule, self.see(args)) as outputs:
             outs = inner.bind(primitive, *args)
             outputs.extend(self.see(outs))
         return outs
@@ -199,6 +199,18 @@ class WatchingContext(Around[V], Generic[V]):
     def see(self, values: Sequence[V | Zero | UndefPrimal]) -> list[Seen]:
         """How values look now."""
         return [seen(self.inner, value) for value in values]
+
+    @override
+    def transpose(
+        self, primitive: Primitive, cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        inputs = [*self.see(cotangents), *self.see(args)]
+        with self.watcher.step("transposition", primitive, "transpose", inputs) as outputs:
+            results = super().transpose(primitive, cotangents, args)
+            for arg, result in zip(args, results, strict=True):
+                aval = arg.aval if isinstance(arg, UndefPrimal) else self.aval(arg)
+                outputs.append(Seen(aval, None, "None") if result is None else self.see([result])[0])
+        return results
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> V:
@@ -247,49 +259,13 @@ def alike(model: Context[V], context: Context[W]) -> Context[W]:
 
 def describe_value(context: Context[V], value: V) -> str:
     """What a context does, and what is known of a value of it besides its type."""
-    context = innermost(context)
-    text = shown(context, value)
-    name = context_name(context)
-    return name if text == str(context.aval(value)) else f"{name}: {text}"
-
-
-def innermost(context: Context[V]) -> Context[V]:
-    """The context within those that only stand around it."""
-    while isinstance(context, Around):
-        context = context.inner
-    return context
+    text = context.shown(value)
+    return context.label if text == str(context.aval(value)) else f"{context.label}: {text}"
 
 
 def unwatched(context: Context[V]) -> Context[V]:
     """The context itself, if somebody is watching it."""
     return context.inner if isinstance(context, WatchingContext) else context
-
-
-def context_name(context: Context[V]) -> str:
-    """What the contexts of a class do, as logs say it."""
-    name = type(context).__name__.removesuffix("Context")
-    return _NAMES.get(name) or name.lower()
-
-
-_NAMES: Final = {"Eval": "evaluation", "Batch": "batching", "PartialEval": "partial evaluation"}
-
-
-def rule_of(context: Context[V], primitive: Primitive, args: Sequence[V]) -> str:
-    """The method of the primitive that the context will call, or "" if it hands the primitive on to its parent."""
-    if isinstance(context, EvalContext):
-        overridden = type(primitive).evaluate_with is not Primitive.evaluate_with
-        return "evaluate_with" if overridden else "evaluate"
-    if isinstance(context, StagingContext):
-        return "type_of"
-    if isinstance(context, JvpContext):
-        return "jvp" if any(isinstance(arg, Dual) and not isinstance(arg.tangent, Zero) for arg in args) else ""
-    if isinstance(context, BatchContext):
-        mapped = any(isinstance(arg, Batched) and arg.axis is not None for arg in args)
-        return "batch" if mapped or context.axis.name in axis_names(primitive.effects) else ""
-    if isinstance(context, PartialEvalContext):
-        unknown = sum(isinstance(arg, Unknown) for arg in args)
-        return "partial_eval" if 0 < unknown < len(args) else "type_of" if unknown else ""
-    return ""
 
 
 def seen(context: Context[V], value: V | Zero | UndefPrimal) -> Seen:
@@ -298,26 +274,4 @@ def seen(context: Context[V], value: V | Zero | UndefPrimal) -> Seen:
         return Seen(value.aval, None, "0")
     if isinstance(value, UndefPrimal):
         return Seen(value.aval, None, f"undefined {value.aval}")
-    return Seen(context.aval(value), context.concrete(value), shown(context, value))
-
-
-def shown(context: Context[V], value: V) -> str:
-    """A value as text: what is known of it now, in the way of its context; its type if nothing else is."""
-    context = innermost(context)
-    if isinstance(context, JvpContext) and isinstance(value, Dual):
-        tangent = "0" if isinstance(value.tangent, Zero) else shown(context.parent, value.tangent)
-        return f"dual({shown(context.parent, value.primal)}, {tangent})"
-    if isinstance(context, BatchContext) and isinstance(value, Batched):
-        text = shown(context.parent, value.value)
-        return text if value.axis is None else f"{text} over axis {value.axis}"
-    if isinstance(context, PartialEvalContext):
-        if isinstance(value, Known):
-            return shown(context.parent, value.value)
-        return f"unknown {value.atom.aval}" if isinstance(value, Unknown) else ""
-    concrete = context.concrete(value)
-    if concrete is None and isinstance(value, Literal):
-        return format_literal(value)
-    aval = context.aval(value)
-    if concrete is None or aval.size > _SHOWN:
-        return str(aval)
-    return np.array2string(np.asarray(concrete), separator=", ", max_line_width=1000, precision=6).replace("\n", "")
+    return Seen(context.aval(value), context.concrete(value), context.shown(value))

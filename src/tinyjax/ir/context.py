@@ -10,12 +10,13 @@ from attrs import frozen
 
 from tinyjax.errors import LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.printing.values import shown_value
 from tinyjax.ir.program import Literal
 from tinyjax.ir.source import SourceCursor, SourceInfo, is_ours
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
-    from tinyjax.ir.primitive import Outputs, Primitive, Zero
+    from tinyjax.ir.primitive import Outputs, Primitive, UndefPrimal, Zero
     from tinyjax.ir.program import Jaxpr
 
 V = TypeVar("V")
@@ -115,6 +116,27 @@ class Context(ABC, Generic[V]):
     def origin(self, value: V, /) -> Origin:
         """Where a value comes from whose elements aren't known."""
         return Origin(self)
+
+    def transpose(
+        self, primitive: Primitive, cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        """Applies a primitive's `transpose`."""
+        return primitive.transpose(self, cotangents, args)
+
+    # What a context says of itself, in logs and messages.
+
+    @property
+    def label(self) -> str:
+        """What it does."""
+        return type(self).__name__.removesuffix("Context").lower()
+
+    def rule_of(self, primitive: Primitive, args: Sequence[V]) -> str:
+        """The method of a primitive that `bind` will call, or "" if it hands the primitive on."""
+        return ""
+
+    def shown(self, value: V) -> str:
+        """A value as text: what is known of it now; its type if nothing else is."""
+        return shown_value(self.concrete(value), self.aval(value))
 
 
 class Evaluator(Protocol):

@@ -188,8 +188,8 @@ def transpose(
 ) -> Sequence[V | Zero | None]:
     """What `transpose` returns."""
     if primitive.built_in:
-        return primitive.transpose(ctx, cotangents, args)
-    found: object = primitive.transpose(ctx, cotangents, args)
+        return ctx.transpose(primitive, cotangents, args)
+    found: object = ctx.transpose(primitive, cotangents, args)
     if isinstance(found, tuple | list) and fits_transpose(ctx, found, args):
         return found
     avals = tuple([arg.aval if isinstance(arg, UndefPrimal) else ctx.aval(arg) for arg in args])
