@@ -16,7 +16,7 @@ from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call
 from tinyjax.ir import Atom, DType, Jaxpr, Literal, Scalar, Shape, ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, NUMERIC, SHORT_NAMES, SIGNED, SUPPORTED
-from tinyjax.ir.program import python_scalar
+from tinyjax.ir.literals import python_scalar
 from tinyjax.primitives.elementwise import ADD, MUL, NEG, SUB
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
 

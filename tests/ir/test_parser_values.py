@@ -34,7 +34,7 @@ from tests.strategies import avals, dtypes, literals, scalars
 from tinyjax import ir
 from tinyjax.ir import ConcreteValue, DType, Eqn, Jaxpr, Literal, Primitive, ShapedArray, Var
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT0, FLOAT32, FLOAT64, SUPPORTED
-from tinyjax.ir.program import python_scalar
+from tinyjax.ir.literals import python_scalar
 from tinyjax.primitives.elementwise import ADD
 
 BFLOAT16: DType = np.dtype(ml_dtypes.bfloat16)

@@ -30,8 +30,8 @@ from tinyjax.ir.dtypes import (
     DType,
     real_dtype,
 )
+from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.printing.spelling import format_literal
-from tinyjax.ir.program import python_scalar
 
 _NUMBER = r"(?:-?(?:nan\(0x[0-9a-f]{16}\)|inf|nan|[0-9.]+(?:e[+-]?[0-9]+)?))"
 _COMPLEX = re.compile(rf"\(({_NUMBER})([+-]{_NUMBER})j\)|({_NUMBER})j")

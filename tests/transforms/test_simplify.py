@@ -17,7 +17,7 @@ from tinyjax import ShapedArray, ir, lax, transforms
 from tinyjax.contexts.staging import stage
 from tinyjax.ir import Atom, Context, DType, HostArray, Jaxpr, Literal, Primitive, Scalar
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, SUPPORTED, UINT8
-from tinyjax.ir.program import python_scalar
+from tinyjax.ir.literals import python_scalar
 from tinyjax.primitives.arithmetic import DIV, MAX, MIN, REM, IntegerPow
 from tinyjax.primitives.bitwise import AND, NOT, OR, XOR
 from tinyjax.primitives.comparison import eq, ge, gt, le, lt, ne

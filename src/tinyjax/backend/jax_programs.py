@@ -19,7 +19,7 @@ from jax.typing import ArrayLike
 from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOAT64, FLOATS, INTEGERS, SUPPORTED, Scalar
-from tinyjax.ir.program import python_scalar
+from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
 

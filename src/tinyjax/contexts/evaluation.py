@@ -16,7 +16,8 @@ from tinyjax.ir.context import Context, Customised
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, result_types
-from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var, well_typed
+from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.value import ConcreteValue, owned
 
 

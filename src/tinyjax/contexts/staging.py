@@ -16,7 +16,8 @@ from tinyjax.ir.dtypes import SUPPORTED
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Primitive, result_types
 from tinyjax.ir.printing.spelling import format_literal
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var, well_typed
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant

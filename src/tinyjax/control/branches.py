@@ -11,7 +11,8 @@ from attrs import frozen
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.program import Atom, Jaxpr, well_typed
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program_value import well_typed
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.structure import full
 from tinyjax.transforms.dce import dce

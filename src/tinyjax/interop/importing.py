@@ -32,8 +32,9 @@ from tinyjax.interop.types import constant_of, type_of
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import SUPPORTED, UINT32
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, Jaxpr, Literal, python_scalar
+from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, TypeAlias
 import attrs
 
 if TYPE_CHECKING:
-    from tinyjax.ir.program import Jaxpr
+    from tinyjax.ir.program_value import ProgramValue
 
-_Pairs: TypeAlias = "list[tuple[Jaxpr, Jaxpr]]"
+_Pairs: TypeAlias = "list[tuple[ProgramValue, ProgramValue]]"
 
 
-def same_program(a: Jaxpr, b: Jaxpr) -> bool:
+def same_program(a: ProgramValue, b: ProgramValue) -> bool:
     """Whether two programs are equal.
 
     Like `==` of the parts, but parameters also have the same types and bits: 1, 1.0 and True are three values. Programs

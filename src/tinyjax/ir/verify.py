@@ -6,7 +6,8 @@ from typing import Final
 
 from tinyjax.caching import BoundedCache, Token, register
 from tinyjax.errors import MissingRuleError
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr, well_typed
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.program_value import well_typed
 
 #: The tokens of programs that have been checked.
 _CHECKED: Final[BoundedCache[Token, bool]] = BoundedCache(4096, "ir.verify")

@@ -33,8 +33,9 @@ from tinyjax.ir.dtypes import (
     may_be_key,
     short_name,
 )
+from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.ir.program import Literal, python_scalar
+from tinyjax.ir.program import Literal
 from tinyjax.primitives import numpy_values
 
 V = TypeVar("V")

@@ -52,6 +52,13 @@ _STYLE: Final = (
 )
 
 
+def html_of(program: object) -> str:
+    """What a notebook shows of an equation, a program or a closed program."""
+    if isinstance(program, Jaxpr | ClosedJaxpr):
+        return format_html(program)
+    return f"<pre>{escape(str(program))}</pre>"
+
+
 def format_html(program: Jaxpr | ClosedJaxpr) -> str:
     """The program as HTML that a notebook shows in place of its text.
 

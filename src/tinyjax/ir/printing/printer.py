@@ -27,6 +27,17 @@ _WIDTH: Final = 80
 _Pieces: TypeAlias = "Iterator[str | _Pieces]"
 
 
+def text_of(program: object) -> str:
+    """The text of an equation, a program or a closed program."""
+    if isinstance(program, Eqn):
+        return format_eqn(program)
+    if isinstance(program, ClosedJaxpr):
+        return format_closed_jaxpr(program)
+    if isinstance(program, Jaxpr):
+        return format_jaxpr(program)
+    raise TypeError(f"no program: {type(program).__name__}")
+
+
 def format_jaxpr(jaxpr: Jaxpr) -> str:
     """The text of a program.
 

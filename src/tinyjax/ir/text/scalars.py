@@ -19,7 +19,8 @@ import numpy as np
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SHORT_NAMES, DType, Scalar, short_name
-from tinyjax.ir.program import Literal, python_scalar
+from tinyjax.ir.literals import python_scalar
+from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue
 
 _DTYPES: Final = {name: dtype for dtype, name in SHORT_NAMES.items()}
