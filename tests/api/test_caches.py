@@ -11,7 +11,7 @@ import numpy as np
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.caching import BoundedCache, CacheInfo, IdentityCache, Recent, registered_caches, remembered_of
-from tinyjax.ir.primitive import result_types
+from tinyjax.ir.result_types import result_types
 from tinyjax.primitives.elementwise import ADD
 
 

@@ -27,7 +27,8 @@ from tinyjax.arrays.elementwise import (
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import TypingError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
-from tinyjax.ir.primitive import Primitive, made_once
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.result_types import made_once
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.arithmetic import ABS, DIV, MAX, MIN, REM, IntegerPow
 from tinyjax.primitives.bitwise import (

@@ -16,7 +16,7 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import expand_dims, squeeze
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, Scalar
-from tinyjax.ir.primitive import made_once
+from tinyjax.ir.result_types import made_once
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.dynamic import DynamicUpdateSlice

@@ -14,7 +14,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
-from tinyjax.ir.primitive import made_once
+from tinyjax.ir.result_types import made_once
 from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, Precision, as_precision
 from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.structure import Transpose

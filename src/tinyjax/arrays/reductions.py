@@ -40,7 +40,8 @@ from tinyjax.ir.dtypes import (
     real_dtype,
     short_name,
 )
-from tinyjax.ir.primitive import Primitive, made_once
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.result_types import made_once
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.arithmetic import DIV, MAX, MIN, SQUARE
 from tinyjax.primitives.bitwise import AND, OR

@@ -11,7 +11,7 @@ from tinyjax.arrays.elementwise import promote
 from tinyjax.caching import bounded
 from tinyjax.errors import ConcretizationError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import Shape, ShapedArray, as_shape
-from tinyjax.ir.primitive import made_once
+from tinyjax.ir.result_types import made_once
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice

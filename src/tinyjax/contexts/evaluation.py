@@ -15,9 +15,10 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Customised
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.program_value import well_typed
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue, owned
 
 

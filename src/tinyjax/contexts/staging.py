@@ -14,10 +14,11 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Foreign, Origin
 from tinyjax.ir.dtypes import SUPPORTED
 from tinyjax.ir.naming import InputNames
-from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.spelling import format_literal
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.program_value import well_typed
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant

@@ -15,7 +15,8 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context, Evaluator
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import Effect, Effects
-from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.parameters import Opaque
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import broadcast_in_dim, move_axis
 from tinyjax.transforms.batch import add_axis

@@ -9,7 +9,8 @@ from tinyjax.control.composite import Composite
 from tinyjax.extend.array_rules import ArrayPrimitive, Results, run_in
 from tinyjax.ir.context import Context, Evaluator
 from tinyjax.ir.effects import Effect, Effects
-from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.parameters import Opaque
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.registry import Registry
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.structure import instantiate

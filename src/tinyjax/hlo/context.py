@@ -19,8 +19,9 @@ from tinyjax.ir.context import Context, Foreign
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.source import SourceCursor, is_our_function
 from tinyjax.ir.traverse import subjaxprs

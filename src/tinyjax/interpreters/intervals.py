@@ -21,7 +21,8 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64, FLOATS, DType
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.result_types import result_types
 from tinyjax.numpy.types import finfo
 from tinyjax.primitives.arithmetic import abs_, max_, min_
 from tinyjax.primitives.bitwise import logical_and

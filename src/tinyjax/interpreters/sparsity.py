@@ -31,8 +31,9 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Literal
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.elementwise import Elementwise, Stepwise

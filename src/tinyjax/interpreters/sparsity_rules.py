@@ -19,7 +19,8 @@ from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import BatchAxis, Primitive, Zero, result_types
+from tinyjax.ir.primitive import BatchAxis, Primitive, Zero
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import IntegerPow

@@ -17,7 +17,8 @@ from tinyjax.ir.files.content import content_hash
 from tinyjax.ir.files.program_files import load, save
 from tinyjax.ir.holding import AnyProgram, HoldsProgram
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import BatchAxis, Opaque, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.parameters import Opaque
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.printing.printer import format_closed, format_eqn, variable_names
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
 from tinyjax.ir.registry import STANDARD, Reader, Record, Registry

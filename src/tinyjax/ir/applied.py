@@ -14,7 +14,8 @@ from attrs import frozen
 from tinyjax.errors import ContractError, MissingRuleError, TinyjaxError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
-from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero, result_types
+from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import is_internal
 
 if TYPE_CHECKING:

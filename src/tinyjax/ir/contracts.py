@@ -19,7 +19,8 @@ from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import NO_EFFECTS, Effect
 from tinyjax.ir.fitting import fits_batch, fits_jvp, fits_transpose, known_types
-from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero, result_types
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import is_our_function
 from tinyjax.ir.value import ConcreteValue
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero, result_types
+from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero
+from tinyjax.ir.result_types import result_types
 
 if TYPE_CHECKING:
     from tinyjax.ir.context import Context

@@ -16,8 +16,9 @@ from tinyjax.errors import MissingRuleError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
 
 Args = ParamSpec("Args")

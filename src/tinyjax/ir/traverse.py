@@ -10,7 +10,8 @@ from typing import TypeVar
 import attrs
 
 from tinyjax.caching import bounded
-from tinyjax.ir.primitive import PLAIN_TYPES, Opaque, Primitive
+from tinyjax.ir.parameters import PLAIN_TYPES, Opaque, Parameters
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 
@@ -47,7 +48,7 @@ def _optional_fields(cls: type[attrs.AttrsInstance]) -> frozenset[str]:
     return frozenset(attribute.name for attribute in attrs.fields(cls) if attribute.default is None)
 
 
-def subjaxprs(primitive: Primitive) -> tuple[Jaxpr, ...]:
+def subjaxprs(primitive: Parameters) -> tuple[Jaxpr, ...]:
     """The programs that a primitive holds, in the order of its fields; also those within tuples and attrs records.
 
     Not those within these programs: see `nested_programs`.

@@ -12,11 +12,13 @@ from tinyjax.errors import MissingRuleError, TinyjaxError, VerificationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, SUPPORTED, DType, short_name
 from tinyjax.ir.literals import python_scalar
-from tinyjax.ir.primitive import Primitive, is_value, result_types
+from tinyjax.ir.parameters import is_value
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.printer import format_eqn, format_jaxpr, variable_names
 from tinyjax.ir.printing.spelling import format_literal
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
 from tinyjax.ir.program_value import well_typed
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.traverse import nested_programs, record_values, subjaxprs
 
 #: Errors show programs of at most so many equations, those of nested programs included.

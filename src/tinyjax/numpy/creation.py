@@ -42,7 +42,7 @@ from tinyjax.ir.dtypes import (
     Scalar,
     real_dtype,
 )
-from tinyjax.ir.primitive import made_once
+from tinyjax.ir.result_types import made_once
 from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.conversion import COPY, conversion

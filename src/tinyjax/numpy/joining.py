@@ -15,7 +15,7 @@ from tinyjax.arrays.methods import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import HostArray
-from tinyjax.ir.primitive import made_once
+from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.manipulation import with_axes
 from tinyjax.primitives.slicing import Split
 from tinyjax.tracing.core import Array, ArrayLike, as_array, bind

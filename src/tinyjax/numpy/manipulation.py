@@ -11,7 +11,7 @@ from tinyjax.arrays import elementwise, shaping
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.errors import ShapeError, UnsupportedError
-from tinyjax.ir.primitive import made_once
+from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.creation import Nested, ShapeLike, asarray, shape_of
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.shaping import Rev

@@ -10,7 +10,7 @@ from tinyjax.arrays.elementwise import astype, constant_like, user_dtype, where
 from tinyjax.arrays.shaping import diagonal, integer, reshape
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64
-from tinyjax.ir.primitive import made_once
+from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.creation import iota, shape_of, zeros
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.slicing import Pad

@@ -13,8 +13,9 @@ from tinyjax.errors import MissingRuleError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray
-from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue, owned, set_writeable
 from tinyjax.primitives.numpy_values import QUIET
 

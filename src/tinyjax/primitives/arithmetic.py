@@ -24,7 +24,8 @@ from tinyjax.ir.dtypes import (
     real_dtype,
     short_name,
 )
-from tinyjax.ir.primitive import UndefPrimal, Zero, made_once
+from tinyjax.ir.primitive import UndefPrimal, Zero
+from tinyjax.ir.result_types import made_once
 from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.comparison import eq, ge
 from tinyjax.primitives.complex import conj, real

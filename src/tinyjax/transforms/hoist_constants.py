@@ -11,7 +11,8 @@ from attrs import frozen
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.equality import same_value
 from tinyjax.ir.holding import ProgramT, changed
-from tinyjax.ir.primitive import Opaque, Primitive
+from tinyjax.ir.parameters import Opaque
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.traverse import holds_programs, record_values

@@ -13,9 +13,10 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.naming import InputNames
-from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.program_value import well_typed
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.traverse import holds_programs, map_programs, subjaxprs
 from tinyjax.ir.value import ConcreteValue

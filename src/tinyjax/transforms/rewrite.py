@@ -22,9 +22,10 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.holding import ProgramT, changed
-from tinyjax.ir.primitive import Primitive, result_types
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.printer import format_eqn
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert

@@ -18,7 +18,7 @@ import numpy as np
 from tinyjax.errors import ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import SHORT_NAMES, DType
-from tinyjax.ir.primitive import Opaque
+from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.value import ConcreteValue

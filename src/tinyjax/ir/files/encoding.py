@@ -15,7 +15,8 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, SUPPORTED, DType, Scalar
 from tinyjax.ir.effects import NamedAxisEffect
 from tinyjax.ir.files import schema
-from tinyjax.ir.primitive import BatchAxis, Opaque, Primitive
+from tinyjax.ir.parameters import Opaque
+from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, JaxprType, Literal, Var
 from tinyjax.ir.registry import Registry, build
 from tinyjax.ir.source import SourceInfo

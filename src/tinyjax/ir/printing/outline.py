@@ -11,7 +11,8 @@ from typing import final
 
 from attrs import frozen
 
-from tinyjax.ir.primitive import PLAIN_TYPES, Primitive
+from tinyjax.ir.parameters import PLAIN_TYPES
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.traverse import programs_of, record_values, shown_values
 

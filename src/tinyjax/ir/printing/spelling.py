@@ -28,7 +28,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.ir.literals import python_scalar
-from tinyjax.ir.primitive import Opaque
+from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.traverse import record_values
 from tinyjax.ir.value import ConcreteValue

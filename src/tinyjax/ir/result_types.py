@@ -1,0 +1,43 @@
+"""Types of results, and primitives themselves, made once: tracing and the passes ask for them again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, ParamSpec, TypeVar
+
+from tinyjax.caching import IdentityCache, bounded, register
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.primitive import Primitive
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@bounded(8192, typed=True)
+def made_once(make: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """`make(...)`, a primitive: the same object each time, which saves making it, and all that is found by identity."""
+    return make(*args, **kwargs)
+
+
+#: Types of results, which tracing and the passes ask for again and again.
+_TYPES: Final[IdentityCache[tuple[ShapedArray, ...]]] = IdentityCache(8192, "ir.result_types")
+register(_TYPES)
+
+
+def result_types(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
+    """What `type_of` says; asked once for a plain primitive on operands of these types, if they are shared objects."""
+    if not primitive.plain:
+        return _types_of(primitive, avals)
+    if len(avals) == 2:
+        found = _TYPES.entries.get((id(primitive), id(avals[0]), id(avals[1])))
+    else:
+        found = _TYPES.entries.get((id(primitive), *map(id, avals)))
+    return _TYPES.keep((primitive, *avals), _types_of(primitive, avals)) if found is None else found[1]
+
+
+def _types_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
+    if primitive.built_in:
+        return primitive.type_of(*avals)
+    from tinyjax.ir import contracts
+
+    return contracts.type_of(primitive, avals)
