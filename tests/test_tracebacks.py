@@ -21,7 +21,7 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.errors import InputError, LeakedTracerError, ShapeError, TinyjaxError
 from tinyjax.tracebacks import VARIABLE
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 
 OWN = str(Path(tj.__file__).parent)
 HERE = Path(__file__).name

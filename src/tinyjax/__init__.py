@@ -50,7 +50,7 @@ if TYPE_CHECKING:
     from tinyjax.ir.aval import ShapedArray
     from tinyjax.ir.dtypes import float0
     from tinyjax.ir.program import ClosedJaxpr, Jaxpr
-    from tinyjax.tracing.core import Array, ArrayLike
+    from tinyjax.tracing.array import Array, ArrayLike
 
 __version__ = "0.1.0"
 
@@ -142,7 +142,7 @@ _HOMES: Final = {
         "tinyjax.ir.aval": "ShapedArray",
         "tinyjax.ir.dtypes": "float0",
         "tinyjax.ir.program": "ClosedJaxpr Jaxpr",
-        "tinyjax.tracing.core": "Array ArrayLike",
+        "tinyjax.tracing.array": "Array ArrayLike",
     }.items()
     for name in names.split()
 }

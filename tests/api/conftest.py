@@ -8,7 +8,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax.tracing.core import ROOT, active_frame
+from tinyjax.tracing.concrete import ROOT, active_frame
 
 
 @pytest.fixture(autouse=True)

@@ -19,7 +19,7 @@ import tinyjax.numpy as tnp
 from tests.api.families import FUNCTIONS, TRANSFORMATIONS
 from tinyjax import Array, lax
 from tinyjax.errors import ConcretizationError, LeakedTracerError
-from tinyjax.tracing.core import ROOT, active_frame
+from tinyjax.tracing.concrete import ROOT, active_frame
 
 WORKERS = 8
 

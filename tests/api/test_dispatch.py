@@ -15,7 +15,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.api.jit import Jitted
 from tinyjax.errors import DeletedBufferError
-from tinyjax.tracing.core import ConcreteArray
+from tinyjax.tracing.concrete import ConcreteArray
 
 
 def raises(kind: type[Exception], message: str) -> Any:

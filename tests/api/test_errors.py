@@ -33,7 +33,8 @@ from tinyjax.errors import (
     XlaError,
 )
 from tinyjax.ir import HostArray, Primitive
-from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 X = np.array([0.3, -1.2, 2.0])
 HERE = re.escape(__file__)

@@ -18,7 +18,7 @@ import pytest
 import tinyjax as tj
 from tinyjax import lax
 from tinyjax import numpy as tnp
-from tinyjax.tracing.core import ROOT, innermost
+from tinyjax.tracing.concrete import ROOT, innermost
 
 OURS = os.path.dirname(tj.__file__) + os.sep
 

@@ -16,7 +16,8 @@ import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, Function, agree, compare, numbers, sample
 from tinyjax import Array, float0, grad, jit, jvp, make_jaxpr, vmap
 from tinyjax.errors import ConcretizationError, ImmutableArrayError, InputError, ShapeError, TypingError
-from tinyjax.tracing.core import ConcreteArray, Tracer
+from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.core import Tracer
 
 BINARY: dict[str, Function] = {
     "+": operator.add,

@@ -20,7 +20,7 @@ from tinyjax.contexts.watching import Log, Step, Watcher
 from tinyjax.errors import ConcretizationError, InputError, MissingRuleError
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.elementwise import Mul
-from tinyjax.tracing.core import ROOT, active_frame
+from tinyjax.tracing.concrete import ROOT, active_frame
 from tinyjax.tracing.observed import watching
 
 multiply_add: Callable[..., tj.Array] = square_add(Batched())

@@ -35,7 +35,8 @@ from tinyjax.ir import Effect, Effects, Jaxpr, Primitive
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import CondPolicy
 from tinyjax.ir.traverse import nested_programs
-from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 F64 = ShapedArray((), "float64")
 F32 = ShapedArray((), "float32")

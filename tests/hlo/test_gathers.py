@@ -13,7 +13,9 @@ from tinyjax.hlo import lower
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.primitives.gather import Gather, ScatterAdd
 from tinyjax.primitives.windows import GatherDimensionNumbers, ScatterDimensionNumbers
-from tinyjax.tracing.core import Array, as_array, bind
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 VECTOR = GatherDimensionNumbers((), (0,), (0,))
 

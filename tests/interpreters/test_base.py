@@ -23,7 +23,8 @@ from tinyjax.primitives.comparison import Gt, Lt
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.elementwise import Add, Mul, add, mul
 from tinyjax.primitives.structure import BroadcastInDim
-from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 from tinyjax.tracing.frames import OpenFrame
 
 V = TypeVar("V")

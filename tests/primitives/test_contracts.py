@@ -26,7 +26,8 @@ from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import ADD, MUL
 from tinyjax.primitives.structure import reduce_sum
-from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 V = TypeVar("V")
 T = TypeVar("T")

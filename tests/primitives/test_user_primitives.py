@@ -26,7 +26,8 @@ from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zer
 from tinyjax.primitives.elementwise import add, mul, scale
 from tinyjax.primitives.exponential import exp, log1p
 from tinyjax.primitives.structure import instantiate, reduce_sum
-from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 V = TypeVar("V")
 

@@ -19,7 +19,7 @@ from tinyjax import Array, ShapedArray, interpreters, lax, tools, transforms
 from tinyjax.ir import BatchAxis
 from tinyjax.ir.printing.display import MOST, Table
 from tinyjax.tools.texts import Svg
-from tinyjax.tracing.core import as_array
+from tinyjax.tracing.concrete import as_array
 
 X = ShapedArray((8,), "float32")
 

@@ -22,7 +22,8 @@ from tinyjax.primitives.comparison import EQ, LT, NE
 from tinyjax.primitives.elementwise import ADD, MUL, SUB
 from tinyjax.primitives.exponential import POW
 from tinyjax.primitives.trigonometric import ATAN2
-from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 Binary = Callable[[Array, Array], Array]
 OPERATIONS: dict[str, Binary] = {

@@ -16,7 +16,7 @@ import pytest
 import tinyjax as tj
 from tinyjax import lax
 from tinyjax import numpy as tnp
-from tinyjax.tracing.core import ROOT, ConcreteArray, active_frame
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame
 from tinyjax.tracing.frames import base_in_force
 
 X = np.arange(1.0, 4.0)

@@ -19,7 +19,8 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.lax.signatures import AnyTree
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.functions import (
     Filled,
     FlatFunction,

@@ -18,7 +18,8 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.primitives.annotations import Name
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import (
     FlatFunction,
     argument_path,

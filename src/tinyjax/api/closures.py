@@ -10,7 +10,8 @@ from tinyjax.errors import TreeError
 from tinyjax.ir.interpret import interpret
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ConcreteArray, top_frame
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray, top_frame
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, as_arrays, check_callable, describe
 from tinyjax.tracing.programs import trace

@@ -23,7 +23,9 @@ from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
 from tinyjax.primitives import conversion
 from tinyjax.primitives.structure import instantiate
-from tinyjax.tracing.core import Array, activate, active_frame, top_frame
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import active_frame, top_frame
+from tinyjax.tracing.core import activate
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, Results, float0_zeros
 from tinyjax.transforms.unread import but_for_unread

@@ -18,7 +18,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.prepared.executables import Ready
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import ConcreteArray, as_array
+from tinyjax.tracing.concrete import ConcreteArray, as_array
 from tinyjax.tracing.functions import only_positional
 from tinyjax.tracing.intake import host_type
 from tinyjax.tracing.programs import Traced

@@ -19,7 +19,8 @@ from tinyjax.control.recursion import is_open
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import axis_names
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Tracer, active_frame
+from tinyjax.tracing.concrete import active_frame
+from tinyjax.tracing.core import Tracer
 from tinyjax.tracing.functions import argument_paths, describe
 from tinyjax.tracing.programs import Traced
 

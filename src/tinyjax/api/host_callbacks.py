@@ -18,7 +18,9 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, as_array, bind
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import check_callable, flatten_arguments, function_name
 
 if TYPE_CHECKING:

@@ -28,7 +28,9 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import axis_names
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import ROOT, Array, ConcreteArray, active_frame, bind, innermost, top_frame
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, innermost, top_frame
+from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, function_name
 from tinyjax.tracing.programs import Traced, trace
 

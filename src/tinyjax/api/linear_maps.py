@@ -20,7 +20,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import argument_path, as_arrays, flatten_arguments, function_name
 from tinyjax.tracing.nodes import register_pytree_node
 

@@ -17,7 +17,7 @@ from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.shown import text_html
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import ConcreteArray
+from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.functions import flatten_arguments
 from tinyjax.tracing.programs import Traced
 

@@ -16,7 +16,8 @@ from tinyjax.ir.verify import verify
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, top_frame
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import ConcreteArray, as_array, top_frame
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, check_callable
 from tinyjax.tracing.programs import Traced, trace

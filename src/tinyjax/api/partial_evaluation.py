@@ -14,7 +14,9 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shown import Record
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, activate, active_frame, as_array, top_frame
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import active_frame, as_array, top_frame
+from tinyjax.tracing.core import activate
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, argument_path, as_arrays, check_callable, function_name
 

@@ -17,7 +17,9 @@ from tinyjax.control.call import Call
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import ROOT, Array, ConcreteArray, Tracer, as_array, top_frame
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, as_array, top_frame
+from tinyjax.tracing.core import Tracer
 from tinyjax.tracing.functions import only_positional
 from tinyjax.tracing.programs import Traced
 

@@ -23,7 +23,9 @@ from tinyjax.ir.program import ClosedJaxpr, Eqn
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import programs, tree
-from tinyjax.tracing.core import Array, ConcreteArray, bind
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import (
     FlatFunction,
     argument_paths,

@@ -14,7 +14,9 @@ from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.primitives.elementwise import unmapped
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, activate, active_frame, as_array
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import active_frame, as_array
+from tinyjax.tracing.core import activate
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import (
     FlatFunction,

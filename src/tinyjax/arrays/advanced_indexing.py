@@ -33,7 +33,7 @@ from tinyjax.primitives.structure import BroadcastInDim
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode, whole_numbers
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array
+    from tinyjax.tracing.array import Array
 
 _MIN: Final = Min()
 _INT64: Final = np.iinfo(np.int64)

@@ -76,7 +76,14 @@ def use_of(aval: ShapedArray, static: str) -> Use:
 _ROOT: Final = Path(__file__).parent.parent
 _BETWEEN: Final = frozenset(
     str(_ROOT / name)
-    for name in ("arrays/advice.py", "arrays/conversions.py", "tracing/core.py", "tracing/messages.py", "tracebacks.py")
+    for name in (
+        "arrays/advice.py",
+        "arrays/conversions.py",
+        "tracing/concrete.py",
+        "tracing/core.py",
+        "tracing/messages.py",
+        "tracebacks.py",
+    )
 )
 
 

@@ -47,7 +47,7 @@ from tinyjax.primitives.exponential import POW
 from tinyjax.primitives.rounding import ROUND_AWAY_FROM_ZERO, ROUND_TO_EVEN, SIGN
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array
+    from tinyjax.tracing.array import Array
 
 
 def refuse_complex(name: str, *arrays: Array) -> None:

@@ -28,7 +28,7 @@ from tinyjax.primitives.windows import GatherScatterMode, ScatterDimensionNumber
 from tinyjax.tracebacks import filter_class
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array, ArrayLike
+    from tinyjax.tracing.array import Array, ArrayLike
 
 ModeLike: TypeAlias = str | GatherScatterMode | None
 #: What each scatter does to an element; None: it replaces it.
@@ -144,7 +144,7 @@ class IndexUpdate:
     `indices_are_sorted` and `unique_indices` are promises, which may make it faster.
 
     >>> import numpy as np
-    >>> from tinyjax.tracing.core import as_array
+    >>> from tinyjax.tracing.concrete import as_array
     >>> as_array(np.zeros(3)).at[1].set(5.0)
     Array([0., 5., 0.], dtype=float64)
     """

@@ -22,7 +22,7 @@ from tinyjax.primitives.shaping import Rev, Squeeze
 from tinyjax.primitives.slicing import Slice
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array
+    from tinyjax.tracing.array import Array
 
 _Entry: TypeAlias = SupportsIndex | slice | EllipsisType | None
 #: What may stand in brackets. NumPy's arrays and ours count as SupportsIndex for a type checker, whatever their shape.

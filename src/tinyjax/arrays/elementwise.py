@@ -34,7 +34,7 @@ from tinyjax.primitives.selection import SELECT_N
 from tinyjax.primitives.structure import BroadcastInDim
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array
+    from tinyjax.tracing.array import Array
 
 # Dtypes.
 

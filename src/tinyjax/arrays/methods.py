@@ -19,7 +19,7 @@ from tinyjax.primitives.conversion import COPY
 from tinyjax.tracebacks import filter_class, filtered_method
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array, ArrayLike
+    from tinyjax.tracing.array import Array, ArrayLike
 
 
 def refuse_out(name: str, out: None) -> None:

@@ -20,7 +20,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.tracebacks import filter_class, show_users_frames
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array, ArrayLike
+    from tinyjax.tracing.array import Array, ArrayLike
 
 R = TypeVar("R")
 

@@ -20,7 +20,7 @@ from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.structure import Transpose
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array
+    from tinyjax.tracing.array import Array
 
 
 _PrecisionName: TypeAlias = Literal[

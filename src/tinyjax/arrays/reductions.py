@@ -65,7 +65,7 @@ from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array
+    from tinyjax.tracing.array import Array
 
 Axis: TypeAlias = SupportsIndex | Iterable[SupportsIndex] | None
 

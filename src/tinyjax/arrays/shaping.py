@@ -18,7 +18,7 @@ from tinyjax.primitives.slicing import Concatenate, Slice
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array
+    from tinyjax.tracing.array import Array
 
 _INT: Final = frozenset({int})
 

@@ -15,7 +15,7 @@ from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array
+    from tinyjax.tracing.array import Array
 
 
 def check_positions(name: str, positions: Array) -> None:

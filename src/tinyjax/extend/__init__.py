@@ -16,7 +16,8 @@ from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.structure import instantiate
 from tinyjax.registered.jax_expansions import STANDARD
 from tinyjax.tracebacks import filter_package
-from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 __all__ = [
     "STANDARD",

@@ -16,7 +16,8 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.primitives.structure import instantiate
-from tinyjax.tracing.core import Array, ArrayLike, active_frame, as_array
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import active_frame, as_array
 from tinyjax.tracing.frames import OpenFrame
 from tinyjax.tracing.functions import float0_zeros
 from tinyjax.tracing.live import LiveFrame

@@ -18,7 +18,7 @@ from tinyjax.interop.types import constant_of, type_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 
 _NAME: Final = "from_jax"
 

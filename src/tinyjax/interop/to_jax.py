@@ -18,7 +18,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 
 __all__ = ["control", "first_order", "to_jax"]  # the first two fill the table of rules
 

@@ -34,7 +34,7 @@ from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
 from tinyjax.tracebacks import filtered
-from tinyjax.tracing.core import as_array
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.frames import OpenFrame
 from tinyjax.transforms.dce import dce
 

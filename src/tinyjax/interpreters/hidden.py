@@ -15,7 +15,8 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.program import Atom, Jaxpr
-from tinyjax.tracing.core import Array, active_frame, top_frame
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import active_frame, top_frame
 from tinyjax.tracing.frames import OpenFrame
 
 R = TypeVar("R")

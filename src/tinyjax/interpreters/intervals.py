@@ -35,7 +35,7 @@ from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import broadcast_scalar, constant_like
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import as_array
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.frames import OpenFrame
 
 Parent: TypeAlias = Context[Hidden]

@@ -24,7 +24,8 @@ from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, as_array
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.frames import OpenFrame
 from tinyjax.tracing.functions import FlatFunction, check_callable, describe
 from tinyjax.tracing.programs import trace

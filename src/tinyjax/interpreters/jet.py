@@ -25,7 +25,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.primitives.elementwise import scale
 from tinyjax.primitives.structure import broadcast_scalar, full
-from tinyjax.tracing.core import Array, as_array
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.frames import OpenFrame
 
 

@@ -13,7 +13,8 @@ from attrs import frozen
 
 from tinyjax.interpreters.hidden import Hidden, innermost_frame
 from tinyjax.ir.context import Context
-from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.frames import OpenFrame
 from tinyjax.tracing.live import ApartFrame, LiveFrame
 

@@ -12,7 +12,7 @@ from tinyjax.interpreters.hidden import Hidden, open_frame
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shown import Record
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.frames import OpenFrame
 from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments
 from tinyjax.tracing.programs import Traced, trace

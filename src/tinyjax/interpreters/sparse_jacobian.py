@@ -27,7 +27,7 @@ from tinyjax.ir.traverse import nested_programs
 from tinyjax.numpy import concatenate, result_type, zeros
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import FlatFunction, check_callable, describe, flatten_arguments
 
 if TYPE_CHECKING:

@@ -39,7 +39,7 @@ from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.elementwise import Elementwise, Stepwise
 from tinyjax.primitives.selection import SelectN
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import ConcreteArray
+from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.functions import FlatFunction, check_callable
 from tinyjax.tracing.programs import trace
 

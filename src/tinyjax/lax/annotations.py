@@ -6,7 +6,8 @@ from typing import TypeVar
 
 from tinyjax.primitives.annotations import OPTIMIZATION_BARRIER
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import as_array, bind
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from tinyjax.arrays.shaping import integer
 from tinyjax.errors import InputError
 from tinyjax.lax.shaping import concatenate, expand_dims, reshape, rev, slice_in_dim
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import as_arrays, check_callable, function_name
 
 T = TypeVar("T")

@@ -11,7 +11,7 @@ from tinyjax.primitives.complex import COMPLEX
 from tinyjax.primitives.elementwise import ADD, MUL, SUB
 from tinyjax.primitives.special import POLYGAMMA
 from tinyjax.primitives.trigonometric import ATAN2
-from tinyjax.tracing.core import Array, ArrayLike
+from tinyjax.tracing.array import Array, ArrayLike
 
 
 def add(x: ArrayLike, y: ArrayLike) -> Array:

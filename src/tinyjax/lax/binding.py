@@ -11,7 +11,9 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 
 def operands(*values: ArrayLike) -> list[Array]:

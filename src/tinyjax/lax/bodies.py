@@ -14,7 +14,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Jaxpr
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import FlatFunction, argument_path, float0_zeros, located
 from tinyjax.tracing.programs import Traced, trace
 

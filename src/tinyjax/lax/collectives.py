@@ -11,7 +11,9 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binary import div
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, as_array, bind, find_axis
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import as_array, find_axis
+from tinyjax.tracing.core import bind
 
 T = TypeVar("T")
 AxisName: TypeAlias = str | Sequence[str]

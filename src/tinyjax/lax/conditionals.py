@@ -24,7 +24,9 @@ from tinyjax.lax.binary import ne
 from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Class, K, Pair, Triple
 from tinyjax.primitives.selection import CLAMP
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import ConcreteArray, as_array
+from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, located
 from tinyjax.tracing.programs import Traced, trace
 

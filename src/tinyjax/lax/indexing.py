@@ -18,7 +18,9 @@ from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode, ScatterDimensionNumbers
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 ModeLike: TypeAlias = str | GatherScatterMode | None
 Starts: TypeAlias = Sequence[ArrayLike] | ArrayLike

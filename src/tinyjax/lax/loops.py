@@ -24,7 +24,9 @@ from tinyjax.lax.bodies import Body, described, out_avals, stage, stage_body
 from tinyjax.lax.shaping import concatenate, reshape, slice_in_dim
 from tinyjax.lax.signatures import Arrays, Arrays2, Arrays3, C, D, Jumble, K, Mixed, N, Numbers, Pair, Triple, Unroll, Y
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import argument_path, check_callable, flatten_arguments, float0_zeros, located
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.batch import batch

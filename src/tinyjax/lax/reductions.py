@@ -32,7 +32,9 @@ from tinyjax.primitives.reductions import (
 from tinyjax.primitives.rounding import Round, RoundingMethod
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 
 def _axes(operand: ArrayLike, axes: int | Sequence[int]) -> tuple[int, ...]:

@@ -30,7 +30,7 @@ from tinyjax.lax.signatures import (
     Y,
 )
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike
+from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.functions import check_callable, flatten_arguments
 
 

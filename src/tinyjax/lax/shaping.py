@@ -22,7 +22,9 @@ from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 T = TypeVar("T")
 

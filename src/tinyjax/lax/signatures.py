@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 import numpy as np
 
 from tinyjax.ir.dtypes import HostArray, Scalar
-from tinyjax.tracing.core import Array, ArrayLike
+from tinyjax.tracing.array import Array, ArrayLike
 
 
 class Dataclass(Protocol):

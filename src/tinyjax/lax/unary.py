@@ -11,7 +11,7 @@ from tinyjax.primitives.exponential import CBRT, EXP, EXP2, EXPM1, LOG, LOG1P, L
 from tinyjax.primitives.rounding import CEIL, FLOOR, IS_FINITE, SIGN
 from tinyjax.primitives.special import DIGAMMA, ERF, ERF_INV, ERFC, LGAMMA
 from tinyjax.primitives.trigonometric import ACOS, ACOSH, ASIN, ASINH, ATAN, ATANH, COS, COSH, SIN, SINH, TAN, TANH
-from tinyjax.tracing.core import Array, ArrayLike
+from tinyjax.tracing.array import Array, ArrayLike
 
 
 def sin(x: ArrayLike) -> Array:

@@ -23,7 +23,8 @@ from tinyjax.primitives.complex import COMPLEX
 from tinyjax.primitives.exponential import SQRT
 from tinyjax.primitives.rounding import CEIL, FLOOR, SIGN
 from tinyjax.primitives.trigonometric import ATAN2
-from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array, as_operand
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:

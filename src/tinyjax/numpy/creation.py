@@ -49,7 +49,9 @@ from tinyjax.primitives.conversion import COPY, conversion
 from tinyjax.primitives.numpy_values import convert
 from tinyjax.primitives.rounding import FLOOR
 from tinyjax.primitives.shaping import Iota
-from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import ConcreteArray, as_array
+from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import float0_zeros
 
 ShapeLike: TypeAlias = SupportsIndex | Iterable[SupportsIndex]

@@ -18,7 +18,9 @@ from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.primitives.reductions import ReduceOr
 from tinyjax.primitives.structure import ReduceSum
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 if TYPE_CHECKING:
     from opt_einsum.contract import PathInfo

@@ -37,7 +37,8 @@ from tinyjax.primitives.trigonometric import (
     TAN,
     TANH,
 )
-from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array, as_operand
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:

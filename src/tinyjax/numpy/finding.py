@@ -15,7 +15,8 @@ from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import INT64
 from tinyjax.numpy.creation import arange, full
 from tinyjax.numpy.joining import stack
-from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 
 _KNOWN: Final = (
     "the shape of the result depends on the elements, which aren't known of {aval} here. Pass `size`, for a result of "

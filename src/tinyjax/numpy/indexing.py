@@ -14,7 +14,8 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INEXACT, INT32, INT64, Scalar
 from tinyjax.numpy.creation import asarray, zeros_like
 from tinyjax.primitives.windows import GatherScatterMode
-from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 
 
 def take(

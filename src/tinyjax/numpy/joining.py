@@ -18,7 +18,9 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.manipulation import with_axes
 from tinyjax.primitives.slicing import Split
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 #: Several arrays, or one whose first axis they are.
 Arrays: TypeAlias = Sequence[ArrayLike] | Array | HostArray

@@ -29,7 +29,9 @@ from tinyjax.primitives.bitwise import AND, NOT, OR, POPULATION_COUNT, XOR
 from tinyjax.primitives.comparison import EQ, NE
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.rounding import IS_FINITE
-from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array, as_operand
+from tinyjax.tracing.core import bind
 
 
 def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:

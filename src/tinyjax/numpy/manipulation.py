@@ -16,7 +16,9 @@ from tinyjax.numpy.creation import Nested, ShapeLike, asarray, shape_of
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.shaping import Rev
 from tinyjax.primitives.slicing import Pad
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 

@@ -15,7 +15,9 @@ from tinyjax.numpy.creation import iota, shape_of, zeros
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.slicing import Pad
 from tinyjax.primitives.structure import BroadcastInDim
-from tinyjax.tracing.core import Array, ArrayLike, as_array, bind
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 
 def eye(

@@ -15,7 +15,8 @@ from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ShapeError
 from tinyjax.prepared.functions import as_one
-from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array, as_operand
 
 
 def matmul(

@@ -16,7 +16,8 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.numpy.creation import full
 from tinyjax.prepared.functions import as_one
-from tinyjax.tracing.core import Array, ArrayLike, as_array, as_operand
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array, as_operand
 
 
 def sum(

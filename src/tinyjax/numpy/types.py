@@ -31,7 +31,8 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.primitives.conversion import array_dtype
-from tinyjax.tracing.core import Array, ArrayLike, as_array
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 
 pi: Final = math.pi
 e: Final = math.e

@@ -1,19 +1,15 @@
-"""Arrays that users hold, and `bind`, which hands what is done with them to a context.
+"""Tracers, which stand for arrays while a function is transformed, and `bind`, which hands operations to a context.
 
-An `Array` is a `ConcreteArray`, which has its elements, or a `Tracer`, which holds a value of a context. `bind` finds
-the innermost context among its arguments, lifts the others into it, and applies the primitive there. The ContextVar at
-the end of this file is the library's only ambient state: it holds the innermost active frame, so that a transformation
-that is started inside another one knows its parent, and so that a staged function records operations on constants too.
+An `Array` is a `ConcreteArray`, which has its elements, or a `Tracer`, which holds a value of a context. An operation
+belongs to the innermost context among those of its operands: the others are lifted into it, and there the primitive is
+applied.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from contextvars import ContextVar
-from typing import Final, Generic, TypeAlias, TypeVar, final
+from collections.abc import Sequence
+from typing import Final, Generic, TypeVar, final
 
-import numpy as np
 from typing_extensions import override
 
 from tinyjax import backend
@@ -28,134 +24,21 @@ from tinyjax.contexts.watching import Watcher, describe_value, unwatched, watche
 from tinyjax.errors import ConcretizationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, HostArray, Scalar, may_be_key
-from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.elements import Elements, apply_kernel, of_host
-from tinyjax.prepared.evaluation import PreparedEvaluation
-from tinyjax.prepared.executables import apply_ready, keep_ready
+from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
-from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed, base_in_force, in_force, named_axis
-from tinyjax.tracing.intake import concrete_value, convert_number, convert_scalar, host_type
+from tinyjax.tracing.concrete import ConcreteArray, Operand, active, active_frame, as_array, top_frame
+from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed
 from tinyjax.tracing.messages import leaked, why_unknown
 
 V = TypeVar("V")
 C = TypeVar("C")
-T = TypeVar("T")
-
-
-class Array(Methods, Conversions, ABC):
-    """What users compute with: an array, or what stands for one while a function is transformed."""
-
-    __slots__ = ()
-    # NumPy arrays and scalars on the left of an operator leave it to us.
-    __array_priority__ = 1000
-
-    @property
-    @abstractmethod
-    @override
-    def aval(self) -> ShapedArray:
-        """The type: shape, dtype, and whether it is weak."""
-
-    @abstractmethod
-    def into(self, context: Context[C]) -> C:
-        """This array as a value of a context."""
-
-    @abstractmethod
-    def concrete(self) -> ConcreteValue | None:
-        """The elements, where they are known already."""
-
-    @override
-    def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
-        return top_frame(args, primitive.effects).bind(primitive, args)
-
-    @property
-    @override
-    def _array(self) -> Array:
-        return self
-
-    @override
-    def _operands(self, *others: ArrayLike) -> tuple[Array, ...]:
-        return (self, *map(as_array, others))
-
-    @override
-    def _binary(self, function: Callable[[Array, Array], T], other: object) -> T:
-        y = other if type(other) is ConcreteArray or type(other) is Tracer else operand(other)
-        return NotImplemented if y is None else function(self, y)
-
-    @override
-    def _reflected(self, function: Callable[[Array, Array], T], other: object) -> T:
-        y = operand(other)
-        return NotImplemented if y is None else function(y, self)
-
-    def block_until_ready(self) -> Array:
-        """Waits until the elements are there. Returns the array itself."""
-        return self
 
 
 @final
-class ConcreteArray(Elements, Displayed, Array):
-    """An array with its elements, on the host or on a device."""
-
-    __slots__ = ("__weakref__",)
-
-    @property
-    @override
-    def evaluated(self) -> bool:
-        return innermost().base is ROOT or base_in_force(active_frame()) is ROOT
-
-    @override
-    def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
-        if innermost().base is not ROOT:
-            return None
-        done = apply_kernel(primitive, operands, ConcreteArray) if self.buffer is None else None
-        return apply_ready(primitive, operands, ConcreteArray) if done is None else done
-
-    @override
-    def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
-        done = self._at_once(primitive, args)
-        return top_frame(args, primitive.effects).bind(primitive, args) if done is None else (done,)
-
-    @override
-    def into(self, context: Context[C]) -> C:
-        return context.constant(self.value)
-
-    @override
-    def _own(self) -> ConcreteArray:
-        return ConcreteArray(self.value)
-
-    @override
-    def concrete(self) -> ConcreteValue:
-        return self.value
-
-    @override
-    def _elements(self, wanted: Wanted) -> ConcreteValue:
-        return self.value
-
-    @override
-    def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
-        elements = self.host
-        if elements is None:
-            return None
-        number = elements.item() if self.aval.weak_type else None
-        if isinstance(number, int | float) and may_be_key(number):
-            return _converted_number(number, self.aval.dtype, dtype, weak_type)
-        return ConcreteArray(convert_scalar(self.value, dtype, weak_type))
-
-    @override
-    def block_until_ready(self) -> ConcreteArray:
-        backend.block_until_ready(self.value)
-        return self
-
-    @override
-    def __reduce__(self) -> tuple[object, ...]:
-        return ConcreteArray, (self.value,)
-
-
-@final
-class Tracer(Array, Generic[V]):
+class Tracer(Operand, Generic[V]):
     """What stands for an array while a function is transformed: a value of a context."""
 
     __slots__ = ("__weakref__", "aval", "frame", "value")
@@ -208,53 +91,6 @@ def _value_in(x: Array, context: Context[C]) -> C:
     return context.lift(x)
 
 
-def as_operand(x: object) -> Array:
-    """`as_array` for an operation whose result is a new array: what is computed with at once isn't copied."""
-    if type(x) is np.ndarray and innermost() is ROOT and (aval := host_type(x.shape, x.dtype)) is not None:
-        return of_host(ConcreteArray, x, aval)
-    return x if type(x) is ConcreteArray else as_array(x)
-
-
-ArrayLike: TypeAlias = Array | HostArray | np.generic | Scalar
-#: What certainly has no `__jax_array__`.
-_PLAIN: Final = frozenset({*PYTHON_DTYPES, np.ndarray})
-_OPERANDS: Final = (int, float, complex, np.ndarray, np.generic, list, tuple, dict, set)
-
-
-@final
-class RootFrame(OpenFrame[ConcreteValue]):
-    """Evaluation: outside all transformations."""
-
-    __slots__ = ("context",)
-
-    def __init__(self, context: EvalContext) -> None:
-        self.context: EvalContext = context
-        self.alive: bool = True
-        self.parent: Frame = self
-        self.level = 0
-        self.base: Frame = self
-        self.axes: tuple[tuple[BatchAxis, Frame], ...] = ()
-        self.watcher: Watcher | None = None
-        self.intake: Intake | None = None
-
-    @override
-    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
-        context = self.context
-        values = []
-        for arg in args:
-            values.append(arg.value if type(arg) is ConcreteArray else arg.into(context))  # noqa: PERF401 (a call less)
-        outs = context.bind(primitive, *values)
-        if len(outs) != 1:
-            return tuple(map(ConcreteArray, outs))
-        if primitive.plain and not outs[0].on_host:
-            keep_ready(primitive, values)
-        return (ConcreteArray(outs[0]),)
-
-    @override
-    def wrap(self, value: ConcreteValue) -> Array:
-        return ConcreteArray(value)
-
-
 class TraceFrame(Entered, OpenFrame[V]):
     """A transformation in progress."""
 
@@ -277,7 +113,7 @@ class TraceFrame(Entered, OpenFrame[V]):
         if axis is not None and axis.name is not None:
             self.axes = (*parent.axes, (axis, self))
         self.alive: bool = True
-        self._variable, self._token = _active, None
+        self._variable, self._token = active, None
 
     @override
     def wrap(self, value: V) -> Array:
@@ -318,92 +154,9 @@ class TraceFrame(Entered, OpenFrame[V]):
         return why_unknown(aval, None if self.context.concrete(value) else origin, function, wanted)
 
 
-def as_array(x: object) -> Array:
-    """An array as it is, or a NumPy array, a scalar, or a jax.Array as one of ours. A copy, if it may be written to.
-
-    An InputError for anything else. Python scalars are weakly typed.
-    """
-    # The exact types first: asking an abstract class takes its time.
-    if type(x) is ConcreteArray:
-        return x
-    if type(x) is np.ndarray or not isinstance(x, Array):
-        return _converted(x)
-    return x
-
-
-def _converted(x: object) -> Array:
-    if (type(x) is float or type(x) is int) and may_be_key(x):
-        return _scalar(x)
-    if type(x) is np.ndarray and (intake := base_in_force(active_frame()).intake) is not None:
-        x = intake.take(x)
-    converter = None if type(x) in _PLAIN else getattr(x, "__jax_array__", None)
-    return ConcreteArray(concrete_value(x)) if converter is None else as_array(converter())
-
-
-@bounded(4096, typed=True)
-def _scalar(x: float) -> ConcreteArray:
-    """A Python number, which is met again and again."""
-    return ConcreteArray(concrete_value(x))
-
-
-@bounded(4096, typed=True)
-def _converted_number(number: Scalar, own: DType, dtype: DType, weak_type: bool) -> ConcreteArray:
-    """A number of Python's with another dtype."""
-    return ConcreteArray(convert_number(number, own, dtype, weak_type))
-
-
-def operand(x: object) -> Array | None:
-    """The other side of an operator as an array. None if it isn't for arrays to say what the operator means.
-
-    Python's containers are none of an array's business either, but an InputError says more than NotImplemented would.
-    """
-    if type(x) in PYTHON_DTYPES:
-        return _converted(x)
-    if isinstance(x, Array):
-        return x
-    if isinstance(x, _OPERANDS) or hasattr(type(x), "__jax_array__"):
-        return as_operand(x)
-    found = backend.from_jax(x)
-    return None if found is None else ConcreteArray(found)
-
-
-ROOT: Final = RootFrame(PreparedEvaluation(backend.execute))
-_active: Final[ContextVar[Frame]] = ContextVar("tinyjax_active_frame", default=ROOT)
-#: The innermost frame in this thread or task, which may have ended. A method written in C, for the shortest way to
-#: compiled functions; if this is ROOT, or its base is, then so is what `active_frame` finds.
-innermost: Final[Callable[[], Frame]] = _active.get
-
-
-def active_frame() -> Frame:
-    """The innermost frame in this thread or task that is in force."""
-    frame = innermost()
-    if not frame.alive:  # a copied context has outlived it
-        _active.set(frame := in_force(frame))
-    return frame
-
-
 def activate(context: Context[V], function: Transformed, axis: BatchAxis | None = None) -> TraceFrame[V]:
     """Makes a context the innermost one: `with activate(...) as frame, frame:`. Tracers can't be used afterwards."""
     return TraceFrame(context, active_frame(), function, axis)
-
-
-def top_frame(args: Iterable[Array], effects: Effects = NO_EFFECTS) -> Frame:
-    """The frame that an operation on these arrays belongs to: one that needs a named axis, at least to that axis's."""
-    top = innermost().base
-    if not top.alive:
-        top = base_in_force(active_frame())
-    level = top.level
-    for arg in args:
-        if type(arg) is Tracer:
-            frame = arg.frame
-            if frame.level > level:
-                top, level = frame, frame.level
-    if effects:
-        for name in axis_names(effects):
-            owner = find_axis(name)[1]
-            if owner.level > level:
-                top, level = owner, owner.level
-    return top
 
 
 def bind(primitive: Primitive, *args: ArrayLike) -> tuple[Array, ...]:
@@ -415,8 +168,3 @@ def bind(primitive: Primitive, *args: ArrayLike) -> tuple[Array, ...]:
     """
     arrays = [arg if type(arg) is ConcreteArray or type(arg) is Tracer else as_array(arg) for arg in args]
     return arrays[0]._bind(primitive, *arrays) if args else top_frame((), primitive.effects).bind(primitive, ())
-
-
-def find_axis(name: str) -> tuple[BatchAxis, Frame]:
-    """The innermost named axis of this name; an AxisNameError if there is none."""
-    return named_axis(active_frame().axes, name)

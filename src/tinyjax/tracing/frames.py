@@ -16,7 +16,7 @@ from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.tracing.captured import Intake
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.core import Array
+    from tinyjax.tracing.array import Array
 
 V = TypeVar("V")
 R_co = TypeVar("R_co", covariant=True)

@@ -18,7 +18,8 @@ from tinyjax.ir.aval import Shape, array_type
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ConcreteArray, as_array
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray, as_array
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -9,7 +9,9 @@ from typing_extensions import override
 
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
-from tinyjax.tracing.core import Array, TraceFrame, Tracer, _active
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import active
+from tinyjax.tracing.core import TraceFrame, Tracer
 from tinyjax.tracing.frames import Frame, Transformed, V
 
 
@@ -47,8 +49,8 @@ class ApartFrame(LiveFrame[V]):
 
 @contextmanager
 def _in_force(frame: Frame) -> Iterator[None]:
-    token = _active.set(frame)
+    token = active.set(frame)
     try:
         yield
     finally:
-        _active.reset(token)
+        active.reset(token)

@@ -15,7 +15,9 @@ from tinyjax.prepared.elements import Elements
 from tinyjax.prepared.executables import Ready
 from tinyjax.prepared.functions import STAGING, Whole
 from tinyjax.prepared.kernels import HostProgram
-from tinyjax.tracing.core import Array, ConcreteArray, activate
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.core import activate
 from tinyjax.transforms.dce import dce
 
 

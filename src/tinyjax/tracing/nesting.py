@@ -17,7 +17,8 @@ from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.watching import unwatched
 from tinyjax.errors import RecursiveTracingError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.tracing.core import TraceFrame, Tracer, active_frame
+from tinyjax.tracing.concrete import active_frame
+from tinyjax.tracing.core import TraceFrame, Tracer
 from tinyjax.tracing.frames import Frame, base_in_force
 from tinyjax.tracing.functions import Filled, FlatFunction
 

@@ -12,7 +12,7 @@ import attrs
 import numpy as np
 
 from tinyjax.errors import TreeError
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.tree import tree_util
 
 T = TypeVar("T")

@@ -7,7 +7,7 @@ from typing import TypeVar
 from tinyjax import backend
 from tinyjax.contexts.watching import Watcher
 from tinyjax.prepared.evaluation import PreparedEvaluation
-from tinyjax.tracing.core import ROOT, RootFrame, _active, active_frame
+from tinyjax.tracing.concrete import ROOT, RootFrame, active, active_frame
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, WatchFrame
 
 V = TypeVar("V")
@@ -18,7 +18,7 @@ def watching(watcher: Watcher) -> Entered:
     outer = active_frame()
 
     def observed(frame: OpenFrame[V]) -> Entered:
-        return WatchFrame(_active, outer, frame, watcher)
+        return WatchFrame(active, outer, frame, watcher)
 
     return (_watched_root(watcher) if outer is ROOT else outer).open(observed)
 

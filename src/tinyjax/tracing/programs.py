@@ -14,7 +14,9 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ConcreteArray, activate
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.core import activate
 from tinyjax.tracing.functions import FlatFunction, float0_zeros
 from tinyjax.tracing.nesting import check_nesting
 

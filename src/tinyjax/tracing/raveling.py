@@ -15,7 +15,8 @@ from tinyjax.ir.aval import Shape, array_type
 from tinyjax.ir.dtypes import FLOAT32, DType
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import ConcreteArray, as_array
 from tinyjax.tracing.functions import as_arrays
 
 if TYPE_CHECKING:

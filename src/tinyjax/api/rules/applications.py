@@ -26,7 +26,9 @@ from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ConcreteArray, TraceFrame, activate, active_frame, bind, top_frame
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray, active_frame, top_frame
+from tinyjax.tracing.core import TraceFrame, activate, bind
 from tinyjax.tracing.frames import Frame, OpenFrame, Transformed, V
 from tinyjax.tracing.functions import (
     FlatFunction,

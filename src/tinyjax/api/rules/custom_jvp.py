@@ -40,7 +40,8 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracebacks import filter_class, filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, as_array
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.frames import V
 from tinyjax.tracing.functions import as_arrays, check_callable, float0_zeros, function_name
 

@@ -44,7 +44,9 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracebacks import filter_class, filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ConcreteArray, activate
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.core import activate
 from tinyjax.tracing.frames import V
 from tinyjax.tracing.functions import as_arrays, check_callable, function_name
 

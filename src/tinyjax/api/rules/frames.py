@@ -16,7 +16,8 @@ from tinyjax.ir.context import Context, Customised, Foreign, Origin
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.tracing.core import TraceFrame, Tracer, activate, active_frame
+from tinyjax.tracing.concrete import active_frame
+from tinyjax.tracing.core import TraceFrame, Tracer, activate
 from tinyjax.tracing.frames import Frame, Transformed
 
 V = TypeVar("V")

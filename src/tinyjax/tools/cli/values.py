@@ -15,7 +15,7 @@ from tinyjax.ir.dtypes import BOOL, COMPLEXES, INTEGERS, HostArray
 from tinyjax.tools.cli.failure import CommandError
 from tinyjax.tools.cli.streams import as_python_reads
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 
 #: Random integers are less than this.
 _INTEGERS: Final = 10

@@ -27,7 +27,7 @@ from tinyjax.tools.cli.values import (
     write_results,
 )
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import ConcreteArray, as_array
+from tinyjax.tracing.concrete import ConcreteArray, as_array
 
 
 def _configure(parser: ArgumentParser) -> None:
