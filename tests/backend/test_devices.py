@@ -12,7 +12,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import tinyjax as tj
 from tinyjax import backend
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.ir import ConcreteValue
 from tinyjax.primitives.elementwise import ADD
 

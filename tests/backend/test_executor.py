@@ -18,7 +18,8 @@ from tinyjax.backend import DeviceBuffer, MemoryStats, XlaExecutor
 from tinyjax.backend.devices import default_device
 from tinyjax.backend.executable import compile_text
 from tinyjax.caching import CacheInfo
-from tinyjax.contexts.evaluation import EvalContext, single_equation
+from tinyjax.contexts.devices import single_equation
+from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.call import Call
 from tinyjax.errors import DeletedBufferError, InputError, LoweringError, MissingRuleError, XlaError
 from tinyjax.ir.aval import ShapedArray, array_type

@@ -21,7 +21,7 @@ from tinyjax.backend import CompilationCache, XlaExecutor
 from tinyjax.backend.devices import default_device
 from tinyjax.backend.persistence import program_key
 from tinyjax.backend.store import StoreInfo
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.errors import CompilationCacheWarning, InputError
 from tinyjax.ir.program import Eqn, Jaxpr
 from tinyjax.primitives.elementwise import ADD

@@ -15,7 +15,7 @@ from typing_extensions import override
 from tests.golden import Golden
 from tests.hlo.programs import run
 from tests.primitives.array_catalog import aval
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call
 from tinyjax.errors import InputError, LoweringError, MissingRuleError

@@ -11,7 +11,7 @@ import pytest
 from tests.extremes import check_classes, combinations
 from tests.hlo.programs import run, side_by_side
 from tests.primitives.catalog import ELEMENTWISE, Entry, check_close
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import (
     BFLOAT16,

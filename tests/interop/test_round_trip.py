@@ -19,7 +19,7 @@ from tests.primitives import array_catalog, catalog
 from tests.strategies import programs
 from tests.transforms import pass_programs
 from tinyjax import Array, ClosedJaxpr, Jaxpr, ShapedArray, ir, lax
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.control.cond import Cond
 from tinyjax.interop.jax import from_jax, to_jax
 from tinyjax.ir.dtypes import BOOL

@@ -11,7 +11,7 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir import ShapedArray
-from tinyjax.ir.aval import array_type, as_shape
+from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -30,6 +30,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
     short_name,
 )
+from tinyjax.ir.shapes import as_shape
 
 
 def test_a_type_has_a_shape_and_a_dtype() -> None:

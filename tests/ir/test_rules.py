@@ -12,7 +12,7 @@ import pytest
 import tinyjax
 from tests.primitives.test_user_primitives import Softplus
 from tinyjax import transforms
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.control.call import Call
 from tinyjax.control.custom_derivatives import CustomJvp
 from tinyjax.errors import MissingRuleError

@@ -14,7 +14,8 @@ import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, Function, agree, compare, numbers, sample, words
 from tinyjax import Array, grad, lax, make_jaxpr, vmap
 from tinyjax.errors import AxisNameError, InputError, ShapeError, TypingError
-from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.shapes import Shape
 
 UNARY = words(
     """

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from tests.primitives.array_catalog import Case
 from tinyjax.contexts.batching import BatchContext, Batched
-from tinyjax.contexts.evaluation import EvalContext, single_equation
+from tinyjax.contexts.devices import single_equation
+from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
 from tinyjax.contexts.transposition import transpose

@@ -16,9 +16,9 @@ from tests.primitives.apply import batched, evaluated, looped
 from tests.primitives.catalog import CASES, ELEMENTWISE, Entry, case_name, check_close, check_same
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext
-from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import FLOAT16, FLOAT32, FLOAT64, INT32, UINT8, UINT32, DType, HostArray
 from tinyjax.ir.primitive import BatchAxis
+from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.elementwise import ADD

@@ -12,10 +12,11 @@ from jax import lax
 
 from tests.primitives.apply import dense, values
 from tests.primitives.catalog import check_close, tangents
-from tinyjax.contexts.evaluation import EvalContext, single_equation
+from tinyjax.contexts.devices import single_equation
+from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.transposition import transpose
 from tinyjax.errors import LinearityError
-from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -29,6 +30,7 @@ from tinyjax.ir.dtypes import (
     HostArray,
 )
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
+from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.arithmetic import DIV
 from tinyjax.primitives.complex import COMPLEX, CONJ, IMAG, REAL

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tests.primitives.catalog import ALL, ELEMENTWISE, Entry, case_name
 from tinyjax.errors import ParameterError, ShapeError, TypingError
-from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
     COMPLEX64,
@@ -25,6 +25,7 @@ from tinyjax.ir.dtypes import (
     DType,
 )
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives import arithmetic, bitwise, exponential, rounding, selection, trigonometric
 from tinyjax.primitives.complex import COMPLEX
 from tinyjax.primitives.conversion import BitcastConvertType, ConvertElementType, ReducePrecision

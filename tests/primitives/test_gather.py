@@ -15,7 +15,7 @@ from jax import lax
 
 from tests.primitives.array_catalog import Case, Reference, aval, case
 from tests.primitives.array_checks import EVAL, check_all, check_batch, check_value, samples
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.transposition import transpose
 from tinyjax.errors import InputError, LinearityError, ShapeError, TinyjaxError, TypingError, UnsupportedError
 from tinyjax.ir.primitive import Primitive, UndefPrimal

@@ -10,7 +10,7 @@ from jax import lax
 
 from tests.primitives.array_catalog import Case, aval, case, cases
 from tests.primitives.array_checks import EVAL, check_all, check_batch, check_transpose, check_value, samples
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.transposition import transpose
 from tinyjax.errors import ShapeError, TinyjaxError, TypingError
 from tinyjax.ir.primitive import Primitive, UndefPrimal

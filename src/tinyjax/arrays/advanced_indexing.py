@@ -18,9 +18,9 @@ from tinyjax.arrays.basic_indexing import Index, index, unknown_entry, with_axes
 from tinyjax.arrays.elementwise import apply, broadcast_shapes, constant_like, convert
 from tinyjax.arrays.shaping import expand_dims
 from tinyjax.errors import IndexingError, InputError
-from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import BOOL, INT32, INT64, INTEGERS, SIGNED, UINT32, UINT64, DType, HostArray, Scalar
 from tinyjax.ir.result_types import made_once
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.arithmetic import Min
 from tinyjax.primitives.comparison import LT
 from tinyjax.primitives.dynamic import DynamicSlice

@@ -15,9 +15,10 @@ from attrs import frozen
 from tinyjax.arrays.shaping import expansion
 from tinyjax.caching import bounded
 from tinyjax.errors import ConcretizationError, IndexingError
-from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.shaping import Rev, Squeeze
 from tinyjax.primitives.slicing import Slice
 

@@ -11,7 +11,6 @@ import numpy.typing as npt
 from tinyjax.arrays.promotion import promoted_pair, result_type
 from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError
-from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -27,6 +26,7 @@ from tinyjax.ir.dtypes import (
     Scalar,
 )
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shapes import Shape
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.comparison import NE
 from tinyjax.primitives.conversion import array_dtype, conversion

@@ -13,8 +13,8 @@ from tinyjax.arrays.operators import Operators
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.reductions import Axis
 from tinyjax.errors import ShapeError, UnsupportedError
-from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import DType, Scalar
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.conversion import COPY
 from tinyjax.tracebacks import filter_class, filtered_method
 

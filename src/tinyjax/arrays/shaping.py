@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final, SupportsIndex
 from tinyjax.arrays.elementwise import promote
 from tinyjax.caching import bounded
 from tinyjax.errors import ConcretizationError, ShapeError, UnsupportedError
-from tinyjax.ir.aval import Shape, ShapedArray, as_shape
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.result_types import made_once
+from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice

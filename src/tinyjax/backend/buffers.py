@@ -13,8 +13,9 @@ from typing_extensions import CapsuleType, override
 
 from tinyjax.backend.process import PROCESS
 from tinyjax.errors import DeletedBufferError, XlaError
-from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray, short_name
+from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from jaxlib._jax import Device
 
     from tinyjax.backend.executable import Executable
-    from tinyjax.contexts.evaluation import Executor
+    from tinyjax.contexts.devices import Executor
     from tinyjax.contexts.watching import Watcher
 
 #: How many compiled programs an executor keeps.

@@ -7,11 +7,12 @@ from typing import final
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.context import Context
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Literal
 from tinyjax.ir.result_types import result_types
+from tinyjax.ir.roles import Foreign
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 

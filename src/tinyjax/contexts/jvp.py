@@ -10,9 +10,10 @@ from typing_extensions import override
 
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Customised, Foreign, Origin
+from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.ir.program import Literal
+from tinyjax.ir.roles import Customised, Foreign, Origin
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 

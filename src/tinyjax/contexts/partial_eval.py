@@ -11,9 +11,10 @@ from typing_extensions import override
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Customised, Foreign, Origin
+from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive, Split
 from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.roles import Customised, Foreign, Origin
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.shaping import Iota

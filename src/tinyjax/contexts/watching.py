@@ -11,9 +11,10 @@ from typing_extensions import override
 
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Customised, Foreign, Origin
+from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Literal
+from tinyjax.ir.roles import Customised, Foreign, Origin
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 

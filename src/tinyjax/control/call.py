@@ -11,10 +11,11 @@ from typing_extensions import override
 from tinyjax.caching import remembered_of
 from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray, all_match
-from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effects
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.transforms.batch import batch
 from tinyjax.transforms.jvp import jvp

@@ -12,11 +12,12 @@ from typing_extensions import override
 
 from tinyjax.errors import CallbackError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import broadcast_in_dim, move_axis
 from tinyjax.transforms.batch import add_axis

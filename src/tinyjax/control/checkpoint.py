@@ -13,7 +13,7 @@ from tinyjax.caching import with_room
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call, Calling
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Evaluator, Foreign
+from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Opaque, Primitive, Split

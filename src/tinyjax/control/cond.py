@@ -17,12 +17,13 @@ from tinyjax.control.branches import any_of, divide, of_one_type, pick_outputs
 from tinyjax.control.scan import Scan
 from tinyjax.errors import BatchedPredicateError, LinearityError, ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INEXACT, INT32
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names, must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.comparison import eq, ge, le
 from tinyjax.primitives.conversion import stop_gradient

@@ -29,12 +29,13 @@ from tinyjax.control.recursion import (
 )
 from tinyjax.errors import ForwardModeError, InputError, MissingRuleError, ParameterError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import Effects, NamedAxisEffect
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.traverse import programs_of
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate, reduce_sum

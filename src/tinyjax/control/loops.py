@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.caching import remembered
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.carry import (
@@ -25,12 +25,13 @@ from tinyjax.control.carry import (
 )
 from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.ir.effects import Effects
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.reductions import reduce_or
 from tinyjax.primitives.selection import select

@@ -22,11 +22,12 @@ from tinyjax.caching import BoundedCache, register, remembered
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign
+from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.roles import Foreign
 from tinyjax.ir.traverse import programs_of, record_values
 from tinyjax.ir.value import ConcreteValue
 

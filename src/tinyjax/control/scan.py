@@ -10,18 +10,19 @@ from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.caching import remembered
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.carry import check_carry, check_operands, fixpoint, groups, interleaved, positions, rearranged
 from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import Effects, must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import full, instantiate, move_axis

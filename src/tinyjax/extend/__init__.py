@@ -7,11 +7,12 @@ The library's own primitives, for tables and rules, are in `tinyjax.extend.primi
 from tinyjax.api.partial_evaluation import PartlyEvaluated, partial_eval
 from tinyjax.control.composite import Composite
 from tinyjax.extend.array_rules import ArrayPrimitive, Results, run_in
-from tinyjax.ir.context import Context, Evaluator
+from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.registry import Registry
+from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.structure import instantiate
 from tinyjax.registered.jax_expansions import STANDARD

@@ -14,11 +14,12 @@ from tinyjax.errors import InputError, LoweringError
 from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, LoweringRules, Module, identifier, types_text
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import type_text
-from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.effects import axis_names, must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.transforms.unread import but_for_unread
 
@@ -47,7 +48,7 @@ def lower(
       LoweringError: the program needs the axis of a `vmap` that isn't there, or a dtype that StableHLO lacks.
       InputError: `donated` has the wrong length.
 
-    >>> from tinyjax.contexts.evaluation import single_equation
+    >>> from tinyjax.contexts.devices import single_equation
     >>> from tinyjax.primitives.elementwise import MUL
     >>> aval = ShapedArray((3,), "float32")
     >>> print(lower(single_equation(MUL, (aval, aval)), name="product"), end="")

@@ -10,7 +10,7 @@ import numpy as np
 
 from tinyjax.caching import bounded
 from tinyjax.errors import LoweringError
-from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -35,6 +35,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
     short_name,
 )
+from tinyjax.ir.shapes import Shape
 
 ELEMENT_TYPES: Final[dict[DType, str]] = {
     BOOL: "i1",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
-from tinyjax.ir.aval import Shape
+from tinyjax.ir.shapes import Shape
 
 Params: TypeAlias = Mapping[str, object]
 

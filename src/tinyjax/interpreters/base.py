@@ -19,10 +19,11 @@ from tinyjax.errors import InputError
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign, Origin
+from tinyjax.ir.context import Context
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal
+from tinyjax.ir.roles import Foreign, Origin
 from tinyjax.ir.rules import RuleTable, missing_primitives
 from tinyjax.ir.source import SourceCursor, is_ours
 from tinyjax.ir.value import ConcreteValue

@@ -24,11 +24,12 @@ from tinyjax.errors import InputError
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.interpreters.running import stage_call
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.context import Context, Foreign, Origin
+from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
+from tinyjax.ir.roles import Foreign, Origin
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue

@@ -9,8 +9,8 @@
 """
 
 from tinyjax.errors import ParseError
-from tinyjax.ir.aval import Shape, ShapedArray
-from tinyjax.ir.context import Context, Evaluator, Foreign
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import DType, HostArray, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effect, Effects, NamedAxisEffect
 from tinyjax.ir.files.content import content_hash
@@ -22,7 +22,9 @@ from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrim
 from tinyjax.ir.printing.printer import format_closed, format_eqn, variable_names
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
 from tinyjax.ir.registry import STANDARD, Reader, Record, Registry
+from tinyjax.ir.roles import Evaluator, Foreign
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.shapes import Shape
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.text.parser import parse, parse_closed
 from tinyjax.ir.traverse import nested_programs, subjaxprs

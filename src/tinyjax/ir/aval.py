@@ -3,39 +3,15 @@
 from __future__ import annotations
 
 import math
-import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import final
 
-import numpy.typing as npt
 from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.caching import bounded
-from tinyjax.errors import ConcretizationError, InputError, ShapeError
-from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, printed_dtype, short_name
-
-Shape = tuple[int, ...]
-
-
-def as_shape(shape: Iterable[int] | int) -> Shape:
-    """A shape as a tuple of Python ints; a ShapeError if it is not one."""
-    try:
-        sizes = (operator.index(shape),) if isinstance(shape, int) else tuple(operator.index(size) for size in shape)
-    except ConcretizationError:  # a traced size, of which it says where it comes from
-        raise
-    except TypeError:
-        raise ShapeError(f"a shape is a sequence of integers, got {shape!r}") from None
-    if any(size < 0 for size in sizes):
-        raise ShapeError(f"the sizes of a shape are at least 0, got {sizes}")
-    return sizes
-
-
-def _as_dtype(dtype: npt.DTypeLike) -> DType:
-    try:
-        return printed_dtype(dtype)
-    except TypeError:
-        raise InputError(f"{dtype!r} is not a dtype") from None
+from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, short_name
+from tinyjax.ir.shapes import Shape, as_shape, dtype_of
 
 
 @final
@@ -53,7 +29,7 @@ class ShapedArray:
     """
 
     shape: Shape = field(converter=as_shape)
-    dtype: DType = field(converter=_as_dtype)
+    dtype: DType = field(converter=dtype_of)
     weak_type: bool = False
 
     @property

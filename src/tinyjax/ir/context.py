@@ -4,60 +4,20 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, Protocol, TypeVar, final
-
-from attrs import frozen
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from tinyjax.errors import LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.printing.values import shown_value
 from tinyjax.ir.program import Literal
-from tinyjax.ir.source import SourceCursor, SourceInfo, is_ours
+from tinyjax.ir.roles import Customised, Foreign, Origin
+from tinyjax.ir.source import SourceCursor, is_ours
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
-    from tinyjax.ir.primitive import Outputs, Primitive, UndefPrimal, Zero
-    from tinyjax.ir.program import Jaxpr
+    from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 
 V = TypeVar("V")
-
-
-class Foreign(Protocol):
-    """A value of a context further out, which can be carried inwards."""
-
-    @property
-    def aval(self) -> ShapedArray: ...
-
-    def into(self, context: Context[V]) -> V:
-        """This value, as a value of `context`; LeakedTracerError if that isn't inside the value's own context."""
-        ...
-
-
-class Customised(Protocol):
-    """A function with a derivative of its own, at a call of it, while both are still functions and not programs."""
-
-    def call(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
-        """The results, computed in a context."""
-        ...
-
-    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        """The results and their tangents, by the function's own rule, computed in a context."""
-        ...
-
-
-@final
-@frozen
-class Origin:
-    """Why the elements of a value aren't known, for messages.
-
-    `context` is the one that lacks them: a staging or a batching context. `what` and `source` say what the value is
-    there and which line made it; `input` is its position among the inputs, if it is one.
-    """
-
-    context: object
-    what: str = ""
-    source: SourceInfo | None = None
-    input: int | None = None
 
 
 class Context(ABC, Generic[V]):
@@ -137,23 +97,3 @@ class Context(ABC, Generic[V]):
     def shown(self, value: V) -> str:
         """A value as text: what is known of it now; its type if nothing else is."""
         return shown_value(self.concrete(value), self.aval(value))
-
-
-class Evaluator(Protocol):
-    """What a primitive with programs as parameters is evaluated with: a context of concrete values that can also run a
-    whole program at once."""
-
-    @property
-    def compiles(self) -> bool:
-        """Whether `execute` compiles the program, rather than evaluating one equation after the other."""
-        ...
-
-    def bind(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]: ...
-
-    def interpret(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
-        """The results of a program, computed equation by equation."""
-        ...
-
-    def execute(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
-        """The results of a program, run as a whole where there is a compiler for it."""
-        ...

@@ -25,7 +25,8 @@ from tinyjax.ir.source import is_our_function
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
-    from tinyjax.ir.context import Context, Evaluator
+    from tinyjax.ir.context import Context
+    from tinyjax.ir.roles import Evaluator
 
 V = TypeVar("V")
 

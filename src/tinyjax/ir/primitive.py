@@ -19,7 +19,8 @@ from tinyjax.ir.typed import Typed
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
-    from tinyjax.ir.context import Context, Evaluator
+    from tinyjax.ir.context import Context
+    from tinyjax.ir.roles import Evaluator
 
 V = TypeVar("V")
 

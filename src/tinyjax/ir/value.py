@@ -10,8 +10,9 @@ import numpy.typing as npt
 from attrs import field, frozen
 from typing_extensions import override
 
-from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import BOOL, PYTHON_DTYPES, DType, HostArray, Scalar
+from tinyjax.ir.shapes import Shape
 
 
 @runtime_checkable

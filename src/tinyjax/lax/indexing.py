@@ -10,8 +10,8 @@ import numpy as np
 from tinyjax.arrays.advanced_indexing import Known, in_int64, scalars, wrap_negative
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import IndexingError, ShapeError
-from tinyjax.ir.aval import Shape, as_shape
 from tinyjax.ir.dtypes import Scalar
+from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import operands
 from tinyjax.lax.shaping import expand_dims, squeeze
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice

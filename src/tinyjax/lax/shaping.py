@@ -13,8 +13,8 @@ import numpy.typing as npt
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import IndexingError, ShapeError
-from tinyjax.ir.aval import Shape, as_shape
 from tinyjax.ir.dtypes import as_dtype
+from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import axes_tuple, operands, strict
 from tinyjax.primitives.conversion import COPY, STOP_GRADIENT, BitcastConvertType, ReducePrecision
 from tinyjax.primitives.selection import CLAMP, SELECT_N

@@ -30,7 +30,7 @@ from tinyjax.arrays.shaping import (
     moveaxis,
 )
 from tinyjax.errors import InputError, ShapeError, UnsupportedError
-from tinyjax.ir.aval import Shape, ShapedArray, array_type, as_shape
+from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import (
     BOOL,
     FLOAT0,
@@ -43,6 +43,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.ir.result_types import made_once
+from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.prepared.functions import as_one
 from tinyjax.primitives.conversion import COPY, conversion

@@ -14,8 +14,8 @@ from tinyjax.arrays.products import PrecisionLike, contract
 from tinyjax.arrays.shaping import diagonal, squeeze, transpose
 from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import BOOL
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.reductions import ReduceOr
 from tinyjax.primitives.structure import ReduceSum
 from tinyjax.tracing.array import Array, ArrayLike

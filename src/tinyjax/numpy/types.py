@@ -14,7 +14,7 @@ from attrs import frozen
 from tinyjax.arrays import promotion
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -30,6 +30,7 @@ from tinyjax.ir.dtypes import (
     DType,
     real_dtype,
 )
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.conversion import array_dtype
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array

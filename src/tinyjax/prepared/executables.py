@@ -13,7 +13,7 @@ from attrs import frozen
 
 from tinyjax import backend
 from tinyjax.caching import IdentityCache, register
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive

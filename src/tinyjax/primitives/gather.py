@@ -16,11 +16,12 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.errors import LinearityError, TypingError
-from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, NUMERIC, SIGNED, SUPPORTED, DType, HostArray, Scalar
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, common_dtype
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.structure import broadcast_in_dim, check_arity, full, instantiate, move_axis, shape_error

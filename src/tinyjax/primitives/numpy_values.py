@@ -12,7 +12,6 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tinyjax.ir.aval import Shape
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -26,6 +25,7 @@ from tinyjax.ir.dtypes import (
     HostArray,
     complex_dtype,
 )
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives import complex_values
 
 Floats: TypeAlias = npt.NDArray[np.float64]

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError, TypingError
-from tinyjax.ir.aval import Shape, ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -36,6 +36,7 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Literal
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives import numpy_values
 
 V = TypeVar("V")

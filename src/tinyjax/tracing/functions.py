@@ -14,8 +14,9 @@ import numpy as np
 from attrs import frozen
 
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import Shape, array_type
+from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array

@@ -6,7 +6,7 @@ from tinyjax.arrays.advice import Wanted, use_of
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import ConcretizationError, LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Origin
+from tinyjax.ir.roles import Origin
 from tinyjax.ir.source import user_source
 from tinyjax.tracing.frames import Transformed
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 
@@ -92,3 +93,21 @@ def check_axis(what: str, axis: object) -> None:
         raise InputError(f"{what}: the size of a BatchAxis is a number of elements, not {axis.size!r}")
     if not isinstance(axis.name, str | None):
         raise InputError(f"{what}: the name of a BatchAxis is a string, or None, not {axis.name!r}")
+
+
+def differentiable(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[bool, ...]:
+    """Which inputs have tangents: those of floating-point and complex types."""
+    return tuple(aval.tangent.dtype != FLOAT0 for aval in jaxpr.in_avals)
+
+
+def tangent_marks(what: str, jaxpr: Jaxpr | ClosedJaxpr, nonzero: Sequence[bool] | None) -> tuple[bool, ...]:
+    """`nonzero`, or by default every input that can have a tangent; an InputError if another one is marked."""
+    possible = differentiable(jaxpr)
+    if nonzero is None:
+        return possible
+    found = marks(f"{what}: nonzero", nonzero, len(possible), "inputs", jaxpr)
+    for i, (mark, can) in enumerate(zip(found, possible, strict=True)):
+        if mark and not can:
+            named = jaxpr.input_names[i] and f" ({jaxpr.input_names[i]})"
+            raise InputError(f"{what}: nonzero marks input {i}{named}, {jaxpr.in_avals[i]}, which can't have a tangent")
+    return found

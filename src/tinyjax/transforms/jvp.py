@@ -20,7 +20,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
-from tinyjax.transforms.arguments import marks as marks_each
+from tinyjax.transforms.arguments import marks as marks_each, tangent_marks
 from tinyjax.transforms.forms import Form, derived_names, tangent_names
 
 
@@ -36,24 +36,6 @@ class JvpProgram(Record, Generic[Form]):
     jaxpr: Form
     nonzero_in: tuple[bool, ...]
     nonzero_out: tuple[bool, ...]
-
-
-def differentiable(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[bool, ...]:
-    """Which inputs have tangents: those of floating-point and complex types."""
-    return tuple(aval.tangent.dtype != FLOAT0 for aval in jaxpr.in_avals)
-
-
-def tangent_marks(what: str, jaxpr: Jaxpr | ClosedJaxpr, nonzero: Sequence[bool] | None) -> tuple[bool, ...]:
-    """`nonzero`, or by default every input that can have a tangent; an InputError if another one is marked."""
-    possible = differentiable(jaxpr)
-    if nonzero is None:
-        return possible
-    marks = marks_each(f"{what}: nonzero", nonzero, len(possible), "inputs", jaxpr)
-    for i, (mark, can) in enumerate(zip(marks, possible, strict=True)):
-        if mark and not can:
-            named = jaxpr.input_names[i] and f" ({jaxpr.input_names[i]})"
-            raise InputError(f"{what}: nonzero marks input {i}{named}, {jaxpr.in_avals[i]}, which can't have a tangent")
-    return marks
 
 
 @overload

@@ -12,8 +12,9 @@ from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
+from tinyjax.transforms.arguments import tangent_marks
 from tinyjax.transforms.forms import Form, derived_names, tangent_names
-from tinyjax.transforms.jvp import jvp, tangent_marks
+from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import Residual, as_residuals, close_over, partial_eval
 
 

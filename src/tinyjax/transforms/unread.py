@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from tinyjax.errors import ForwardModeError
-from tinyjax.ir.context import Evaluator
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.transforms.dce import dce
 

@@ -18,11 +18,11 @@ from tinyjax.control.recursion import Enclosing, refers_to_itself
 from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, TreeError
 from tinyjax.ir.applied import place
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Customised
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.roles import Customised
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing import tree

@@ -12,9 +12,10 @@ from tinyjax.contexts.jvp import JvpContext
 from tinyjax.contexts.watching import Around, unwatched
 from tinyjax.errors import LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Customised, Foreign, Origin
+from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Literal
+from tinyjax.ir.roles import Customised, Foreign, Origin
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import TraceFrame, Tracer, activate

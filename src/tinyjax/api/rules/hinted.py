@@ -11,9 +11,10 @@ from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import Staged, StagingContext
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context, Foreign, Origin
+from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Literal, Var
+from tinyjax.ir.roles import Foreign, Origin
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 

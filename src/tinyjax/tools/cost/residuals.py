@@ -14,7 +14,7 @@ from tinyjax.ir.holding import HoldsProgram, checked
 from tinyjax.ir.printing.display import Note, page, table
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.source import SourceInfo
-from tinyjax.transforms.jvp import differentiable
+from tinyjax.transforms.arguments import differentiable
 from tinyjax.transforms.linearize import linearize
 from tinyjax.transforms.partial_eval import Residual
 
