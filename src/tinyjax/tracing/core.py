@@ -21,7 +21,6 @@ from tinyjax.caching import bounded
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.watching import Watcher, describe_value, unwatched, watched_by
-from tinyjax.errors import ConcretizationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import BatchAxis, Primitive
@@ -66,7 +65,7 @@ class Tracer(Operand, Generic[V]):
             raise leaked(self.aval, self.frame.function)
         context, found = self.frame.context, self.concrete()
         if found is None or (wanted.elsewhere and context.carries_tangent(self.value)):
-            raise self.frame.unknown(self.value, self.aval, wanted)
+            raise why_unknown(self.frame, self.value, self.aval, wanted)
         return found
 
     @override
@@ -144,14 +143,9 @@ class TraceFrame(Entered, OpenFrame[V]):
             position.source, position.transformations = source, before
         return (self.wrap(outs[0]),) if len(outs) == 1 else tuple(map(self.wrap, outs))
 
-    def unknown(self, value: V, aval: ShapedArray, wanted: Wanted) -> ConcretizationError:
-        """The error for a value whose elements can't be had: what it is, why they can't, and what to do."""
-        origin = self.context.origin(value)
-        frame: Frame = self
-        while isinstance(frame, TraceFrame) and unwatched(frame.context) is not origin.context:
-            frame = frame.parent
-        function = frame.function if isinstance(frame, TraceFrame) else self.function
-        return why_unknown(aval, None if self.context.concrete(value) else origin, function, wanted)
+    @override
+    def function_of(self, context: object) -> Transformed | None:
+        return self.function if unwatched(self.context) is context else self.parent.function_of(context)
 
 
 def activate(context: Context[V], function: Transformed, axis: BatchAxis | None = None) -> TraceFrame[V]:

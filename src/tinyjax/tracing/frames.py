@@ -65,6 +65,11 @@ class Frame(ABC):
     def open(self, run: Opened[R_co]) -> R_co:
         """Calls `run` with this frame, whose type of values is known inside."""
 
+    def function_of(self, context: object) -> Transformed | None:
+        """The function whose transformation has this context: that of a frame from this one outwards, if there is
+        one."""
+        return None if self.parent is self else self.parent.function_of(context)
+
     def end(self) -> None:
         """Takes the frame out of force, in every task and thread. It refers to itself no more, so it needs no garbage
         collector."""

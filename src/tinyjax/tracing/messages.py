@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+from typing import Protocol, TypeVar
+
 from tinyjax.arrays.advice import Wanted, use_of
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import ConcretizationError, LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.roles import Origin
+from tinyjax.ir.context import Context
 from tinyjax.ir.source import user_source
 from tinyjax.tracing.frames import Transformed
 
+V = TypeVar("V")
 
-def why_unknown(aval: ShapedArray, origin: Origin | None, function: Transformed, wanted: Wanted) -> ConcretizationError:
-    """The error for a value whose elements aren't known: what it is, why they aren't, and what to do. `function` is the
-    one whose transformation lacks them, `wanted` what can't be done. No `origin`: they are, but what is computed with
-    them elsewhere would have no derivative."""
-    if origin is None:
+
+class InProgress(Protocol[V]):
+    """A transformation in progress."""
+
+    @property
+    def context(self) -> Context[V]: ...
+    @property
+    def function(self) -> Transformed: ...
+    def function_of(self, context: object) -> Transformed | None: ...
+
+
+def why_unknown(frame: InProgress[V], value: V, aval: ShapedArray, wanted: Wanted) -> ConcretizationError:
+    """The error for a value whose elements aren't known, or would be computed with without their derivative: what
+    it is, why that is so, and what to do. `wanted` is what can't be done."""
+    origin = frame.context.origin(value)
+    function = frame.function_of(origin.context) or frame.function
+    if frame.context.concrete(value) is not None:
         advice = wanted.advise(use_of(aval, ""))
         return wanted.error(
             f"A value of type {aval}, used at {user_source()}, can't {wanted.what}: {function.label} differentiates "
