@@ -96,7 +96,7 @@ def _made(kind: type[E], buffer: backend.RawBuffer, aval: ShapedArray) -> E:
 
 
 #: Single primitives that have been applied to operands of these types on a device.
-_SINGLE: Final[IdentityCache[Ready]] = IdentityCache(2048, "tracing.ready")
+_SINGLE: Final[IdentityCache[Ready]] = IdentityCache(2048, "prepared.executables")
 register(_SINGLE)
 
 

@@ -52,7 +52,7 @@ class Stager(Protocol):
 #: What finds out what a function does, for each class of arrays: it is handed in by who has that class.
 STAGING: Final[dict[type[Elements], Stager]] = {}
 #: Functions by their arguments: True if they have been called once, False if they can't be one program.
-_WHOLES: Final[PlainCache[Key, Whole | bool]] = PlainCache(4096, "tracing.as_one")
+_WHOLES: Final[PlainCache[Key, Whole | bool]] = PlainCache(4096, "prepared.functions")
 register(_WHOLES)
 #: Arguments other than arrays that a function may depend on: what can be told apart by type and value.
 _STATIC: Final = frozenset({int, bool, str, type(None), type})

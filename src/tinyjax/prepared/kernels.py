@@ -34,7 +34,7 @@ class Kernel:
 
 #: Kernels by primitive and types of operands. What is found here has been checked: nothing has to be promoted or
 #: broadcast, whatever the operation that asks.
-KERNELS: Final[IdentityCache[Kernel]] = IdentityCache(8192, "contexts.kernels")
+KERNELS: Final[IdentityCache[Kernel]] = IdentityCache(8192, "prepared.kernels")
 register(KERNELS)
 
 
