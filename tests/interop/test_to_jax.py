@@ -17,7 +17,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.api.families import FUNCTIONS, Ours, Theirs
 from tinyjax import Array, ShapedArray, ir, lax
-from tinyjax.contexts.evaluation import single_equation
+from tinyjax.contexts.devices import single_equation
 from tinyjax.control.call import Call
 from tinyjax.control.composite import Composite
 from tinyjax.control.custom_derivatives import CustomJvp

@@ -29,7 +29,7 @@ from tinyjax.api.signatures import (
     WithAux,
 )
 from tinyjax.tracebacks import filtered
-from tinyjax.tracing.core import Array, ArrayLike
+from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.functions import check_callable
 
 

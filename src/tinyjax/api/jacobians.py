@@ -15,7 +15,7 @@ from tinyjax.api.jacobian_blocks import jacobian_of
 from tinyjax.api.signatures import A, Aux, B, FirstTwo, JustFirst, NoAux, One, P, Two, Untyped, Untyped2, WithAux
 from tinyjax.lax.signatures import Arrays, Arrays2, K
 from tinyjax.tracebacks import filtered
-from tinyjax.tracing.core import Array, ArrayLike
+from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.functions import check_callable
 
 

@@ -10,7 +10,8 @@ from tinyjax import backend
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array, ArrayLike, ConcreteArray, as_array
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import ConcreteArray, as_array
 
 T = TypeVar("T")
 

@@ -8,8 +8,9 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 
 

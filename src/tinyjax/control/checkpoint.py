@@ -16,8 +16,11 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import Opaque, Primitive, Split
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var, well_typed
+from tinyjax.ir.parameters import Opaque
+from tinyjax.ir.primitive import Primitive, Split
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program_value import well_typed
+from tinyjax.ir.roles import Evaluator, Foreign
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import DotGeneral

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 
 from tinyjax.errors import ConcretizationError, InputError, TypingError
-from tinyjax.ir.aval import Shape, ShapedArray
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INTEGERS, UINT64, HostArray, short_name
 from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.shaping import shift_axes

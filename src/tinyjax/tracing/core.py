@@ -12,13 +12,7 @@ from typing import Final, Generic, TypeVar, final
 
 from typing_extensions import override
 
-from tinyjax import backend
 from tinyjax.arrays.advice import HASH, Wanted
-from tinyjax.arrays.conversions import Conversions
-from tinyjax.arrays.display import Displayed
-from tinyjax.arrays.methods import Methods
-from tinyjax.caching import bounded
-from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.watching import Watcher, describe_value, unwatched, watched_by
 from tinyjax.ir.aval import ShapedArray

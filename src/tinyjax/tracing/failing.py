@@ -16,8 +16,10 @@ from tinyjax.errors import (
     TracerIntegerConversionError,
 )
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import TraceFrame, Tracer, active_frame
+from tinyjax.tracing.concrete import active_frame
+from tinyjax.tracing.core import TraceFrame, Tracer
 from tinyjax.tracing.functions import FlatFunction
+from tinyjax.tracing.messages import why_unknown
 from tinyjax.tracing.nesting import same_function
 
 #: So often a function is inside itself when Python's stack is at its end because of that.
@@ -63,8 +65,7 @@ def _no_shape(error: BaseException, shown: str, f: FlatFunction) -> Concretizati
         return None
     for tracer in _tracers(trace.tb_frame):
         if repr(tracer)[:100] == shown and tracer.frame.alive:
-            found: ConcretizationError = tracer.frame.unknown(tracer.value, tracer.aval, _SIZE)
-            return found
+            return why_unknown(tracer.frame, tracer.value, tracer.aval, _SIZE)
     return TracerIntegerConversionError(  # of a value that no variable holds
         f"A shape must be known, but NumPy got {shown}, in {f.label}. Compute it from shapes or from arguments marked "
         "static (static_argnums), or leave this part of the function outside."

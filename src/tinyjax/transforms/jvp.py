@@ -10,7 +10,6 @@ from attrs import frozen
 from tinyjax.caching import remembered
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.staging import StagingContext, stage
-from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
@@ -20,7 +19,8 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
-from tinyjax.transforms.arguments import marks as marks_each, tangent_marks
+from tinyjax.transforms.arguments import marks as marks_each
+from tinyjax.transforms.arguments import tangent_marks
 from tinyjax.transforms.forms import Form, derived_names, tangent_names
 
 

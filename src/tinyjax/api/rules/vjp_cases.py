@@ -20,7 +20,7 @@ from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import broadcast_in_dim, full, reduce_sum
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 
 
 @final

@@ -10,7 +10,7 @@ from tinyjax.api.rules.custom_vjp import CustomVJPPrimal
 from tinyjax.ir.primitive import Zero
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
-from tinyjax.tracing.core import Array
+from tinyjax.tracing.array import Array
 
 
 @filtered
