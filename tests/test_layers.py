@@ -71,6 +71,18 @@ def test_imports_point_down(path: Path) -> None:
     assert not above
 
 
+def test_the_ir_proper_knows_little_of_how_it_is_shown_and_stored() -> None:
+    """Programs and values show themselves, errors show equations, and programs are pickled: no other file of the IR
+    needs what prints, reads and stores it."""
+    found: dict[str, set[str]] = {}
+    for path in (ROOT / "ir").glob("*.py"):
+        rooms = {module.split(".")[2] for module in imported_modules(path) if module.startswith("tinyjax.ir.")}
+        if path.name != "__init__.py" and (others := rooms & {"printing", "text", "files"}):
+            found[path.name] = others
+    shown = {"printing"}
+    assert found == {"program.py": shown | {"files"}, "context.py": shown, "typecheck.py": shown}
+
+
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
 def test_one_door_to_jaxlib(path: Path) -> None:
     if path.is_relative_to(ROOT / "backend"):

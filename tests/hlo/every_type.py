@@ -16,8 +16,8 @@ from tinyjax.errors import TinyjaxError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT64, INT8, INT32, INT64, UINT64, DType
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.registry import STANDARD
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.text.registry import STANDARD
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives import (
     arithmetic,

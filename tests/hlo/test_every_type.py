@@ -17,7 +17,7 @@ from tests.hlo.programs import run, side_by_side
 from tinyjax import Array, lax
 from tinyjax.errors import MissingRuleError, TypingError, UnsupportedError, XlaError
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.registry import STANDARD
+from tinyjax.ir.text.registry import STANDARD
 from tinyjax.primitives.elementwise import Elementwise
 from tinyjax.primitives.windows import GatherDimensionNumbers
 

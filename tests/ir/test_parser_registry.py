@@ -23,7 +23,7 @@ from tinyjax import ir
 from tinyjax.control.checkpoint import Policy
 from tinyjax.errors import ParameterError, RegistryError, UnsupportedError
 from tinyjax.ir import Effect, Opaque, Primitive, Record, Registry, ShapedArray
-from tinyjax.ir.registry import Member, Unreadable
+from tinyjax.ir.text.registry import Member, Unreadable
 
 F32 = ShapedArray((2, 3), "float32")
 

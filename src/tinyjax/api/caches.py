@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, final
 from typing_extensions import override
 
 from tinyjax.caching import CacheInfo, registered_caches
-from tinyjax.ir.shown import Shown
+from tinyjax.ir.printing.shown import Shown
 
 if TYPE_CHECKING:
     from tinyjax.ir.printing.display import Block

@@ -13,8 +13,8 @@ from tinyjax.hlo.lowering import lower
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.naming import named_types
+from tinyjax.ir.printing.shown import text_html
 from tinyjax.ir.program import ClosedJaxpr
-from tinyjax.ir.shown import text_html
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import ConcreteArray

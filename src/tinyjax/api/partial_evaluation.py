@@ -11,8 +11,8 @@ from tinyjax.contexts.partial_eval import Known, PartialEvalContext
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Jaxpr
-from tinyjax.ir.shown import Record
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import active_frame, as_array, top_frame

@@ -11,9 +11,9 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
-from tinyjax.ir.registry import Registry
 from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.text.registry import Registry
 from tinyjax.primitives.structure import instantiate
 from tinyjax.registered.jax_expansions import STANDARD
 from tinyjax.tracebacks import filter_package

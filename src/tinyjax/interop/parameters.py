@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from tinyjax.ir.program import Jaxpr
-from tinyjax.ir.registry import Member, Record, Unreadable
+from tinyjax.ir.text.registry import Member, Record, Unreadable
 
 #: Values of these types mean the same here.
 _PLAIN: Final = (bool, int, float, complex, str, bytes, type(None), np.dtype, Jaxpr)

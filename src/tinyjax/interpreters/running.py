@@ -9,8 +9,8 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.interpreters.hidden import Hidden, open_frame
+from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Jaxpr
-from tinyjax.ir.shown import Record
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.frames import OpenFrame

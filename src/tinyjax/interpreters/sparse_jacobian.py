@@ -21,8 +21,8 @@ from tinyjax.control.custom_derivatives import CustomLin
 from tinyjax.errors import InputError
 from tinyjax.interpreters.sparsity import Bools, jacobian_sparsity
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Jaxpr
-from tinyjax.ir.shown import Shown
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.numpy import concatenate, result_type, zeros
 from tinyjax.tracebacks import filtered

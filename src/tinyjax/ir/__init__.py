@@ -21,12 +21,12 @@ from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.printing.printer import format_closed, format_eqn, variable_names
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
-from tinyjax.ir.registry import STANDARD, Reader, Record, Registry
 from tinyjax.ir.roles import Evaluator, Foreign
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.text.parser import parse, parse_closed
+from tinyjax.ir.text.registry import STANDARD, Reader, Record, Registry
 from tinyjax.ir.traverse import nested_programs, subjaxprs
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.ir.value import Buffer, ConcreteValue

@@ -1,7 +1,7 @@
 """Enters the first-order primitives, and the classes of their parameters, in the standard registry."""
 
 from tinyjax.ir.primitive import BatchAxis
-from tinyjax.ir.registry import STANDARD
+from tinyjax.ir.text.registry import STANDARD
 from tinyjax.primitives import (
     annotations,
     arithmetic,

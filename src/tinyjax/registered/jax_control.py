@@ -17,7 +17,7 @@ from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.registry import Reader, Record, Unreadable, build
+from tinyjax.ir.text.registry import Reader, Record, Unreadable, build
 from tinyjax.registered.control import STANDARD
 from tinyjax.registered.jax_first_order import Avals, Params, primitive_of
 

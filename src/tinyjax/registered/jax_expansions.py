@@ -14,7 +14,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS, INT32, UINT32, UINT64, as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
-from tinyjax.ir.registry import Expander
+from tinyjax.ir.text.registry import Expander
 from tinyjax.primitives.bitwise import SHIFT_RIGHT_ARITHMETIC, SHIFT_RIGHT_LOGICAL, logical_xor
 from tinyjax.primitives.comparison import EQ, LE, LT
 from tinyjax.primitives.conversion import BitcastConvertType, convert

@@ -14,7 +14,7 @@ import numpy as np
 from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.registry import Reader, build
+from tinyjax.ir.text.registry import Reader, build
 from tinyjax.primitives import collectives, conversion, elementwise, gather, reductions, rounding, scatter
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import DotGeneral, as_precision

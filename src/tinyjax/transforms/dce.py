@@ -12,9 +12,9 @@ from tinyjax.caching import remembered
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, ProgramT, as_closed, changed
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.shown import Record
 from tinyjax.ir.traverse import holds_programs, map_programs
 from tinyjax.ir.verify import verify
 from tinyjax.transforms.arguments import marks as marks_each

@@ -9,8 +9,8 @@ from attrs import field, frozen
 
 from tinyjax.caching import remembered
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
+from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
-from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.transforms.arguments import tangent_marks
 from tinyjax.transforms.forms import Form, derived_names, tangent_names

@@ -18,8 +18,8 @@ from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printing.shown import Record, Shown
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
-from tinyjax.ir.shown import Record, Shown
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.verify import verify

@@ -14,8 +14,8 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import UndefPrimal, Zero
+from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
-from tinyjax.ir.shown import Record
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import flag

@@ -18,8 +18,8 @@ from tinyjax.ir.files import schema
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, JaxprType, Literal, Var
-from tinyjax.ir.registry import Registry, build
 from tinyjax.ir.source import SourceInfo
+from tinyjax.ir.text.registry import Registry, build
 from tinyjax.ir.value import ConcreteValue
 
 #: Classes of the IR itself, which every file may refer to.

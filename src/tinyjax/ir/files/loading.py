@@ -15,8 +15,8 @@ from tinyjax.ir.files.archive import Archive, array_of
 from tinyjax.ir.files.columns import COLUMNS, ColumnReader, Extent, Indices
 from tinyjax.ir.files.encoding import ValueReader, decode_number, dtype_named, pick
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal
-from tinyjax.ir.registry import Registry
 from tinyjax.ir.source import SourceInfo
+from tinyjax.ir.text.registry import Registry
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.ir.value import ConcreteValue
 

@@ -18,7 +18,7 @@ from typing import IO, TypeAlias
 from tinyjax.errors import InputError
 from tinyjax.ir.holding import AnyProgram, HoldsProgram
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
-from tinyjax.ir.registry import STANDARD, Registry
+from tinyjax.ir.text.registry import STANDARD, Registry
 
 # What it takes to read and write files is imported at first need.
 

@@ -9,8 +9,8 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 
 from tinyjax.ir.printing.html import DARK, LIGHT, escape, format_html
+from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
-from tinyjax.ir.shown import Shown
 
 #: Tables have at most so many rows.
 MOST: Final = 200

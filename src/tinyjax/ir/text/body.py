@@ -12,9 +12,9 @@ from tinyjax.errors import ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
-from tinyjax.ir.registry import Registry
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.text.lexer import Tokens
+from tinyjax.ir.text.registry import Registry
 from tinyjax.ir.text.scope import Scope
 from tinyjax.ir.text.values_parser import guarded
 

@@ -21,12 +21,12 @@ from attrs import field, frozen
 
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.fields import check_field
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.program_value import well_typed
-from tinyjax.ir.registry import STANDARD, Record, Registry, Unreadable, unread
 from tinyjax.ir.text.body import Binder, Body, Head, Known
+from tinyjax.ir.text.fields import check_field
 from tinyjax.ir.text.lexer import Tokens
+from tinyjax.ir.text.registry import STANDARD, Record, Registry, Unreadable, unread
 from tinyjax.ir.text.scalars import read_string
 from tinyjax.ir.text.scope import Scope
 from tinyjax.ir.text.values_parser import Rule, guarded, run, value

@@ -9,8 +9,8 @@ import numpy as np
 
 from tinyjax.errors import InputError, ParseError, TinyjaxError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.registry import Member, Record, Registry, Unreadable
 from tinyjax.ir.text.lexer import Tokens
+from tinyjax.ir.text.registry import Member, Record, Registry, Unreadable
 from tinyjax.ir.text.scalars import (
     DTYPE_WORDS,
     read_array,

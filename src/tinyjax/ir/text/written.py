@@ -11,8 +11,8 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import ParameterError
-from tinyjax.ir.fields import check_field
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.text.fields import check_field
 
 
 @final

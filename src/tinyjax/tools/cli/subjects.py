@@ -17,8 +17,8 @@ from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.files.program_files import load
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
-from tinyjax.ir.registry import Registry
 from tinyjax.ir.text.parser import parse, parse_closed
+from tinyjax.ir.text.registry import Registry
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.tools.cli.arguments import Argument, Fixed, filled, is_fixed, parse_arguments, traced_part
 from tinyjax.tools.cli.failure import CommandError

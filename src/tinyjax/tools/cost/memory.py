@@ -18,9 +18,9 @@ from tinyjax.ir.holding import AnyProgram, checked_jaxpr
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.display import Block, Note, Picture, table
 from tinyjax.ir.printing.printer import format_eqn, variable_names
+from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.shown import Shown
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.conversion import StopGradient
 from tinyjax.primitives.shaping import Reshape, Squeeze

@@ -21,8 +21,8 @@ from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.display import Block
+from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Atom, Eqn, Literal, Var
-from tinyjax.ir.shown import Shown
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, forward

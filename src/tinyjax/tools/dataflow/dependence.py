@@ -18,8 +18,8 @@ from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.display import Block
 from tinyjax.ir.printing.printer import variable_names
+from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
-from tinyjax.ir.shown import Shown
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.sorting import Sort
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, forward

@@ -17,9 +17,9 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.display import Block
+from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.shown import Shown
 from tinyjax.tools.dataflow.lattice import Lattice, T
 
 #: No loop goes round more often than this.

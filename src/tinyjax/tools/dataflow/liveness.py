@@ -15,8 +15,8 @@ from tinyjax.ir.effects import Effects, must_stay
 from tinyjax.ir.holding import AnyProgram, checked_jaxpr
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.display import Block
+from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Eqn, Jaxpr, Var
-from tinyjax.ir.shown import Shown
 from tinyjax.tools.dataflow.engine import Flow, Rules, Walk, backward
 from tinyjax.tools.dataflow.lattice import Lattice
 from tinyjax.tools.dataflow.structure import backward_rules

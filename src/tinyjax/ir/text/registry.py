@@ -17,9 +17,9 @@ from attrs import field, frozen
 from tinyjax.deferred import FILL_REGISTRY
 from tinyjax.errors import RegistryError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.fields import HELD_TYPES
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.text.fields import HELD_TYPES
 from tinyjax.ir.text.written import Member, Record, Unreadable, build, member, member_of_value, unread
 
 __all__ = [
