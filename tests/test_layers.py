@@ -40,7 +40,8 @@ FILES = sorted(ROOT.rglob("*.py"))
 
 
 def imported_modules(path: Path) -> set[str]:
-    """The modules that a file imports when it runs, at any depth of nesting, except for type checking only."""
+    """The modules that a file imports when it runs, at any depth of nesting, also by a name in a string; except those
+    that are for type checking only."""
     module = ast.parse(path.read_text())
     for node in ast.walk(module):
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
@@ -52,6 +53,11 @@ def imported_modules(path: Path) -> set[str]:
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             assert node.level == 0, f"{path} imports relatively"
             found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module}
+        elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in {
+            "import_module",
+            "__import__",
+        }:
+            found |= {arg.value for arg in node.args if isinstance(arg, ast.Constant) and isinstance(arg.value, str)}
     return found
 
 
