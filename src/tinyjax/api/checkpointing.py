@@ -31,7 +31,7 @@ from tinyjax.tracing.functions import (
 )
 from tinyjax.tracing.programs import trace
 from tinyjax.transforms.linearize import linearize
-from tinyjax.transforms.partial_eval import Residual, as_residuals
+from tinyjax.transforms.residuals import Residual, as_residuals
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -11,9 +11,10 @@ from tinyjax.transforms.inline import INLINING, Inlinable, inline, once_or_small
 from tinyjax.transforms.jvp import JvpProgram, jvp
 from tinyjax.transforms.linearity import LINEARITY, Kind, Nonlinear
 from tinyjax.transforms.linearize import Linearization, linearize
-from tinyjax.transforms.partial_eval import PartialEvaluation, Residual, partial_eval
+from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
 from tinyjax.transforms.patterns import AnyLiteral, Apply, Match, Number, Several, Variable, pattern, variables
 from tinyjax.transforms.pipeline import OPTIMIZATION, Pass, PassReport, Pipeline, count_primitives, optimize
+from tinyjax.transforms.residuals import Residual
 from tinyjax.transforms.rewrite import Rewrite, rewrite
 from tinyjax.transforms.simplify import simplify
 from tinyjax.transforms.simplify_arrays import ARRAY_RULES

@@ -15,7 +15,8 @@ from tinyjax.ir.verify import verify
 from tinyjax.transforms.arguments import tangent_marks
 from tinyjax.transforms.forms import Form, derived_names, tangent_names
 from tinyjax.transforms.jvp import jvp
-from tinyjax.transforms.partial_eval import Residual, as_residuals, close_over, partial_eval
+from tinyjax.transforms.partial_eval import partial_eval
+from tinyjax.transforms.residuals import Residual, as_residuals, close_over
 
 
 @final

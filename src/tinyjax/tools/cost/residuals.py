@@ -16,7 +16,7 @@ from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.source import SourceInfo
 from tinyjax.transforms.arguments import differentiable
 from tinyjax.transforms.linearize import linearize
-from tinyjax.transforms.partial_eval import Residual
+from tinyjax.transforms.residuals import Residual
 
 
 @final
