@@ -15,7 +15,9 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.prepared.functions import _WHOLES, Whole, as_one
+from tinyjax.prepared.functions import prepared
+from tinyjax.prepared.runners import Kernels
+from tinyjax.prepared.table import TABLE
 
 Array = np.ndarray[Any, Any]
 X = np.array([[1.5, -2.0, 0.0], [-0.5, 3.0, 2.25]])
@@ -64,7 +66,7 @@ def described(out: Any) -> list[tuple[Any, ...]]:
 
 
 def wholes() -> int:
-    return sum(isinstance(found, Whole) for found in _WHOLES.entries.values())
+    return sum(isinstance(found.host, Kernels) or not found.single for found in TABLE.entries.values())
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "int32", "uint8"])
@@ -144,7 +146,7 @@ def test_kinds_of_arguments() -> None:
     """Equal arguments of different types are different; those that can't be told apart take the long way."""
     seen: list[object] = []
 
-    @as_one
+    @prepared
     def f(x: tj.Array, option: object = None, *, other: object = None) -> tj.Array:
         seen.append(option)
         return x + 1.0
@@ -169,7 +171,7 @@ def test_kinds_of_arguments() -> None:
 def test_what_depends_on_elements_is_called() -> None:
     calls: list[int] = []
 
-    @as_one
+    @prepared
     def f(x: tj.Array) -> tj.Array:
         calls.append(1)
         return x if bool(tnp.all(x > 0.0)) else -x
@@ -182,7 +184,7 @@ def test_what_depends_on_elements_is_called() -> None:
 def test_results_are_nobody_elses() -> None:
     """A result that is an argument, or part of one, doesn't change when that is written to."""
 
-    @as_one
+    @prepared
     def f(x: tj.Array) -> tuple[tj.Array, tj.Array]:
         return x, x[1:]
 

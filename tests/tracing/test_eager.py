@@ -15,7 +15,7 @@ from tests.numpy.oracle import DTYPES
 from tinyjax import Array, lax
 from tinyjax.errors import InputError, ShapeError, TinyjaxError, TypingError
 from tinyjax.ir.primitive import Primitive
-from tinyjax.prepared.kernels import KERNELS
+from tinyjax.prepared.table import TABLE
 from tinyjax.primitives.arithmetic import DIV, MAX, MIN, REM
 from tinyjax.primitives.bitwise import AND, OR, SHIFT_LEFT, XOR
 from tinyjax.primitives.comparison import EQ, LT, NE
@@ -57,9 +57,9 @@ SCALARS = [True, 3, 2.5, 1.5 - 0.5j]
 
 @pytest.fixture(autouse=True)
 def _nothing_met() -> Iterator[None]:
-    KERNELS.clear()
+    TABLE.clear()
     yield
-    KERNELS.clear()
+    TABLE.clear()
 
 
 def outcome(f: Binary, x: Array, y: Array) -> object:
@@ -84,13 +84,13 @@ def test_the_same_when_met_before(name: str) -> None:
     pairs = list(itertools.product(operands(), operands()))
     first = []
     for x, y in pairs:
-        KERNELS.clear()
+        TABLE.clear()
         first.append(outcome(f, x, y))
-    KERNELS.clear()
+    TABLE.clear()
     for primitive in PRIMITIVES:
         for x, y in pairs:
             outcome(lambda x, y: bind(primitive, x, y)[0], x, y)  # noqa: B023 (called at once)
-    assert len(KERNELS.entries) > 500
+    assert len(TABLE.entries) > 500
     for _ in range(2):
         assert [outcome(f, x, y) for x, y in pairs] == first
 

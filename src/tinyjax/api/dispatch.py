@@ -16,7 +16,7 @@ from tinyjax import backend
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
-from tinyjax.prepared.executables import Ready
+from tinyjax.prepared.runners import Launch
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import ConcreteArray, as_array
 from tinyjax.tracing.functions import only_positional
@@ -46,7 +46,7 @@ class ReadyCall:
     static: tuple[Hashable, ...]
     flat: list[ShapedArray] | None
     single: bool
-    program: Ready
+    program: Launch
     traced: Traced
 
     def launch(self, buffers: list[backend.Argument]) -> Any:  # the user's own tree of results
@@ -73,8 +73,8 @@ def ready_call(
     name: str,
 ) -> ReadyCall | None:
     """The call of a traced and compiled function; None if it closes over arrays of another device, or traced ones."""
-    captured = [array for array in traced.captured if isinstance(array, ConcreteArray)]
-    program = Ready.of(executable, captured, traced.jaxpr.out_avals, name)
+    captured = [array.value for array in traced.captured if isinstance(array, ConcreteArray)]
+    program = Launch.of(executable, captured, traced.jaxpr.out_avals, name)
     if program is None or len(captured) < len(traced.captured):
         return None
     known = list(avals)

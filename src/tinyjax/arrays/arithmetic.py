@@ -29,7 +29,7 @@ from tinyjax.errors import TypingError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import made_once
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.arithmetic import ABS, DIV, MAX, MIN, REM, IntegerPow
 from tinyjax.primitives.bitwise import (
     AND,
@@ -103,7 +103,7 @@ def floor_divide(x: Array, y: Array) -> Array:
     return _floor_divide(x, y)
 
 
-@as_one
+@prepared
 def _floor_divide(x: Array, y: Array) -> Array:
     x, y = broadcast(x, y)
     dtype = x.aval.dtype
@@ -116,7 +116,7 @@ def _floor_divide(x: Array, y: Array) -> Array:
     return where(rounded_up, quotient - 1, quotient)
 
 
-@as_one
+@prepared
 def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
     """The quotient has the sign of x / y, a remainder that of y, even where they are zero.
 
@@ -138,7 +138,7 @@ def remainder(x: Array, y: Array) -> Array:
     return _remainder(x, y)
 
 
-@as_one
+@prepared
 def _remainder(x: Array, y: Array) -> Array:
     x, y = broadcast(x, _without_zero(y))
     return _signed_remainder(apply(REM, x, y), y)
@@ -162,7 +162,7 @@ def truncated_remainder(x: Array, y: Array) -> Array:
     return _truncated_remainder(x, y)
 
 
-@as_one
+@prepared
 def _truncated_remainder(x: Array, y: Array) -> Array:
     return apply(REM, x, _without_zero(y))
 
@@ -321,7 +321,7 @@ def conjugate(x: Array) -> Array:
     return apply(CONJ, x) if x.aval.dtype in COMPLEXES else x
 
 
-@as_one
+@prepared
 def round_(x: Array, decimals: int = 0) -> Array:
     """Rounded to this many decimals, halves to even."""
     decimals, dtype = integer(decimals, "round: decimals"), x.aval.dtype
@@ -361,7 +361,7 @@ def clip(x: Array, low: Array | None, high: Array | None) -> Array:
     return _clip(x, None if low is None else bounds[0], None if high is None else bounds[-1])
 
 
-@as_one
+@prepared
 def _clip(x: Array, low: Array | None, high: Array | None) -> Array:
     if low is not None:
         x = maximum(low, x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import is_
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -27,7 +28,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Shape
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.comparison import NE
 from tinyjax.primitives.conversion import array_dtype, conversion
 from tinyjax.primitives.selection import SELECT_N
@@ -173,7 +174,7 @@ def apply(primitive: Primitive, *operands: Array) -> Array:
     if done is not None:
         return done
     arrays = operands if len(operands) == 1 else broadcast(*operands)
-    return arrays[0]._bind(primitive, *arrays)[0]
+    return _bind(primitive, operands, arrays)
 
 
 def elementwise(primitive: Primitive, *operands: Array) -> Array:
@@ -182,7 +183,14 @@ def elementwise(primitive: Primitive, *operands: Array) -> Array:
     if done is not None:
         return done
     arrays = broadcast(*promote(*operands))
-    return arrays[0]._bind(primitive, *arrays)[0]
+    return _bind(primitive, operands, arrays)
+
+
+def _bind(primitive: Primitive, asked: Sequence[Array], arrays: Sequence[Array]) -> Array:
+    """Binds a primitive, which has been asked for already for the first of these operands."""
+    x = arrays[0]
+    bound = x._bind_first if all(map(is_, asked, arrays)) else x._bind
+    return bound(primitive, *arrays)[0]
 
 
 def inexact(primitive: Primitive, *operands: Array) -> Array:
@@ -229,6 +237,6 @@ def where(condition: Array, x: Array, y: Array) -> Array:
     return _where(condition, x, y) if done is None else done
 
 
-@as_one
+@prepared
 def _where(condition: Array, x: Array, y: Array) -> Array:
     return apply(SELECT_N, truth(condition), y, x)

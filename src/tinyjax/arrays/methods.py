@@ -15,6 +15,7 @@ from tinyjax.arrays.reductions import Axis
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.shapes import Shape
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.conversion import COPY
 from tinyjax.tracebacks import filter_class, filtered_method
 
@@ -189,6 +190,7 @@ class Methods(Operators):
 
     # Reductions.
 
+    @prepared
     def sum(
         self,
         axis: Axis = None,
@@ -205,6 +207,7 @@ class Methods(Operators):
             self._array, axis, dtype, keepdims, self._option(initial), self._option(where), promote_integers
         )
 
+    @prepared
     def prod(
         self,
         axis: Axis = None,
@@ -221,6 +224,7 @@ class Methods(Operators):
             self._array, axis, dtype, keepdims, self._option(initial), self._option(where), promote_integers
         )
 
+    @prepared
     def max(
         self,
         axis: Axis = None,
@@ -233,6 +237,7 @@ class Methods(Operators):
         refuse_out("max", out)
         return reductions.max_(self._array, axis, keepdims, self._option(initial), self._option(where))
 
+    @prepared
     def min(
         self,
         axis: Axis = None,

@@ -41,6 +41,10 @@ class Operators(ABC):
     @abstractmethod
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]: ...
 
+    def _bind_first(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
+        """The same for what `_at_once` doesn't know."""
+        return self._bind(primitive, *args)
+
     def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
         """The result of what has been computed before for operands of these types, if nothing else is to be done. Then
         nothing has to be promoted or broadcast, either."""

@@ -42,7 +42,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import made_once
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.arithmetic import DIV, MAX, MIN, SQUARE
 from tinyjax.primitives.bitwise import AND, OR
 from tinyjax.primitives.conversion import conversion
@@ -225,13 +225,13 @@ def _check_not_empty(name: str, x: Array, axis: Axis, initial: Array | None, mas
         raise ShapeError(f"{name} of no elements isn't defined: {x.aval} has an axis of size 0. Pass initial.")
 
 
-@as_one
+@prepared
 def all_(x: Array, axis: Axis = None, keepdims: bool = False, mask: Array | None = None) -> Array:
     """Whether no element is zero."""
     return _reduce("all", truth(x), axis, keepdims, None, mask, ReduceAnd, AND, _one)
 
 
-@as_one
+@prepared
 def any_(x: Array, axis: Axis = None, keepdims: bool = False, mask: Array | None = None) -> Array:
     """Whether any element isn't zero."""
     return _reduce("any", truth(x), axis, keepdims, None, mask, ReduceOr, OR, _zero)
@@ -249,7 +249,7 @@ def _count(name: str, x: Array, axis: Axis, keepdims: bool, mask: Array | None) 
     return sum_(broadcast_to(mask, x.aval.shape), axis, keepdims=keepdims)
 
 
-@as_one
+@prepared
 def mean(
     x: Array, axis: Axis = None, dtype: npt.DTypeLike | None = None, keepdims: bool = False, mask: Array | None = None
 ) -> Array:
@@ -263,7 +263,7 @@ def mean(
     return astype(apply(DIV, total, divisor), result)
 
 
-@as_one
+@prepared
 def var(
     x: Array,
     axis: Axis = None,
@@ -296,7 +296,7 @@ def _per_degree(total: Array, count: Array | int, correction: float) -> Array:
     return apply(DIV, total, where(degrees > 0, degrees, constant_like(degrees, math.nan)))
 
 
-@as_one
+@prepared
 def std(
     x: Array,
     axis: Axis = None,
@@ -313,13 +313,13 @@ def std(
     return apply(SQRT, var(x, axis, dtype, correction, keepdims, mask, center))
 
 
-@as_one
+@prepared
 def ptp(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     """The maximum minus the minimum."""
     return apply(SUB, max_(x, axis, keepdims), min_(x, axis, keepdims))
 
 
-@as_one
+@prepared
 def trace(
     x: Array, offset: SupportsIndex, axis1: SupportsIndex, axis2: SupportsIndex, dtype: npt.DTypeLike | None
 ) -> Array:

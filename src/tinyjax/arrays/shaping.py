@@ -13,7 +13,7 @@ from tinyjax.errors import ConcretizationError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
@@ -195,7 +195,7 @@ def repeat(x: Array, repeats: SupportsIndex, axis: SupportsIndex | None = None) 
     return reshape(repeated, (*shape[:at], shape[at] * count, *shape[at + 1 :]))
 
 
-@as_one
+@prepared
 def diagonal(x: Array, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Array:
     """The elements whose index along `axis2` is that along `axis1` plus `offset`, as the last axis."""
     ndim, k = x.aval.ndim, integer(offset, "the offset")

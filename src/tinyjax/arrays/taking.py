@@ -10,7 +10,7 @@ from tinyjax.arrays.elementwise import broadcast_shapes, constant_like
 from tinyjax.arrays.shaping import canonical_axis, expand_dims, ravel, reshape, squeeze
 from tinyjax.errors import IndexingError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS, Scalar, short_name
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode
 
@@ -29,7 +29,7 @@ def wrapped_around(positions: Array, size: int) -> Array:
     return arithmetic.remainder(positions, constant_like(positions, size))
 
 
-@as_one
+@prepared
 def take(
     x: Array,
     indices: Array,
@@ -68,7 +68,7 @@ def take(
     return x._bind(gather, x, expand_dims(indices, -1))[0]
 
 
-@as_one
+@prepared
 def take_along_axis(
     x: Array,
     indices: Array,

@@ -17,7 +17,7 @@ from tinyjax.arrays.elementwise import (
     where,
 )
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INTEGERS
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.arithmetic import ABS, SQUARE
 from tinyjax.primitives.complex import COMPLEX
 from tinyjax.primitives.exponential import SQRT
@@ -110,7 +110,7 @@ def sign(x: ArrayLike, /) -> Array:
     return _sign(found) if found.aval.dtype in FLOATS else apply(SIGN, found)
 
 
-@as_one
+@prepared
 def _sign(x: Array) -> Array:
     return where(x == 0, constant_like(x, 0), apply(SIGN, x))
 
@@ -122,7 +122,7 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return _hypot(x, y)
 
 
-@as_one
+@prepared
 def _hypot(x: Array, y: Array) -> Array:
     x, y = broadcast(x, y)
     x, y = apply(ABS, x), apply(ABS, y)

@@ -45,7 +45,7 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.value import ConcreteValue, frozen_elements
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.conversion import COPY, conversion
 from tinyjax.primitives.numpy_values import convert
 from tinyjax.primitives.rounding import FLOOR
@@ -294,7 +294,7 @@ def linspace(
     return (out, step) if retstep else out
 
 
-@as_one
+@prepared
 def _spaced(low: Array, high: Array, count: int, endpoint: bool, at: int, result: DType) -> tuple[Array, Array]:
     """The numbers, and how far apart they are."""
     within = low.aval.dtype

@@ -18,7 +18,7 @@ from tinyjax.arrays.elementwise import (
     where,
 )
 from tinyjax.ir.dtypes import COMPLEX128, COMPLEXES, FLOAT64
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.arithmetic import ABS, SQUARE
 from tinyjax.primitives.complex import COMPLEX
 from tinyjax.primitives.exponential import CBRT, EXP, EXP2, EXPM1, LOG, LOG1P, POW, SQRT
@@ -126,7 +126,7 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return _logaddexp(*promote_inexact(*_pair(x1, x2)))
 
 
-@as_one
+@prepared
 def _logaddexp(x: Array, y: Array) -> Array:
     x, y = broadcast(x, y)
     # Where both are equal, the derivative is shared because each is one of the two.

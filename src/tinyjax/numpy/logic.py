@@ -23,7 +23,7 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8, real_dtype
 from tinyjax.numpy.creation import full
 from tinyjax.numpy.finding import nonzero
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.arithmetic import ABS, NEXTAFTER
 from tinyjax.primitives.bitwise import AND, NOT, OR, POPULATION_COUNT, XOR
 from tinyjax.primitives.comparison import EQ, NE
@@ -81,7 +81,7 @@ def isclose(
     return _is_close(x, y, relative, absolute, bool(equal_nan))
 
 
-@as_one
+@prepared
 def _is_close(x: Array, y: Array, rtol: Array, atol: Array, equal_nan: bool) -> Array:
     distance, size = apply(ABS, x - y), apply(ABS, y)
     close = (x == y) | (isfinite(y) & (distance <= atol + rtol * size))

@@ -13,7 +13,7 @@ from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, inte
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.creation import Nested, ShapeLike, asarray, shape_of
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.shaping import Rev
 from tinyjax.primitives.slicing import Pad
 from tinyjax.tracing.array import Array, ArrayLike
@@ -197,7 +197,7 @@ def tile(A: ArrayLike, reps: Axes) -> Array:
     return _tile(as_array(A), integers(reps, "tile: a number of repetitions"))
 
 
-@as_one
+@prepared
 def _tile(x: Array, reps: tuple[int, ...]) -> Array:
     counts = list(reps)
     counts = [1] * (x.aval.ndim - len(counts)) + counts

@@ -12,7 +12,7 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64
 from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.creation import iota, shape_of, zeros
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.slicing import Pad
 from tinyjax.primitives.structure import BroadcastInDim
 from tinyjax.tracing.array import Array, ArrayLike
@@ -51,7 +51,7 @@ def tril(m: ArrayLike, k: SupportsIndex = 0) -> Array:
     return _tril(as_array(m), integer(k, "the offset k"))
 
 
-@as_one
+@prepared
 def _tril(x: Array, k: int) -> Array:
     return where(_triangle("tril", x, k), x, constant_like(x, 0))
 
@@ -61,7 +61,7 @@ def triu(m: ArrayLike, k: SupportsIndex = 0) -> Array:
     return _triu(as_array(m), integer(k, "the offset k"))
 
 
-@as_one
+@prepared
 def _triu(x: Array, k: int) -> Array:
     return where(_triangle("triu", x, k - 1), constant_like(x, 0), x)
 

@@ -14,7 +14,7 @@ from tinyjax.arrays.methods import refuse_out
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ShapeError
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array, as_operand
 
@@ -92,7 +92,7 @@ def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     return _outer(as_array(a), as_array(b))
 
 
-@as_one
+@prepared
 def _outer(x: Array, y: Array) -> Array:
     return multiply(shaping.ravel(x)[:, None], shaping.ravel(y))
 

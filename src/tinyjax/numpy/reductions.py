@@ -15,11 +15,12 @@ from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.numpy.creation import full
-from tinyjax.prepared.functions import as_one
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array, as_operand
 
 
+@prepared
 def sum(
     a: ArrayLike,
     axis: Axis = None,
@@ -34,6 +35,7 @@ def sum(
     return as_operand(a).sum(axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
+@prepared
 def prod(
     a: ArrayLike,
     axis: Axis = None,
@@ -48,6 +50,7 @@ def prod(
     return as_operand(a).prod(axis, dtype, out, keepdims, initial, where, promote_integers)
 
 
+@prepared
 def max(
     a: ArrayLike,
     axis: Axis = None,
@@ -60,6 +63,7 @@ def max(
     return as_operand(a).max(axis, out, keepdims, initial, where)
 
 
+@prepared
 def min(
     a: ArrayLike,
     axis: Axis = None,
@@ -72,6 +76,7 @@ def min(
     return as_operand(a).min(axis, out, keepdims, initial, where)
 
 
+@prepared
 def all(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
 ) -> Array:
@@ -79,6 +84,7 @@ def all(
     return as_operand(a).all(axis, out, keepdims, where=where)
 
 
+@prepared
 def any(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
 ) -> Array:
@@ -94,6 +100,7 @@ def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Ar
 # Statistics.
 
 
+@prepared
 def mean(
     a: ArrayLike,
     axis: Axis = None,
@@ -107,6 +114,7 @@ def mean(
     return as_operand(a).mean(axis, dtype, out, keepdims, where=where)
 
 
+@prepared
 def var(
     a: ArrayLike,
     axis: Axis = None,
@@ -123,6 +131,7 @@ def var(
     return as_operand(a).var(axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
 
+@prepared
 def std(
     a: ArrayLike,
     axis: Axis = None,
@@ -193,7 +202,7 @@ def median(
     return _median(x, axis, keepdims)
 
 
-@as_one
+@prepared
 def _median(x: Array, axis: Axis, keepdims: bool) -> Array:
     ndim = x.aval.ndim
     axes = canonical_axes(axis, ndim, "median")

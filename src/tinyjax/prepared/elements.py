@@ -1,8 +1,7 @@
-"""Where the elements of an array are, and the short way from elements on the host to a result."""
+"""Where the elements of an array are."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 import numpy as np
@@ -10,9 +9,7 @@ import numpy as np
 from tinyjax import backend
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
-from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.value import ConcreteValue, frozen_elements
-from tinyjax.prepared.kernels import KERNELS, run_kernel
 
 E = TypeVar("E", bound="Elements")
 
@@ -67,40 +64,21 @@ class Elements:
             raise AttributeError(f"an array has no attribute {name!r}")
 
 
-def apply_kernel(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E | None:
-    """The result of a primitive that has been applied to operands of these types before.
-
-    None: it hasn't, or one of them isn't of this kind, or has its elements elsewhere than on the host.
-    """
-    host: Sequence[HostArray]
-    if len(operands) == 2:  # the most common case, which the general one would take a third longer for
-        x, y = operands
-        if not isinstance(x, Elements) or not isinstance(y, Elements):
-            return None
-        found = KERNELS.entries.get((id(primitive), id(x.aval), id(y.aval)))
-        if found is None or (left := x.host) is None or (right := y.host) is None:
-            return None
-        host = left, right
-    else:
-        key = [id(primitive)]
-        host = []
-        for x in operands:
-            if not isinstance(x, Elements) or (elements := x.host) is None:
-                return None
-            key.append(id(x.aval))
-            host.append(elements)
-        found = KERNELS.entries.get(tuple(key))
-        if found is None:
-            return None
-    return of_host(kind, run_kernel(found[1], host), found[1].aval)
-
-
 def of_host(kind: type[E], elements: HostArray, aval: ShapedArray) -> E:
     """An array with these elements, which nobody may write to."""
     out = _new(kind)
     out.aval = aval
     out.host = elements
     out.buffer = None
+    return out
+
+
+def of_buffer(kind: type[E], buffer: backend.RawBuffer, aval: ShapedArray) -> E:
+    """An array with its elements on a device."""
+    out = _new(kind)
+    out.aval = aval
+    out.buffer = buffer
+    out.host = None
     return out
 
 

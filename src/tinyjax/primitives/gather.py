@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeVar, final
 
 import attrs
@@ -123,6 +123,32 @@ class Gather(Primitive):
             inside = plan.spread(plan.inside(starts), self.dimension_numbers.batch_axes(len(shape)), len(shape))
             out = np.where(inside, out, np.asarray(self.fill(x.dtype), x.dtype))
         return (out,)
+
+    @override
+    def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
+        x, indices = avals
+        dims, before = self.dimension_numbers, len(indices.shape) - 1
+        (axis, *others) = dims.start_index_map or (0, 0)
+        whole = (*x.shape[:axis], 1, *x.shape[axis + 1 :]) == self.slice_sizes
+        around = (*range(axis), *range(axis + before, x.ndim - 1 + before))
+        if others or dims.collapsed_slice_dims != (axis,) or not whole or dims.offset_dims != around or not x.size:
+            return super().host_function(*avals)
+        # Whole entries along one axis, as NumPy takes them.
+        highest, filled = x.shape[axis] - 1, self.mode is GatherScatterMode.FILL_OR_DROP
+        fill = np.asarray(self.fill(x.dtype), x.dtype) if filled else None
+        after = x.ndim - 1 - axis
+
+        def take(x: HostArray, indices: HostArray) -> HostArray:
+            starts = whole_numbers(indices[..., 0])
+            out = x.take(starts, axis, mode="clip")
+            if fill is None:
+                return out
+            inside = (starts >= 0) & (starts <= highest)
+            if inside.all():
+                return out
+            return np.where(inside.reshape(inside.shape + (1,) * after), out, fill)
+
+        return take
 
     def fill(self, dtype: DType) -> Scalar:
         """The fill value for an operand of this dtype."""

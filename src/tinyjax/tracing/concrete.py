@@ -17,16 +17,14 @@ from tinyjax import backend
 from tinyjax.arrays.advice import Wanted
 from tinyjax.arrays.display import Displayed
 from tinyjax.caching import bounded
-from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.watching import Watcher
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, Scalar, may_be_key
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.elements import Elements, apply_kernel, of_host
-from tinyjax.prepared.evaluation import PreparedEvaluation
-from tinyjax.prepared.executables import apply_ready, keep_ready
+from tinyjax.prepared.elements import Elements, of_host
+from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.frames import Frame, OpenFrame, base_in_force, in_force, named_axis
@@ -79,13 +77,16 @@ class ConcreteArray(Elements, Displayed, Operand):
     def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
         if innermost().base is not ROOT:
             return None
-        done = apply_kernel(primitive, operands, ConcreteArray) if self.buffer is None else None
-        return apply_ready(primitive, operands, ConcreteArray) if done is None else done
+        return apply(primitive, operands, ConcreteArray)
+
+    @override
+    def _bind_first(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
+        return top_frame(args, primitive.effects).bind(primitive, args)
 
     @override
     def _bind(self, primitive: Primitive, *args: Array) -> tuple[Array, ...]:
         done = self._at_once(primitive, args)
-        return top_frame(args, primitive.effects).bind(primitive, args) if done is None else (done,)
+        return self._bind_first(primitive, *args) if done is None else (done,)
 
     @override
     def into(self, context: Context[C]) -> C:
@@ -185,8 +186,8 @@ class RootFrame(OpenFrame[ConcreteValue]):
 
     __slots__ = ("context",)
 
-    def __init__(self, context: EvalContext) -> None:
-        self.context: EvalContext = context
+    def __init__(self, context: PreparedEvaluation) -> None:
+        self.context: PreparedEvaluation = context
         self.alive: bool = True
         self.parent: Frame = self
         self.level = 0
@@ -201,12 +202,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         values = []
         for arg in args:
             values.append(arg.value if type(arg) is ConcreteArray else arg.into(context))  # noqa: PERF401 (a call less)
-        outs = context.bind(primitive, *values)
-        if len(outs) != 1:
-            return tuple(map(ConcreteArray, outs))
-        if primitive.plain and not outs[0].on_host:
-            keep_ready(primitive, values)
-        return (ConcreteArray(outs[0]),)
+        return tuple(map(ConcreteArray, context.bind_first(primitive, *values)))
 
     @override
     def wrap(self, value: ConcreteValue) -> Array:

@@ -1,20 +1,16 @@
-"""What functions that `as_one` marks do: each is traced, and becomes one program."""
+"""What functions that are marked as `prepared` do: each is traced, and becomes one program."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import final
 
-from attrs import evolve, frozen
+from attrs import frozen
 
-from tinyjax import backend
-from tinyjax.contexts.staging import Staged, StagingContext
+from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.elements import Elements
-from tinyjax.prepared.executables import Ready
 from tinyjax.prepared.functions import STAGING, Whole
-from tinyjax.prepared.kernels import HostProgram
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.core import activate
@@ -32,56 +28,26 @@ class _Marked:
         return f"argument {position}"
 
 
-def whole(
-    function: Callable[..., object],
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
-    arrays: Sequence[Elements],
-    on_device: bool,
-) -> Whole | None:
+def whole(function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Whole | None:
     """The function for arguments like these as one program; None if it can't be one."""
-    name = function.__name__
     context = StagingContext()
     try:
-        with activate(context, _Marked(name)) as frame, frame:
+        with activate(context, _Marked(function.__name__)) as frame, frame:
 
             def traced(arg: object) -> object:
-                return frame.wrap(context.argument(arg.aval)) if isinstance(arg, Elements) else arg
+                return frame.wrap(context.argument(arg.aval)) if isinstance(arg, Array) else arg
 
-            result = function(*map(traced, args), **{key: traced(arg) for key, arg in kwargs.items()})
+            # The arguments first: inputs are numbered in the order in which they are asked for.
+            positional = list(map(traced, args))
+            result = function(*positional, **{key: traced(arg) for key, arg in kwargs.items()})
             results = result if isinstance(result, tuple) else (result,)
             staged = context.finish([frame.read(out) for out in results if isinstance(out, Array)])
-            staged = evolve(staged, jaxpr=dce(staged.jaxpr))
     except TinyjaxError:
         return None
-    program = _on_device(name, staged, arrays) if on_device else _on_host(staged)
-    if program is None or len(staged.jaxpr.outvars) < len(results):
+    captured = tuple([value for value in staged.captured if isinstance(value, ConcreteValue)])
+    if len(captured) < len(staged.captured) or len(staged.jaxpr.outvars) < len(results):
         return None
-    kept = (function, *(array.aval for array in arrays))
-    return Whole(program, not isinstance(result, tuple), kept)
-
-
-def _captured(staged: Staged) -> list[ConcreteArray] | None:
-    """What the function itself makes: None if some of it belongs to a transformation."""
-    values = [value for value in staged.captured if isinstance(value, ConcreteValue)]
-    return list(map(ConcreteArray, values)) if len(values) == len(staged.captured) else None
-
-
-def _on_host(staged: Staged) -> HostProgram | None:
-    captured = _captured(staged)
-    elements = [array.host for array in captured or () if array.host is not None]
-    if captured is None or len(elements) < len(captured):
-        return None
-    return HostProgram.of(staged.jaxpr, elements)
-
-
-def _on_device(name: str, staged: Staged, arrays: Sequence[Elements]) -> Ready | None:
-    captured = _captured(staged)
-    if captured is None:
-        return None
-    values = [array.value for array in (*captured, *arrays)]
-    executable = backend.execute.executable(staged.jaxpr, values, name)
-    return Ready.of(executable, captured, staged.jaxpr.out_avals, name)
+    return Whole(dce(staged.jaxpr), captured, not isinstance(result, tuple))
 
 
 STAGING[ConcreteArray] = whole

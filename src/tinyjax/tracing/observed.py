@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from tinyjax import backend
 from tinyjax.contexts.watching import Watcher
-from tinyjax.prepared.evaluation import PreparedEvaluation
+from tinyjax.prepared.primitives import PreparedEvaluation
 from tinyjax.tracing.concrete import ROOT, RootFrame, active, active_frame
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, WatchFrame
 

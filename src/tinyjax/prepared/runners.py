@@ -1,0 +1,162 @@
+"""Runners: what computes the results of a callee for operands of certain types. One kind calls NumPy on the host, the
+other launches an executable on a device. No context takes part: they are for evaluation only."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, TypeAlias, TypeVar, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax import backend
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import DType, HostArray
+from tinyjax.ir.value import ConcreteValue, owned, set_writeable
+from tinyjax.prepared.elements import Elements, of_buffer
+from tinyjax.primitives.numpy_values import QUIET
+
+E = TypeVar("E", bound=Elements)
+#: What computes one array on the host.
+Function: TypeAlias = "Callable[..., HostArray | np.generic]"
+
+
+class HostRunner(ABC):
+    """Computes on the host, where NumPy warns of nothing. Nobody can write to what it returns."""
+
+    @abstractmethod
+    def compute(self, host: Sequence[HostArray]) -> HostArray:
+        """The only result."""
+
+    @abstractmethod
+    def compute_all(self, host: Sequence[HostArray]) -> list[HostArray]:
+        """All results."""
+
+
+_quiet: Final = QUIET.copy
+
+
+@final
+@frozen(eq=False)
+class Kernel(HostRunner):
+    """A primitive with one output."""
+
+    function: Function
+    dtype: DType
+    #: Whether results never share memory with operands.
+    fresh: bool
+
+    @override
+    def compute(self, host: Sequence[HostArray]) -> HostArray:
+        result = _quiet().run(self.function, *host)
+        fresh = self.fresh or isinstance(result, np.generic)
+        if type(result) is not np.ndarray or result.dtype is not self.dtype:
+            result = np.asarray(result, self.dtype)
+        if not fresh:
+            return owned(result, host)
+        set_writeable(result, False)
+        return result
+
+    @override
+    def compute_all(self, host: Sequence[HostArray]) -> list[HostArray]:
+        return [self.compute(host)]
+
+
+#: What computes a value, its dtype, and where its operands are.
+Step: TypeAlias = tuple[Function, DType, tuple[int, ...]]
+
+
+@final
+@frozen(eq=False)
+class Kernels(HostRunner):
+    """A program of such primitives: what computing it takes, and no more.
+
+    Values are counted from the constants (literals, and arrays that feed the first inputs), then the other inputs, then
+    the results of the steps.
+    """
+
+    constants: tuple[HostArray, ...]
+    steps: tuple[Step, ...]
+    outs: tuple[int, ...]
+
+    @override
+    def compute(self, host: Sequence[HostArray]) -> HostArray:
+        values = [*self.constants, *host]
+        _quiet().run(_run_steps, self.steps, values)
+        return owned(values[self.outs[0]], host)
+
+    @override
+    def compute_all(self, host: Sequence[HostArray]) -> list[HostArray]:
+        values = [*self.constants, *host]
+        _quiet().run(_run_steps, self.steps, values)
+        return [owned(values[at], host) for at in self.outs]
+
+
+def _run_steps(steps: Sequence[Step], values: list[HostArray]) -> None:
+    for function, dtype, places in steps:
+        result = function(*[values[at] for at in places])
+        if type(result) is not np.ndarray or result.dtype is not dtype:
+            result = np.asarray(result, dtype)
+        values.append(result)
+
+
+@final
+@frozen(eq=False)
+class Launch:
+    """An executable, and the arrays that feed its first inputs, on its device."""
+
+    executable: backend.Executable
+    captured: list[backend.Argument]
+    out_avals: tuple[ShapedArray, ...]
+    name: str
+
+    @staticmethod
+    def of(
+        executable: backend.Executable, captured: Iterable[ConcreteValue], out_avals: tuple[ShapedArray, ...], name: str
+    ) -> Launch | None:
+        """None if an array is on another device."""
+        buffers: list[backend.Argument] = []
+        for value in captured:
+            buffer = executable.place(value)
+            if buffer is None:
+                return None
+            buffers.append(buffer)
+        return Launch(executable, buffers, out_avals, name)
+
+    def launch(self, args: list[backend.Argument], on_host: bool, kind: type[E]) -> list[E] | None:
+        """The results for arrays on a device; if `on_host`, some are on the host, and nobody writes to them any more.
+
+        None if they are not all where the executable is.
+        """
+        executable = self.executable
+        if self.captured:
+            args = self.captured + args
+        if not executable.alone and not executable.holds(args):
+            return None
+        results = executable.launch(args, self.name, on_host)
+        if len(results) == 1:
+            return [of_buffer(kind, results[0], self.out_avals[0])]
+        return [of_buffer(kind, buffer, aval) for buffer, aval in zip(results, self.out_avals, strict=True)]
+
+    def run(self, arrays: Iterable[Elements | HostArray], kind: type[E]) -> list[E] | None:
+        """The results for any arrays of the program's types; None if they can't all be where the executable is."""
+        executable = self.executable
+        args: list[backend.Argument] = []
+        on_host = False
+        for array in arrays:
+            if isinstance(array, np.ndarray):
+                arg = executable.admit_host(array)
+            elif array.buffer is not None:
+                arg = array.buffer
+            elif (value := array.value).on_host:
+                arg = executable.admit(value)
+            else:
+                arg = array.buffer = executable.place(value)
+            if arg is None:
+                return None
+            if type(arg) is np.ndarray:
+                on_host = True
+            args.append(arg)
+        return self.launch(args, on_host, kind)

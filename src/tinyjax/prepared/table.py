@@ -1,0 +1,41 @@
+"""One table: have I met this callee with operands of these types, and these other arguments?
+
+A primitive, and a function marked as `prepared`, are callees. If one was met, the table has a runner, which needs no
+promotion, typing or search for a context. If not, the long way is taken, which is always right, says what is wrong with
+bad arguments, and prepares the next call.
+
+Callees and types are told apart by identity: they are shared objects, which an entry keeps alive.
+"""
+
+from __future__ import annotations
+
+from typing import Final, TypeAlias, final
+
+from attrs import frozen
+
+from tinyjax.caching import PlainCache, register
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.prepared.runners import HostRunner, Launch
+
+#: The identity of a callee, and of the type of each array; the class and the value of any other argument.
+Key: TypeAlias = tuple[object, ...]
+
+
+@final
+@frozen(eq=False)
+class Entry:
+    """A callee for operands of certain types: how it is run where they are all on the host, and where one isn't."""
+
+    #: What the key identifies.
+    kept: tuple[object, ...]
+    host: HostRunner | None
+    device: Launch | None
+    out_avals: tuple[ShapedArray, ...]
+    #: Whether the result is an array, not a tuple of them.
+    single: bool
+    #: The type of the only result.
+    aval: ShapedArray | None
+
+
+TABLE: Final[PlainCache[Key, Entry]] = PlainCache(16384, "prepared")
+register(TABLE)
