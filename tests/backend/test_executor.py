@@ -216,7 +216,7 @@ def test_double_precision_without_jax_x64() -> None:
     code = (
         "import numpy as np\n"
         "from tinyjax import backend\n"
-        "from tinyjax.contexts.evaluation import single_equation\n"
+        "from tinyjax.contexts.devices import single_equation\n"
         "from tinyjax.ir import ConcreteValue, ShapedArray\n"
         "from tinyjax.primitives.elementwise import ADD\n"
         "for dtype, x in (('float64', 1 / 3), ('int64', 2**40), ('complex128', 1j / 3)):\n"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import count
 from typing import TypeAlias, final
 
@@ -31,7 +31,7 @@ class Recording:
         self.leading: list[tuple[Var, Captured | None]] = []
         #: The inputs that are arguments.
         self.trailing: list[Var] = []
-        self.numbers = count()  # no two threads get the same one
+        self.numbers: Iterator[int] = count()  # no two threads get the same one
 
     def new(self, aval: ShapedArray) -> Var:
         return Var(next(self.numbers), aval)

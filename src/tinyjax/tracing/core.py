@@ -39,7 +39,7 @@ class Tracer(Operand, Generic[V]):
     aval: ShapedArray
 
     def __init__(self, frame: TraceFrame[V], value: V) -> None:
-        self.frame: Final = frame
+        self.frame: Final[TraceFrame[V]] = frame
         self.value: Final = value
         self.aval = frame.context.aval(value)
 
