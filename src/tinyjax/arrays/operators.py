@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, TypeVar
 from typing_extensions import override
 
 from tinyjax.arrays import arithmetic
-from tinyjax.arrays.advanced_indexing import getitem
 from tinyjax.arrays.basic_indexing import Index
 from tinyjax.arrays.elementwise import astype
+from tinyjax.arrays.indexing import getitem
 from tinyjax.arrays.products import matmul
 from tinyjax.errors import ImmutableArrayError, InputError, ShapeError
 from tinyjax.ir.aval import ShapedArray
