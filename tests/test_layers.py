@@ -32,6 +32,7 @@ LAYERS = [
     {"api"},
     {"custom_derivatives", "debug", "extend", "interpreters"},
     {"tools", "interop"},
+    {"testing"},
     {"__init__"},
     {"__main__"},
 ]

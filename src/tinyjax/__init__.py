@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         ir,
         lax,
         numpy,
+        testing,
         tools,
         transforms,
         tree,
@@ -107,6 +108,7 @@ __all__ = [
     "pure_callback",
     "remat",
     "saved_residuals",
+    "testing",
     "tools",
     "trace",
     "transforms",
@@ -147,10 +149,11 @@ _HOMES: Final = {
     for name in names.split()
 }
 _PACKAGES: Final = (
-    "custom_derivatives debug errors extend flatten_util hlo interop interpreters ir lax numpy tools transforms tree"
+    *("custom_derivatives", "debug", "errors", "extend", "flatten_util", "hlo", "interop", "interpreters", "ir", "lax"),
+    *("numpy", "testing", "tools", "transforms", "tree"),
 )
 _MODULES: Final = {"checkpoint_policies": "tinyjax.api.checkpoint_policies"} | {
-    name: f"tinyjax.{name}" for name in _PACKAGES.split()
+    name: f"tinyjax.{name}" for name in _PACKAGES
 }
 
 if not TYPE_CHECKING:  # or every name would seem to exist

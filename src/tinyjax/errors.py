@@ -77,6 +77,28 @@ class LinearityError(TinyjaxError, ValueError):
     """A program that must be linear in some inputs isn't."""
 
 
+class LawError(TinyjaxError, AssertionError):
+    """A program breaks a law that every program must obey: `tinyjax.testing.check_laws` says so.
+
+    `law` is its name, `difference` what is found and what was expected, `program` the smallest beginning of the program
+    that breaks it, and `equation` the one that it ends with, if one is to blame.
+    """
+
+    def __init__(self, law: str, difference: str, program: object, equation: object = None) -> None:
+        self.law: str = law
+        self.difference: str = difference
+        self.program: object = program
+        self.equation: object = equation
+        super().__init__(law, difference, program, equation)
+
+    @override
+    def __str__(self) -> str:
+        source = getattr(self.equation, "source", None)
+        first = f"\nThe first equation with which it does: {self.equation}" if self.equation is not None else ""
+        place = f"\nat {source.location}" if source is not None else ""
+        return f"the program breaks the law {self.law!r}: {self.difference}{first}{place}\nin\n{self.program}"
+
+
 class ForwardModeError(TinyjaxError, TypeError):
     """Forward-mode differentiation of a function that has a rule for reverse mode only."""
 

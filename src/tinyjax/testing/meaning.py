@@ -1,0 +1,141 @@
+"""Laws of what keeps a program's meaning: passes, compilation, division in two, batching."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import numpy as np
+
+from tinyjax.backend import execute
+from tinyjax.ir.dtypes import BOOL, INEXACT, HostArray
+from tinyjax.ir.primitive import BatchAxis
+from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.ir.typecheck import typecheck
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.testing.differences import BrokenError, close, same_bits
+from tinyjax.testing.forms import valid
+from tinyjax.testing.subjects import Subject, chosen, residuals_of, run
+from tinyjax.transforms.batch import batch
+from tinyjax.transforms.cse import cse
+from tinyjax.transforms.dce import dce
+from tinyjax.transforms.fold_constants import fold_constants
+from tinyjax.transforms.hoist_constants import hoist_constants
+from tinyjax.transforms.inline import inline
+from tinyjax.transforms.partial_eval import partial_eval
+from tinyjax.transforms.pipeline import optimize
+from tinyjax.transforms.simplify import simplify
+
+#: None of these changes a bit of what a program computes.
+PASSES: Final[dict[str, Callable[[ClosedJaxpr], ClosedJaxpr]]] = {
+    "dce": dce,
+    "cse": cse,
+    "inline": inline,
+    "fold_constants": fold_constants,
+    "simplify": simplify,
+    "hoist_constants": hoist_constants,
+    "optimize": optimize,
+}
+#: The size of mapped axes.
+SIZE: Final = 3
+
+
+def keeps(change: Callable[[ClosedJaxpr], ClosedJaxpr], name: str) -> Callable[[Subject], None]:
+    """The law of a pass: the program is valid afterwards, has the same type and computes the same."""
+
+    def law(subject: Subject) -> None:
+        program = subject.program
+        changed = change(program)
+        valid(changed, f"what {name} makes of it")
+        before, after = typecheck(program), typecheck(changed)
+        if before != after:
+            raise BrokenError(f"{name} changes its type from {before} to {after}")
+        if not program.jaxpr.effects:
+            same_bits(run(changed, subject.args), subject.outs, f"the outputs after {name}")
+        if changed.jaxpr.effects != program.jaxpr.effects:
+            raise BrokenError(f"{name} changes its effects from {program.jaxpr.effects} to {changed.jaxpr.effects}")
+
+    return law
+
+
+def compiled(subject: Subject) -> None:
+    """Lowered and compiled, it computes what evaluation does."""
+    program = subject.program
+    args = [ConcreteValue(arg.copy(), aval) for arg, aval in zip(subject.args, program.in_avals, strict=True)]
+    found = execute(program.jaxpr, [*program.consts, *args], "law")
+    close([np.asarray(out.data) for out in found], subject.outs, "the outputs, compiled")
+
+
+def divisions(subject: Subject) -> Iterator[tuple[bool, ...]]:
+    """Which inputs are unknown: none, all, each alone for a few, all others, and some at random."""
+    n = len(subject.args)
+    found = [(False,) * n, (True,) * n]
+    for i in range(min(n, 3)):
+        alone = tuple(j == i for j in range(n))
+        found += [alone, tuple(not mark for mark in alone)]
+    found += [tuple(bool(mark) for mark in subject.rng(1).integers(0, 2, n)) for _ in range(2)]
+    yield from dict.fromkeys(found)
+
+
+def partial_evaluation(subject: Subject) -> None:
+    """The two parts, one after the other, are the program, whatever is unknown."""
+    for unknown in divisions(subject):
+        parts = partial_eval(subject.program, unknown)
+        what = f"with inputs unknown as in {unknown}"
+        valid(parts.known, f"the known part, {what},")
+        valid(parts.staged, f"the staged part, {what},")
+        if not any(unknown) and any(parts.unknown_out) and not subject.program.jaxpr.effects:
+            raise BrokenError(f"everything is known, and yet these outputs are not: {parts.unknown_out}")
+        if subject.program.jaxpr.effects:
+            continue
+        outs = run(parts.known, chosen(subject.args, [not mark for mark in unknown]))
+        count = parts.unknown_out.count(False)
+        residuals = residuals_of(parts.residuals, outs[count:], subject.args)
+        later = iter(run(parts.staged, [*residuals, *chosen(subject.args, unknown)]))
+        known = iter(outs[:count])
+        both = [next(later) if mark else next(known) for mark in parts.unknown_out]
+        same_bits(both, subject.outs, f"the outputs of the two parts, {what}")
+
+
+def _batch_of(arg: HostArray, rng: np.random.Generator) -> list[HostArray]:
+    """As many arrays like this one as are in a batch."""
+    if arg.dtype == BOOL:
+        return [arg, ~arg, arg]
+    if arg.dtype in INEXACT:
+        noise = [np.asarray(rng.normal(size=arg.shape)) / 4 for _ in range(SIZE)]
+        return [arg, *(np.asarray(arg + each).astype(arg.dtype) for each in noise[1:])]
+    return [arg, np.asarray(arg ^ np.ones((), arg.dtype)).astype(arg.dtype), arg]
+
+
+def batches(subject: Subject) -> Iterator[tuple[tuple[int | None, ...], list[HostArray], list[list[HostArray]]]]:
+    """Where the mapped axes are, the arguments with them, and the arguments of each element of the batch."""
+    rng = subject.rng(2)
+    n = len(subject.args)
+    mapped = dict.fromkeys([(True,) * n, *(tuple(j == i for j in range(n)) for i in range(min(n, 3)))])
+    for marks in mapped if n else ():
+        axes = tuple(
+            int(rng.integers(0, arg.ndim + 1)) if mark else None for arg, mark in zip(subject.args, marks, strict=True)
+        )
+        rows = [[arg] * SIZE if at is None else _batch_of(arg, rng) for arg, at in zip(subject.args, axes, strict=True)]
+        stacked = [row[0] if at is None else np.stack(row, at) for row, at in zip(rows, axes, strict=True)]
+        yield axes, stacked, [[row[i] for row in rows] for i in range(SIZE)]
+
+
+def batching(subject: Subject) -> None:
+    """Mapped over axes of its inputs, it computes what a loop would."""
+    program = subject.program
+    for axes, stacked, each in batches(subject):
+        found = batch(program, BatchAxis(SIZE), axes)
+        valid(found.jaxpr, f"the program mapped over {axes}")
+        placed = batch(program, BatchAxis(SIZE), axes, [0] * len(program.out_avals))
+        valid(placed.jaxpr, f"the program mapped over {axes}, with its outputs' axes first,")
+        if program.jaxpr.effects:
+            continue
+        looped = [run(program, args) for args in each]
+        expected = [np.stack([row[i] for row in looped]) for i in range(len(program.out_avals))]
+        close(run(placed.jaxpr, stacked), expected, f"the outputs mapped over {axes}")
+        outs = [
+            np.broadcast_to(out, (SIZE, *out.shape)) if at is None else np.moveaxis(out, at, 0)
+            for out, at in zip(run(found.jaxpr, stacked), found.out_axes, strict=True)
+        ]
+        close(outs, expected, f"the outputs mapped over {axes}, with axes where they fall,")
