@@ -6,6 +6,7 @@ A block marked `text` is what the block before it prints; `pytest --update-golde
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import io
 import re
 from pathlib import Path
@@ -38,6 +39,32 @@ def run_page(page: Path) -> str:
             end = match.end(2)
             printed = None
     return "".join([*pieces, source[end:]])
+
+
+#: Paths of files, and names with a package of the library in front.
+FILE = re.compile(r"`((?:\w+/)+\w+\.(?:py|md|txt))`")
+PACKAGES = "|".join(path.name.removesuffix(".py") for path in (ROOT / "src/tinyjax").iterdir() if path.name[0] != "_")
+DOTTED = re.compile(rf"`(?:tinyjax\.)?((?:{PACKAGES})(?:\.\w+)+)[`(]")
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name is that of a module, or of something in one."""
+    *parents, last = ("tinyjax." + name).split(".")
+    try:
+        found: object = importlib.import_module(".".join(parents))
+    except ModuleNotFoundError:
+        return exists(".".join(parents[1:]))  # an attribute of a class
+    if hasattr(found, last):
+        return True
+    return importlib.util.find_spec(".".join([*parents, last])) is not None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_what_pages_name_exists(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    bases = (ROOT, ROOT / "src", ROOT / "src/tinyjax", ROOT / "docs", page.parent)
+    assert not [path for path in FILE.findall(text) if not any((base / path).exists() for base in bases)]
+    assert not [name for name in DOTTED.findall(text) if not exists(name)]
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 def interpret(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V]) -> list[V]:
-    """Runs a program in a context: the only function that walks equations forward.
+    """Runs a program in a context: what every transformation that goes forward does.
 
     Because bindings are numbered in order, the environment is a list that grows by each equation's outputs. What the
     context stages is attributed to the line that the interpreted equation came from, and to the transformations that
