@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ast
+import io
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -107,6 +109,42 @@ def test_one_door_to_jaxlib(path: Path) -> None:
 def test_files_are_rooms(path: Path) -> None:
     if path.name != "__init__.py":
         assert len(path.read_text().splitlines()) <= 420, "split it: one purpose a file"
+
+
+#: What `docs/architecture.md` says to read first.
+FIRST_SITTING = [
+    "ir/aval.py",
+    "ir/program.py",
+    "ir/primitive.py",
+    "ir/context.py",
+    "ir/interpret.py",
+    "contexts/evaluation.py",
+    "contexts/staging.py",
+    "contexts/jvp.py",
+    "transforms/jvp.py",
+    "tracing/core.py",
+    "primitives/annotations.py",
+]
+
+
+def lines_of_code(path: Path) -> int:
+    """Without docstrings, comments and blank lines."""
+    source = path.read_text()
+    words = (tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER)
+    lines: set[int] = set()
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type not in words:
+            lines |= set(range(token.start[0], token.end[0] + 1))
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node) is not None:
+            lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(lines)
+
+
+def test_the_first_sitting_is_one() -> None:
+    page = (ROOT.parent.parent / "docs" / "architecture.md").read_text()
+    assert all(f"`{name}`" in page for name in FIRST_SITTING)
+    assert sum(lines_of_code(ROOT / name) for name in FIRST_SITTING) <= 800
 
 
 def test_import_does_not_import_jax() -> None:

@@ -20,7 +20,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.printing.printer import format_closed, format_eqn, variable_names
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program_type import JaxprType
 from tinyjax.ir.roles import Evaluator, Foreign
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shapes import Shape

@@ -17,6 +17,7 @@ from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.literals import python_scalar, scalar_bits
 from tinyjax.ir.printing.printed import Printed
+from tinyjax.ir.program_type import JaxprType
 from tinyjax.ir.program_value import ProgramValue
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
@@ -82,20 +83,6 @@ class Eqn(Printed, Immutable):
     @property
     def effects(self) -> Effects:
         return self.primitive.effects
-
-
-@final
-@frozen(cache_hash=True)
-class JaxprType:
-    """The type of a program: the types of its inputs and of its outputs."""
-
-    in_types: tuple[ShapedArray, ...]
-    out_types: tuple[ShapedArray, ...]
-
-    @override
-    def __str__(self) -> str:
-        ins, outs = (", ".join(map(str, types)) for types in (self.in_types, self.out_types))
-        return f"({ins}) -> ({outs})"
 
 
 @final

@@ -16,7 +16,8 @@ from tinyjax.ir.parameters import is_value
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.printer import format_eqn, format_jaxpr, variable_names
 from tinyjax.ir.printing.spelling import format_literal
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, Var
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program_type import JaxprType
 from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.traverse import nested_programs, record_values, subjaxprs

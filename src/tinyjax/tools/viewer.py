@@ -22,7 +22,8 @@ from tinyjax.ir.printing.html import escape
 from tinyjax.ir.printing.outline import Part, outline, shown_parameters
 from tinyjax.ir.printing.printer import variable_names
 from tinyjax.ir.printing.spelling import format_literal, format_parameter, format_string
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, JaxprType, Var
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Var
+from tinyjax.ir.program_type import JaxprType
 from tinyjax.tools.cost.memory import live_memory
 from tinyjax.tools.memory_plots import memory_plot
 from tinyjax.tools.texts import Page

@@ -19,8 +19,7 @@ from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
-from tinyjax.transforms.arguments import marks as marks_each
-from tinyjax.transforms.arguments import tangent_marks
+from tinyjax.transforms.arguments import marks, tangent_marks
 from tinyjax.transforms.forms import Form, derived_names, tangent_names
 
 
@@ -66,9 +65,9 @@ def jvp(
         named = found.jaxpr.named_by(_names(closed.jaxpr, found.nonzero_in))
         return JvpProgram(ClosedJaxpr(named, closed.consts), found.nonzero_in[n:], found.nonzero_out)
     verify(jaxpr)
-    marks = tangent_marks("jvp", jaxpr, nonzero)
     n = len(jaxpr.outvars)
-    return _jvp(jaxpr, marks, (False,) * n if force is None else marks_each("jvp: force", force, n, "outputs"))
+    forced = (False,) * n if force is None else marks("jvp: force", force, n, "outputs")
+    return _jvp(jaxpr, tangent_marks("jvp", jaxpr, nonzero), forced)
 
 
 @remembered

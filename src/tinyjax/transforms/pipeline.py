@@ -14,7 +14,8 @@ from typing_extensions import override
 from tinyjax.errors import InputError, TinyjaxError, VerificationError
 from tinyjax.ir.holding import AnyProgram, ProgramT, as_closed, as_jaxpr, changed
 from tinyjax.ir.printing.shown import Shown
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr, JaxprType
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.program_type import JaxprType
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.ir.verify import verify

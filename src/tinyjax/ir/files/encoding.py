@@ -17,7 +17,8 @@ from tinyjax.ir.effects import NamedAxisEffect
 from tinyjax.ir.files import schema
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Primitive
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr, JaxprType, Literal, Var
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal, Var
+from tinyjax.ir.program_type import JaxprType
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.text.registry import Registry, build
 from tinyjax.ir.value import ConcreteValue

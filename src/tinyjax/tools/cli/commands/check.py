@@ -7,7 +7,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Final
 
 from tinyjax.errors import FileFormatError, ParseError, VerificationError
-from tinyjax.ir.program import JaxprType
+from tinyjax.ir.program_type import JaxprType
 from tinyjax.tools.cli.command import Command, add_preparation, color_of, subject_of
 from tinyjax.tools.cli.failure import CommandError, UserCodeError, describe_error
 from tinyjax.tools.cli.streams import complain, say
