@@ -38,8 +38,8 @@ def to_jax(program: Jaxpr | ClosedJaxpr, *, rules: ToJaxRules | None = None) -> 
 
     Raises:
       UnsupportedError: JAX has nothing for some primitives. The error lists all of them.
-      When it is called, an X64DisabledError if the program needs 64-bit types and JAX has them switched off, and an
-      InputError for arguments of other types than the program's.
+      X64DisabledError: when it is called, if the program needs 64-bit types and JAX has them switched off.
+      InputError: when it is called with arguments of other types than the program's.
 
     >>> import jax
     >>> import tinyjax as tj

@@ -115,8 +115,9 @@ def check_laws(
       program: it is run many times: effects mustn't, so of programs with effects only the static laws are checked.
       args: its arguments, without the constants of a closed program. Random ones, if there are none: give some if it
         doesn't end for all, or computes nothing but nan.
-      laws, skip: which laws, and which not. `finite_differences` is not obeyed by a program that has, on purpose,
-        another derivative than its own.
+      laws: which laws.
+      skip: which not. `finite_differences` is not obeyed by a program that has, on purpose, another derivative than
+        its own.
       seed: of arguments, tangents and cotangents. What is checked is the same each time.
       registry: of the primitives that parsing and loading know, if there are others than `ir.STANDARD`'s.
 

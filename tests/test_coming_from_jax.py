@@ -1,0 +1,70 @@
+"""The page for those who come from JAX names what isn't here: what the installed JAX has, less what tinyjax has.
+
+`pytest --update-golden` writes the lists. Names that only another version of JAX has stay in them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import re
+import textwrap
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+PAGE: Final = Path(__file__).parent.parent / "docs" / "coming-from-jax.md"
+#: Where the names of JAX's modules are here.
+COUNTERPARTS: Final[Mapping[str, str]] = {
+    "jax": "tinyjax",
+    "jax.numpy": "tinyjax.numpy",
+    "jax.lax": "tinyjax.lax",
+    "jax.tree": "tinyjax.tree",
+    "jax.tree_util": "tinyjax.tree",
+    "jax.flatten_util": "tinyjax.flatten_util",
+    "jax.debug": "tinyjax.debug",
+    "jax.custom_derivatives": "tinyjax.custom_derivatives",
+    "jax.checkpoint_policies": "tinyjax.checkpoint_policies",
+}
+_LIST: Final = re.compile(
+    r"^`(?P<module>[\w.]+)`, \d+ names:\n\n```names\n(?P<names>.*?)^```$", re.MULTILINE | re.DOTALL
+)
+
+
+def names_of(module: str) -> set[str]:
+    """Public names, as completion shows them; but for JAX's primitives, objects such as `sin_p`: ours are classes."""
+    try:
+        found = importlib.import_module(module)
+    except ModuleNotFoundError:  # no file of its own
+        package, _, last = module.rpartition(".")
+        found = getattr(importlib.import_module(package), last)
+    return {name for name in dir(found) if not name.startswith("_") and not name.endswith("_p")}
+
+
+def absent(module: str) -> set[str]:
+    """What a module of JAX has that its counterpart lacks. `tree_map` is `tree.map` here."""
+    here = names_of(COUNTERPARTS[module])
+    return {name for name in names_of(module) if name not in here and name.removeprefix("tree_") not in here}
+
+
+def test_the_lists_are_of_all_modules() -> None:
+    listed = [match["module"] for match in _LIST.finditer(PAGE.read_text(encoding="utf-8"))]
+    assert listed == [module for module in COUNTERPARTS if absent(module)]
+
+
+@pytest.mark.parametrize("module", [module for module in COUNTERPARTS if absent(module)])
+def test_what_is_absent_is_listed(module: str, request: pytest.FixtureRequest) -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    match = next(match for match in _LIST.finditer(text) if match["module"] == module)
+    listed = set(match["names"].split())
+    # Another version of JAX may have them.
+    elsewhere = listed - names_of(module) - names_of(COUNTERPARTS[module])
+    right = sorted(absent(module) | elsewhere)
+    if request.config.getoption("--update-golden"):
+        lines = "".join(f"{line}\n" for line in textwrap.wrap(" ".join(right), 118))
+        new = f"`{module}`, {len(right)} names:\n\n```names\n{lines}```"
+        PAGE.write_text(text.replace(match[0], new), encoding="utf-8")
+        return
+    assert sorted(listed) == right, "if it is right that these are absent, `pytest --update-golden` lists them"
+    assert f"`{module}`, {len(right)} names:" in match[0]

@@ -1,0 +1,102 @@
+"""What is public: the modules that users import, their names, and the page on which each name is described."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
+from typing import Final, final
+
+from attrs import frozen
+
+import tinyjax
+
+_PACKAGE: Final = Path(tinyjax.__file__).parent
+#: The public modules, in the order in which the reference has them. What several export is described on the first.
+MODULES: Final = (
+    "tinyjax",
+    "tinyjax.lax",
+    "tinyjax.numpy",
+    "tinyjax.tree",
+    "tinyjax.flatten_util",
+    "tinyjax.debug",
+    "tinyjax.custom_derivatives",
+    "tinyjax.checkpoint_policies",
+    "tinyjax.errors",
+    "tinyjax.ir",
+    "tinyjax.interpreters",
+    "tinyjax.transforms",
+    "tinyjax.tools",
+    "tinyjax.tools.cost",
+    "tinyjax.tools.dataflow",
+    "tinyjax.testing",
+    "tinyjax.hlo",
+    "tinyjax.interop.jax",
+    "tinyjax.extend",
+    "tinyjax.extend.primitives",
+)
+
+
+@final
+@frozen
+class Entry:
+    """A public name: where it is described, and the file of the library that defines it ("" if that isn't known)."""
+
+    name: str
+    page: str
+    described_as: str
+    defined_in: str
+
+    @property
+    def is_described_here(self) -> bool:
+        return self.described_as == f"{self.page}.{self.name}"
+
+
+def module_named(name: str) -> ModuleType:
+    """A public module; some are no files of their own, but attributes of the package."""
+    package, _, last = name.rpartition(".")
+    if package:
+        found = getattr(import_module(package), last, None)
+        if isinstance(found, ModuleType):
+            return found
+    return import_module(name)
+
+
+def public_names(module: ModuleType) -> Sequence[str]:
+    """The names that a module exports, but for modules: what it lists, or else what it defines."""
+    listed: Sequence[str] | None = getattr(module, "__all__", None)
+    if listed is None:
+        listed = [name for name, value in vars(module).items() if _home(value) == module.__name__]
+    return [name for name in listed if not name.startswith("_") and not inspect.ismodule(getattr(module, name))]
+
+
+@cache
+def entries() -> Sequence[Entry]:
+    """Every public name of every public module."""
+    first: dict[tuple[int, str], str] = {}
+    found: list[Entry] = []
+    for page in MODULES:
+        module = module_named(page)
+        for name in public_names(module):
+            value: object = getattr(module, name)
+            home = _home(value)
+            full_name = f"{page}.{name}"
+            # Numbers and types of NumPy may be one object under several names without being one thing.
+            described_as = first.setdefault((id(value), "" if home else name), full_name)
+            found.append(Entry(name, page, described_as, home))
+    return found
+
+
+def _home(value: object) -> str:
+    """The module in which a class or function of the library is defined; "" for anything else."""
+    if not (inspect.isclass(value) or inspect.isfunction(value)):
+        return ""
+    if inspect.isfunction(value):
+        # What users see is told to come from the package that exports it; the code knows better.
+        path = Path(inspect.unwrap(value).__code__.co_filename)
+        if path.is_relative_to(_PACKAGE):
+            return ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+    return value.__module__ if value.__module__.startswith("tinyjax") else ""
