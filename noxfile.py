@@ -5,7 +5,13 @@ waiting for installations.
 """
 
 import logging
+import os
+import shutil
 import sys
+import tarfile
+import tempfile
+import venv
+from pathlib import Path
 
 import nox
 
@@ -14,7 +20,8 @@ nox.options.sessions = ["lint", "type", "test"]
 
 
 # Test processes that share an accelerator must not each reserve most of its memory.
-ENVIRONMENT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
+# The generator of the site announces its successors in each run.
+ENVIRONMENT = {"XLA_PYTHON_CLIENT_PREALLOCATE": "false", "NO_MKDOCS_2_WARNING": "1"}
 
 
 def run_module(session: nox.Session, module: str, *arguments: str) -> None:
@@ -62,3 +69,61 @@ def explore(session: nox.Session) -> None:
 def bench(session: nox.Session) -> None:
     """The benchmarks, in their quick form unless arguments follow `--`."""
     run_module(session, "benchmarks", *(session.posargs or ["--quick"]))
+
+
+@nox.session
+def dist(session: nox.Session) -> None:
+    """Builds what is released into build/dist, and tries it; 10 to 15 minutes. Arguments after `--` go to pytest.
+
+    The wheel, which is built from the sdist, is installed in a fresh environment, without what development needs: the
+    command line runs there, and the digits. Then the sdist is unpacked, and its tests run in it, with nothing else of
+    the checkout; half a minute if they are left out (`nox -s dist -- --collect-only -q`).
+    """
+    target = Path("build/dist").absolute()
+    shutil.rmtree(target, ignore_errors=True)
+    run_module(session, "build", "--outdir", str(target))
+    (wheel,), (sdist,) = target.glob("*.whl"), target.glob("*.tar.gz")
+    with tempfile.TemporaryDirectory() as folder:
+        fresh = Path(folder, "fresh")
+        venv.create(fresh, with_pip=True)
+        scripts = fresh / ("Scripts" if os.name == "nt" else "bin")
+        shutil.copytree("examples", Path(folder, "examples"))
+        with session.chdir(folder):
+            # Nothing but the wheel is to be found.
+            nowhere = {**ENVIRONMENT, "PYTHONPATH": ""}
+
+            def fresh_run(*command: str) -> str:
+                program, *arguments = command
+                return str(session.run(str(scripts / program), *arguments, external=True, env=nowhere, silent=True))
+
+            fresh_run("python", "-m", "pip", "install", "--quiet", str(wheel))
+            installed = {
+                line.split("==")[0].lower() for line in fresh_run("python", "-m", "pip", "freeze").splitlines()
+            }
+            unwanted = installed & {"pytest", "hypothesis", "mypy", "pyright", "ruff", "nox", "build", "mkdocs", "rich"}
+            if unwanted:
+                session.error(f"the wheel brings {unwanted} with it")
+            version = wheel.name.split("-")[1]
+            for command in (["tinyjax"], ["python", "-m", "tinyjax"]):
+                if fresh_run(*command, "--version").split() != ["tinyjax", version]:
+                    session.error(f"{command} isn't version {version}")
+            Path("model.py").write_text("def cube(x):\n    return x**3\n", encoding="utf-8")
+            for word in ("show", "run", "cost"):
+                cube = ("model.py:cube", "--args", "f32[3]", "--transform", "vmap,jit")
+                session.log(fresh_run("tinyjax", word, *cube).strip())
+            fresh_run("python", "-m", "pip", "install", "--quiet", f"{wheel}[examples]")
+            session.log(fresh_run("python", "examples/digits.py").splitlines()[-1])
+        with tarfile.open(sdist) as archive:
+            archive.extractall(folder, filter="data")
+        unpacked = Path(folder, sdist.name.removesuffix(".tar.gz"))
+        with session.chdir(unpacked):
+            arguments = session.posargs or ["--numprocesses=auto", "--maxprocesses=4", "-q"]
+            environment = {**ENVIRONMENT, "PYTHONPATH": str(unpacked / "src")}
+            session.run(sys.executable, "-m", "pytest", *arguments, external=True, env=environment)
+
+
+@nox.session
+def docs(session: nox.Session) -> None:
+    """The documentation site, in build/site; warnings are errors. Half a minute; first `pip install -e '.[docs]'`."""
+    run_module(session, "website")
+    run_module(session, "mkdocs", "build", "--strict", "--config-file", "build/docs/mkdocs.yml")

@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from tinyjax.ir.program import ClosedJaxpr, Jaxpr
     from tinyjax.tracing.array import Array, ArrayLike
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 FILL_REGISTRY.hand(lambda: import_module("tinyjax.registered"))
 
