@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import io
+import re
 import subprocess
 import sys
 import tokenize
@@ -150,3 +151,13 @@ def test_the_first_sitting_is_one() -> None:
 def test_import_does_not_import_jax() -> None:
     code = "import sys, tinyjax; assert not {'jax', 'jaxlib', 'scipy'} & set(sys.modules), sorted(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_the_readme_says_how_large_it_is() -> None:
+    readme = (ROOT.parent.parent / "README.md").read_text()
+    said = re.search(r"About ([\d,]+) lines, .*complete in (\d+) lines of\ncode: eleven files", readme, re.DOTALL)
+    assert said is not None
+    assert len(FIRST_SITTING) == 11
+    assert sum(lines_of_code(ROOT / name) for name in FIRST_SITTING) == pytest.approx(int(said[2]), rel=0.1)
+    lines = sum(len(path.read_text().splitlines()) for path in FILES)
+    assert lines == pytest.approx(int(said[1].replace(",", "")), rel=0.1)

@@ -25,6 +25,12 @@ _HOW_STRICT: Final = """\
 # mypy: disable-error-code="explicit-override,func-returns-value,redundant-expr"
 # pyright: standard
 """
+#: The README's have types.
+_README: Final = """\
+# mypy: implicit-reexport
+# mypy: disable-error-code="explicit-override"
+# pyright: standard
+"""
 
 
 def write_blocks(folder: Path) -> Iterator[tuple[Path, Path]]:
@@ -42,7 +48,8 @@ def write_blocks(folder: Path) -> Iterator[tuple[Path, Path]]:
             }
             imports = [f"from {homes[name]} import {name}" for name in sorted(_read(table) - defined) if name in homes]
             # In the place of the line that opens the block.
-            program = "\n" * (line - 1) + "; ".join(imports) + "\n" + text + _HOW_STRICT
+            how_strict = _README if page.name == "README.md" else _HOW_STRICT
+            program = "\n" * (line - 1) + "; ".join(imports) + "\n" + text + how_strict
             path = folder / f"{module}.py"
             path.write_text(program, encoding="utf-8")
             homes |= dict.fromkeys(defined, module)
