@@ -59,12 +59,13 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        first = args[0]
-        if isinstance(first, Elements) and first.evaluated:
-            done = _run(function, first, args, kwargs)
-            if done is not None:
-                result: R = done
-                return result
+        if args:  # else the array was given by name, or is missing
+            first = args[0]
+            if isinstance(first, Elements) and first.evaluated:
+                done = _run(function, first, args, kwargs)
+                if done is not None:
+                    result: R = done
+                    return result
         return function(*args, **kwargs)
 
     return run

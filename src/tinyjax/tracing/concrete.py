@@ -52,7 +52,11 @@ class Operand(Array):
 
     @override
     def _binary(self, function: Callable[[Array, Array], T], other: object) -> T:
-        y = other if type(other) is ConcreteArray or isinstance(other, Operand) else operand(other)
+        cls = type(other)  # asking `Operand`, an abstract class, takes its time
+        if cls is ConcreteArray or (cls not in _PLAIN and isinstance(other, Operand)):
+            y: object = other
+        else:
+            y = operand(other)
         return NotImplemented if y is None else function(self, y)
 
     @override
