@@ -16,8 +16,9 @@ import tinyjax.numpy as tnp
 from tinyjax.prepared.table import TABLE
 
 Call = tuple[str, Callable[[], Any]]
-DTYPES = (np.float64, np.float32, ml_dtypes.bfloat16, np.int8, np.uint64, np.bool_, np.complex64)
-SHAPES: tuple[tuple[int, ...], ...] = ((), (3,), (2, 3), (0,), (2, 0), (1, 3), (2, 3, 2))
+#: The first ones often, so that the same types are met with other arguments.
+DTYPES = (*(np.float64,) * 8, np.int8, np.int8, np.float32, ml_dtypes.bfloat16, np.uint64, np.bool_, np.complex64)
+SHAPES: tuple[tuple[int, ...], ...] = (*((2, 3),) * 6, (), (3,), (0,), (2, 0), (1, 3), (2, 3, 2))
 AXES = (None, 0, 1, -1, 2, (0,), (0, 1), (), True, 1.0, np.int64(1), [0], "a", (0, 0), (True,), (np.int64(0), 1))
 TYPES = (None, np.float32, "float32", np.dtype("float32"), float, int, bool, complex, "i1", "nonsense", object, 1)
 FLAGS = (True, False, 1, 0, np.bool_(True), None)

@@ -18,7 +18,7 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.elements import Elements, of_host
+from tinyjax.prepared.elements import Elements, of_buffer, of_host
 from tinyjax.prepared.runners import Kernel, Launch
 from tinyjax.prepared.table import TABLE, Entry
 
@@ -28,7 +28,7 @@ E = TypeVar("E", bound=Elements)
 def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E | None:
     """The result of a primitive that has been applied to operands of these types before; None: it hasn't, or one of
     them isn't of this kind."""
-    if len(operands) == 2:  # the most common case, which the general one would take a third longer for
+    if len(operands) == 2:  # the most common cases, which the general one would take a third longer for
         x, y = operands
         if not isinstance(x, Elements) or not isinstance(y, Elements):
             return None
@@ -40,6 +40,15 @@ def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E 
         if found.host is None or found.aval is None:
             return None
         return of_host(kind, found.host.compute((left, right)), found.aval)
+    if len(operands) == 1:
+        (x,) = operands
+        if not isinstance(x, Elements) or (found := TABLE.entries.get((id(primitive), id(x.aval)))) is None:
+            return None
+        if x.host is None:
+            return _on_device(found, (x,), kind)
+        if found.host is None or found.aval is None:
+            return None
+        return of_host(kind, found.host.compute((x.host,)), found.aval)
     key = [id(primitive)]
     arrays: list[Elements] = []
     host: list[HostArray] = []
@@ -62,17 +71,18 @@ def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E 
 
 def _on_device(found: Entry, arrays: Sequence[Elements], kind: type[E]) -> E | None:
     launch = found.device
-    if launch is None:
+    if launch is None or found.aval is None:
         return None
     buffers: list[backend.Argument] = []
     for x in arrays:
         if x.buffer is None:
             outs = launch.run(arrays, kind)
-            break
+            return None if outs is None else outs[0]
         buffers.append(x.buffer)
-    else:
-        outs = launch.launch(buffers, False, kind)
-    return None if outs is None else outs[0]
+    executable = launch.executable  # of one equation, which captures nothing
+    if not executable.alone and not executable.holds(buffers):
+        return None
+    return of_buffer(kind, executable.launch(buffers, launch.name, False)[0], found.aval)
 
 
 @final

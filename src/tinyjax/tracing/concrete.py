@@ -52,11 +52,10 @@ class Operand(Array):
 
     @override
     def _binary(self, function: Callable[[Array, Array], T], other: object) -> T:
-        cls = type(other)  # asking `Operand`, an abstract class, takes its time
-        if cls is ConcreteArray or (cls not in _PLAIN and isinstance(other, Operand)):
-            y: object = other
-        else:
-            y = operand(other)
+        # Asking an abstract class takes its time: of a number, nobody does.
+        if type(other) is ConcreteArray or (type(other) not in _PLAIN and isinstance(other, Operand)):
+            return function(self, other)
+        y = operand(other)
         return NotImplemented if y is None else function(self, y)
 
     @override
