@@ -44,6 +44,7 @@ SAMPLED: Final = {
     "tests/primitives/test_cumulative.py": 3,
     "tests/primitives/test_elementwise_values.py": 2,
     "tests/primitives/test_gather.py": 2,
+    "tests/primitives/test_laws.py": 4,
     "tests/tracing/test_operators.py": 2,
 }
 

@@ -11,7 +11,7 @@ import numpy as np
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, HostArray, real_dtype
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import ClosedJaxpr
-from tinyjax.testing.differences import BrokenError, close, precision, same_bits
+from tinyjax.testing.differences import BrokenError, close, same_bits
 from tinyjax.testing.forms import valid
 from tinyjax.testing.meaning import SIZE
 from tinyjax.testing.subjects import Subject, chosen, residuals_of, run, sample
@@ -49,22 +49,27 @@ def forward_mode(subject: Subject) -> None:
     n = len(program.out_avals)
     one, other = subject.tangents(3), subject.tangents(4)
     outs = run(forced, [*subject.args, *one])
-    close(outs[:n], subject.outs, "the outputs of the differentiated program")
+    close(outs[:n], subject.outs, "the outputs of the differentiated program", subject.rounding)
     sparse = run(found.jaxpr, [*subject.args, *one])
     kept = [mark for mark, can in zip(found.nonzero_out, _can_move(program), strict=True) if can]
-    close(sparse[n:], chosen(outs[n:], kept), "the tangents, without those that are zero,")
+    close(sparse[n:], chosen(outs[n:], kept), "the tangents, without those that are zero,", subject.rounding)
     for out, mark in zip(outs[n:], kept, strict=True):
         if not mark and np.any(out):
             raise BrokenError(f"a tangent that is said to be zero is {out}")
     both = [np.asarray(x + y).astype(x.dtype) for x, y in zip(one, other, strict=True)]
     sums = [np.asarray(x + y) for x, y in zip(outs[n:], _tangents(subject, other), strict=True)]
-    close(_tangents(subject, both), sums, "the tangents of a sum")
+    close(_tangents(subject, both), sums, "the tangents of a sum", subject.rounding)
     for i in range(len(one)):
         marks = [False] * len(moves)
         marks[[at for at, move in enumerate(moves) if move][i]] = True
         alone = [t if j == i else np.zeros_like(t) for j, t in enumerate(one)]
         only = run(_forced(program, marks), [*subject.args, one[i]])[n:]
-        close(only, _tangents(subject, alone), f"the tangents of the outputs, if only input {marks.index(True)} moves,")
+        close(
+            only,
+            _tangents(subject, alone),
+            f"the tangents, if only input {marks.index(True)} moves,",
+            subject.rounding,
+        )
 
 
 def finite_differences(subject: Subject) -> None:
@@ -124,11 +129,11 @@ def linearization(subject: Subject) -> None:
         return
     n = len(program.out_avals)
     outs = run(found.primal, subject.args)
-    close(outs[:n], subject.outs, "the outputs of the first part")
+    close(outs[:n], subject.outs, "the outputs of the first part", subject.rounding)
     tangents = subject.tangents(6)
     linear, residuals = _linear(subject)
     expected = chosen(run(jvp(program, subject.moves).jaxpr, [*subject.args, *tangents])[n:], [True] * n)
-    close(run(linear, [*residuals, *tangents]), expected, "the tangents by the linear part")
+    close(run(linear, [*residuals, *tangents]), expected, "the tangents by the linear part", subject.rounding)
 
 
 def _inner(xs: Sequence[HostArray], ys: Sequence[HostArray]) -> tuple[HostArray, float]:
@@ -160,7 +165,7 @@ def transposition(subject: Subject) -> None:
     if not all(np.isfinite(array.astype(np.complex128)).all() for array in (*pushed, *pulled)):
         return
     (left, size), (right, other) = _inner(cotangents, pushed), _inner(pulled, tangents)
-    allowed = max(map(precision, (*pushed, *pulled)))
+    allowed = subject.rounding
     if not abs(left - right) <= allowed * (1.0 + max(size, other)):
         raise BrokenError(f"<Jᵀ ct, v> is {right}, and <ct, J v> is {left}")
     kept = transpose(linear, marks, force=False)
@@ -175,7 +180,12 @@ def transposition(subject: Subject) -> None:
             raise BrokenError(f"a cotangent that is said to be zero is {cotangent}")
     again = transpose(back.jaxpr, [False] * n + [True] * len(cotangents), check=False)
     valid(again.jaxpr, "the linear part, transposed twice,")
-    close(run(again.jaxpr, [*residuals, *tangents]), pushed, "the tangents by the linear part, transposed twice,")
+    close(
+        run(again.jaxpr, [*residuals, *tangents]),
+        pushed,
+        "the tangents by the linear part, transposed twice,",
+        subject.rounding,
+    )
 
 
 def second_derivatives(subject: Subject) -> None:
@@ -191,7 +201,7 @@ def second_derivatives(subject: Subject) -> None:
     def second(one: Sequence[HostArray], other: Sequence[HostArray]) -> list[HostArray]:
         return run(twice, [*subject.args, *one, *other])[n + 2 * tangents :]
 
-    close(second(u, v), second(v, u), "the second derivative, with its directions exchanged,")
+    close(second(u, v), second(v, u), "the second derivative, with its directions exchanged,", subject.rounding)
     derived = Subject(once, [*subject.args, *u], subject.seed)
     finite_differences(derived)
 
@@ -207,4 +217,9 @@ def batches_of_derivatives(subject: Subject) -> None:
     valid(mapped, "forward mode, mapped over directions,")
     found = run(mapped, [*subject.args, *map(partial(np.stack, axis=0), zip(*rows, strict=True))])[n:]
     each = [_tangents(subject, row) for row in rows]
-    close(found, [np.stack(outs) for outs in zip(*each, strict=True)], "the tangents, mapped over directions,")
+    close(
+        found,
+        [np.stack(outs) for outs in zip(*each, strict=True)],
+        "the tangents, mapped over directions,",
+        subject.rounding,
+    )

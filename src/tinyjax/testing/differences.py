@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tinyjax.ir.dtypes import BFLOAT16, COMPLEXES, FLOAT16, INEXACT, HostArray, real_dtype
+from tinyjax.ir.dtypes import BFLOAT16, COMPLEXES, FLOAT16, INEXACT, DType, HostArray, real_dtype
 
 #: What rounding may do, in relation to the largest number of an array, by the bytes of a real number.
 _ROUNDING: Final = {2: 4e-2, 4: 2e-4, 8: 1e-8}
@@ -17,9 +17,9 @@ class BrokenError(Exception):
     """A law doesn't hold. The message says what differs."""
 
 
-def precision(array: HostArray) -> float:
+def precision(dtype: DType) -> float:
     """How far apart numbers of this dtype may be for rounding alone."""
-    return _ROUNDING[real_dtype(array.dtype).itemsize] if array.dtype in INEXACT else 0.0
+    return _ROUNDING[real_dtype(dtype).itemsize] if dtype in INEXACT else 0.0
 
 
 def same_types(found: Sequence[HostArray], expected: Sequence[HostArray], what: str) -> None:
@@ -50,7 +50,7 @@ def close(found: Sequence[HostArray], expected: Sequence[HostArray], what: str, 
         if one.dtype not in INEXACT:
             _refuse(number, one, other, one != other, what)
             continue
-        allowed = max(tolerance, precision(other))
+        allowed = max(tolerance, precision(other.dtype))
         wrong = np.zeros(one.shape, bool)
         for x, y in zip(_parts(one), _parts(other), strict=True):
             with np.errstate(all="ignore"):

@@ -63,7 +63,7 @@ def compiled(subject: Subject) -> None:
     program = subject.program
     args = [ConcreteValue(arg.copy(), aval) for arg, aval in zip(subject.args, program.in_avals, strict=True)]
     found = execute(program.jaxpr, [*program.consts, *args], "law")
-    close([np.asarray(out.data) for out in found], subject.outs, "the outputs, compiled")
+    close([np.asarray(out.data) for out in found], subject.outs, "the outputs, compiled", subject.rounding)
 
 
 def divisions(subject: Subject) -> Iterator[tuple[bool, ...]]:
@@ -133,9 +133,9 @@ def batching(subject: Subject) -> None:
             continue
         looped = [run(program, args) for args in each]
         expected = [np.stack([row[i] for row in looped]) for i in range(len(program.out_avals))]
-        close(run(placed.jaxpr, stacked), expected, f"the outputs mapped over {axes}")
+        close(run(placed.jaxpr, stacked), expected, f"the outputs mapped over {axes}", subject.rounding)
         outs = [
             np.broadcast_to(out, (SIZE, *out.shape)) if at is None else np.moveaxis(out, at, 0)
             for out, at in zip(run(found.jaxpr, stacked), found.out_axes, strict=True)
         ]
-        close(outs, expected, f"the outputs mapped over {axes}, with axes where they fall,")
+        close(outs, expected, f"the outputs mapped over {axes}, with axes where they fall,", subject.rounding)

@@ -16,7 +16,9 @@ from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INEXACT, HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.text.registry import Registry
+from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.testing.differences import precision
 from tinyjax.transforms.residuals import Residual
 
 
@@ -81,6 +83,17 @@ class Subject:
     def outs(self) -> list[HostArray]:
         """What evaluation gives."""
         return run(self.program, self.args)
+
+    @cached_property
+    def rounding(self) -> float:
+        """How far apart results may be for the least precise numbers that the program computes with."""
+        dtypes = {
+            atom.aval.dtype
+            for nested in nested_programs(self.program.jaxpr)
+            for atoms in (nested.invars, *(eqn.outvars for eqn in nested.eqns))
+            for atom in atoms
+        }
+        return max(map(precision, dtypes), default=0.0)
 
     @cached_property
     def moves(self) -> tuple[bool, ...]:
