@@ -14,7 +14,7 @@ import tinyjax.numpy as tnp
 from tests.extremes import check_classes, combinations, extremes
 from tests.numpy.oracle import words
 from tests.numpy.test_elementwise import BINARY, UNARY
-from tests.primitives.catalog import ALL
+from tests.primitives.catalog import ALL, LIMITS
 from tinyjax import Array, lax
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.dtypes import (
@@ -250,3 +250,21 @@ def test_derivatives(dtype: DType) -> None:
 def test_derivatives_of_two(dtype: DType) -> None:
     functions = {name: getattr(tnp, name) for name in BINARY}
     same_classes(slopes(functions), combinations([dtype, dtype], ends=False), signs=False)
+
+
+@pytest.mark.parametrize("dtype", INEXACT_DTYPES[2:], ids=SHORT_NAMES.__getitem__)
+def test_powers_and_sums_of_powers_at_the_ends(dtype: DType) -> None:
+    x, y = combinations([dtype, dtype])
+    _, tiny, _ = LIMITS[x.real.dtype]
+    angle = np.angle(x)
+    # Where the numbers and the logarithm have no subnormal parts, which XLA takes for zeros.
+    parts = [np.abs(part) for part in (angle, x.real, x.imag, y.real, y.imag)]
+    normal = np.all([(part == 0) | ~(part <= tiny) for part in parts], axis=0)
+    functions = {"power": tnp.power, "logaddexp2": tnp.logaddexp2}
+    same_classes({**functions, **slopes(functions)}, [x[normal], y[normal]], signs=False)
+
+
+def test_logaddexp2_takes_distances_before_it_multiplies() -> None:
+    large = np.array([1e9, 1e20, 3e38, -1e9], np.float32)
+    for found in on_both(tj.vmap(tj.grad(tnp.logaddexp2)), large, large):
+        assert found.tolist() == [0.5] * 4

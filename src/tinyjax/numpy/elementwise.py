@@ -128,24 +128,38 @@ def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 @prepared
 def _logaddexp(x: Array, y: Array) -> Array:
+    return _log_of_sum(x, y, 1)
+
+
+@prepared
+def _logaddexp2(x: Array, y: Array) -> Array:
+    return _log_of_sum(x, y, math.log(2))
+
+
+def _log_of_sum(x: Array, y: Array, unit: float) -> Array:
+    """The logarithm of the sum of two powers, all to the base exp(unit).
+
+    Only the distance of the exponents is multiplied by the unit. Rounded products of both have another distance.
+    """
     x, y = broadcast(x, y)
     # Where both are equal, the derivative is shared because each is one of the two.
     first = arithmetic.real(x) > arithmetic.real(y)
     larger, smaller = where(first, x, y), where(first, y, x)
     both_infinite = (larger == smaller) & (apply(ABS, arithmetic.real(larger)) == math.inf)
     distance = where(both_infinite, constant_like(larger, 0), smaller - larger)
-    out = larger + apply(LOG1P, apply(EXP, distance))
+    more = apply(LOG1P, apply(EXP, distance if unit == 1 else _multiplied(distance, unit)))
+    out = larger + (more if unit == 1 else _divided(more, unit))
     if out.aval.dtype not in COMPLEXES:
         return out
-    # Of all logarithms the one whose imaginary part is between -π and π.
-    turned = arithmetic.remainder(out.imag + math.pi, constant_like(out.imag, 2 * math.pi)) - math.pi
+    # Of all logarithms the one whose imaginary part is between -π and π, in this unit.
+    half = math.pi / unit
+    turned = arithmetic.remainder(out.imag + half, constant_like(out.imag, 2 * half)) - half
     return apply(COMPLEX, out.real, turned)
 
 
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """log2(2**x1 + 2**x2), without overflow."""
-    x, y = promote_inexact(*_pair(x1, x2))
-    return _divided(logaddexp(_multiplied(x, math.log(2)), _multiplied(y, math.log(2))), math.log(2))
+    return _logaddexp2(*promote_inexact(*_pair(x1, x2)))
 
 
 # Circular and hyperbolic functions.

@@ -6,15 +6,17 @@ NumPy's own functions have them, but for those here.
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tinyjax.ir.dtypes import complex_dtype
+from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, HostArray, complex_dtype
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 Complexes: TypeAlias = npt.NDArray[np.complex128]
+#: Logarithms of numbers from which a few factors lead to the ends of a dtype.
+_FAR: Final = {COMPLEX64: 80.0, COMPLEX128: 700.0}
 
 
 def of_parts(re: Floats, im: Floats) -> Complexes:
@@ -96,20 +98,33 @@ def rsqrt(z: Complexes) -> Complexes:
 
 
 def power(z: Complexes, w: Complexes) -> Complexes:
-    """NumPy's where everything is finite and the base isn't zero, elsewhere exp(w log(z)).
+    """NumPy's where everything is finite and far from the ends of the dtype, elsewhere exp(w log(z)).
 
-    Zero to a power with a positive real part is zero, and anything to the power of zero one.
+    Zero to a power with a positive real part is zero, anything to the power of zero is one, and to one is itself.
     """
     found = np.asarray(np.power(z, w))
-    known = np.isfinite(z) & np.isfinite(w)
-    real = known & (z.imag == 0) & (w.imag == 0) & (z.real > 0)
-    if (np.isfinite(found) & known & ~real & (z != 0)).all():
-        return found
     exponent = np.asarray(w * np.log(z))
+    # Whole powers, which NumPy multiplies out, may overflow on the way.
+    known = np.isfinite(z) & np.isfinite(w) & (np.abs(exponent.real) < _FAR[z.dtype])
+    real = known & (z.imag == 0) & (w.imag == 0) & (z.real > 0)
+    if (known & ~real).all():
+        return found
     found = np.where(known, found, _exp(exponent))
     found.imag = np.where(real, exponent.imag, found.imag)
     found = np.where(z == 0, np.where(w.real > 0, 0, complex(math.nan, math.nan)), found)
-    return np.where(w == 0, 1, found).astype(z.dtype)
+    return np.where(w == 0, 1, np.where(w == 1, z, found)).astype(z.dtype)
+
+
+def product(x: HostArray, axes: tuple[int, ...]) -> HostArray:
+    """The product over axes, in the order of `prefix_scan.combined`."""
+    kept = [axis for axis in range(x.ndim) if axis not in axes]
+    factors = x.transpose(*axes, *kept).reshape(-1, *[x.shape[axis] for axis in kept])
+    while len(factors) > 1:
+        half = len(factors) // 2
+        joined = np.multiply(factors[:half], factors[half : 2 * half])
+        factors = np.concatenate((joined, factors[2 * half :])) if len(factors) % 2 else joined
+    result: HostArray = factors[0]
+    return result
 
 
 def sign(z: Complexes) -> Complexes:

@@ -131,7 +131,8 @@ class DotGeneral(Primitive):
         x, y = args
         out, within = product_dtypes(x.dtype, y.dtype, self.preferred_element_type)
         x, y = x.astype(within, copy=False), y.astype(within, copy=False)
-        if self._is_matmul(x.ndim, y.ndim):
+        alone = self._single(x.shape)
+        if self._is_matmul(x.ndim, y.ndim) and not alone:
             return (np.asarray(np.matmul(x, y)).astype(out, copy=False),)
         (x_sum, y_sum), (x_batch, y_batch) = self.dimension_numbers
         x_rest, y_rest = _rest(x.ndim, x_sum, x_batch), _rest(y.ndim, y_sum, y_batch)
@@ -139,7 +140,12 @@ class DotGeneral(Primitive):
         summed = math.prod(x.shape[i] for i in x_sum)
         left = x.transpose(x_batch + x_rest + x_sum).reshape((*batch, math.prod(rows), summed))
         right = y.transpose(y_batch + y_sum + y_rest).reshape((*batch, summed, math.prod(columns)))
-        return (np.matmul(left, right).reshape((*batch, *rows, *columns)).astype(out, copy=False),)
+        multiply = np.multiply if alone else np.matmul
+        return (multiply(left, right).reshape((*batch, *rows, *columns)).astype(out, copy=False),)
+
+    def _single(self, x: Shape) -> bool:
+        """Whether each result is one product, which NumPy would add to 0: -0.0 would lose its sign."""
+        return all(x[axis] == 1 for axis in self.dimension_numbers[0][0])
 
     def _is_matmul(self, x_ndim: int, y_ndim: int) -> bool:
         """Whether NumPy has this product as it is."""
@@ -149,7 +155,7 @@ class DotGeneral(Primitive):
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
         x, y = avals
         _, within = product_dtypes(x.dtype, y.dtype, self.preferred_element_type)
-        if not self._is_matmul(x.ndim, y.ndim) or not x.dtype == y.dtype == within:
+        if not self._is_matmul(x.ndim, y.ndim) or not x.dtype == y.dtype == within or self._single(x.shape):
             return super().host_function(*avals)
         return np.dot if x.ndim == y.ndim == 1 else np.matmul
 

@@ -131,6 +131,19 @@ def accumulated(choose: np.ufunc, x: Floats, axis: int) -> HostArray:
     return _signed(choose, found, np.logical_or.accumulate((x == 0) & minus, axis))
 
 
+def take_extremes(choose: np.ufunc, x: HostArray, index: tuple[Integers, ...], updates: HostArray) -> None:
+    """Writes to x the maximum or minimum of its elements and all updates of them, zeros ordered too."""
+    if x.dtype not in FLOATS:
+        choose.at(x, index, updates)
+        return
+    minus = choose is np.minimum
+    preferred = np.signbit(x) == minus
+    preferred &= x == 0
+    np.logical_or.at(preferred, index, (updates == 0) & (np.signbit(updates) == minus))
+    choose.at(x, index, updates)
+    x[...] = _signed(choose, x, preferred)
+
+
 def _signed(choose: np.ufunc, found: HostArray, preferred: HostArray) -> HostArray:
     """The numbers that were chosen; zeros with the sign that comes first where there is one."""
     zeros = np.asarray([0.0, -0.0] if choose is np.minimum else [-0.0, 0.0], found.dtype)

@@ -1,4 +1,5 @@
-"""Combining each element along an axis with all before it, in parallel and in an order that is fixed."""
+"""Combining the elements along an axis, all of them or each with all before it, in parallel and in an order that is
+fixed."""
 
 from __future__ import annotations
 
@@ -34,6 +35,16 @@ def prefixes(
         later = combine(ctx, before, _part(ctx, values, axis, 2, size, 2))
         even = tuple(concatenate(ctx, pair, axis) for pair in zip(even, later, strict=True))
     return tuple(_interleave(ctx, *pair, axis) for pair in zip(even, odd, strict=True))
+
+
+def combined(ctx: Context[V], x: V, combine: Callable[[Context[V], V, V], V]) -> V:
+    """All along the first axis, at least one: the first half with the second half, until one is left."""
+    while (size := ctx.aval(x).shape[0]) > 1:
+        half = size // 2
+        left, right = (slice_in_dim(ctx, x, start, start + half, 1, 0) for start in (0, half))
+        joined = combine(ctx, left, right)
+        x = concatenate(ctx, (joined, slice_in_dim(ctx, x, size - 1, size, 1, 0)), 0) if size % 2 else joined
+    return x
 
 
 def _part(ctx: Context[V], values: Values[V], axis: int, start: int, limit: int, stride: int) -> Values[V]:

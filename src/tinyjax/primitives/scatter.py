@@ -16,6 +16,7 @@ from tinyjax.ir.aval import array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import NUMERIC, UINT32, UINT64, HostArray
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
+from tinyjax.primitives import numpy_values
 from tinyjax.primitives.arithmetic import div, reciprocal
 from tinyjax.primitives.comparison import eq
 from tinyjax.primitives.elementwise import Dtypes, add, mul
@@ -200,7 +201,7 @@ class ScatterMin(ScatterExtreme):
 
     @override
     def write(self, target: HostArray, index: tuple[Positions, ...], updates: HostArray) -> None:
-        np.minimum.at(target, index, updates)
+        numpy_values.take_extremes(np.minimum, target, index, updates)
 
 
 @final
@@ -212,4 +213,4 @@ class ScatterMax(ScatterExtreme):
 
     @override
     def write(self, target: HostArray, index: tuple[Positions, ...], updates: HostArray) -> None:
-        np.maximum.at(target, index, updates)
+        numpy_values.take_extremes(np.maximum, target, index, updates)

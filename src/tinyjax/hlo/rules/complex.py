@@ -244,11 +244,13 @@ def reciprocal_root(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Part
 
 
 def power(ctx: LoweringContext, z: SSA, w: SSA) -> SSA:
-    """exp(w log(z)), as XLA computes it. Zero to a power with a positive real part is zero, anything to zero one."""
+    """exp(w log(z)), as XLA computes it. Zero to a power with a positive real part is zero, anything to zero is one,
+    and to one it is itself."""
     found = ctx.bind(EXP, mul(ctx, w, ctx.bind(LOG, z)[0]))[0]
     zero, one, nan = (constant_like(ctx, z, value) for value in (0, 1, complex(math.nan, math.nan)))
     positive = gt(ctx, part(ctx, "real", w), constant_like(ctx, part(ctx, "real", w), 0))
     found = select(ctx, eq(ctx, z, zero), select(ctx, positive, zero, nan), found)
+    found = select(ctx, eq(ctx, w, one), z, found)
     return select(ctx, eq(ctx, w, zero), one, found)
 
 
