@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
-import importlib
+import json
 import re
+import subprocess
+import sys
 import textwrap
 from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import Final
 
@@ -32,14 +35,33 @@ _LIST: Final = re.compile(
 )
 
 
-def names_of(module: str) -> set[str]:
-    """Public names, as completion shows them; but for JAX's primitives, objects such as `sin_p`: ours are classes."""
+#: What a process says that has imported nothing else: some names are there because something imported them.
+_SAYS: Final = """\
+import importlib, json, sys
+def names(module):
+    package, _, last = module.rpartition(".")
     try:
-        found = importlib.import_module(module)
+        return dir(importlib.import_module(module))
     except ModuleNotFoundError:  # no file of its own
-        package, _, last = module.rpartition(".")
-        found = getattr(importlib.import_module(package), last)
-    return {name for name in dir(found) if not name.startswith("_") and not name.endswith("_p")}
+        return dir(getattr(importlib.import_module(package), last))
+print(json.dumps({module: names(module) for module in sys.argv[1:]}))
+"""
+
+
+@cache
+def names() -> dict[str, set[str]]:
+    """Public names of all these modules, as completion shows them. JAX's primitives are objects such as `sin_p`, and
+    left out: ours are classes."""
+    command = [sys.executable, "-W", "ignore", "-c", _SAYS, *COUNTERPARTS, *COUNTERPARTS.values()]
+    said = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return {
+        module: {name for name in found if not name.startswith("_") and not name.endswith("_p")}
+        for module, found in said.items()
+    }
+
+
+def names_of(module: str) -> set[str]:
+    return names()[module]
 
 
 def absent(module: str) -> set[str]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import doctest
 import inspect
+import io
 import re
 from functools import cache
 from pathlib import Path
@@ -16,10 +19,10 @@ from typing_extensions import override
 import tinyjax
 from tinyjax import ShapedArray, ir
 from tinyjax.extend.primitives import Unary, sin
-from website import primitive_index, reference
+from website import examples, primitive_index, reference
 from website.assemble import BROUGHT_IN, NAVIGATION, ROOT, made_pages, relinked
 from website.docstrings import as_markdown
-from website.names import MODULES, entries
+from website.names import MODULES, entries, module_named
 
 V = TypeVar("V")
 DOCS: Final = sorted((ROOT / "docs").rglob("*.md"))
@@ -150,6 +153,39 @@ def test_classes_have_signatures_and_comments_are_docstrings(tmp_path: Path, mon
     comment = module["BOTH"].docstring
     assert comment is not None
     assert comment.value == "Of [`grad`][tinyjax.grad],\ntwo lines."
+
+
+EXAMPLES: Final = sorted(examples.examples())
+
+
+@pytest.mark.parametrize("module", sorted({name.rpartition(".")[0] for name in EXAMPLES}))
+def test_examples(module: str, request: pytest.FixtureRequest) -> None:
+    """Those that stand beside the docstrings."""
+    for name in EXAMPLES:
+        if name.rpartition(".")[0] == module:
+            namespace: dict[str, object] = {}
+            exec(examples.IMPORTS, namespace)
+            source = examples.examples()[name]
+            found = ""
+            for example in doctest.DocTestParser().get_examples(source):
+                output = io.StringIO()
+                with contextlib.redirect_stdout(output):
+                    exec(compile(example.source, name, "single"), namespace)
+                found += f">>> {example.source}{output.getvalue()}"
+            if request.config.getoption("--update-golden"):
+                text = examples.FILE.read_text(encoding="utf-8")
+                examples.FILE.write_text(text.replace(f"{name}\n{source}", f"{name}\n{found}"), encoding="utf-8")
+            else:
+                assert found == source, name
+
+
+@pytest.mark.parametrize("module", ["tinyjax.lax", "tinyjax.numpy"])
+def test_every_function_has_an_example(module: str) -> None:
+    """In its docstring or beside it, and not in both."""
+    for entry in entries():
+        value: object = getattr(module_named(module), entry.name, None)
+        if entry.page == module and entry.is_described_here and inspect.isfunction(value):
+            assert (">>>" in (inspect.getdoc(value) or "")) != (entry.described_as in EXAMPLES), entry.described_as
 
 
 def test_every_page_is_listed() -> None:

@@ -6,6 +6,7 @@ Comments that begin with `#:` are docstrings too, and the classes of attrs get t
 from __future__ import annotations
 
 import inspect
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any, final
@@ -15,7 +16,8 @@ import griffe
 from typing_extensions import override
 
 from website.docstrings import as_markdown
-from website.names import entries
+from website.examples import examples
+from website.names import entries, module_named
 
 
 @final
@@ -31,7 +33,22 @@ class Docstrings(griffe.Extension):
         if obj.is_class:
             _give_signature(obj)
         if obj.docstring is not None:
-            obj.docstring.value = as_markdown(obj.docstring.value, _scope(obj), _own_names(obj))
+            text = as_markdown(obj.docstring.value, _scope(obj), _own_names(obj))
+            example = _examples().get(obj.path)
+            obj.docstring.value = text if example is None else f"{text}\n\n{as_markdown(example)}"
+
+
+@cache
+def _examples() -> dict[str, str]:
+    """By the names that griffe knows the functions by: those of the files that define them."""
+    written = examples()
+    found: dict[str, str] = {}
+    for entry in entries():
+        if entry.described_as in written and entry.is_described_here:
+            value: object = getattr(module_named(entry.page), entry.name)
+            name = getattr(inspect.unwrap(value), "__name__", entry.name) if callable(value) else entry.name
+            found[f"{entry.defined_in}.{name}"] = written[entry.described_as]
+    return found
 
 
 def _give_signature(obj: griffe.Object) -> None:

@@ -64,7 +64,7 @@ def page(name: str) -> str:
     constants = groups.pop("", [])
     # What the module's own files define comes first; the package's own are in `api`.
     own_files = f"{name}.api" if name == "tinyjax" else name
-    for home, group in sorted(groups.items(), key=lambda item: not item[0].startswith(own_files)):
+    for home, group in sorted(groups.items(), key=lambda item: (not item[0].startswith(own_files), item[0])):
         lines += [f"## {_first_sentence(import_module(home)) or home}", "", *_directives(group)]
     ours = [entry for entry in constants if _is_ours(getattr(module, entry.name))]
     if ours:
