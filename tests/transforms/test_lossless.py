@@ -26,7 +26,7 @@ def telling(dtype: DType) -> HostArray:
         return np.concatenate(
             [all_ones, -all_ones, np.array([2.0**exponent, 2.0 ** (1 - exponent), 0.5]).astype(dtype)]
         )
-    info = np.iinfo(dtype)
+    info = np.iinfo(dtype.name)
     return np.array([info.min, info.max, 1], dtype)
 
 
