@@ -268,3 +268,27 @@ def test_logaddexp2_takes_distances_before_it_multiplies() -> None:
     large = np.array([1e9, 1e20, 3e38, -1e9], np.float32)
     for found in on_both(tj.vmap(tj.grad(tnp.logaddexp2)), large, large):
         assert found.tolist() == [0.5] * 4
+
+
+@pytest.mark.parametrize("dtype", INEXACT_DTYPES, ids=SHORT_NAMES.__getitem__)
+def test_derivatives_of_compiled_functions(dtype: DType) -> None:
+    x = tnp.asarray(extremes(dtype, few=True, ends=False))
+    functions = {name: f for name in SMOOTH if (f := _defined(getattr(tnp, name), x)) is not None}
+
+    def together(x: Array) -> dict[str, Array | tuple[Array, ...]]:
+        return {name: f(x) for name, f in functions.items()}
+
+    compiled = tj.jvp(tj.jit(together), (x,), (tnp.ones_like(x),))[1]
+    for name, f in functions.items():
+        pairs = zip(_several(compiled[name]), _several(tangent(f, x)), strict=True)
+        for got, want in pairs:
+            check_classes(name, [np.asarray(x)], np.asarray(got), np.asarray(want), 4, signs=False)
+
+
+def _defined(function: Function, x: Array) -> Function | None:
+    """The function, if it is one of numbers of this dtype."""
+    try:
+        function(x)
+    except TinyjaxError:
+        return None
+    return function
