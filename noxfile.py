@@ -77,7 +77,7 @@ def dist(session: nox.Session) -> None:
 
     The wheel, which is built from the sdist, is installed in a fresh environment, without what development needs: the
     command line runs there, and the digits. Then the sdist is unpacked, and its tests run in it, with nothing else of
-    the checkout; half a minute if they are left out (`nox -s dist -- --collect-only -q`).
+    the checkout; a minute if they are left out (`nox -s dist -- --collect-only -q`).
     """
     target = Path("build/dist").absolute()
     shutil.rmtree(target, ignore_errors=True)
@@ -124,6 +124,6 @@ def dist(session: nox.Session) -> None:
 
 @nox.session
 def docs(session: nox.Session) -> None:
-    """The documentation site, in build/site; warnings are errors. Half a minute; first `pip install -e '.[docs]'`."""
+    """The documentation site, in build/site; warnings are errors. Twenty seconds; first `pip install -e '.[docs]'`."""
     run_module(session, "website")
     run_module(session, "mkdocs", "build", "--strict", "--config-file", "build/docs/mkdocs.yml")
