@@ -21,6 +21,7 @@ from tinyjax.primitives.bitwise import AND, OR, SHIFT_LEFT, XOR
 from tinyjax.primitives.comparison import EQ, LT, NE
 from tinyjax.primitives.elementwise import ADD, MUL, SUB
 from tinyjax.primitives.exponential import POW
+from tinyjax.primitives.selection import SELECT_N
 from tinyjax.primitives.trigonometric import ATAN2
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -49,6 +50,7 @@ OPERATIONS: dict[str, Binary] = {
     "float_power": tnp.float_power,
     "nextafter": tnp.nextafter,
     "where": lambda x, y: tnp.where(x == y, x, y),
+    "where not zero": lambda x, y: tnp.where(-x, x, y),
     "matmul": lambda x, y: tnp.matmul(tnp.ravel(x), tnp.ravel(y)) if x.shape == y.shape else x,
 }
 PRIMITIVES: list[Primitive] = [ADD, SUB, MUL, DIV, REM, MAX, MIN, AND, OR, XOR, SHIFT_LEFT, EQ, NE, LT, POW, ATAN2]
@@ -90,6 +92,8 @@ def test_the_same_when_met_before(name: str) -> None:
     for primitive in PRIMITIVES:
         for x, y in pairs:
             outcome(lambda x, y: bind(primitive, x, y)[0], x, y)  # noqa: B023 (called at once)
+    for x, y in pairs:
+        outcome(lambda x, y: bind(SELECT_N, x, y, y)[0], x, y)
     assert len(TABLE.entries) > 500
     for _ in range(2):
         assert [outcome(f, x, y) for x, y in pairs] == first

@@ -233,7 +233,8 @@ def is_nan(x: Array) -> Array:
 def where(condition: Array, x: Array, y: Array) -> Array:
     """x where the condition holds, y elsewhere."""
     x, y = promote(x, y)
-    done = condition._at_once(SELECT_N, (condition, y, x))
+    # Of integers, the primitive says which operand is taken, not whether they are other than zero.
+    done = condition._at_once(SELECT_N, (condition, y, x)) if condition.aval.dtype == BOOL else None
     return _where(condition, x, y) if done is None else done
 
 
