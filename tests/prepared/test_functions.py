@@ -15,6 +15,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.errors import InputError, ShapeError
+from tinyjax.prepared import functions
 from tinyjax.prepared.functions import prepared
 from tinyjax.prepared.runners import Kernels
 from tinyjax.prepared.table import TABLE
@@ -65,7 +66,7 @@ def described(out: Any) -> list[tuple[Any, ...]]:
     return [(array.aval, np.asarray(array).tobytes()) for array in outs]
 
 
-def wholes() -> int:
+def functions_met() -> int:
     return sum(isinstance(found.host, Kernels) or not found.single for found in TABLE.entries.values())
 
 
@@ -81,7 +82,7 @@ def test_host(f: Callable[[Any, Any, Any], Any], dtype: str) -> None:
         cold.append(described(f(tnp, tnp.asarray(x), tnp.asarray(y))))
     hot = [described(f(tnp, tnp.asarray(x), tnp.asarray(y))) for x, y in pairs]
     assert hot == cold
-    assert wholes() > 0 or (dtype in ("int32", "uint8") and f is FUNCTIONS["round"])
+    assert functions_met() > 0 or (dtype in ("int32", "uint8") and f is FUNCTIONS["round"])
     for x, y in pairs:
         ours, theirs = f(tnp, tnp.asarray(x), tnp.asarray(y)), f(jnp, jnp.asarray(x), jnp.asarray(y))
         for out, expected in zip(*(r if isinstance(r, tuple) else (r,) for r in (ours, theirs)), strict=True):
@@ -208,3 +209,47 @@ for _ in range(3):
 assert "jax" not in sys.modules
 """
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("refusing", ["device", "host"])
+def test_one_place_without_a_runner_leaves_the_other(refusing: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A function that has no runner on a device keeps the one that it has on the host, and the other way round."""
+    seen: list[object] = []
+
+    @prepared
+    def f(x: tj.Array) -> tj.Array:
+        seen.append(x)
+        return x * 2.0 + 1.0
+
+    x = tnp.arange(3.0)
+    places = {"host": x, "device": tj.device_put(x)}
+    working = places.pop("host" if refusing == "device" else "device")
+    for _ in range(3):
+        f(working)
+    monkeypatch.setattr(functions, f"_on_{refusing}", lambda *_: None)
+    for _ in range(3):
+        np.testing.assert_array_equal(np.asarray(f(places[refusing])), [1.0, 3.0, 5.0])
+    monkeypatch.undo()
+    seen.clear()
+    np.testing.assert_array_equal(np.asarray(f(working)), [1.0, 3.0, 5.0])
+    assert seen == []
+    f(places[refusing])  # which isn't tried again and again
+    assert seen == [places[refusing]]
+
+
+def test_arrays_that_only_one_place_has() -> None:
+    """What closes over an array on a device has a runner there, whether or not it was called on the host before."""
+    seen: list[object] = []
+    outside = tj.device_put(tnp.arange(3.0))
+
+    @prepared
+    def f(x: tj.Array) -> tj.Array:
+        seen.append(x)
+        return x + outside
+
+    for x in (tnp.arange(3.0), tj.device_put(tnp.arange(3.0))):
+        for _ in range(3):
+            np.testing.assert_array_equal(np.asarray(f(x)), [0.0, 2.0, 4.0])
+    seen.clear()
+    f(tj.device_put(tnp.arange(3.0)))
+    assert seen == []

@@ -11,8 +11,8 @@ from tinyjax.arrays import basic_indexing
 from tinyjax.arrays.advanced_indexing import get
 from tinyjax.arrays.basic_indexing import Index, index
 from tinyjax.ir.dtypes import INTEGERS
-from tinyjax.prepared.elements import Elements
 from tinyjax.prepared.functions import prepared
+from tinyjax.prepared.stored_array import StoredArray
 
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
@@ -23,7 +23,7 @@ def getitem(x: Array, key: Index) -> Array:
     entries = key if isinstance(key, tuple) else (key,)
     if type(key) is int or all(map(basic_indexing.is_basic, entries)):
         return index(x, key)
-    if isinstance(x, Elements) and x.evaluated:
+    if isinstance(x, StoredArray) and x.evaluated:
         found = _positions(x, entries)
         if found is not None:
             return _get(x, *found[1], spelled=found[0])

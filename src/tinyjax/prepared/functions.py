@@ -16,9 +16,9 @@ from attrs import evolve, frozen
 from tinyjax import backend
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.elements import Elements, of_host
 from tinyjax.prepared.primitives import kernel_of
 from tinyjax.prepared.runners import Kernel, Kernels, Launch
+from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry, Key
 
 P = ParamSpec("P")
@@ -27,7 +27,7 @@ R = TypeVar("R")
 
 @final
 @frozen(eq=False)
-class Whole:
+class FunctionProgram:
     """What a function does, as one program, and the arrays that feed its first inputs. `single`: it returns an array,
     not a tuple of them."""
 
@@ -41,14 +41,11 @@ class Stager(Protocol):
 
     def __call__(
         self, function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
-    ) -> Whole | None: ...
+    ) -> FunctionProgram | None: ...
 
 
 #: What finds out what a function does, for each class of arrays: it is handed in by who has that class.
-STAGING: Final[dict[type[Elements], Stager]] = {}
-#: A function that was called once with such arguments, and one that can't be one program.
-_MET: Final = Entry((), None, None, (), False, None)
-_NEVER: Final = Entry((), None, None, (), False, None)
+STAGING: Final[dict[type[StoredArray], Stager]] = {}
 #: Arguments other than arrays that a function may depend on: what can be told apart by type and value.
 _STATIC: Final = frozenset({int, bool, str, type(None), type})
 
@@ -61,7 +58,7 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if args:  # else the array was given by name, or is missing
             first = args[0]
-            if isinstance(first, Elements) and first.evaluated:
+            if isinstance(first, StoredArray) and first.evaluated:
                 done = _run(function, first, args, kwargs)
                 if done is not None:
                     result: R = done
@@ -72,20 +69,20 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _run(
-    function: Callable[..., object], first: Elements, args: tuple[object, ...], kwargs: Mapping[str, object]
+    function: Callable[..., object], first: StoredArray, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> Any:  # what the function returns
     """The result; None if it has to be called."""
     kind = type(first)
     if len(args) == 1 and not kwargs:  # the most common case, which the general one would take twice as long for
         found = TABLE.entries.get((function, id(first.aval)))
-        if found is not None and found.host is not None and found.aval is not None and first.host is not None:
-            return of_host(kind, found.host.compute((first.host,)), found.aval)
+        if found is not None and (runner := found.host) is not None and found.single and first.host is not None:
+            return of_host(kind, runner.compute((first.host,)), runner.aval)
     key: list[object] = [function, *kwargs]
-    arrays: list[Elements] = []
+    arrays: list[StoredArray] = []
     host = []
     for arg in (*args, *kwargs.values()):
         cls = type(arg)
-        if cls is kind and isinstance(arg, Elements):
+        if cls is kind and isinstance(arg, StoredArray):
             key.append(id(arg.aval))
             arrays.append(arg)
             if arg.host is not None:
@@ -98,19 +95,19 @@ def _run(
     known = tuple(key)
     found = TABLE.entries.get(known)
     on_device = len(host) < len(arrays)
-    if found is None or (found.device if on_device else found.host) is None:
-        if found is _NEVER:
-            return None
+    if found is None and not on_device:
         # On the host it is quicker to call it once than to look what it does.
-        if found is None and not on_device:
-            TABLE.put(known, _MET)
+        TABLE.put(known, Entry((function, *[array.aval for array in arrays])))
+        return None
+    if found is None or (found.device if on_device else found.host) is None:
+        if found is not None and (found.no_device if on_device else found.no_host):
             return None
         found = _prepare(known, found, function, args, kwargs, arrays, on_device)
-    if not on_device and (runner := found.host) is not None:
-        if found.aval is not None:
-            return of_host(kind, runner.compute(host), found.aval)
-        results = runner.compute_all(host)
-        return tuple([of_host(kind, result, aval) for result, aval in zip(results, found.out_avals, strict=True)])
+    if not on_device:
+        runner = found.host
+        if runner is None:
+            return None
+        return of_host(kind, runner.compute(host), runner.aval) if found.single else tuple(runner.run_all(host, kind))
     outs = None if found.device is None else found.device.run(arrays, kind)
     if outs is None:
         return None
@@ -123,28 +120,27 @@ def _prepare(
     function: Callable[..., object],
     args: tuple[object, ...],
     kwargs: Mapping[str, object],
-    arrays: Sequence[Elements],
+    arrays: Sequence[StoredArray],
     on_device: bool,
 ) -> Entry:
     """The entry for a function, with a runner for the place where the arrays are, if there can be one."""
-    whole = STAGING[type(arrays[0])](function, args, kwargs)
-    if whole is None:
-        return TABLE.put(key, _NEVER)
-    if known is None or known is _MET:
-        out_avals = whole.jaxpr.out_avals
-        kept = (function, *(array.aval for array in arrays))
-        known = Entry(kept, None, None, out_avals, whole.single, out_avals[0] if whole.single else None)
+    if known is None:
+        known = Entry((function, *[array.aval for array in arrays]))
+    program = STAGING[type(arrays[0])](function, args, kwargs)
+    if program is None:
+        return TABLE.put(key, evolve(known, no_host=True, no_device=True))
+    known = evolve(known, single=program.single)
     if on_device:
-        launch = _on_device(function.__name__, whole, arrays)
-        return TABLE.put(key, _NEVER if launch is None else evolve(known, device=launch))
-    kernels = _on_host(whole)
-    return TABLE.put(key, _NEVER if kernels is None else evolve(known, host=kernels))
+        launch = _on_device(function.__name__, program, arrays)
+        return TABLE.put(key, evolve(known, device=launch, no_device=launch is None))
+    kernels = _on_host(program)
+    return TABLE.put(key, evolve(known, host=kernels, no_host=kernels is None))
 
 
-def _on_host(whole: Whole) -> Kernels | None:
-    """The function's primitives one after the other; None if one of them isn't plain."""
-    captured = [value.data for value in whole.captured if isinstance(value.data, np.ndarray)]
-    if len(captured) < len(whole.captured):
+def _on_host(program: FunctionProgram) -> Kernels | None:
+    """The function's primitives one after the other; None if one of them isn't plain, or there is no result."""
+    captured = [value.data for value in program.captured if isinstance(value.data, np.ndarray)]
+    if len(captured) < len(program.captured) or not program.jaxpr.outvars:
         return None
     literals: list[np.ndarray[Any, Any]] = []
     kernels: list[tuple[Kernel, tuple[int, ...]]] = []
@@ -155,21 +151,22 @@ def _on_host(whole: Whole) -> Kernels | None:
         literals.append(np.asarray(atom.value, atom.aval.dtype))
         return -len(literals)
 
-    for eqn in whole.jaxpr.eqns:
+    for eqn in program.jaxpr.eqns:
         made = kernel_of(eqn.primitive, [atom.aval for atom in eqn.invars]) if eqn.primitive.plain else None
         if made is None:
             return None
-        kernels.append((made[0], tuple(map(place, eqn.invars))))
-    outs = tuple(map(place, whole.jaxpr.outvars))
+        kernels.append((made, tuple(map(place, eqn.invars))))
+    outs = tuple(map(place, program.jaxpr.outvars))
     n = len(literals)  # which come first, the last one first
     steps = [(kernel.function, kernel.dtype, tuple([n + at for at in places])) for kernel, places in kernels]
-    return Kernels((*reversed(literals), *captured), tuple(steps), tuple([n + at for at in outs]))
+    constants = (*reversed(literals), *captured)
+    return Kernels(constants, tuple(steps), tuple([n + at for at in outs]), program.jaxpr.out_avals)
 
 
-def _on_device(name: str, whole: Whole, arrays: Sequence[Elements]) -> Launch | None:
-    values = [*whole.captured, *(array.value for array in arrays)]
-    executable = backend.execute.executable(whole.jaxpr, values, name)
-    return Launch.of(executable, whole.captured, whole.jaxpr.out_avals, name)
+def _on_device(name: str, program: FunctionProgram, arrays: Sequence[StoredArray]) -> Launch | None:
+    values = [*program.captured, *(array.value for array in arrays)]
+    executable = backend.execute.executable(program.jaxpr, values, name)
+    return Launch.of(executable, program.captured, program.jaxpr.out_avals, name)
 
 
 def _are_integers(xs: object) -> bool:

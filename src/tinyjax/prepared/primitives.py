@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TypeVar, final
 
 import numpy as np
+from attrs import evolve
 from typing_extensions import override
 
 from tinyjax import backend
@@ -18,60 +19,54 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.elements import Elements, of_buffer, of_host
 from tinyjax.prepared.runners import Kernel, Launch
+from tinyjax.prepared.stored_array import StoredArray, of_buffer, of_host
 from tinyjax.prepared.table import TABLE, Entry
 
-E = TypeVar("E", bound=Elements)
+E = TypeVar("E", bound=StoredArray)
 
 
 def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E | None:
     """The result of a primitive that has been applied to operands of these types before; None: it hasn't, or one of
     them isn't of this kind."""
+    host: Sequence[HostArray]
     if len(operands) == 2:  # the most common cases, which the general one would take a third longer for
         x, y = operands
-        if not isinstance(x, Elements) or not isinstance(y, Elements):
+        if not isinstance(x, StoredArray) or not isinstance(y, StoredArray):
             return None
         found = TABLE.entries.get((id(primitive), id(x.aval), id(y.aval)))
         if found is None:
             return None
         if (left := x.host) is None or (right := y.host) is None:
-            return _on_device(found, (x, y), kind)
-        if found.host is None or found.aval is None:
-            return None
-        return of_host(kind, found.host.compute((left, right)), found.aval)
-    if len(operands) == 1:
+            return _on_device(found.device, (x, y), kind)
+        host = (left, right)
+    elif len(operands) == 1:
         (x,) = operands
-        if not isinstance(x, Elements) or (found := TABLE.entries.get((id(primitive), id(x.aval)))) is None:
+        if not isinstance(x, StoredArray) or (found := TABLE.entries.get((id(primitive), id(x.aval)))) is None:
             return None
-        if x.host is None:
-            return _on_device(found, (x,), kind)
-        if found.host is None or found.aval is None:
+        if (only := x.host) is None:
+            return _on_device(found.device, (x,), kind)
+        host = (only,)
+    else:
+        key = [id(primitive)]
+        arrays: list[StoredArray] = []
+        for x in operands:
+            if not isinstance(x, StoredArray):
+                return None
+            key.append(id(x.aval))
+            arrays.append(x)
+        found = TABLE.entries.get(tuple(key))
+        if found is None:
             return None
-        return of_host(kind, found.host.compute((x.host,)), found.aval)
-    key = [id(primitive)]
-    arrays: list[Elements] = []
-    host: list[HostArray] = []
-    for x in operands:
-        if not isinstance(x, Elements):
-            return None
-        key.append(id(x.aval))
-        arrays.append(x)
-        if (elements := x.host) is not None:
-            host.append(elements)
-    found = TABLE.entries.get(tuple(key))
-    if found is None:
-        return None
-    if len(host) < len(arrays):
-        return _on_device(found, arrays, kind)
-    if found.host is None or found.aval is None:
-        return None
-    return of_host(kind, found.host.compute(host), found.aval)
+        host = [elements for x in arrays if (elements := x.host) is not None]
+        if len(host) < len(arrays):
+            return _on_device(found.device, arrays, kind)
+    runner = found.host
+    return None if runner is None else of_host(kind, runner.compute(host), runner.aval)
 
 
-def _on_device(found: Entry, arrays: Sequence[Elements], kind: type[E]) -> E | None:
-    launch = found.device
-    if launch is None or found.aval is None:
+def _on_device(launch: Launch | None, arrays: Sequence[StoredArray], kind: type[E]) -> E | None:
+    if launch is None:
         return None
     buffers: list[backend.Argument] = []
     for x in arrays:
@@ -82,7 +77,7 @@ def _on_device(found: Entry, arrays: Sequence[Elements], kind: type[E]) -> E | N
     executable = launch.executable  # of one equation, which captures nothing
     if not executable.alone and not executable.holds(buffers):
         return None
-    return of_buffer(kind, executable.launch(buffers, launch.name, False)[0], found.aval)
+    return of_buffer(kind, executable.launch(buffers, launch.name, False)[0], launch.out_avals[0])
 
 
 @final
@@ -104,53 +99,48 @@ class PreparedEvaluation(EvalContext):
                 host.append(data)
             else:
                 found = TABLE.entries.get(tuple(key))
-                if found is None or found.host is None:
-                    found = prepare(primitive, [arg.aval for arg in args])
-                if found is not None and found.host is not None and found.aval is not None:
-                    return (ConcreteValue(found.host.compute(host), found.aval),)
+                runner = (None if found is None else found.host) or prepare(primitive, [arg.aval for arg in args])
+                if runner is not None:
+                    return (ConcreteValue(runner.compute(host), runner.aval),)
         return super().bind(primitive, *args)
 
     def bind_first(self, primitive: Primitive, *args: ConcreteValue) -> tuple[ConcreteValue, ...]:
         """The same for what the table was asked for already, and doesn't have."""
-        if primitive.plain:
-            host: list[HostArray] = [data for arg in args if type(data := arg.data) is np.ndarray]
-            if len(host) == len(args):
-                found = prepare(primitive, [arg.aval for arg in args])
-                if found is not None and found.host is not None and found.aval is not None:
-                    return (ConcreteValue(found.host.compute(host), found.aval),)
+        if not primitive.plain:
+            return super().bind(primitive, *args)
+        host: list[HostArray] = [data for arg in args if type(data := arg.data) is np.ndarray]
+        runner = prepare(primitive, [arg.aval for arg in args]) if len(host) == len(args) else None
+        if runner is not None:
+            return (ConcreteValue(runner.compute(host), runner.aval),)
         outs = super().bind(primitive, *args)
-        if primitive.plain and len(outs) == 1 and not outs[0].on_host:
+        if len(outs) == 1 and not outs[0].on_host:
             _prepare_device(primitive, args)
         return outs
 
 
-def kernel_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[Kernel, ShapedArray] | None:
-    """How a plain primitive is computed, and the type of its output. None: it hasn't exactly one, or doesn't say what
-    type that has."""
+def kernel_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None:
+    """How a plain primitive is computed. None: it hasn't exactly one output, or doesn't say what type that has."""
     try:
         types = result_types(primitive, avals)
     except MissingRuleError:
         return None
     if len(types) != 1:
         return None
-    (aval,) = types
     if primitive.built_in:
         function = primitive.host_function(*avals)
     else:
         function = contracts.host_function(primitive, avals, types)
-    return Kernel(function, aval.dtype, fresh=isinstance(function, np.ufunc)), aval
+    return Kernel(function, types[0], fresh=isinstance(function, np.ufunc))
 
 
-def prepare(primitive: Primitive, avals: Sequence[ShapedArray]) -> Entry | None:
+def prepare(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None:
     """Prepares a plain primitive for operands of these types on the host."""
-    made = kernel_of(primitive, avals)
-    if made is None:
-        return None
-    key = (id(primitive), *map(id, avals))
-    known = TABLE.entries.get(key)
-    kernel, aval = made
-    device = None if known is None else known.device
-    return TABLE.put(key, Entry((primitive, *avals), kernel, device, (aval,), True, aval))
+    kernel = kernel_of(primitive, avals)
+    if kernel is not None:
+        key = (id(primitive), *map(id, avals))
+        known = TABLE.entries.get(key) or Entry((primitive, *avals))
+        TABLE.put(key, evolve(known, host=kernel))
+    return kernel
 
 
 def _prepare_device(primitive: Primitive, args: Sequence[ConcreteValue]) -> None:
@@ -159,10 +149,7 @@ def _prepare_device(primitive: Primitive, args: Sequence[ConcreteValue]) -> None
     program = single_equation(primitive, avals)
     executable = backend.execute.executable(program, args, primitive.name)
     launch = Launch.of(executable, (), program.out_avals, primitive.name)
-    if launch is None:
-        return
-    key = (id(primitive), *map(id, avals))
-    known = TABLE.entries.get(key)
-    host = None if known is None else known.host
-    aval = program.out_avals[0]
-    TABLE.put(key, Entry((primitive, *avals), host, launch, (aval,), True, aval))
+    if launch is not None:
+        key = (id(primitive), *map(id, avals))
+        known = TABLE.entries.get(key) or Entry((primitive, *avals))
+        TABLE.put(key, evolve(known, device=launch))

@@ -8,17 +8,17 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeAlias, TypeVar, final
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.ir.value import ConcreteValue, owned, set_writeable
-from tinyjax.prepared.elements import Elements, of_buffer
+from tinyjax.prepared.stored_array import StoredArray, of_buffer, of_host
 from tinyjax.primitives.numpy_values import QUIET
 
-E = TypeVar("E", bound=Elements)
+E = TypeVar("E", bound=StoredArray)
 #: What computes one array on the host.
 Function: TypeAlias = "Callable[..., HostArray | np.generic]"
 
@@ -26,13 +26,17 @@ Function: TypeAlias = "Callable[..., HostArray | np.generic]"
 class HostRunner(ABC):
     """Computes on the host, where NumPy warns of nothing. Nobody can write to what it returns."""
 
-    @abstractmethod
-    def compute(self, host: Sequence[HostArray]) -> HostArray:
-        """The only result."""
+    __slots__ = ()
+    #: The type of the result, or of the first one.
+    aval: ShapedArray
 
     @abstractmethod
-    def compute_all(self, host: Sequence[HostArray]) -> list[HostArray]:
+    def compute(self, host: Sequence[HostArray]) -> HostArray:
+        """The elements of the only result."""
+
+    def run_all(self, host: Sequence[HostArray], kind: type[E]) -> list[E]:
         """All results."""
+        return [of_host(kind, self.compute(host), self.aval)]
 
 
 _quiet: Final = QUIET.copy
@@ -44,9 +48,14 @@ class Kernel(HostRunner):
     """A primitive with one output."""
 
     function: Function
-    dtype: DType
+    aval: ShapedArray
     #: Whether results never share memory with operands.
     fresh: bool
+    dtype: DType = field(init=False)
+
+    @dtype.default
+    def _dtype(self) -> DType:
+        return self.aval.dtype
 
     @override
     def compute(self, host: Sequence[HostArray]) -> HostArray:
@@ -58,10 +67,6 @@ class Kernel(HostRunner):
             return owned(result, host)
         set_writeable(result, False)
         return result
-
-    @override
-    def compute_all(self, host: Sequence[HostArray]) -> list[HostArray]:
-        return [self.compute(host)]
 
 
 #: What computes a value, its dtype, and where its operands are.
@@ -80,6 +85,12 @@ class Kernels(HostRunner):
     constants: tuple[HostArray, ...]
     steps: tuple[Step, ...]
     outs: tuple[int, ...]
+    out_avals: tuple[ShapedArray, ...]
+    aval: ShapedArray = field(init=False)
+
+    @aval.default
+    def _aval(self) -> ShapedArray:
+        return self.out_avals[0]
 
     @override
     def compute(self, host: Sequence[HostArray]) -> HostArray:
@@ -88,10 +99,12 @@ class Kernels(HostRunner):
         return owned(values[self.outs[0]], host)
 
     @override
-    def compute_all(self, host: Sequence[HostArray]) -> list[HostArray]:
+    def run_all(self, host: Sequence[HostArray], kind: type[E]) -> list[E]:
         values = [*self.constants, *host]
         _quiet().run(_run_steps, self.steps, values)
-        return [owned(values[at], host) for at in self.outs]
+        return [
+            of_host(kind, owned(values[at], host), aval) for at, aval in zip(self.outs, self.out_avals, strict=True)
+        ]
 
 
 def _run_steps(steps: Sequence[Step], values: list[HostArray]) -> None:
@@ -140,7 +153,7 @@ class Launch:
             return [of_buffer(kind, results[0], self.out_avals[0])]
         return [of_buffer(kind, buffer, aval) for buffer, aval in zip(results, self.out_avals, strict=True)]
 
-    def run(self, arrays: Iterable[Elements | HostArray], kind: type[E]) -> list[E] | None:
+    def run(self, arrays: Iterable[StoredArray | HostArray], kind: type[E]) -> list[E] | None:
         """The results for any arrays of the program's types; None if they can't all be where the executable is."""
         executable = self.executable
         args: list[backend.Argument] = []

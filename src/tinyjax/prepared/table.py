@@ -14,7 +14,6 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 
 from tinyjax.caching import PlainCache, register
-from tinyjax.ir.aval import ShapedArray
 from tinyjax.prepared.runners import HostRunner, Launch
 
 #: The identity of a callee, and of the type of each array; the class and the value of any other argument.
@@ -24,17 +23,17 @@ Key: TypeAlias = tuple[object, ...]
 @final
 @frozen(eq=False)
 class Entry:
-    """A callee for operands of certain types: how it is run where they are all on the host, and where one isn't."""
+    """A callee for operands of certain types: how it is run where they are all on the host, and where one isn't. A
+    runner that isn't there may still be made, unless it is said that there is none."""
 
     #: What the key identifies.
     kept: tuple[object, ...]
-    host: HostRunner | None
-    device: Launch | None
-    out_avals: tuple[ShapedArray, ...]
+    host: HostRunner | None = None
+    device: Launch | None = None
     #: Whether the result is an array, not a tuple of them.
-    single: bool
-    #: The type of the only result.
-    aval: ShapedArray | None
+    single: bool = True
+    no_host: bool = False
+    no_device: bool = False
 
 
 TABLE: Final[PlainCache[Key, Entry]] = PlainCache(16384, "prepared")

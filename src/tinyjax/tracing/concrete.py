@@ -23,8 +23,8 @@ from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, Scalar, may_be_key
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.elements import Elements, of_host
 from tinyjax.prepared.primitives import PreparedEvaluation, apply
+from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.frames import Frame, OpenFrame, base_in_force, in_force, named_axis
@@ -65,7 +65,7 @@ class Operand(Array):
 
 
 @final
-class ConcreteArray(Elements, Displayed, Operand):
+class ConcreteArray(StoredArray, Displayed, Operand):
     """An array with its elements, on the host or on a device."""
 
     __slots__ = ("__weakref__",)

@@ -10,7 +10,7 @@ from attrs import frozen
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.functions import STAGING, Whole
+from tinyjax.prepared.functions import STAGING, FunctionProgram
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.core import activate
@@ -28,7 +28,9 @@ class _Marked:
         return f"argument {position}"
 
 
-def whole(function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Whole | None:
+def program_of(
+    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+) -> FunctionProgram | None:
     """The function for arguments like these as one program; None if it can't be one."""
     context = StagingContext()
     try:
@@ -47,7 +49,7 @@ def whole(function: Callable[..., object], args: tuple[object, ...], kwargs: Map
     captured = tuple([value for value in staged.captured if isinstance(value, ConcreteValue)])
     if len(captured) < len(staged.captured) or len(staged.jaxpr.outvars) < len(results):
         return None
-    return Whole(dce(staged.jaxpr), captured, not isinstance(result, tuple))
+    return FunctionProgram(dce(staged.jaxpr), captured, not isinstance(result, tuple))
 
 
-STAGING[ConcreteArray] = whole
+STAGING[ConcreteArray] = program_of

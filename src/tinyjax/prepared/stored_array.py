@@ -1,4 +1,4 @@
-"""Where the elements of an array are."""
+"""An array whose elements are stored: on the host, on a device, or both."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.value import ConcreteValue, frozen_elements
 
-E = TypeVar("E", bound="Elements")
+E = TypeVar("E", bound="StoredArray")
 
 
-class Elements:
-    """The elements of an array, on the host or on a device.
+class StoredArray:
+    """What holds the elements of an array, on the host or on a device.
 
     Nobody can write to them, with one exception: the operand of an operation that is evaluated at once (`as_operand`)
     may have the user's own array in `host`, until its `value` is asked for.
