@@ -11,6 +11,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import InputError, StaticArgumentError
+from tinyjax.ir.merging import completed
 from tinyjax.tracing.functions import Filled, function_name
 
 
@@ -46,9 +47,7 @@ class WithStatic(Filled):
 
     @override
     def __call__(self, /, *args: object, **kwargs: object) -> object:
-        rest = iter(args)
-        count = len(args) + len(self._positional)
-        full = [self._positional[i] if i in self._positional else next(rest) for i in range(count)]
+        full = completed(self._positional, args, len(args) + len(self._positional))
         return self.__wrapped__(*full, **self._named, **kwargs)
 
 

@@ -14,7 +14,8 @@ from tinyjax.api.arguments import resolve_argnums
 from tinyjax.api.linear_maps import PullBack, PushForward, Transposed, linear_map
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
+from tinyjax.ir.dtypes import COMPLEXES, FLOATS
+from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.lax.signatures import AnyTree
 from tinyjax.tracebacks import filtered
@@ -289,7 +290,7 @@ def linear_transpose(fun: Callable[[*Ts], R], *primals: object) -> Callable[[Any
     leaves, treedef = tree.flatten((primals, {}))
     avals = [abstractify(leaf) for leaf in leaves]
     for i, aval in enumerate(avals):
-        if aval.tangent.dtype == FLOAT0:
+        if not has_tangent(aval):
             where = argument_path(fun, treedef, i)
             raise InputError(f"linear_transpose takes floating-point and complex arguments; {where} is {aval}")
     traced = trace(FlatFunction(fun, "linear_transpose", treedef), avals)

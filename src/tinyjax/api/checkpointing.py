@@ -15,6 +15,7 @@ from tinyjax.control.checkpoint import Checkpoint, Policy
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.tangents import has_tangent
 from tinyjax.primitives.annotations import Name
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
@@ -138,7 +139,7 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple
         raise InputError(f"{describe('saved_residuals', fun)} takes no arguments of dtype float0")
     traced = trace(FlatFunction(fun, "saved_residuals", treedef), avals, erase_float0=True)
     n = len(traced.captured)
-    found = linearize(traced.jaxpr, [False] * n + [aval.tangent.dtype != FLOAT0 for aval in avals])
+    found = linearize(traced.jaxpr, [*[False] * n, *map(has_tangent, avals)])
 
     def named(residual: Residual) -> Residual:
         if residual.input is None:

@@ -21,6 +21,7 @@ from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, INEXACT
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.tangents import has_tangent, nonzero_marks, with_zeros
 from tinyjax.primitives import conversion
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing.array import Array
@@ -140,8 +141,7 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
         avals = tuple(primal.aval for primal in primals)
         duals: list[Dual[Partial[V]]] = []
         for primal, aval in zip(primals, avals, strict=True):
-            has_tangent = aval.tangent.dtype != FLOAT0
-            tangent = partial.unknown(aval) if has_tangent else Zero(aval.tangent)
+            tangent = partial.unknown(aval) if has_tangent(aval) else Zero(aval.tangent)
             duals.append(Dual(Known(frame.read(primal)), tangent))
         with activate(context, f) as inner, inner:
             results = f([inner.wrap(pair) for pair in duals])
@@ -154,8 +154,8 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             unfinished.jaxpr,
             avals,
             tuple(value.aval for value in values),
-            tuple(not isinstance(pair.tangent, Zero) for pair in duals),
-            tuple(not isinstance(out.tangent, Zero) for out in outs),
+            nonzero_marks(pair.tangent for pair in duals),
+            nonzero_marks(out.tangent for out in outs),
         )
         return Linearized(lowered, program, tuple(map(frame.wrap, unfinished.residuals)))
 
@@ -176,9 +176,9 @@ def push_forward(program: LinearProgram, residuals: Sequence[Array], tangents: S
 
     def run(frame: OpenFrame[V]) -> list[Array]:
         values = [frame.read(array) for array in arrays]
-        found = iter(but_for_unread(lambda jaxpr: interpret(frame.context, jaxpr, values), program.jaxpr))
-        outs = zip(program.nonzero_out, program.out_avals, strict=True)
-        return [tangent_array(frame, next(found) if mark else Zero(aval.tangent), aval) for mark, aval in outs]
+        found = but_for_unread(lambda jaxpr: interpret(frame.context, jaxpr, values), program.jaxpr)
+        outs = with_zeros(found, program.nonzero_out, program.out_avals)
+        return [tangent_array(frame, t, aval) for t, aval in zip(outs, program.out_avals, strict=True)]
 
     return top_frame(arrays, program.jaxpr.effects).open(run)
 
@@ -192,9 +192,8 @@ def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Se
         unknown = [UndefPrimal(aval) for aval, mark in zip(program.in_avals, program.nonzero_in, strict=True) if mark]
         cts: list[V | Zero] = [frame.read(array) for array in given]
         found = transposition.transpose(frame.context, program.jaxpr, [*kept, *unknown], cts)
-        results = iter([ct for ct in found if ct is not None])
-        ins = zip(program.nonzero_in, program.in_avals, strict=True)
-        return [tangent_array(frame, next(results) if mark else Zero(aval.tangent), aval) for mark, aval in ins]
+        results = with_zeros([ct for ct in found if ct is not None], program.nonzero_in, program.in_avals)
+        return [tangent_array(frame, ct, aval) for ct, aval in zip(results, program.in_avals, strict=True)]
 
     return top_frame([*residuals, *given], program.jaxpr.effects).open(run)
 

@@ -13,6 +13,7 @@ from tinyjax.api.vectorize import vmap
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
+from tinyjax.ir.tangents import has_tangent
 from tinyjax.numpy import eye, zeros
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -75,16 +76,16 @@ def _block(part: Array, moved: ShapedArray, out: ShapedArray, aval: ShapedArray)
     """The derivatives of a result by an input. Where what was moved has no derivative they are zeros of its own dtype,
     as in jax."""
     shape = (*out.shape, *aval.shape)
-    return part.reshape(shape) if moved.tangent.dtype != FLOAT0 else zeros(shape, moved.dtype)
+    return part.reshape(shape) if has_tangent(moved) else zeros(shape, moved.dtype)
 
 
 def _basis(avals: Sequence[ShapedArray]) -> list[Array]:
     """For each type, a batch of arrays that together are the unit vectors of the whole space."""
-    total = sum(aval.size for aval in avals if aval.tangent.dtype != FLOAT0)
+    total = sum(aval.size for aval in avals if has_tangent(aval))
     basis: list[Array] = []
     offset = 0
     for aval in avals:
-        if aval.tangent.dtype == FLOAT0:
+        if not has_tangent(aval):
             basis.append(zeros((total, *aval.shape), FLOAT0))
             continue
         unit = eye(total, aval.size, k=-offset, dtype=aval.dtype)
@@ -107,7 +108,7 @@ def check_results(what: str, where: str, avals: Sequence[ShapedArray], holomorph
     if what == "jacrev" and not holomorphic:
         accepted = FLOATS
     for aval in avals:
-        if what == "jacfwd" and not holomorphic and aval.tangent.dtype == FLOAT0:
+        if what == "jacfwd" and not holomorphic and not has_tangent(aval):
             continue
         if aval.dtype not in accepted:
             raise InputError(f"{where} needs {kind} results; it returned {aval}")

@@ -10,11 +10,11 @@ from tinyjax import backend
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.errors import InputError
 from tinyjax.hlo.lowering import lower
-from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.naming import named_types
 from tinyjax.ir.printing.shown import text_html
 from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import ConcreteArray
@@ -92,10 +92,10 @@ class Compiled:
         arrays = [array for array in arrays if array.aval.dtype != FLOAT0]
         values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
         found = tuple(array.aval for array in arrays)
-        if len(values) < len(arrays) or not all(map(ShapedArray.matches, found, self._closed.in_avals)):
+        if len(values) < len(arrays) or not all_match(found, self._closed.in_avals):
             expected = named_types(self._closed.input_names, self._closed.in_avals)
             raise InputError(
-                f"{self._name} was compiled for ({expected}), got ({', '.join(map(str, found))})"
+                f"{self._name} was compiled for ({expected}), got {listed(found)}"
                 + (
                     ""
                     if len(values) == len(arrays)

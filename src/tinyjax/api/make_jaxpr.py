@@ -11,6 +11,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.naming import named_types
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.verify import verify
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
@@ -116,10 +117,8 @@ def eval_jaxpr(
         consts, jaxpr = (*jaxpr.consts, *consts), jaxpr.jaxpr
     arrays = [as_array(x) for x in (*consts, *args)]
     found = tuple(array.aval for array in arrays)
-    if len(found) != len(jaxpr.invars) or not all(map(ShapedArray.matches, found, jaxpr.in_avals)):
-        raise InputError(
-            f"the program takes ({named_types(jaxpr.input_names, jaxpr.in_avals)}), got ({', '.join(map(str, found))})"
-        )
+    if not all_match(found, jaxpr.in_avals):
+        raise InputError(f"the program takes ({named_types(jaxpr.input_names, jaxpr.in_avals)}), got {listed(found)}")
     program = jaxpr
 
     def run(frame: OpenFrame[V]) -> list[Array]:

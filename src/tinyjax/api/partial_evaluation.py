@@ -13,6 +13,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.type_lists import expect_types
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import active_frame, as_array, top_frame
@@ -43,12 +44,8 @@ class PartlyEvaluated(Record):
     def __call__(self, *unknown: object) -> Any:  # the user's own tree
         """The results, for values of the unknown arguments."""
         given = as_arrays(unknown, lambda i: f"unknown argument {i} of {self._name}")
-        found = [x.aval for x in given]
-        if len(found) != len(self._unknown) or not all(map(ShapedArray.matches, found, self._unknown)):
-            raise InputError(
-                f"the unknown arguments of {self._name} are ({', '.join(map(str, self._unknown))}), "
-                f"got ({', '.join(map(str, found))})"
-            )
+        what = f"the unknown arguments of {self._name} are"
+        expect_types(what, self._unknown, [x.aval for x in given], InputError)
         arrays = [*self.residuals, *given]
 
         def run(frame: OpenFrame[V]) -> list[Array]:

@@ -20,6 +20,7 @@ from tinyjax.ir.effects import Effects
 from tinyjax.ir.holding import HoldsProgram
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.program import ClosedJaxpr, Eqn
+from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import programs, tree
@@ -94,12 +95,10 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
 
         An InputError unless inputs and outputs have the same types.
         """
-        pairs = ((self.in_avals, program.in_avals), (self.out_avals, program.out_avals))
-        if any(len(x) != len(y) or not all(map(ShapedArray.matches, x, y)) for x, y in pairs):
+        if not all_match(program.in_avals, self.in_avals) or not all_match(program.out_avals, self.out_avals):
             raise InputError(
-                f"{self._label}: the program must take ({_types(self.in_avals)}) and return "
-                f"({_types(self.out_avals)}), "
-                f"but takes ({_types(program.in_avals)}) and returns ({_types(program.out_avals)})"
+                f"{self._label}: the program must take {listed(self.in_avals)} and return {listed(self.out_avals)}, "
+                f"but takes {listed(program.in_avals)} and returns {listed(program.out_avals)}"
             )
         named = ClosedJaxpr(program.jaxpr.with_names([*[""] * len(program.consts), *self.input_names]), program.consts)
         return evolve(self, jaxpr=named)
@@ -233,10 +232,6 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     def _repr_html_(self) -> str:
         """What notebooks show."""
         return self.jaxpr._repr_html_()
-
-
-def _types(avals: Sequence[ShapedArray]) -> str:
-    return ", ".join(map(str, avals))
 
 
 def record(

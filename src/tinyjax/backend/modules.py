@@ -11,6 +11,7 @@ from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 
 
@@ -46,11 +47,7 @@ def compile_module(
 
     def run(args: Sequence[HostArray]) -> list[HostArray]:
         values = [ConcreteValue.of(np.asarray(arg)) for arg in args]
-        found = [value.aval for value in values]
-        if len(found) != len(expected) or not all(map(ShapedArray.matches, found, expected)):
-            raise InputError(
-                f"{name!r} was compiled for ({', '.join(map(str, expected))}), got ({', '.join(map(str, found))})"
-            )
+        expect_types(f"{name!r} was compiled for", expected, [value.aval for value in values], InputError)
         return [np.asarray(out.data) for out in executable(values, name)]
 
     return run

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, TypeAlias, final
 from attrs import frozen
 
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
@@ -46,11 +46,8 @@ class Compiled:
         An InputError for other arguments, a DeletedBufferError for one that has been donated, an XlaError if the run
         fails.
         """
-        expected, found = self.jaxpr.in_avals, [arg.aval for arg in args]
-        if len(expected) != len(found) or not all(map(ShapedArray.matches, expected, found)):
-            raise InputError(
-                f"{self.name!r} was compiled for ({', '.join(map(str, expected))}), got ({', '.join(map(str, found))})"
-            )
+        found = [arg.aval for arg in args]
+        expect_types(f"{self.name!r} was compiled for", self.jaxpr.in_avals, found, InputError)
         return self.executable(args, self.name)
 
     def as_text(self) -> str:

@@ -12,6 +12,7 @@ from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
+from tinyjax.ir.merging import merged, staged_operands
 from tinyjax.ir.primitive import Primitive, Split
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.roles import Customised, Foreign, Origin
@@ -111,15 +112,10 @@ class PartialEvalContext(Context[Partial[V]]):
             known = [arg.value for arg in map(args.__getitem__, split.known_inputs) if isinstance(arg, Known)]
         outs = self.parent.bind(split.known, *known)
         num_known = split.unknown_out.count(False)
-        made = iter(outs[num_known:])
-        leading = [
-            self.instantiate(Known(next(made)) if position is None else args[position]) for position in split.residuals
-        ]
-        inputs = [*leading, *(arg.atom for arg in args if isinstance(arg, Unknown))]
-        operands = inputs if split.order is None else [inputs[i] for i in split.order]
-        staged = iter(self.staged.bind(split.staged, *operands))
-        rest = iter(outs[:num_known])
-        return tuple(Unknown(next(staged)) if is_unknown else Known(next(rest)) for is_unknown in split.unknown_out)
+        unknown = [arg for arg in args if isinstance(arg, Unknown)]
+        operands = staged_operands(split, args, unknown, map(Known, outs[num_known:]))
+        staged = self.staged.bind(split.staged, *map(self.instantiate, operands))
+        return tuple(merged(split.unknown_out, map(Unknown, staged), map(Known, outs)))
 
     def instantiate(self, value: Partial[V]) -> Atom:
         """The atom that stands for a value in the staged program."""

@@ -11,6 +11,7 @@ from attrs import frozen
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.merging import sourced
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.program_value import well_typed
 from tinyjax.primitives.conversion import convert
@@ -99,8 +100,8 @@ def divide(branches: Sequence[Jaxpr], unknown: tuple[bool, ...]) -> Divided:
     def staged(part: PartialEvaluation, place: Sequence[int]) -> Jaxpr:
         def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
             passed = dict(zip(forwarded, ins, strict=False))
-            computed = iter([ins[len(forwarded) + i] for i in place])
-            residuals = [next(computed) if res.input is None else passed[res.input] for res in part.residuals]
+            computed = [ins[len(forwarded) + i] for i in place]
+            residuals = sourced([res.input for res in part.residuals], passed, computed)
             return interpret(ctx, part.staged, [*residuals, *ins[len(forwarded) + len(slots) :]])
 
         return stage([*(branches[0].in_avals[i] for i in forwarded), *slots, *unknown_avals], run)

@@ -9,13 +9,14 @@ from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.caching import remembered_of
-from tinyjax.errors import TypingError
-from tinyjax.ir.aval import ShapedArray, all_match
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effects
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
+from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.transforms.batch import batch
 from tinyjax.transforms.jvp import jvp
@@ -39,12 +40,7 @@ class Calling(Primitive):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        expected = self.jaxpr.in_avals
-        if not all_match(avals, expected):
-            raise TypingError(
-                f"{self.name} of {self.function_name!r} takes ({', '.join(map(str, expected))}), "
-                f"got ({', '.join(map(str, avals))})"
-            )
+        expect_types(f"{self.name} of {self.function_name!r} takes", self.jaxpr.in_avals, avals)
         return self.jaxpr.out_avals
 
     @override
@@ -53,17 +49,10 @@ class Calling(Primitive):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        nonzero = [t for t in tangents if not isinstance(t, Zero)]
-        derived, nonzero_out = _differentiated(self, tuple([not isinstance(t, Zero) for t in tangents]))
-        outs = ctx.bind(derived, *primals, *nonzero)
+        derived, nonzero_out = _differentiated(self, nonzero_marks(tangents))
+        outs = ctx.bind(derived, *primals, *without_zeros(tangents))
         n = len(nonzero_out)
-        if all(nonzero_out):
-            return outs[:n], outs[n:]
-        found = iter(outs[n:])
-        avals = self.jaxpr.out_avals
-        return outs[:n], [
-            next(found) if mark else Zero(aval.tangent) for mark, aval in zip(nonzero_out, avals, strict=True)
-        ]
+        return outs[:n], with_zeros(outs[n:], nonzero_out, self.jaxpr.out_avals)
 
     @override
     def batch(
@@ -80,17 +69,9 @@ class Calling(Primitive):
     def transpose(
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
-        linear = tuple([isinstance(arg, UndefPrimal) for arg in args])
-        nonzero = tuple([not isinstance(ct, Zero) for ct in cotangents])
-        transposed, nonzero_out = _transposed(self, linear, nonzero)
-        known = [arg for arg in args if not isinstance(arg, UndefPrimal)]
-        cts = [ct for ct in cotangents if not isinstance(ct, Zero)]
-        found = iter(ctx.bind(transposed, *known, *cts))
-        marks = iter(nonzero_out)
-        return [
-            (next(found) if next(marks) else Zero(arg.aval.tangent)) if isinstance(arg, UndefPrimal) else None
-            for arg in args
-        ]
+        transposed, nonzero_out = _transposed(self, linear_marks(args), nonzero_marks(cotangents))
+        found = ctx.bind(transposed, *known_operands(args), *without_zeros(cotangents))
+        return cotangents_of(args, found, nonzero_out)
 
 
 @remembered_of

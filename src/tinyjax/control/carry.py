@@ -8,9 +8,10 @@ from typing import TypeVar
 from tinyjax.caching import remembered
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import TypingError
-from tinyjax.ir.aval import ShapedArray, all_match
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.type_lists import all_match, listed
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -77,20 +78,10 @@ def with_unused(jaxpr: Jaxpr, avals: tuple[ShapedArray, ...]) -> Jaxpr:
     return stage([*jaxpr.in_avals, *avals], lambda ctx, ins: interpret(ctx, jaxpr, ins[:n]))
 
 
-def check_operands(what: str, found: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> None:
-    """A TypingError unless these are operands of the types that are expected, weak or not."""
-    if not all_match(found, expected):
-        raise TypingError(f"{what} takes ({_list(expected)}), got ({_list(found)})")
-
-
 def check_carry(what: str, before: Sequence[ShapedArray], after: Sequence[ShapedArray]) -> None:
     """A TypingError unless a body returns carries of the types that it takes."""
     if not all_match(before, after):
-        raise TypingError(f"the body of {what} takes the carry ({_list(before)}), but returns ({_list(after)})")
-
-
-def _list(avals: Iterable[ShapedArray]) -> str:
-    return ", ".join(map(str, avals))
+        raise TypingError(f"the body of {what} takes the carry {listed(before)}, but returns {listed(after)}")
 
 
 def positions(marks: Iterable[bool]) -> list[int]:

@@ -16,6 +16,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.merging import sourced
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import Primitive, Split
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
@@ -191,11 +192,9 @@ def _split(primitive: Checkpoint, parts: PartialEvaluation, policy: Policy) -> S
                 position.source = eqn.source
                 args = [env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars]
                 env.update(zip((var.index for var in eqn.outvars), ctx.bind(eqn.primitive, *args), strict=True))
-        made = iter([env[atom.index] if isinstance(atom, Var) else atom for atom in computed])
-        residuals = [
-            next(made) if residual.input is None else env[positions.index(residual.input)]
-            for residual in parts.residuals
-        ]
+        made = [env[atom.index] if isinstance(atom, Var) else atom for atom in computed]
+        places = [None if residual.input is None else positions.index(residual.input) for residual in parts.residuals]
+        residuals = sourced(places, env, made)
         return interpret(ctx, parts.staged, [*residuals, *ins[len(inputs) + len(saved) :]])
 
     unknown_avals = parts.staged.in_avals[len(parts.residuals) :]

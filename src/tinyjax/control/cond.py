@@ -24,6 +24,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
+from tinyjax.ir.type_lists import all_match, expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.comparison import eq, ge, le
 from tinyjax.primitives.conversion import stop_gradient
@@ -62,15 +64,14 @@ class Cond(Primitive):
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         expected, results = self.branches[0].in_avals, self.branches[0].out_avals
         for i, branch in enumerate(self.branches[1:], 1):
-            if not _match(branch.in_avals, expected) or branch.out_avals != results:
+            if not all_match(branch.in_avals, expected) or branch.out_avals != results:
                 raise TypingError(
                     f"cond needs branches of one type, but branch 0 is {self.branches[0].type} and branch {i} is "
                     f"{branch.type}"
                 )
         if not avals or avals[0].shape != () or avals[0].dtype != INT32:
             raise TypingError(f"cond needs an int32 scalar as index, got {avals[0] if avals else 'no operands'}")
-        if not _match(avals[1:], expected):
-            raise TypingError(f"the branches of cond take {_listed(expected)}, got {_listed(avals[1:])}")
+        expect_types("the branches of cond take", expected, avals[1:])
         return results
 
     @override
@@ -84,15 +85,12 @@ class Cond(Primitive):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        marks = [not isinstance(t, Zero) for t in tangents[1:]]
+        marks = nonzero_marks(tangents[1:])
         nonzero_out = any_of([jvp(branch, marks).nonzero_out for branch in self.branches])
         derived = of_one_type([jvp(branch, marks, force=nonzero_out).jaxpr for branch in self.branches])
-        outs = ctx.bind(Cond(derived), *primals, *(t for t in tangents if not isinstance(t, Zero)))
+        outs = ctx.bind(Cond(derived), *primals, *without_zeros(tangents))
         avals = self.branches[0].out_avals
-        found = iter(outs[len(avals) :])
-        return outs[: len(avals)], [
-            next(found) if mark else Zero(aval.tangent) for mark, aval in zip(nonzero_out, avals, strict=True)
-        ]
+        return outs[: len(avals)], with_zeros(outs[len(avals) :], nonzero_out, avals)
 
     @override
     def batch(
@@ -217,29 +215,11 @@ class Cond(Primitive):
         index, *operands = args
         if isinstance(index, UndefPrimal):
             raise LinearityError("cond is linear in its operands, but not in its index")
-        linear = tuple([isinstance(arg, UndefPrimal) for arg in operands])
-        nonzero = tuple([not isinstance(ct, Zero) for ct in cotangents])
+        linear, nonzero = linear_marks(operands), nonzero_marks(cotangents)
         marks = any_of([transpose_linear(branch, linear, nonzero, False).nonzero_out for branch in self.branches])
         transposed = [pick_outputs(transpose_linear(branch, linear, nonzero).jaxpr, marks) for branch in self.branches]
-        known = [arg for arg in operands if not isinstance(arg, UndefPrimal)]
-        cts = [ct for ct in cotangents if not isinstance(ct, Zero)]
-        found = iter(ctx.bind(Cond(of_one_type(transposed)), index, *known, *cts))
-        nonzero_out = iter(marks)
-        results: list[V | Zero | None] = [None]
-        for arg in operands:
-            if isinstance(arg, UndefPrimal):
-                results.append(next(found) if next(nonzero_out) else Zero(arg.aval.tangent))
-            else:
-                results.append(None)
-        return results
-
-
-def _match(avals: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> bool:
-    return len(avals) == len(expected) and all(map(ShapedArray.matches, avals, expected))
-
-
-def _listed(avals: Sequence[ShapedArray]) -> str:
-    return f"({', '.join(map(str, avals))})"
+        given = [index, *known_operands(operands), *without_zeros(cotangents)]
+        return [None, *cotangents_of(operands, ctx.bind(Cond(of_one_type(transposed)), *given), marks)]
 
 
 def _where(ctx: Context[V]) -> str:

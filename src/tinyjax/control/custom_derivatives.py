@@ -13,7 +13,7 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import pick_outputs
-from tinyjax.control.program_types import check_operands, check_program
+from tinyjax.control.program_types import check_program
 from tinyjax.control.recursion import (
     Backward,
     JvpCase,
@@ -30,28 +30,28 @@ from tinyjax.control.recursion import (
 from tinyjax.errors import ForwardModeError, InputError, MissingRuleError, ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import Effects, NamedAxisEffect
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.tangents import (
+    has_tangent,
+    known_operands,
+    nonzero_marks,
+    spread_marks,
+    tangent_avals,
+    with_zeros,
+    without_zeros,
+)
 from tinyjax.ir.traverse import programs_of
+from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate, reduce_sum
 from tinyjax.transforms.batch import BatchedProgram, batch, place_axis
 from tinyjax.transforms.unread import evaluate
 
 V = TypeVar("V")
-
-
-def has_tangent(aval: ShapedArray) -> bool:
-    return aval.tangent.dtype != FLOAT0
-
-
-def tangent_avals(avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
-    """The types of the tangents of those that have one."""
-    return tuple(aval.tangent for aval in avals if has_tangent(aval))
 
 
 @frozen
@@ -78,7 +78,7 @@ class CustomCall(WithRules):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        check_operands(f"{self.name} of {self.function_name!r}", avals, self.jaxpr.in_avals)
+        expect_types(f"{self.name} of {self.function_name!r} takes", self.jaxpr.in_avals, avals)
         return self.jaxpr.out_avals
 
     @override
@@ -174,20 +174,15 @@ class CustomJvp(CustomCall):
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         self.check_captured(ctx, primals, tangents)
-        own = [t for t in tangents[self.num_captured :] if not isinstance(t, Zero) or has_tangent(t.aval)]
-        marks = tuple(not isinstance(t, Zero) for t in own)
-        case = case_for(self.function_name, marks, self.special, self.refused)
+        own = _possible(tangents[self.num_captured :])
+        case = case_for(self.function_name, nonzero_marks(own), self.special, self.refused)
         avals = self.jaxpr.out_avals
         nonzero_out = [True] * len(tangent_avals(avals)) if case is None else case.nonzero_out
         if case is None:
             outs = interpret(ctx, self.rule("jvp_jaxpr"), [*primals, *(instantiate(ctx, t) for t in own)])
         else:
-            moving = [t for t in own if not isinstance(t, Zero)]
-            outs = interpret(ctx, closed_rule(self, case.jaxpr), [*primals, *moving])
-        found, nonzero = iter(outs[len(avals) :]), iter(nonzero_out)
-        return outs[: len(avals)], [
-            next(found) if has_tangent(aval) and next(nonzero) else Zero(aval.tangent) for aval in avals
-        ]
+            outs = interpret(ctx, closed_rule(self, case.jaxpr), [*primals, *without_zeros(own)])
+        return outs[: len(avals)], with_zeros(outs[len(avals) :], spread_marks(nonzero_out, avals), avals)
 
 
 @final
@@ -248,25 +243,22 @@ class CustomVjp(CustomCall):
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         self.check_captured(ctx, primals, tangents)
         n, avals = self.num_captured, self.jaxpr.out_avals
-        perturbed = tuple(
-            not isinstance(t, Zero) for t in tangents[n:] if not isinstance(t, Zero) or has_tangent(t.aval)
-        )
+        perturbed = nonzero_marks(_possible(tangents[n:]))
         case = case_for(self.function_name, perturbed, self.special, self.refused) or in_general(self.special)
         fwd = self.rule("fwd_jaxpr") if case is None else closed_rule(self, case.jaxpr)
         bwd = self.rule("bwd_jaxpr") if case is None else closed_rule(self, case.bwd)
         outs = interpret(ctx, fwd, primals)
         marks = self.returned if case is None else case.returned
         returned = [t for t, mark in zip(tangents[n:], marks, strict=True) if mark]
-        picked = [not isinstance(t, Zero) for t in returned]
+        picked = nonzero_marks(returned)
         special = case and tuple(
             Backward(each.given, pick_outputs(closed_rule(self, each.jaxpr), picked)) for each in case.special
         )
-        given = [t for t in returned if not isinstance(t, Zero)]
         residuals = [*primals[:n], *outs[len(avals) :]]
         lin = CustomLin(
             self.function_name, pick_outputs(bwd, picked), len(residuals), special or None, case and case.refused
         )
-        return outs[: len(avals)], linear_part(ctx, lin, residuals, given, avals)
+        return outs[: len(avals)], linear_part(ctx, lin, residuals, without_zeros(returned), avals)
 
 
 @final
@@ -320,10 +312,13 @@ def linear_part(
 ) -> list[V | Zero]:
     """The tangents of the results of a custom_vjp function, for those tangents of arguments whose cotangents are
     returned."""
-    if not tangents:
-        return [Zero(aval.tangent) for aval in out_avals]
-    found = iter(ctx.bind(linear, *residuals, *tangents))
-    return [next(found) if has_tangent(aval) else Zero(aval.tangent) for aval in out_avals]
+    found = ctx.bind(linear, *residuals, *tangents) if tangents else ()
+    return with_zeros(found, [bool(tangents) and has_tangent(aval) for aval in out_avals], out_avals)
+
+
+def _possible(tangents: Sequence[V | Zero]) -> list[V | Zero]:
+    """The tangents of those values that can have one."""
+    return [t for t in tangents if not isinstance(t, Zero) or has_tangent(t.aval)]
 
 
 @remembered
@@ -375,8 +370,8 @@ class CustomLin(Primitive):
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         n = self.num_residuals
-        what = f"{self.name} of {self.function_name!r}"
-        check_operands(what, avals, (*self.bwd.in_avals[:n], *self.bwd.out_avals))
+        expected = (*self.bwd.in_avals[:n], *self.bwd.out_avals)
+        expect_types(f"{self.name} of {self.function_name!r} takes", expected, avals)
         return self.bwd.in_avals[n:]
 
     @override
@@ -405,15 +400,14 @@ class CustomLin(Primitive):
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
         n = self.num_residuals
-        residuals = [arg for arg in args[:n] if not isinstance(arg, UndefPrimal)]
+        residuals = known_operands(args[:n])
         if len(residuals) < n:
             self.refuse()
-        given = tuple(not isinstance(ct, Zero) for ct in cotangents)
-        case = case_for(self.function_name, given, self.special, self.refused)
+        case = case_for(self.function_name, nonzero_marks(cotangents), self.special, self.refused)
         if case is None:
             outs = interpret(ctx, self.bwd, [*residuals, *(instantiate(ctx, ct) for ct in cotangents)])
         else:
-            outs = interpret(ctx, case.jaxpr, [*residuals, *(ct for ct in cotangents if not isinstance(ct, Zero))])
+            outs = interpret(ctx, case.jaxpr, [*residuals, *without_zeros(cotangents)])
         return [
             *([None] * n),
             *(out if isinstance(arg, UndefPrimal) else None for out, arg in zip(outs, args[n:], strict=True)),

@@ -15,7 +15,6 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.carry import (
     check_carry,
-    check_operands,
     fixpoint,
     groups,
     interleaved,
@@ -32,6 +31,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.tangents import nonzero_marks, with_zeros, without_zeros
+from tinyjax.ir.type_lists import expect_types, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.reductions import reduce_or
 from tinyjax.primitives.selection import select
@@ -72,12 +73,12 @@ class While(Primitive):
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         body_consts, carry = groups(self.body_jaxpr.in_avals, (self.body_nconsts,))
         cond_consts, tested = groups(self.cond_jaxpr.in_avals, (self.cond_nconsts,))
-        check_operands(self.name, avals, [*cond_consts, *body_consts, *carry])
-        check_operands("the condition of while", carry, tested)
+        expect_types("while takes", [*cond_consts, *body_consts, *carry], avals)
+        expect_types("the condition of while takes", tested, carry)
         check_carry(self.name, carry, self.body_jaxpr.out_avals)
         outs = self.cond_jaxpr.out_avals
         if len(outs) != 1 or not outs[0].matches(array_type((), BOOL)):
-            raise TypingError(f"the condition of while must return one bool[], got ({', '.join(map(str, outs))})")
+            raise TypingError(f"the condition of while must return one bool[], got {listed(outs)}")
         return self.body_jaxpr.out_avals
 
     @override
@@ -91,7 +92,7 @@ class While(Primitive):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        _, const_marks, start = self.operands([not isinstance(t, Zero) for t in tangents])
+        _, const_marks, start = self.operands(nonzero_marks(tangents))
         cond_consts, body_consts, init = self.operands(primals)
         _, const_tangents, init_tangents = self.operands(tangents)
 
@@ -108,12 +109,9 @@ class While(Primitive):
             rearranged(body, order),
             self.body_nconsts + sum(const_marks),
         )
-        const_moving = [t for t in const_tangents if not isinstance(t, Zero)]
-        outs = ctx.bind(both, *cond_consts, *body_consts, *const_moving, *init, *moving)
+        outs = ctx.bind(both, *cond_consts, *body_consts, *without_zeros(const_tangents), *init, *moving)
         n = len(init)
-        found = iter(outs[n:])
-        avals = self.body_jaxpr.out_avals
-        return outs[:n], [next(found) if mark else Zero(aval.tangent) for mark, aval in zip(carry, avals, strict=True)]
+        return outs[:n], with_zeros(outs[n:], carry, self.body_jaxpr.out_avals)
 
     @override
     def batch(

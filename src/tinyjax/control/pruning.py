@@ -12,13 +12,14 @@ from tinyjax.control.branches import any_of
 from tinyjax.control.call import Calling
 from tinyjax.control.carry import fixpoint
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomJvp, CustomLin, CustomVjp, has_tangent
+from tinyjax.control.custom_derivatives import CustomJvp, CustomLin, CustomVjp
 from tinyjax.control.loops import While
 from tinyjax.control.recursion import Backward, Recursion, everywhere
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.tangents import has_tangent, spread_marks
 from tinyjax.primitives.structure import full
 from tinyjax.transforms.dce import PRUNING, PrunedPrimitive, cleaned_up, prune
 
@@ -90,8 +91,7 @@ def _custom_jvp(primitive: CustomJvp, used: tuple[bool, ...]) -> PrunedPrimitive
     moving = [has_tangent(aval) for aval in ins[n:]]
     derived = (*used, *(mark for mark, aval in zip(used, outs, strict=True) if has_tangent(aval)))
     by_rule = prune(rule, derived).used_inputs
-    tangents = iter(by_rule[len(ins) :])
-    by_tangents = (*(False,) * n, *(next(tangents) if moves else False for moves in moving))
+    by_tangents = (*(False,) * n, *spread_marks(by_rule[len(ins) :], ins[n:]))
     captured = tuple(i < n for i in range(len(ins)))
     operands = any_of([prune(primitive.jaxpr, used).used_inputs, by_rule[: len(ins)], by_tangents, captured])
     jaxpr = prune(primitive.jaxpr, used, operands).jaxpr

@@ -13,16 +13,19 @@ from tinyjax.caching import remembered
 from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
-from tinyjax.control.carry import check_carry, check_operands, fixpoint, groups, interleaved, positions, rearranged
+from tinyjax.control.carry import check_carry, fixpoint, groups, interleaved, positions, rearranged
 from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import Effects, must_stay
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.merging import merged, sourced
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
+from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import full, instantiate, move_axis
@@ -83,7 +86,7 @@ class Scan(Primitive):
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         consts, carry, xs = self.operands(self.jaxpr.in_avals)
         after, ys = self.results(self.jaxpr.out_avals)
-        check_operands(self.name, avals, (*consts, *carry, *map(self.stacked, xs)))
+        expect_types("scan takes", (*consts, *carry, *map(self.stacked, xs)), avals)
         check_carry(self.name, carry, after)
         if self.length < 0 or self.unroll < 1:
             raise TypingError(f"scan needs length >= 0 and unroll >= 1, got {self.length} and {self.unroll}")
@@ -112,7 +115,7 @@ class Scan(Primitive):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        consts, start, xs = self.operands([not isinstance(t, Zero) for t in tangents])
+        consts, start, xs = self.operands(nonzero_marks(tangents))
 
         def step(carry: tuple[bool, ...]) -> tuple[Jaxpr, tuple[bool, ...]]:
             nonzero, force = (*consts, *carry, *xs), (*carry, *(False,) * self.num_ys)
@@ -134,11 +137,9 @@ class Scan(Primitive):
         given = [*primals, *(instantiate(ctx, t) for t, mark in zip(tangents, marks, strict=True) if mark)]
         outs = dict(zip(out_order, ctx.bind(both, *[given[i] for i in order]), strict=True))
         n = len(self.jaxpr.outvars)
-        found = iter(range(n, len(outs)))
         avals = self.type_of(*[ctx.aval(primal) for primal in primals])
-        return [outs[i] for i in range(n)], [
-            outs[next(found)] if mark else Zero(aval.tangent) for mark, aval in zip(nonzero_out, avals, strict=True)
-        ]
+        derivatives = [outs[i] for i in range(n, len(outs))]
+        return [outs[i] for i in range(n)], with_zeros(derivatives, nonzero_out, avals)
 
     @override
     def batch(
@@ -172,40 +173,30 @@ class Scan(Primitive):
     def transpose(
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
-        linear = tuple(isinstance(arg, UndefPrimal) for arg in args)
+        linear = linear_marks(args)
         if not all(_unknown_carries(self, linear)[0]):
             return self._transpose_in_two(ctx, cotangents, args, linear)
-        nonzero = tuple(not isinstance(ct, Zero) for ct in cotangents)
-        backward = _transposed(self, linear, nonzero)
+        backward = _transposed(self, linear, nonzero_marks(cotangents))
         consts, init, xs = self.operands(args)
         carry_cts, y_cts = self.results(cotangents)
         totals = iter(backward.consts)
         zeros = [full(ctx, arg.aval.tangent, 0) for arg in consts if isinstance(arg, UndefPrimal) and next(totals)]
         operands = [
-            *(arg for arg in consts if not isinstance(arg, UndefPrimal)),
+            *known_operands(consts),
             *zeros,
             *(instantiate(ctx, ct) for ct, mark in zip(carry_cts, backward.carry, strict=True) if mark),
-            *(arg for arg in xs if not isinstance(arg, UndefPrimal)),
-            *(ct for ct in y_cts if not isinstance(ct, Zero)),
+            *known_operands(xs),
+            *without_zeros(y_cts),
         ]
         found = iter(ctx.bind(backward.scan, *operands))
-
-        def received(part: Sequence[V | UndefPrimal], marks: Sequence[bool]) -> list[V | Zero | None]:
-            """The cotangents of these arguments; `marks` says which the scan returned, of those that are linear."""
-            group = iter(marks)
-            return [
-                (next(found) if next(group) else Zero(arg.aval.tangent)) if isinstance(arg, UndefPrimal) else None
-                for arg in part
-            ]
-
-        const_results = received(consts, backward.consts)
+        const_results = cotangents_of(consts, found, backward.consts)
         # All carries are linear in the body, also those whose first value isn't.
         carry_results: list[V | Zero | None] = []
         for arg, mark in zip(init, backward.carry, strict=True):
             ct = next(found) if mark else None
             zero = Zero(arg.aval.tangent) if isinstance(arg, UndefPrimal) else None
             carry_results.append(zero if zero is None or ct is None else ct)
-        return [*const_results, *carry_results, *received(xs, backward.xs)]
+        return [*const_results, *carry_results, *cotangents_of(xs, found, backward.xs)]
 
     def _transpose_in_two(
         self,
@@ -220,10 +211,9 @@ class Scan(Primitive):
             return [None] * len(args)
         passed = range(len(args)) if split.known_inputs is None else split.known_inputs
         given = [args[i] for i in passed]
-        known = ctx.bind(split.known, *[arg for arg in given if not isinstance(arg, UndefPrimal)])
-        made = iter(known[split.unknown_out.count(False) :])
+        known = ctx.bind(split.known, *known_operands(given))
         sources: list[int | None] = [*split.residuals, *positions(linear)]
-        inputs = [next(made) if at is None else args[at] for at in sources]
+        inputs = sourced(sources, args, known[split.unknown_out.count(False) :])
         order = range(len(inputs)) if split.order is None else split.order
         cts = [ct for ct, mark in zip(cotangents, split.unknown_out, strict=True) if mark]
         found = split.staged.transpose(ctx, cts, [inputs[i] for i in order])
@@ -266,8 +256,7 @@ def _split(scan: Scan, unknown: tuple[bool, ...]) -> Split | None:
 
     def run_body(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         outs = interpret(ctx, parts.known, ins)
-        computed = iter(outs[num_outs:])
-        return [*outs[:num_outs], *(next(computed) if i is None else ins[known_inputs.index(i)] for i in made)]
+        return [*outs[:num_outs], *sourced(made, dict(zip(known_inputs, ins, strict=True)), outs[num_outs:])]
 
     body = stage([scan.jaxpr.invars[i].aval for i in known_inputs], run_body)
     num_carry = carry.count(False)
@@ -323,11 +312,9 @@ def _hoisted(scan: Scan, num_kept: int) -> tuple[Primitive, tuple[bool, ...]]:
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         outs = interpret(ctx, parts.known, ins[:n])
-        invariant, computed = iter(outs), iter(outs[varies.count(False) :])
-        consts = [next(computed) if r.input is None else ins[r.input] for r in parts.residuals]
+        consts = sourced([r.input for r in parts.residuals], ins, outs[varies.count(False) :])
         scanned = ctx.bind(loop, *consts, *ins[n:]) if loop.jaxpr.outvars else ()
-        stacks = iter(scanned[num_kept:])
-        return [*scanned[:num_kept], *(next(stacks) if mark else next(invariant) for mark in varies)]
+        return [*scanned[:num_kept], *merged(varies, scanned[num_kept:], outs)]
 
     consts, carry, xs = scan.operands(scan.jaxpr.in_avals)
     return Call(scan.name, stage([*consts, *carry, *map(scan.stacked, xs)], run)), varies

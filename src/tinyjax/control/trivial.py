@@ -19,6 +19,7 @@ from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.merging import merged
 from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.shaping import reshape
@@ -162,9 +163,8 @@ def _without_still_carries(scan: Scan, still: tuple[bool, ...]) -> Jaxpr:
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         bound = loop.jaxpr.outvars or must_stay(loop.effects)
-        found = iter(ctx.bind(loop, *[ins[i] for i in order]) if bound else ())
-        last = [ins[n + i] if still[i] else next(found) for i in range(k)]
-        return [*last, *found]
+        outs = ctx.bind(loop, *[ins[i] for i in order]) if bound else ()
+        return [*merged(still, [ins[n + i] for i in fixed], outs), *outs[len(moving) :]]
 
     return stage([*consts, *carry, *map(scan.stacked, slices)], run)
 
@@ -195,7 +195,6 @@ def _while_without_still_carries(loop: While, still: tuple[bool, ...]) -> Jaxpr:
         cond_consts, body_consts, carry = groups(ins, (c, b))
         constant = [carry[i] for i in fixed]
         operands = [*cond_consts, *constant, *body_consts, *constant, *(carry[i] for i in moving)]
-        found = iter(ctx.bind(smaller, *operands))
-        return [carry[i] if still[i] else next(found) for i in range(k)]
+        return merged(still, constant, ctx.bind(smaller, *operands))
 
     return stage(avals, run)

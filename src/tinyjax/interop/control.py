@@ -16,7 +16,7 @@ from tinyjax.control.call import Call
 from tinyjax.control.callbacks import Callback, DebugCallback, IOCallback, PureCallback
 from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom, has_tangent
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.errors import InputError
@@ -26,6 +26,7 @@ from tinyjax.interop.policies import to_jax_policy
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.tangents import has_tangent
 
 Tree: TypeAlias = tuple[ArrayLike, ...]
 

@@ -19,7 +19,7 @@ from tinyjax.backend import jax_programs
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
-from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, has_tangent
+from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
 from tinyjax.interop.host_calls import JaxCallback, vmap_method
@@ -35,6 +35,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.tangents import has_tangent
+from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
@@ -145,10 +147,10 @@ class Importer:
         expected = [self._type(var.aval, name) for var in eqn.outvars]
         try:
             outs = yield from self._applied(ctx, eqn, args, expected, rules)
-            if len(outs) == len(expected) and all(map(ShapedArray.matches, [out.aval for out in outs], expected)):
+            found = [out.aval for out in outs]
+            if all_match(found, expected):
                 return outs
-            found = ", ".join(str(out.aval) for out in outs)
-            raise TypingError(f"it gives ({found}), but in JAX ({', '.join(map(str, expected))})")
+            raise TypingError(f"it gives {listed(found)}, but in JAX {listed(expected)}")
         except (TinyjaxError, LookupError) as error:
             self.missing[name if isinstance(error, _NoSuchPrimitiveError) else f"{name}: {first_line(error)}"] += 1
             return ctx.bind(_Missing(tuple(expected)), *args)

@@ -7,12 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinyjax.contexts.staging import StagingContext, stage
-from tinyjax.control.custom_derivatives import has_tangent, tangent_avals
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.merging import sourced
 from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.tangents import has_tangent, tangent_avals
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.structure import instantiate
@@ -57,8 +58,7 @@ def fwd_program(rule: Jaxpr, captured: Avals, args: Avals, num_outs: int, forwar
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         results = interpret(ctx, rule, ins[len(captured) :])
         split = len(results) - num_outs
-        computed = iter(results[:split])
-        return [*results[split:], *(next(computed) if at is None else ins[at] for at in forwarded)]
+        return [*results[split:], *sourced(forwarded, ins, results[:split])]
 
     return stage([*captured, *args], run)
 

@@ -17,6 +17,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.traverse import nested_programs
+from tinyjax.ir.type_lists import listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.array import Array
 
@@ -101,5 +102,5 @@ def _checked(args: Sequence[object], avals: Sequence[ShapedArray]) -> list[Array
         fits = fits and given.shape == aval.shape and given.dtype == aval.dtype
     if not fits:
         shown = ", ".join(str(jax.typeof(arg)) for arg in found)
-        raise InputError(f"the program takes ({', '.join(map(str, avals))}), got ({shown})")
+        raise InputError(f"the program takes {listed(avals)}, got ({shown})")
     return operands

@@ -20,6 +20,7 @@ from tinyjax.interpreters.base import expansion
 from tinyjax.interpreters.hidden import Hidden, open_frame, staged
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
+from tinyjax.ir.merging import completed, staged_operands
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.tracebacks import filtered
@@ -112,9 +113,7 @@ class Solution:
         if isinstance(eqn.primitive, While):  # the rest isn't divided: its rule takes the loop as a whole
             return eqn
         residuals = map(self._named, outs[len(first) :])
-        inputs = [next(residuals) if at is None else eqn.invars[at] for at in split.residuals]
-        inputs += _marked(eqn.invars, known, False)
-        operands = inputs if split.order is None else [inputs[i] for i in split.order]
+        operands = staged_operands(split, eqn.invars, _marked(eqn.invars, known, False), residuals)
         rest = [var for var, mark in zip(eqn.outvars, split.unknown_out, strict=True) if mark]
         return Eqn(split.staged, tuple(operands), tuple(rest), eqn.source)
 
@@ -210,9 +209,8 @@ def inverse(fun: Callable[..., object], argnums: int | Sequence[int] = 0, *, lik
                 f"{'the result' if like is None else '`like`'} has {len(templates)} entries. Say with `like` what "
                 "types they have."
             )
-        rest = iter(others)
         unknown = dict(zip(chosen, templates, strict=True))
-        args = tuple(unknown[i] if i in unknown else next(rest) for i in range(count))
+        args = tuple(completed(unknown, others, count))
         leaves, treedef = tree.flatten((args, {}))
         marks, _ = tree.flatten(
             tuple(tree.map_leaves(lambda _, mark=i in unknown: mark, arg) for i, arg in enumerate(args))

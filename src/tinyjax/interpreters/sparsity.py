@@ -28,12 +28,12 @@ from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Literal
 from tinyjax.ir.result_types import result_types
+from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.elementwise import Elementwise, Stepwise
@@ -120,8 +120,8 @@ class SparsityContext(RuleContext[Pattern, Pattern]):
             types = result_types(primitive, [arg.aval for arg in args])
             if all(arg.constant for arg in args):
                 return tuple(map(self.independent, types))
-            without = all(aval.tangent.dtype == FLOAT0 for aval in types)  # integers and truth values
-            decided = any(arg.aval.tangent.dtype == FLOAT0 and not arg.constant for arg in args)
+            without = not any(map(has_tangent, types))  # integers and truth values
+            decided = any(not has_tangent(arg.aval) and not arg.constant for arg in args)
             if self.any_dependence and (without or decided or isinstance(primitive, Stepwise | IntegerPow)):
                 elementwise = isinstance(primitive, Elementwise | SelectN)
                 return (each_spread(types[0], args),) if elementwise else tuple(anywhere(primitive, self, args))
@@ -244,7 +244,7 @@ def jacobian_sparsity(fun: Callable[..., object], *args: Any, argnums: int | Seq
             depends = np.zeros((aval.size, columns), np.bool_)
             if i in starts:
                 elements = np.arange(aval.size)
-                depends[elements, starts[i] + elements] = aval.tangent.dtype != FLOAT0
+                depends[elements, starts[i] + elements] = has_tangent(aval)
             ins.append(Pattern(aval, depends))
         found.extend(interpret(ctx, traced.jaxpr, ins))
         return ()

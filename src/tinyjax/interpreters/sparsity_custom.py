@@ -18,7 +18,6 @@ from tinyjax.control.custom_derivatives import (
     CustomLin,
     CustomVjp,
     MappedCustom,
-    has_tangent,
 )
 from tinyjax.interpreters.base import RuleContext
 from tinyjax.interpreters.sparsity import RULES, Bools, Pattern, SparsityContext, anywhere
@@ -26,6 +25,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.tangents import has_tangent
 
 
 def _without(arg: Pattern) -> Pattern:

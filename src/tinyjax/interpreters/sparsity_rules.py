@@ -17,10 +17,10 @@ from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.sparsity import EVALUATION, RULES, Pattern, anywhere, each_spread
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray, array_type
-from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Primitive, Zero
 from tinyjax.ir.result_types import result_types
+from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import IntegerPow
@@ -60,7 +60,7 @@ def _columns(args: Sequence[Pattern]) -> int:
 def _linear(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
     """Linear in the numbers; the positions and selectors among the operands must be known. The dependence on each input
     is then the tangent for a 1 in each place that depends on it: a batch of tangents, found by the primitive's rule."""
-    if any(arg.value is None and arg.aval.tangent.dtype == FLOAT0 for arg in args):
+    if any(arg.value is None and not has_tangent(arg.aval) for arg in args):
         return anywhere(primitive, ctx, args)
     axis = BatchAxis(_columns(args))
     batch = BatchContext(EVALUATION, axis)

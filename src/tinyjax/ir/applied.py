@@ -17,6 +17,7 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import is_internal
+from tinyjax.ir.type_lists import listed
 
 if TYPE_CHECKING:
     from tinyjax.ir.context import Context
@@ -44,7 +45,7 @@ class AppliedRule:
             what = f"`{self.name}` of the primitive {self.primitive.name!r}{where}"
         else:
             what = f"the rule `{self.name}`{place(self.function)} for the primitive {self.primitive.name!r}"
-        raise ContractError(f"{what} {came}; expected {expected}. The operands are {types_text(self.avals)}{self.how}.")
+        raise ContractError(f"{what} {came}; expected {expected}. The operands are {listed(self.avals)}{self.how}.")
 
     def types(self) -> tuple[ShapedArray, ...] | None:
         """What `type_of` says of the operands; None if the primitive doesn't have it."""
@@ -62,11 +63,11 @@ class AppliedRule:
             except TypeError:
                 raise TypingError(
                     f"the primitive {self.primitive.name!r} was applied to {len(self.avals)} operands, "
-                    f"{types_text(self.avals)}, but its `type_of`{where} takes another number: {error}"
+                    f"{listed(self.avals)}, but its `type_of`{where} takes another number: {error}"
                 ) from None
         error.add_note(
             f"This came from `{self.name}` of the primitive {self.primitive.name!r}{where}, for operands "
-            f"{types_text(self.avals)}. To refuse operands, raise tinyjax.errors.TypingError with a reason."
+            f"{listed(self.avals)}. To refuse operands, raise tinyjax.errors.TypingError with a reason."
         )
 
     def pair(self, found: object, of: str) -> tuple[object, object]:
@@ -138,17 +139,13 @@ class AppliedRule:
         except (ContractError, MissingRuleError):
             raise
         except (TinyjaxError, TypeError, ValueError, LookupError) as error:
-            self.fail(f"gave as `{name}` what doesn't accept {types_text(avals)} ({error})", "a primitive that does")
+            self.fail(f"gave as `{name}` what doesn't accept {listed(avals)} ({error})", "a primitive that does")
 
 
 def place(rule: object) -> str:
     """Where a user wrote a function, to be put behind its name; nothing for the library's own."""
     code = getattr(inspect.unwrap(rule) if callable(rule) else rule, "__code__", None)
     return "" if code is None or is_internal(code) else f" ({code.co_filename}:{code.co_firstlineno})"
-
-
-def types_text(avals: Sequence[ShapedArray]) -> str:
-    return f"({', '.join(map(str, avals))})"
 
 
 def shown(found: object) -> str:

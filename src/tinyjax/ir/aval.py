@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from typing import final
 
 from attrs import field, frozen
@@ -65,12 +64,6 @@ class ShapedArray:
     @override
     def __repr__(self) -> str:
         return f"ShapedArray({self})"
-
-
-def all_match(found: Sequence[ShapedArray], expected: Sequence[ShapedArray]) -> bool:
-    """Whether these are the same types one by one, weak or not."""
-    # The first is for tuples of shared types, which are compared by identity.
-    return found == expected or (len(found) == len(expected) and all(map(ShapedArray.matches, found, expected)))
 
 
 @bounded(16384)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import compress
 from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import NO_EFFECTS, Effect
 from tinyjax.ir.fitting import fits_batch, fits_jvp, fits_transpose, known_types
+from tinyjax.ir.merging import merged, staged_operands
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import is_our_function
@@ -266,13 +268,11 @@ def _check_split(rule: AppliedRule, split: Split, unknown: tuple[bool, ...]) -> 
             f"gave as `known` what returns {len(made)} values",
             f"the {num_known} known outputs and {num_made} residuals",
         )
-    fresh = iter(made[num_known:])
-    leading = [next(fresh) if position is None else avals[position] for position in split.residuals]
-    inputs = [*leading, *(aval for aval, mark in zip(avals, unknown, strict=True) if mark)]
+    count = len(split.residuals) + sum(unknown)
     for position in split.order or ():
-        if not 0 <= position < len(inputs):
-            rule.fail(f"lists {position} in `order`", f"positions from 0 to {len(inputs) - 1}")
-    operands = inputs if split.order is None else [inputs[i] for i in split.order]
+        if not 0 <= position < count:
+            rule.fail(f"lists {position} in `order`", f"positions from 0 to {count - 1}")
+    operands = staged_operands(split, avals, list(compress(avals, unknown)), made[num_known:])
     staged = rule.of_part("staged", split.staged, operands)
     if len(staged) != split.unknown_out.count(True):
         rule.fail(
@@ -280,9 +280,9 @@ def _check_split(rule: AppliedRule, split: Split, unknown: tuple[bool, ...]) -> 
             f"the {split.unknown_out.count(True)} unknown outputs",
         )
     if types is not None:
-        first, second = iter(made), iter(staged)
-        for i, (aval, mark) in enumerate(zip(types, split.unknown_out, strict=True)):
-            rule.expect(f"output {i} (of `{'staged' if mark else 'known'}`)", next(second if mark else first), aval)
+        outs = merged(split.unknown_out, staged, made)
+        for i, (aval, found, mark) in enumerate(zip(types, outs, split.unknown_out, strict=True)):
+            rule.expect(f"output {i} (of `{'staged' if mark else 'known'}`)", found, aval)
 
 
 # Rules that aren't the primitive's own.

@@ -8,6 +8,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.type_lists import listed
 
 
 @final
@@ -20,5 +21,4 @@ class JaxprType:
 
     @override
     def __str__(self) -> str:
-        ins, outs = (", ".join(map(str, types)) for types in (self.in_types, self.out_types))
-        return f"({ins}) -> ({outs})"
+        return f"{listed(self.in_types)} -> {listed(self.out_types)}"

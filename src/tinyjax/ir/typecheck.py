@@ -21,6 +21,7 @@ from tinyjax.ir.program_type import JaxprType
 from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.traverse import nested_programs, record_values, subjaxprs
+from tinyjax.ir.type_lists import listed
 
 #: Errors show programs of at most so many equations, those of nested programs included.
 _SHOWN: Final = 24
@@ -96,12 +97,12 @@ class _Checker:
             found = [var.aval for var in eqn.outvars]
             if len(found) != len(expected):
                 self._fail(
-                    f"{primitive.name} gives {len(expected)} outputs {_types(expected)}, but {len(found)} are bound"
+                    f"{primitive.name} gives {len(expected)} outputs {listed(expected)}, but {len(found)} are bound"
                 )
             for aval, wanted in zip(found, expected, strict=True):
                 if aval is not wanted and aval != wanted:
                     self._fail(
-                        f"{primitive.name} gives {_types(expected)}, but its outputs are bound as {_types(found)}"
+                        f"{primitive.name} gives {listed(expected)}, but its outputs are bound as {listed(found)}"
                     )
         self._part, self._eqn = "the outputs", None
         self._read(jaxpr.outvars)
@@ -175,7 +176,7 @@ class _Checker:
         except MissingRuleError:
             raise
         except _REFUSALS as error:
-            types = _types([atom.aval for atom in operands])
+            types = listed([atom.aval for atom in operands])
             self._fail(f"{primitive.name} does not accept operands of types {types}: {error}", error)
 
     def _name(self, var: Var) -> str:
@@ -200,10 +201,6 @@ class _Checker:
 
 def _indented(text: str) -> str:
     return "    " + text.replace("\n", "\n    ")
-
-
-def _types(avals: Sequence[ShapedArray]) -> str:
-    return f"({', '.join(map(str, avals))})"
 
 
 def _place(root: Jaxpr, jaxpr: Jaxpr) -> str:

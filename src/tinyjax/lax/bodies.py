@@ -12,6 +12,7 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.merging import completed
 from tinyjax.ir.program import Jaxpr
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -33,8 +34,8 @@ def out_avals(traced: Traced) -> list[ShapedArray]:
     """The types of all leaves of the results."""
     if not traced.erased:
         return list(traced.jaxpr.out_avals)
-    found = iter(traced.jaxpr.out_avals)
-    return [traced.erased[i].aval if i in traced.erased else next(found) for i in range(traced.treedef.num_leaves)]
+    erased = {i: array.aval for i, array in traced.erased.items()}
+    return completed(erased, traced.jaxpr.out_avals, traced.treedef.num_leaves)
 
 
 def described(traced: Traced) -> str:

@@ -18,6 +18,7 @@ from tinyjax.control.scan import Scan
 from tinyjax.errors import ConcretizationError, InputError
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOATS, INTEGERS, SIGNED, HostArray
+from tinyjax.ir.merging import completed
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.bodies import Body, described, out_avals, stage, stage_body
@@ -98,7 +99,7 @@ def _bind_scan(body: Body, xs: Sequence[Array], length: int, reverse: bool, unro
     outs = bind(loop, *consts, *[carry[i] for i in kept], *[x for x in xs if x.aval.dtype != FLOAT0])
     if not moved and not body.traced.erased:
         return list(outs)
-    return _with_erased(body, carry, kept, outs, length)
+    return _with_constant(body, carry, kept, outs, length)
 
 
 def _unchanged(body: Body, num_carry: int) -> tuple[list[int], list[int]]:
@@ -112,17 +113,18 @@ def _unchanged(body: Body, num_carry: int) -> tuple[list[int], list[int]]:
     return [i for i, mark in enumerate(same) if mark], [i for i, mark in enumerate(same) if not mark]
 
 
-def _with_erased(
-    body: Body, carry: Sequence[Array], kept: Sequence[int], outs: Sequence[Array], length: int | None
+def _with_constant(
+    body: Body, carry: Sequence[Array], kept: Sequence[int], outs: Sequence[Array], length: int
 ) -> list[Array]:
     """All leaves of the results: the carries at the end, those of them that were `kept` from `outs`, and the stacks."""
     last = dict(enumerate(carry)) | dict(zip(kept, outs, strict=False))
-    found = iter([*last.values(), *outs[len(kept) :]])
-    results: list[Array] = []
-    for i, aval in enumerate(out_avals(body.traced)):
-        shape = aval.shape if i < len(body.carry) or length is None else (length, *aval.shape)
-        results.append(float0_zeros(shape) if i in body.traced.erased else next(found))
-    return results
+    return _with_erased(body.traced, len(body.carry), [*last.values(), *outs[len(kept) :]], length)
+
+
+def _with_erased(traced: Traced, num_carry: int, outs: Sequence[Array], length: int) -> list[Array]:
+    """All leaves of the results, carries and then stacks: those without bits, too, which the program doesn't have."""
+    erased = {i: x if i < num_carry else float0_zeros((length, *x.aval.shape)) for i, x in traced.erased.items()}
+    return completed(erased, outs, traced.treedef.num_leaves)
 
 
 @overload
@@ -203,7 +205,7 @@ def _bind_while(body: Body, cond: Traced) -> list[Array]:
         cond_consts += [carry[i] for i in moved]
     loop = While(cond_jaxpr, len(cond_consts), jaxpr, len(consts))
     outs = bind(loop, *cond_consts, *consts, *(carry[i] for i in kept))
-    return _with_erased(body, carry, kept, outs, None)
+    return _with_constant(body, carry, kept, outs, 0)
 
 
 @overload
@@ -413,8 +415,5 @@ def _map_batches(traced: Traced, arrays: Sequence[Array], length: int, size: int
     if count * size < length or not count:
         rest = [slice_in_dim(x, count * size, length) for x in xs]
         parts.append(bind(Call("map", batched(length - count * size)), *traced.captured, *rest))
-    joined = iter([concatenate(part, 0) if len(part) > 1 else part[0] for part in zip(*parts, strict=True)])
-    return [
-        float0_zeros((length, *aval.shape)) if i in traced.erased else next(joined)
-        for i, aval in enumerate(out_avals(traced))
-    ]
+    joined = [concatenate(part, 0) if len(part) > 1 else part[0] for part in zip(*parts, strict=True)]
+    return _with_erased(traced, 0, joined, length)

@@ -12,6 +12,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import SUPPORTED, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.tangents import without_zeros
 from tinyjax.primitives import numpy_values
 from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction
 
@@ -54,8 +55,7 @@ class OptimizationBarrier(Primitive):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        given = [tangent for tangent in tangents if not isinstance(tangent, Zero)]
-        found = iter(ctx.bind(self, *given))
+        found = iter(ctx.bind(self, *without_zeros(tangents)))
         outs = ctx.bind(self, *primals)
         return outs, [tangent if isinstance(tangent, Zero) else next(found) for tangent in tangents]
 
@@ -69,7 +69,7 @@ class OptimizationBarrier(Primitive):
     def transpose(
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
-        found = iter(ctx.bind(self, *[ct for ct in cotangents if not isinstance(ct, Zero)]))
+        found = iter(ctx.bind(self, *without_zeros(cotangents)))
         results: list[V | Zero] = [ct if isinstance(ct, Zero) else next(found) for ct in cotangents]
         return [ct if isinstance(arg, UndefPrimal) else None for ct, arg in zip(results, args, strict=True)]
 

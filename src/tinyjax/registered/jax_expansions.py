@@ -8,12 +8,13 @@ from typing import Final, TypeAlias
 
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
-from tinyjax.control.custom_derivatives import CustomJvp, has_tangent
+from tinyjax.control.custom_derivatives import CustomJvp
 from tinyjax.errors import ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS, INT32, UINT32, UINT64, as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.text.registry import Expander
 from tinyjax.primitives.bitwise import SHIFT_RIGHT_ARITHMETIC, SHIFT_RIGHT_LOGICAL, logical_xor
 from tinyjax.primitives.comparison import EQ, LE, LT

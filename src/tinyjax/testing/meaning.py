@@ -9,6 +9,7 @@ import numpy as np
 
 from tinyjax.backend import execute
 from tinyjax.ir.dtypes import BOOL, INEXACT, HostArray
+from tinyjax.ir.merging import merged
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.typecheck import typecheck
@@ -91,9 +92,8 @@ def partial_evaluation(subject: Subject) -> None:
         outs = run(parts.known, chosen(subject.args, [not mark for mark in unknown]))
         count = parts.unknown_out.count(False)
         residuals = residuals_of(parts.residuals, outs[count:], subject.args)
-        later = iter(run(parts.staged, [*residuals, *chosen(subject.args, unknown)]))
-        known = iter(outs[:count])
-        both = [next(later) if mark else next(known) for mark in parts.unknown_out]
+        later = run(parts.staged, [*residuals, *chosen(subject.args, unknown)])
+        both = merged(parts.unknown_out, later, outs[:count])
         same_bits(both, subject.outs, f"the outputs of the two parts, {what}")
 
 

@@ -14,6 +14,7 @@ from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INEXACT, HostArray
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.merging import sourced
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.text.registry import Registry
 from tinyjax.ir.traverse import nested_programs
@@ -57,8 +58,7 @@ def residuals_of(
     residuals: Sequence[Residual], computed: Iterable[HostArray], args: Sequence[HostArray]
 ) -> list[HostArray]:
     """The arrays of all residuals: those that the first part computed, in order, and inputs of the whole."""
-    made = iter(computed)
-    return [next(made) if residual.input is None else args[residual.input] for residual in residuals]
+    return sourced([residual.input for residual in residuals], args, computed)
 
 
 @final

@@ -16,6 +16,7 @@ from attrs import frozen
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.merging import completed
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
@@ -130,8 +131,7 @@ class FlatFunction:
     def __call__(self, leaves: Sequence[Array]) -> Results:
         full: Sequence[object] = leaves
         if self._fixed:
-            rest = iter(leaves)
-            full = [self._fixed[i] if i in self._fixed else next(rest) for i in range(self._treedef.num_leaves)]
+            full = completed(self._fixed, leaves, self._treedef.num_leaves)
         args, kwargs = tree.unflatten(self._treedef, full)
         try:
             outs = self._f(*args, **kwargs)

@@ -11,6 +11,7 @@ from tinyjax.caching import with_room
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.merging import completed
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
@@ -50,8 +51,7 @@ class Traced:
     def results(self, outs: Sequence[Array]) -> Any:  # the user's own tree
         """The tree of the function's results, for the results of the program."""
         if self.erased:
-            found = iter(outs)
-            outs = [self.erased[i] if i in self.erased else next(found) for i in range(self.treedef.num_leaves)]
+            outs = completed(self.erased, outs, self.treedef.num_leaves)
         return tree.unflatten(self.treedef, outs)
 
 

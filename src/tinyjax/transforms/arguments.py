@@ -10,9 +10,9 @@ import numpy as np
 
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.tangents import has_tangent
 
 T = TypeVar("T")
 #: More names than this aren't listed.
@@ -97,7 +97,7 @@ def check_axis(what: str, axis: object) -> None:
 
 def differentiable(jaxpr: Jaxpr | ClosedJaxpr) -> tuple[bool, ...]:
     """Which inputs have tangents: those of floating-point and complex types."""
-    return tuple(aval.tangent.dtype != FLOAT0 for aval in jaxpr.in_avals)
+    return tuple(map(has_tangent, jaxpr.in_avals))
 
 
 def tangent_marks(what: str, jaxpr: Jaxpr | ClosedJaxpr, nonzero: Sequence[bool] | None) -> tuple[bool, ...]:

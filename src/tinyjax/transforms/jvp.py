@@ -17,6 +17,7 @@ from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Zero
 from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
+from tinyjax.ir.tangents import with_zeros
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import marks, tangent_marks
@@ -75,11 +76,7 @@ def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> Jv
     marked: list[bool] = []
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-        tangents = iter(ins[len(nonzero) :])
-        duals = [
-            Dual(primal, next(tangents) if mark else Zero(primal.aval.tangent))
-            for primal, mark in zip(ins[: len(nonzero)], nonzero, strict=True)
-        ]
+        duals = list(map(Dual, ins, with_zeros(ins[len(nonzero) :], nonzero, jaxpr.in_avals)))
         inner = JvpContext(ctx)
         outs = interpret(inner, jaxpr, duals)
         for out, keep in zip(outs, force, strict=True):

@@ -19,10 +19,11 @@ from typing_extensions import override
 from tinyjax.caching import remembered
 from tinyjax.errors import LinearityError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0, INEXACT
+from tinyjax.ir.dtypes import INEXACT
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import Div
@@ -82,7 +83,7 @@ def check_linear(what: str, jaxpr: Jaxpr, inputs: Sequence[Kind], marks: Sequenc
     """A LinearityError unless the marked outputs are linear in the inputs that are so. Numbers without derivatives,
     such as integers, are left out."""
     for i, (fact, aval, mark) in enumerate(zip(facts_of(jaxpr, tuple(inputs)), jaxpr.out_avals, marks, strict=True)):
-        if not mark or aval.tangent.dtype == FLOAT0:
+        if not mark or not has_tangent(aval):
             continue
         if isinstance(fact, Nonlinear):
             raise LinearityError(f"{what}: the program is not linear: {fact}")
@@ -122,7 +123,7 @@ def facts_of(jaxpr: Jaxpr, inputs: tuple[Fact, ...]) -> tuple[Fact, ...]:
 
 def _located(fact: Fact, eqn: Eqn, aval: ShapedArray) -> Fact:
     """What was found of an output, with the equation if it is at fault."""
-    if fact is Kind.LINEAR and aval.tangent.dtype == FLOAT0:
+    if fact is Kind.LINEAR and not has_tangent(aval):
         fact = Nonlinear(f"{eqn.primitive.name} gives {aval}, which isn't linear in anything")
     if not isinstance(fact, Nonlinear) or fact.equation:
         return fact

@@ -26,6 +26,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.printer import format_eqn
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.result_types import result_types
+from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
@@ -261,10 +262,9 @@ class _Rewriting(Context[Atom]):
     def _typed(self, rule: Rewrite, root: Eqn, results: Sequence[Atom]) -> list[Atom]:
         """The results, which must be of the types of the outputs that they replace."""
         found, expected = [atom.aval for atom in results], [out.aval for out in root.outvars]
-        if len(found) != len(expected) or not all(map(ShapedArray.matches, found, expected)):
-            types = ", ".join(map(str, found))
+        if not all_match(found, expected):
             raise RewriteError(
-                f"the rule {rule.name!r} replaces results of types ({', '.join(map(str, expected))}) by ({types}):\n\n"
+                f"the rule {rule.name!r} replaces results of types {listed(expected)} by {listed(found)}:\n\n"
                 f"    {format_eqn(root)}"
             )
         return [convert(self, atom, aval.dtype, aval.weak_type) for atom, aval in zip(results, expected, strict=True)]

@@ -12,10 +12,12 @@ from tinyjax.caching import remembered
 from tinyjax.contexts import transposition
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
+from tinyjax.ir.merging import merged
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
+from tinyjax.ir.tangents import with_zeros
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import flag
@@ -103,14 +105,8 @@ def transpose_linear(
     num_known = linear.count(False)
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-        known, cotangents = iter(ins[:num_known]), iter(ins[num_known:])
-        args: list[Atom | UndefPrimal] = [
-            UndefPrimal(var.aval) if mark else next(known) for var, mark in zip(jaxpr.invars, linear, strict=True)
-        ]
-        cts: list[Atom | Zero] = [
-            next(cotangents) if mark else Zero(atom.aval.tangent)
-            for atom, mark in zip(jaxpr.outvars, nonzero, strict=True)
-        ]
+        args = merged(linear, map(UndefPrimal, compress(jaxpr.in_avals, linear)), ins)
+        cts = with_zeros(ins[num_known:], nonzero, jaxpr.out_avals)
         found = transposition.transpose(ctx, jaxpr, args, cts)
         results = [ct for ct, mark in zip(found, linear, strict=True) if mark and ct is not None]
         marked.extend(force or not isinstance(ct, Zero) for ct in results)

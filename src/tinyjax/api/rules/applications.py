@@ -13,16 +13,17 @@ from attrs import frozen
 from tinyjax.api.arguments import WithStatic, as_tuple, names_tuple, resolve_position, resolve_static
 from tinyjax.arrays.elementwise import convert
 from tinyjax.contexts.staging import Staged, StagingContext, stage
-from tinyjax.control.custom_derivatives import has_tangent
 from tinyjax.control.recursion import Enclosing, refers_to_itself
 from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, TreeError
 from tinyjax.ir.applied import place
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.merging import completed
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Customised
+from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing import tree
@@ -91,9 +92,7 @@ class Call:
     def arguments(self, leaves: Sequence[object], fixed: Mapping[int, object] | None = None) -> tuple[Any, ...]:
         """The tree of arguments with these leaves in the place of those that are traced."""
         fixed = self.fixed if fixed is None else fixed
-        rest = iter(leaves)
-        full = [fixed[i] if i in fixed else next(rest) for i in range(self.treedef.num_leaves)]
-        args, _ = tree.unflatten(self.treedef, full)
+        args, _ = tree.unflatten(self.treedef, completed(fixed, leaves, self.treedef.num_leaves))
         return tuple(args)
 
 
@@ -310,6 +309,11 @@ def zeros_like(zero: Zero) -> Array:
         return frame.wrap(instantiate(frame.context, zero))
 
     return active_frame().open(run)
+
+
+def with_elements(tangent: Array | Zero) -> Array:
+    """A tangent or cotangent for a rule that wants no symbolic zeros."""
+    return zeros_like(tangent) if isinstance(tangent, Zero) else tangent
 
 
 # Programs of rules.

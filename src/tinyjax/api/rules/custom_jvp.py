@@ -25,18 +25,20 @@ from tinyjax.api.rules.applications import (
     nondiff_positions,
     stage_rule,
     with_common_captures,
+    with_elements,
     zeros_like,
 )
 from tinyjax.api.rules.cases import MAX_CASES, ask, choices
 from tinyjax.api.rules.frames import frame_at
 from tinyjax.arrays.arithmetic import add
 from tinyjax.control.branches import with_types
-from tinyjax.control.custom_derivatives import CustomJvp, has_tangent, tangent_avals
+from tinyjax.control.custom_derivatives import CustomJvp
 from tinyjax.control.recursion import JvpCase
 from tinyjax.errors import InputError, MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.tangents import has_tangent, spread_marks, tangent_avals, with_zeros, without_zeros
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracebacks import filter_class, filtered
 from tinyjax.tracing import tree
@@ -160,7 +162,7 @@ class CustomJvpFunction(Generic[P, R]):
 
 def sum_of(tangents: Sequence[Any]) -> Array | Zero:
     """The sum of tangents, some of which may be symbolic zeros."""
-    given = [as_array(t) for t in tangents if not isinstance(t, Zero)]
+    given = list(map(as_array, without_zeros(tangents)))
     if not given:
         zero: Zero = tangents[0]
         return zero
@@ -263,16 +265,8 @@ class _JvpApplication(Application):
 
         def tangents_of(given: Sequence[bool], arrays: Sequence[Array]) -> list[Array | Zero]:
             """Of each argument: an array where it is given, and where it can be one if zeros aren't symbolic."""
-            found, marks = iter(arrays), iter(given)
-            zeros = [Zero(aval.tangent) for aval in avals]
-            return [
-                next(found)
-                if has_tangent(zero.aval) and next(marks)
-                else zero
-                if self._symbolic_zeros
-                else zeros_like(zero)
-                for zero in zeros
-            ]
+            found = with_zeros(arrays, spread_marks(given, avals), avals)
+            return found if self._symbolic_zeros else list(map(with_elements, found))
 
         what = f"the rule {function_name(self._rule)} of custom_jvp function {call.name}"
 
@@ -293,14 +287,7 @@ class _JvpApplication(Application):
                 outs, derived = run_rule(given, arrays)
                 nonzero.extend(all(given) or not isinstance(t, Zero) for t in derived)
                 # Where nothing is known to be zero, all tangents are returned.
-                return [
-                    *outs,
-                    *(
-                        zeros_like(t) if isinstance(t, Zero) else t
-                        for t, mark in zip(derived, nonzero, strict=True)
-                        if mark
-                    ),
-                ]
+                return [*outs, *map(with_elements, compress(derived, nonzero))]
 
             chosen = [aval for aval, mark in zip(moving, given, strict=True) if mark]
             return _StagedCase(given, stage_rule(progress, [*avals, *chosen], run_case), tuple(nonzero))

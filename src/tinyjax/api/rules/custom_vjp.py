@@ -27,19 +27,20 @@ from tinyjax.api.rules.applications import (
     nondiff_positions,
     stage_rule,
     with_common_captures,
-    zeros_like,
+    with_elements,
 )
 from tinyjax.api.rules.cases import MAX_CASES, Asked, ask, choices
 from tinyjax.api.rules.frames import frame_at
 from tinyjax.api.rules.hinted import HintedContext
 from tinyjax.api.rules.vjp_cases import StagedBackward, StagedCase, linear
-from tinyjax.control.custom_derivatives import CustomVjp, has_tangent, linear_part, tangent_avals
+from tinyjax.control.custom_derivatives import CustomVjp, linear_part
 from tinyjax.control.recursion import everywhere
 from tinyjax.errors import InputError, MissingRuleError, TreeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.ir.tangents import has_tangent, nonzero_marks, spread_marks, tangent_avals, with_zeros, without_zeros
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracebacks import filter_class, filtered
@@ -179,7 +180,7 @@ class _VjpApplication(Application):
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         with frame_at(ctx, self.at) as frame:
-            perturbed = [not isinstance(tangent, Zero) for tangent in tangents]
+            perturbed = nonzero_marks(tangents)
             found = self._run_fwd([frame.wrap(primal) for primal in primals], perturbed)
             outs, residuals = ([frame.read(array) for array in arrays] for arrays in found)
         out_avals = [ctx.aval(out) for out in outs]
@@ -263,12 +264,9 @@ class _VjpApplication(Application):
         results: list[Array | Zero] = [Zero(aval) for aval in avals]
         if not cotangents:  # no result has a derivative
             return results
-        given = iter(cotangents)
-        zeros = [Zero(aval.tangent) for aval in out_avals]
-        cts = [
-            next(given) if has_tangent(zero.aval) else zero if self._symbolic_zeros else zeros_like(zero)
-            for zero in zeros
-        ]
+        cts = with_zeros(cotangents, map(has_tangent, out_avals), out_avals)
+        if not self._symbolic_zeros:
+            cts = list(map(with_elements, cts))
         found = self._bwd(
             *call.nondiff.values(), tree.unflatten(self._residuals, residuals), tree.unflatten(self.treedef, cts)
         )
@@ -370,8 +368,7 @@ class _VjpApplication(Application):
     ) -> StagedCase:
         """The rules for a choice of arguments that are differentiated with respect to, and every one of cotangents if
         these are to be told apart."""
-        marks = iter(given)
-        perturbed = [next(marks) if has_tangent(aval) else False for aval in avals]
+        perturbed = spread_marks(given, avals)
 
         def run_fwd(arrays: list[Array]) -> Sequence[Array]:
             outs, residuals = self._run_fwd(arrays, perturbed)
@@ -387,11 +384,10 @@ class _VjpApplication(Application):
             nonzero: list[bool] = []
 
             def run_bwd(arrays: list[Array]) -> Sequence[Array]:
-                found = iter(arrays[n:])
-                cts = [next(found) if mark else Zero(aval) for aval, mark in zip(possible, present, strict=True)]
+                cts = with_zeros(arrays[n:], present, possible)
                 returning = self._run_bwd(arrays[:n], cts, out_avals)
-                nonzero.extend(not isinstance(ct, Zero) for ct in returning)
-                return [ct for ct in returning if not isinstance(ct, Zero)]
+                nonzero.extend(nonzero_marks(returning))
+                return without_zeros(returning)
 
             program = stage_rule(rule, [*residuals, *compress(possible, present)], run_bwd)
             return StagedBackward(program, tuple(nonzero))

@@ -11,12 +11,13 @@ from attrs import frozen
 from tinyjax.api.rules.cases import Asked
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of, with_types
-from tinyjax.control.custom_derivatives import CustomLin, has_tangent, tangent_avals
+from tinyjax.control.custom_derivatives import CustomLin
 from tinyjax.control.recursion import Backward, VjpCase
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, DType
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.tangents import has_tangent, tangent_avals
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import broadcast_in_dim, full, reduce_sum

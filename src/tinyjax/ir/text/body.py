@@ -17,6 +17,7 @@ from tinyjax.ir.text.lexer import Tokens
 from tinyjax.ir.text.registry import Registry
 from tinyjax.ir.text.scope import Scope
 from tinyjax.ir.text.values_parser import guarded
+from tinyjax.ir.type_lists import listed
 
 Types: TypeAlias = tuple[ShapedArray, ...]
 #: Where a result is bound, its name and its type.
@@ -130,8 +131,8 @@ class Body:
         """A ParseError unless results of these types are what is declared."""
         if tuple(found) != outs:
             self._tokens.fail(
-                f"{name} gives {_types(found)} for operands {_types(ins)}, but its results are declared as "
-                f"{_types(outs)}",
+                f"{name} gives {listed(found)} for operands {listed(ins)}, but its results are declared as "
+                f"{listed(outs)}",
                 first,
             )
 
@@ -139,7 +140,3 @@ class Body:
         """The line of the file, if the text is that of one."""
         file = self._tokens.file
         return None if file is None else SourceInfo(file, self._tokens.line(at), "")
-
-
-def _types(avals: Sequence[ShapedArray]) -> str:
-    return f"({', '.join(map(str, avals))})"

@@ -30,6 +30,7 @@ from tinyjax.ir.text.registry import STANDARD, Record, Registry, Unreadable, unr
 from tinyjax.ir.text.scalars import read_string
 from tinyjax.ir.text.scope import Scope
 from tinyjax.ir.text.values_parser import Rule, guarded, run, value
+from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 
 T = TypeVar("T")
@@ -72,13 +73,11 @@ def parse_closed(
         if arrays:
             raise InputError("the text has arrays for its constants, so no `consts` are needed")
         arrays = tuple(consts)
-    if len(arrays) != len(types) or not all(
-        const.aval.matches(aval) for const, aval in zip(arrays, types, strict=True)
-    ):
+    found = [const.aval for const in arrays]
+    if not all_match(found, types):
         raise InputError(
-            f"the program needs constants of types ({', '.join(map(str, types))}), "
-            f"got ({', '.join(str(const.aval) for const in arrays)}). Pass them as `consts`, or print the program by "
-            "ir.format_closed, which writes them."
+            f"the program needs constants of types {listed(types)}, got {listed(found)}. Pass them as `consts`, or "
+            "print the program by ir.format_closed, which writes them."
         )
     return ClosedJaxpr(jaxpr, arrays)
 
