@@ -22,7 +22,7 @@ from benchmarks.timing import seconds
 from tinyjax import Array, ShapedArray, ir, tools, transforms
 from tinyjax.hlo.lowering import lower
 from tinyjax.ir import BatchAxis, Eqn, Jaxpr
-from tinyjax.primitives.trigonometric import COS
+from tinyjax.primitives.trigonometric import cos
 
 X = ShapedArray((), "float64")
 
@@ -46,7 +46,7 @@ def again(j: Jaxpr) -> Jaxpr:
 def with_another_end(j: Jaxpr) -> Jaxpr:
     """The program, but for its last equation."""
     last = j.eqns[-1]
-    return Jaxpr(j.invars, (*j.eqns[:-1], Eqn(COS, last.invars[:1], last.outvars, last.source)), j.outvars)
+    return Jaxpr(j.invars, (*j.eqns[:-1], Eqn(cos, last.invars[:1], last.outvars, last.source)), j.outvars)
 
 
 def written(j: Jaxpr) -> bytes:

@@ -17,7 +17,7 @@ from tinyjax.control.call import Call
 from tinyjax.ir import Atom, DType, Jaxpr, Literal, Scalar, Shape, ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, NUMERIC, SHORT_NAMES, SIGNED, SUPPORTED
 from tinyjax.ir.literals import python_scalar
-from tinyjax.primitives.elementwise import ADD, MUL, NEG, SUB
+from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
 
 #: Binds something on some of these atoms; returns the new ones.
@@ -68,7 +68,7 @@ def _operand(draw: st.DrawFn, atoms: Sequence[Atom]) -> Atom:
 
 
 def negation(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> Sequence[Atom]:
-    return ctx.bind(NEG, _operand(draw, atoms))
+    return ctx.bind(neg, _operand(draw, atoms))
 
 
 def arithmetic(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> Sequence[Atom]:
@@ -78,7 +78,7 @@ def arithmetic(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> S
     fitting = [y for y in atoms if y.aval.dtype == dtype and (y.aval.shape == shape or () in (shape, y.aval.shape))]
     y = draw(st.one_of(st.sampled_from(fitting), literals(dtype)))
     operands = draw(st.permutations([x, y]))
-    return ctx.bind(draw(st.sampled_from([ADD, SUB, MUL])), *operands)
+    return ctx.bind(draw(st.sampled_from([add, sub, mul])), *operands)
 
 
 def broadcasting(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> Sequence[Atom]:

@@ -27,8 +27,8 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.hlo.lowering import lower
 from tinyjax.ir import Atom, BatchAxis, Context, Eqn, Jaxpr, Literal
-from tinyjax.primitives.elementwise import MUL
-from tinyjax.primitives.trigonometric import COS, SIN
+from tinyjax.primitives.elementwise import mul
+from tinyjax.primitives.trigonometric import cos, sin
 
 #: Makes a program of about a size, unlike any other made before: the library remembers what it has done.
 Family: TypeAlias = Callable[[int], Jaxpr]
@@ -75,7 +75,7 @@ def chain(n: int) -> Jaxpr:
 
     def body(ctx: Context[Atom], x: Atom) -> Atom:
         for _ in range(n // 2):
-            (x,) = ctx.bind(MUL, *ctx.bind(SIN, x), number)
+            (x,) = ctx.bind(mul, *ctx.bind(sin, x), number)
         return x
 
     return stage([F64], lambda ctx, ins: [body(ctx, *ins)])
@@ -85,7 +85,7 @@ def calls(depth: int) -> Jaxpr:
     """Calls within calls. Only the innermost one needs a residual: one at each level would make programs whose calls
     have as many operands as they are deep."""
     number = Literal.of(seed())
-    jaxpr = stage([F64], lambda ctx, ins: ctx.bind(SIN, *ctx.bind(MUL, *ins, number)))
+    jaxpr = stage([F64], lambda ctx, ins: ctx.bind(sin, *ctx.bind(mul, *ins, number)))
     for _ in range(depth):
         jaxpr = _twice_a_call(jaxpr)
     return jaxpr
@@ -93,7 +93,7 @@ def calls(depth: int) -> Jaxpr:
 
 def _twice_a_call(inner: Jaxpr) -> Jaxpr:
     def body(ctx: StagingContext, ins: list[Atom]) -> tuple[Atom, ...]:
-        return ctx.bind(MUL, *ctx.bind(Call("f", inner), *ins), Literal.of(2.0))
+        return ctx.bind(mul, *ctx.bind(Call("f", inner), *ins), Literal.of(2.0))
 
     return stage([F64], body)
 
@@ -141,7 +141,7 @@ def again(j: Jaxpr) -> Jaxpr:
 
 def with_another_end(j: Jaxpr) -> Jaxpr:
     last = j.eqns[-1]
-    return Jaxpr(j.invars, (*j.eqns[:-1], Eqn(COS, last.invars[:1], last.outvars, last.source)), j.outvars)
+    return Jaxpr(j.invars, (*j.eqns[:-1], Eqn(cos, last.invars[:1], last.outvars, last.source)), j.outvars)
 
 
 def written(j: Jaxpr) -> bytes:

@@ -12,7 +12,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.caching import BoundedCache, CacheInfo, IdentityCache, Recent, registered_caches, remembered_of
 from tinyjax.ir.result_types import result_types
-from tinyjax.primitives.elementwise import ADD
+from tinyjax.primitives.elementwise import add
 
 
 def test_cache_info() -> None:
@@ -107,7 +107,7 @@ def test_identities_are_not_mistaken() -> None:
     """A type that is made, used and freed may have the identity of one before; the answer is its own all the same."""
     for n in range(20_000):
         aval = tj.ShapedArray((n % 50,), "float32")
-        assert result_types(ADD, [aval, aval]) == (aval,)
+        assert result_types(add, [aval, aval]) == (aval,)
 
 
 def test_threads() -> None:

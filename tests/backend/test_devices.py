@@ -14,7 +14,7 @@ import tinyjax as tj
 from tinyjax import backend
 from tinyjax.contexts.devices import single_equation
 from tinyjax.ir import ConcreteValue
-from tinyjax.primitives.elementwise import ADD
+from tinyjax.primitives.elementwise import add
 
 first, second = jax.local_devices()[:2]
 host = ConcreteValue.of(np.arange(4.0))
@@ -22,7 +22,7 @@ there = backend.from_jax(jax.device_put(np.arange(4.0), second))
 assert there.data.device is second
 here = backend.device_put(host)
 assert here.data.device is first
-program = single_equation(ADD, (host.aval, host.aval))
+program = single_equation(add, (host.aval, host.aval))
 
 def run(*args):
     (out,) = backend.execute(program, args, "f")

@@ -26,8 +26,8 @@ from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.dtypes import FLOAT0, FLOAT32, FLOAT64
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.elementwise import ADD, MUL
-from tinyjax.primitives.trigonometric import SIN
+from tinyjax.primitives.elementwise import add, mul
+from tinyjax.primitives.trigonometric import sin
 
 VECTOR = ShapedArray((3,), FLOAT64)
 X, Y, Z = (Var(i, VECTOR) for i in range(3))
@@ -35,7 +35,7 @@ X, Y, Z = (Var(i, VECTOR) for i in range(3))
 
 def product() -> Jaxpr:
     """A new object each time."""
-    return Jaxpr((X, Y), (Eqn(MUL, (X, Y), (Z,)),), (Z,))
+    return Jaxpr((X, Y), (Eqn(mul, (X, Y), (Z,)),), (Z,))
 
 
 def value(x: npt.ArrayLike) -> ConcreteValue:
@@ -73,7 +73,7 @@ def test_programs_are_compiled_once_for_each_value() -> None:
         assert numbers(executor(product(), args, name)[0]) == [4, 10, 18]
     assert executor.cache_info() == CacheInfo(made=1, size=1, limit=4096)
     executor(product(), args, "f", (True, False))
-    executor(single_equation(ADD, (VECTOR, VECTOR)), args, "f")
+    executor(single_equation(add, (VECTOR, VECTOR)), args, "f")
     executor.compile(product(), "f")
     assert executor.cache_info().made == 3
     executor.compile(product(), "f", options=(("xla_cpu_enable_fast_math", True),))
@@ -94,12 +94,12 @@ def test_the_cache_is_bounded() -> None:
 
 def test_evaluation_of_device_arrays_runs_on_the_device() -> None:
     ctx = EvalContext(backend.execute)
-    (out,) = ctx.bind(SIN, on_device([0.5]))
+    (out,) = ctx.bind(sin, on_device([0.5]))
     assert isinstance(out.data, DeviceBuffer)
-    (out,) = ctx.bind(MUL, out, value([2.0]))
+    (out,) = ctx.bind(mul, out, value([2.0]))
     assert isinstance(out.data, DeviceBuffer)
     assert numbers(out) == [pytest.approx(2 * np.sin(0.5))]
-    assert ctx.bind(SIN, value([0.5]))[0].on_host
+    assert ctx.bind(sin, value([0.5]))[0].on_host
 
 
 def test_donated_arguments() -> None:
@@ -207,7 +207,7 @@ def test_threads_share_an_executor() -> None:
 
 
 def test_a_call_within_a_program() -> None:
-    inner = single_equation(ADD, (VECTOR, VECTOR))
+    inner = single_equation(add, (VECTOR, VECTOR))
     jaxpr = Jaxpr((X,), (Eqn(Call("double", inner), (X, X), (Y,)), Eqn(Call("double", inner), (Y, X), (Z,))), (Z,))
     assert numbers(backend.execute(jaxpr, (value([1.0, 2, 3]),), "f")[0]) == [3, 6, 9]
 
@@ -218,11 +218,11 @@ def test_double_precision_without_jax_x64() -> None:
         "from tinyjax import backend\n"
         "from tinyjax.contexts.devices import single_equation\n"
         "from tinyjax.ir import ConcreteValue, ShapedArray\n"
-        "from tinyjax.primitives.elementwise import ADD\n"
+        "from tinyjax.primitives.elementwise import add\n"
         "for dtype, x in (('float64', 1 / 3), ('int64', 2**40), ('complex128', 1j / 3)):\n"
         "    value = ConcreteValue.of(np.asarray([x], dtype))\n"
         "    for arg in (value, backend.device_put(value)):\n"
-        "        (out,) = backend.execute(single_equation(ADD, (value.aval, value.aval)), (arg, arg), 'f')\n"
+        "        (out,) = backend.execute(single_equation(add, (value.aval, value.aval)), (arg, arg), 'f')\n"
         "        assert np.asarray(out.data).dtype == dtype and np.asarray(out.data)[0] == 2 * x\n"
         "import jax\n"
         "assert not jax.config.jax_enable_x64 and jax.numpy.ones(1).dtype == 'float32'\n"

@@ -24,7 +24,7 @@ from tinyjax.backend.store import StoreInfo
 from tinyjax.contexts.devices import single_equation
 from tinyjax.errors import CompilationCacheWarning, InputError
 from tinyjax.ir.program import Eqn, Jaxpr
-from tinyjax.primitives.elementwise import ADD
+from tinyjax.primitives.elementwise import add
 
 ARGS = (value([1.0, 2, 3]), value([4.0, 5, 6]))
 
@@ -62,7 +62,7 @@ def test_what_decides_is_in_the_key(tmp_path: Path) -> None:
     first = another_process(tmp_path)
     first(product(), ARGS, "f")
     first(product(), ARGS, "f", (True, False))
-    first(Jaxpr((X, Y), (Eqn(ADD, (X, Y), (Z,)),), (Z,)), ARGS, "f")
+    first(Jaxpr((X, Y), (Eqn(add, (X, Y), (Z,)),), (Z,)), ARGS, "f")
     first.compile(product(), "f", options=(("xla_cpu_enable_fast_math", True),))
     first.compile(product(), "f", options=(("xla_cpu_enable_fast_math", False),))
     assert info(first) == StoreInfo(0, 5, 0)
@@ -145,16 +145,16 @@ def test_damaged_files_are_misses(tmp_path: Path, kind: str) -> None:
 
 def test_a_file_under_another_name_is_a_miss(tmp_path: Path) -> None:
     another_process(tmp_path)(product(), ARGS, "f")
-    another_process(tmp_path)(single_equation(ADD, (X.aval, Y.aval)), ARGS, "f")
+    another_process(tmp_path)(single_equation(add, (X.aval, Y.aval)), ARGS, "f")
     one, two = files(tmp_path)
     for source, target in ((one, two), (two, one)):
         target.write_bytes(source.read_bytes())
         executor = another_process(tmp_path)
         with pytest.warns(CompilationCacheWarning, match="is damaged, so the program is compiled again"):
-            outs = [executor(jaxpr, ARGS, "f")[0] for jaxpr in (product(), single_equation(ADD, (X.aval, Y.aval)))]
+            outs = [executor(jaxpr, ARGS, "f")[0] for jaxpr in (product(), single_equation(add, (X.aval, Y.aval)))]
         assert list(map(numbers, outs)) == [[4, 10, 18], [5, 7, 9]]
         executor = another_process(tmp_path)
-        for jaxpr in (product(), single_equation(ADD, (X.aval, Y.aval))):
+        for jaxpr in (product(), single_equation(add, (X.aval, Y.aval))):
             executor(jaxpr, ARGS, "f")
         assert info(executor) == StoreInfo(2, 0, 0)
 

@@ -17,9 +17,9 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import LinearityError
 from tinyjax.ir import BatchAxis, ConcreteValue, Context, Literal, ShapedArray, UndefPrimal, Zero, interpret
 from tinyjax.primitives.collectives import PSum
-from tinyjax.primitives.elementwise import ADD, MUL, NEG, mul
+from tinyjax.primitives.elementwise import add, mul, neg
 from tinyjax.primitives.structure import ReduceSum
-from tinyjax.primitives.trigonometric import COS, SIN
+from tinyjax.primitives.trigonometric import cos, sin
 
 V = TypeVar("V")
 F64 = ShapedArray((), "float64")
@@ -30,7 +30,7 @@ ROW = ConcreteValue.of(np.arange(3.0))
 
 def wave(ctx: Context[V], x: V) -> V:
     """sin(x) x, in any context."""
-    return mul(ctx, ctx.bind(SIN, x)[0], x)
+    return mul(ctx, ctx.bind(sin, x)[0], x)
 
 
 def number(value: ConcreteValue | Zero) -> float:
@@ -52,7 +52,7 @@ def test_evaluation() -> None:
     assert ctx.aval(X) == F64
     assert ctx.concrete(X) is X
     assert number(ctx.constant(Literal.of(2.0))) == 2.0
-    (out,) = ctx.bind(NEG, ROW)
+    (out,) = ctx.bind(neg, ROW)
     assert isinstance(out.data, np.ndarray)
     assert not out.data.flags.writeable
 
@@ -60,7 +60,7 @@ def test_evaluation() -> None:
 def test_evaluation_never_shares_memory_that_can_be_written_to() -> None:
     data = np.arange(6.0).reshape(2, 3)
     ctx = EvalContext()
-    outs = [ctx.bind(ReduceSum(()), ConcreteValue.of(data))[0], ctx.bind(MUL, ConcreteValue.of(data), X)[0]]
+    outs = [ctx.bind(ReduceSum(()), ConcreteValue.of(data))[0], ctx.bind(mul, ConcreteValue.of(data), X)[0]]
     data[:] = 100.0
     np.testing.assert_array_equal(elements(outs[0]), np.arange(6.0).reshape(2, 3))
 
@@ -80,7 +80,7 @@ def test_zero_tangents_stay_symbolic() -> None:
     x = ctx.pure(parent.argument(F64))
     out = wave(ctx, x)
     assert out.tangent == Zero(F64)
-    (shifted,) = ctx.bind(ADD, Dual(x.primal, parent.argument(F64)), ctx.constant(Literal.of(1.0)))
+    (shifted,) = ctx.bind(add, Dual(x.primal, parent.argument(F64)), ctx.constant(Literal.of(1.0)))
     assert not isinstance(shifted.tangent, Zero)
     assert [eqn.primitive.name for eqn in parent.finish([]).jaxpr.eqns] == ["sin", "mul", "add"]
 
@@ -109,11 +109,11 @@ def test_partial_evaluation() -> None:
     ctx = PartialEvalContext(EvalContext())
     known: Known[ConcreteValue] = Known(X)
     unknown = ctx.unknown(F64)
-    sine = ctx.bind(SIN, known)[0]
+    sine = ctx.bind(sin, known)[0]
     assert isinstance(sine, Known)
-    (product,) = ctx.bind(MUL, sine, unknown)
-    (twice,) = ctx.bind(MUL, sine, product)
-    (shifted,) = ctx.bind(ADD, twice, ctx.constant(Literal.of(1.0)))
+    (product,) = ctx.bind(mul, sine, unknown)
+    (twice,) = ctx.bind(mul, sine, product)
+    (shifted,) = ctx.bind(add, twice, ctx.constant(Literal.of(1.0)))
     assert isinstance(shifted, Unknown)
     assert ctx.aval(shifted) == F64
     assert ctx.concrete(sine) is sine.value
@@ -131,7 +131,7 @@ def test_partial_evaluation() -> None:
 
 
 def test_transposition() -> None:
-    linear = stage([F64, VECTOR], lambda ctx, ins: [mul(ctx, ins[1], ctx.bind(COS, ins[0])[0]), ins[1]])
+    linear = stage([F64, VECTOR], lambda ctx, ins: [mul(ctx, ins[1], ctx.bind(cos, ins[0])[0]), ins[1]])
     ctx = EvalContext()
     ct = ConcreteValue.of(np.array([1.0, 2.0, 3.0]))
     args: list[ConcreteValue | UndefPrimal] = [X, UndefPrimal(VECTOR)]

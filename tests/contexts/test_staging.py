@@ -9,8 +9,8 @@ from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import TypingError
 from tinyjax.ir import ConcreteValue, Literal, ShapedArray, SourceInfo, Var, typecheck
-from tinyjax.primitives.elementwise import ADD, MUL, NEG
-from tinyjax.primitives.trigonometric import SIN
+from tinyjax.primitives.elementwise import add, mul, neg
+from tinyjax.primitives.trigonometric import sin
 
 F64 = ShapedArray((), "float64")
 F32 = ShapedArray((), "float32")
@@ -20,8 +20,8 @@ VECTOR = ShapedArray((3,), "float64")
 def test_equations_are_recorded_in_order() -> None:
     ctx = StagingContext()
     x, y = ctx.argument(F64), ctx.argument(F64)
-    (z,) = ctx.bind(MUL, x, y)
-    (w,) = ctx.bind(ADD, z, ctx.constant(Literal.of(1.0)))
+    (z,) = ctx.bind(mul, x, y)
+    (w,) = ctx.bind(add, z, ctx.constant(Literal.of(1.0)))
     staged = ctx.finish([w, x])
     assert str(staged.jaxpr) == (
         "{ lambda ; a:f64[] b:f64[]. let\n    c:f64[] = mul a b\n    d:f64[] = add c 1.0\n  in (d, a) }"
@@ -34,11 +34,11 @@ def test_values_from_outside_become_leading_inputs() -> None:
     """However late they turn up; and the program is numbered in the order of bindings."""
     ctx = StagingContext()
     x = ctx.argument(VECTOR)
-    (y,) = ctx.bind(NEG, x)
+    (y,) = ctx.bind(neg, x)
     array = ConcreteValue.of(np.arange(3.0))
-    (z,) = ctx.bind(ADD, y, ctx.constant(array))
-    (w,) = ctx.bind(ADD, z, ctx.constant(ConcreteValue.of(np.ones(3))))
-    staged = ctx.finish([ctx.bind(ADD, w, ctx.constant(array))[0]])
+    (z,) = ctx.bind(add, y, ctx.constant(array))
+    (w,) = ctx.bind(add, z, ctx.constant(ConcreteValue.of(np.ones(3))))
+    staged = ctx.finish([ctx.bind(add, w, ctx.constant(array))[0]])
     typecheck(staged.jaxpr)
     assert [var.index for var in staged.jaxpr.invars] == [0, 1, 2]
     assert staged.captured == (ConcreteValue.of(np.arange(3.0)), ConcreteValue.of(np.ones(3)))
@@ -86,9 +86,9 @@ def test_ill_typed_equations_are_refused_and_not_recorded() -> None:
     ctx = StagingContext()
     x, y = ctx.argument(F64), ctx.argument(F32)
     with pytest.raises(TypingError, match=r"add needs operands of equal dtypes; got f64\[\], f32\[\]"):
-        ctx.bind(ADD, x, y)
-    jaxpr = ctx.finish(ctx.bind(NEG, x)).jaxpr
-    assert [eqn.primitive for eqn in jaxpr.eqns] == [NEG]
+        ctx.bind(add, x, y)
+    jaxpr = ctx.finish(ctx.bind(neg, x)).jaxpr
+    assert [eqn.primitive for eqn in jaxpr.eqns] == [neg]
     typecheck(jaxpr)
 
 
@@ -96,7 +96,7 @@ def test_origins() -> None:
     ctx = StagingContext()
     x, y = ctx.argument(F64), ctx.argument(VECTOR)
     ctx.cursor.source = SourceInfo("model.py", 3, "f")
-    (z,) = ctx.bind(SIN, x)
+    (z,) = ctx.bind(sin, x)
     constant = ctx.constant(ConcreteValue.of(np.ones(3)))
     assert ctx.origin(x).input == 0
     assert ctx.origin(y).input == 1
@@ -110,9 +110,9 @@ def test_sources() -> None:
     """The line of the user's code, unless an interpretation says which equation it is at."""
     ctx = StagingContext()
     x = ctx.argument(F64)
-    ctx.bind(NEG, x)
+    ctx.bind(neg, x)
     ctx.cursor.source = SourceInfo("model.py", 3, "f")
-    ctx.bind(NEG, x)
+    ctx.bind(neg, x)
     first, second = ctx.finish([]).jaxpr.eqns
     assert first.source is not None
     assert first.source.file == __file__
@@ -130,11 +130,11 @@ def test_a_shared_cursor_says_where_the_user_is() -> None:
 
 def test_stage_spells_constants_out() -> None:
     array = ConcreteValue.of(np.arange(3.0))
-    jaxpr = stage([VECTOR], lambda ctx, ins: ctx.bind(ADD, ctx.bind(NEG, *ins)[0], ctx.constant(array)))
+    jaxpr = stage([VECTOR], lambda ctx, ins: ctx.bind(add, ctx.bind(neg, *ins)[0], ctx.constant(array)))
     typecheck(jaxpr)
     assert [eqn.primitive.name for eqn in jaxpr.eqns] == ["constant", "neg", "add"]
     assert jaxpr.in_avals == (VECTOR,)
-    again = stage([VECTOR], lambda ctx, ins: ctx.bind(ADD, ctx.bind(NEG, *ins)[0], ctx.constant(array)))
+    again = stage([VECTOR], lambda ctx, ins: ctx.bind(add, ctx.bind(neg, *ins)[0], ctx.constant(array)))
     assert again == jaxpr
 
 

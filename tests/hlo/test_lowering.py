@@ -28,19 +28,19 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives import special
 from tinyjax.primitives.collectives import AxisIndex, Collective
 from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.contractions import DotGeneral, Precision
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.cumulative import CumLogSumExp, CumSum
-from tinyjax.primitives.elementwise import ADD, MUL, add, mul, scale
+from tinyjax.primitives.elementwise import add, mul, scale
 from tinyjax.primitives.reductions import ArgMax, ReduceMax
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.slicing import Pad, Slice
 from tinyjax.primitives.sorting import Sort
-from tinyjax.primitives.special import ERF
 from tinyjax.primitives.structure import broadcast_in_dim, reduce_sum
-from tinyjax.primitives.trigonometric import SIN
+from tinyjax.primitives.trigonometric import sin
 
 F32 = ShapedArray((), FLOAT32)
 Build: TypeAlias = Callable[..., Atom | tuple[Atom, ...]]
@@ -60,7 +60,7 @@ def calling(jaxpr: Jaxpr, times: int, name: str = "inner") -> Jaxpr:
     return Jaxpr((variables[0],), tuple(eqns), (variables[-1],))
 
 
-SINE = single_equation(SIN, (F32,))
+SINE = single_equation(sin, (F32,))
 
 
 def scalars(ctx: StagingContext, x: Atom, n: Atom) -> Atom:
@@ -73,7 +73,7 @@ def network(ctx: StagingContext, x: Atom, w: Atom, b: Atom) -> tuple[Atom, ...]:
     y = add(ctx, product, broadcast_in_dim(ctx, b, (2, 4), (1,)))
     zero = ctx.constant(Literal.of(0.0, FLOAT32))
     y = select(ctx, lt(ctx, y, zero), zero, y)
-    return reduce_sum(ctx, y, (0, 1)), *ctx.bind(ERF, y)
+    return reduce_sum(ctx, y, (0, 1)), *ctx.bind(special.erf, y)
 
 
 def binding(primitive: Primitive) -> Build:
@@ -134,7 +134,7 @@ def test_equal_programs_with_different_names_are_one_function() -> None:
 
 def test_different_programs_with_one_name() -> None:
     x, y, z = (Var(i, F32) for i in range(3))
-    erf = single_equation(ERF, (F32,))
+    erf = single_equation(special.erf, (F32,))
     text = lower(Jaxpr((x,), (Eqn(Call("f", SINE), (x,), (y,)), Eqn(Call("f", erf), (y,), (z,))), (z,)))
     assert "private @f(" in text
     assert "private @f_1(" in text
@@ -164,7 +164,7 @@ def test_results_that_are_inputs_or_literals() -> None:
 
 def test_several_results_of_a_call() -> None:
     x, y = Var(0, F32), Var(1, F32)
-    inner = Jaxpr((x, y), (Eqn(MUL, (x, y), (Var(2, F32),)),), (y, Var(2, F32), x))
+    inner = Jaxpr((x, y), (Eqn(mul, (x, y), (Var(2, F32),)),), (y, Var(2, F32), x))
     outs = tuple(Var(i, F32) for i in range(2, 5))
     jaxpr = Jaxpr((x, y), (Eqn(Call("swap", inner), (x, y), outs),), outs)
     assert "%0:3 = func.call @swap" in lower(jaxpr)
@@ -175,7 +175,7 @@ def test_deep_nesting() -> None:
     jaxpr = SINE
     for _ in range(1000):
         x, y, z = (Var(i, F32) for i in range(3))
-        jaxpr = Jaxpr((x,), (Eqn(Call("f", jaxpr), (x,), (y,)), Eqn(ADD, (x, y), (z,))), (z,))
+        jaxpr = Jaxpr((x,), (Eqn(Call("f", jaxpr), (x,), (y,)), Eqn(add, (x, y), (z,))), (z,))
     assert lower(jaxpr).count("func.func") == 1001
     assert run(jaxpr, np.asarray(1, np.float32)) == [pytest.approx(1000 + np.sin(1), rel=1e-5)]
 
@@ -185,7 +185,7 @@ def test_long_programs_cost_what_they_are_long() -> None:
 
     def chain(count: int) -> Jaxpr:
         variables = [Var(i, F32) for i in range(count + 1)]
-        eqns = tuple(Eqn(SIN, (variables[i],), (variables[i + 1],)) for i in range(count))
+        eqns = tuple(Eqn(sin, (variables[i],), (variables[i + 1],)) for i in range(count))
         return Jaxpr((variables[0],), eqns, (variables[-1],))
 
     assert len(lower(chain(20_000)).splitlines()) == 20_000 + 5
@@ -217,7 +217,7 @@ def test_rules_of_a_platform_and_of_a_caller() -> None:
 
     @table.register(Mystery)
     def _(primitive: Mystery, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
-        return ctx.bind(ADD, *args, *args)
+        return ctx.bind(add, *args, *args)
 
     jaxpr = single_equation(Mystery(), (F32,))
     assert "stablehlo.add %arg0, %arg0" in lower(jaxpr, rules=table)

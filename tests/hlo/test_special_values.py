@@ -34,7 +34,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.reductions import ArgMax, ArgMin, ReduceMax, ReduceMin, ReduceProd
-from tinyjax.primitives.selection import SELECT_N
+from tinyjax.primitives.selection import select_n
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum
 
@@ -164,7 +164,7 @@ def test_elementwise_of_all_dtypes(entry: Entry) -> None:
 
 def test_selectors_out_of_range() -> None:
     cases = [np.full(6, i, FLOAT32) for i in range(3)]
-    check(SELECT_N, np.asarray([-5, -1, 0, 1, 2, 77], INT32), *cases)
+    check(select_n, np.asarray([-5, -1, 0, 1, 2, 77], INT32), *cases)
     for which in (-3, 1, 99):
-        check(SELECT_N, np.asarray(which, INT32), *cases)
-    check(SELECT_N, np.asarray([0, 1, 2, 200, 255, 3], UINT8), *cases)
+        check(select_n, np.asarray(which, INT32), *cases)
+    check(select_n, np.asarray([0, 1, 2, 200, 255, 3], UINT8), *cases)

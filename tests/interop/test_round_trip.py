@@ -25,7 +25,7 @@ from tinyjax.interop.jax import from_jax, to_jax
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import ConvertElementType
-from tinyjax.primitives.selection import CLAMP, SELECT_N
+from tinyjax.primitives.selection import clamp, select_n
 
 
 def there_and_back(program: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
@@ -171,15 +171,15 @@ def test_constant_equations_become_constants_of_the_whole_program() -> None:
 
 def test_scalar_cases_of_a_selection_are_broadcast() -> None:
     aval, scalar = ShapedArray((2,), "float32"), ShapedArray((), "float32")
-    program = single_equation(SELECT_N, (ShapedArray((2,), "bool"), scalar, aval))
+    program = single_equation(select_n, (ShapedArray((2,), "bool"), scalar, aval))
     assert [eqn.primitive.name for eqn in there_and_back(program).eqns] == ["broadcast_in_dim", "select_n"]
-    clamped = single_equation(CLAMP, (aval, scalar, aval))
+    clamped = single_equation(clamp, (aval, scalar, aval))
     assert [eqn.primitive.name for eqn in there_and_back(clamped).eqns] == ["broadcast_in_dim", "clamp"]
 
 
 def test_selectors_of_other_dtypes_are_converted() -> None:
     aval = ShapedArray((2,), "float32")
-    program = single_equation(SELECT_N, (ShapedArray((2,), "int8"), aval, aval, aval))
+    program = single_equation(select_n, (ShapedArray((2,), "int8"), aval, aval, aval))
     names = [eqn.primitive.name for eqn in there_and_back(program).eqns]
     assert names == ["clamp", "convert_element_type", "select_n"]
 

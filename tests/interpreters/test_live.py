@@ -32,7 +32,7 @@ from tinyjax.primitives.comparison import Comparison
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.elementwise import Add, Mul, add, mul
 from tinyjax.primitives.structure import Linear
-from tinyjax.primitives.trigonometric import COS, Cos, Sin
+from tinyjax.primitives.trigonometric import Cos, Sin, cos
 
 Function = Callable[..., Any]
 
@@ -89,7 +89,7 @@ def _mul(primitive: Mul, ctx: RuleContext[Pair, None], args: Sequence[Pair]) -> 
 @RULES.register(Sin)
 def _sin(primitive: Sin, ctx: RuleContext[Pair, None], args: Sequence[Pair]) -> Sequence[Pair]:
     (x,), p = args, ctx.parent
-    return [Pair(p.bind(primitive, x.primal)[0], mul(p, x.tangent, p.bind(COS, x.primal)[0]))]
+    return [Pair(p.bind(primitive, x.primal)[0], mul(p, x.tangent, p.bind(cos, x.primal)[0]))]
 
 
 @RULES.register(Cos)

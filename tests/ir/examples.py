@@ -29,7 +29,7 @@ from tinyjax.ir import (
     Var,
 )
 from tinyjax.ir.dtypes import FLOAT32, FLOAT64
-from tinyjax.primitives.elementwise import ADD, MUL, add, mul
+from tinyjax.primitives.elementwise import add, mul
 
 F64 = ShapedArray((), np.float64)
 WEAK = ShapedArray((), np.float64, weak_type=True)
@@ -189,7 +189,7 @@ def twice_each(depth: int) -> Jaxpr:
 def chain(length: int) -> Jaxpr:
     """A long program: each equation reads the one before."""
     two = Literal.of(2.0)
-    eqns = tuple(Eqn((MUL, ADD)[i % 2], (two, Var(i, F64)), (Var(i + 1, F64),)) for i in range(length))
+    eqns = tuple(Eqn((mul, add)[i % 2], (two, Var(i, F64)), (Var(i + 1, F64),)) for i in range(length))
     return Jaxpr((Var(0, F64),), eqns, (Var(length, F64),))
 
 

@@ -39,7 +39,7 @@ from tinyjax.errors import ParameterError
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Eqn, Jaxpr, Literal, ShapedArray, Var, content_hash, typecheck
 from tinyjax.ir.dtypes import FLOAT0, FLOAT32, FLOAT64, SUPPORTED
 from tinyjax.primitives.contractions import DotGeneral, Precision
-from tinyjax.primitives.elementwise import ADD, MUL, NEG
+from tinyjax.primitives.elementwise import add, mul, neg
 from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode
 
@@ -147,7 +147,7 @@ def distinct(programs: list[Jaxpr]) -> None:
 
 
 def test_source_lines_do_not_count() -> None:
-    plain, located = (Jaxpr((X,), (Eqn(NEG, (X,), (Y,), source),), (Y,)) for source in (None, HERE))
+    plain, located = (Jaxpr((X,), (Eqn(neg, (X,), (Y,), source),), (Y,)) for source in (None, HERE))
     assert plain == located
     assert content_hash(plain) == content_hash(located)
 
@@ -171,11 +171,11 @@ def test_structure_counts() -> None:
             Jaxpr((X,), (), (X, X)),
             Jaxpr((X, Y), (), (X,)),
             Jaxpr((X, Y), (), (Y,)),
-            Jaxpr((X,), (Eqn(MUL, (X, X), (Y,)),), (X,)),
-            Jaxpr((X,), (Eqn(MUL, (X, X), (Y,)),), (Y,)),
-            Jaxpr((X,), (Eqn(ADD, (X, X), (Y,)),), (Y,)),
-            Jaxpr((X,), (Eqn(ADD, (X, Literal.of(2.0)), (Y,)),), (Y,)),
-            Jaxpr((X,), (Eqn(ADD, (Literal.of(2.0), X), (Y,)),), (Y,)),
+            Jaxpr((X,), (Eqn(mul, (X, X), (Y,)),), (X,)),
+            Jaxpr((X,), (Eqn(mul, (X, X), (Y,)),), (Y,)),
+            Jaxpr((X,), (Eqn(add, (X, X), (Y,)),), (Y,)),
+            Jaxpr((X,), (Eqn(add, (X, Literal.of(2.0)), (Y,)),), (Y,)),
+            Jaxpr((X,), (Eqn(add, (Literal.of(2.0), X), (Y,)),), (Y,)),
             double(),
             affine(),
             applied(double()),

@@ -25,7 +25,7 @@ from tinyjax import ir
 from tinyjax.errors import FileFormatError, InputError, ParameterError, VerificationError
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Eqn, Jaxpr, Primitive, ShapedArray, Var
 from tinyjax.ir.dtypes import BOOL
-from tinyjax.primitives.elementwise import MUL
+from tinyjax.primitives.elementwise import mul
 
 X, Y = Var(0, F64), Var(1, F64)
 #: The table of a file, to be changed.
@@ -296,7 +296,7 @@ def test_a_primitive_is_never_taken_for_another_one() -> None:
     with pytest.raises(FileFormatError, match="'mul' of the file is a OurMul, but that of the registry is a Mul"):
         ir.load(io.BytesIO(saved(ours)))
     assert ir.load(io.BytesIO(saved(ours)), ir.Registry().extended(OurMul)) == ours
-    both = Jaxpr((X,), (Eqn(Mul(), (X, X), (Y,)), Eqn(MUL, (X, X), (Var(2, F64),))), (Y,))
+    both = Jaxpr((X,), (Eqn(Mul(), (X, X), (Y,)), Eqn(mul, (X, X), (Var(2, F64),))), (Y,))
     with pytest.raises(ParameterError, match=r"damaged_files\.Mul can't be in one file, .* rename one of them"):
         saved(both)
 
@@ -315,9 +315,9 @@ def test_what_else_can_not_be_written() -> None:
     with pytest.raises(ParameterError, match=r"assorted\.parameter\[1\] can't be written .* dtype\('<U3'\)"):
         saved(parameter((1, np.dtype("U3"))))
     with pytest.raises(VerificationError, match="a malformed program can't be written: variable number 1 is bound as"):
-        saved(Jaxpr((X,), (Eqn(MUL, (X, X), (Y,)),), (Var(1, ShapedArray((), np.float32)),)))
+        saved(Jaxpr((X,), (Eqn(mul, (X, X), (Y,)),), (Var(1, ShapedArray((), np.float32)),)))
     with pytest.raises(VerificationError, match="variable number 3 is bound where number 1 is due"):
-        saved(Jaxpr((X,), (Eqn(MUL, (X, X), (Var(3, F64),)),), ()))
+        saved(Jaxpr((X,), (Eqn(mul, (X, X), (Var(3, F64),)),), ()))
     with pytest.raises(VerificationError, match="variable number 1 is read before it is bound"):
         saved(Jaxpr((X,), (), (Y,)))
     call: Callable[..., object] = ir.save

@@ -33,7 +33,7 @@ from tests.strategies import programs
 from tinyjax import ir
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Eqn, Jaxpr, ShapedArray, SourceInfo, Var
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT0, FLOAT32, SUPPORTED, DType, HostArray
-from tinyjax.primitives.elementwise import NEG
+from tinyjax.primitives.elementwise import neg
 
 X, Y = Var(0, F64), Var(1, F64)
 
@@ -135,13 +135,13 @@ def test_arrays_on_a_device() -> None:
 def test_source_lines_are_kept() -> None:
     there = SourceInfo("other.py", 3, "f.<locals>.g", ("jvp", "vmap"))
     surrogate = SourceInfo("na\udcefve.py", 4, "h")
-    eqns = tuple(Eqn(NEG, (X,), (Var(i + 1, F64),), s) for i, s in enumerate([HERE, there, None, surrogate, HERE]))
+    eqns = tuple(Eqn(neg, (X,), (Var(i + 1, F64),), s) for i, s in enumerate([HERE, there, None, surrogate, HERE]))
     found = loaded(saved(Jaxpr((X,), eqns, (Y,))))
     assert [eqn.source for eqn in found.eqns] == [HERE, there, None, surrogate, HERE]
 
 
 def test_equal_programs_from_different_lines_are_kept_apart() -> None:
-    here, there = (Jaxpr((X,), (Eqn(NEG, (X,), (Y,), SourceInfo(name, 1, "f")),), (Y,)) for name in "ab")
+    here, there = (Jaxpr((X,), (Eqn(neg, (X,), (Y,), SourceInfo(name, 1, "f")),), (Y,)) for name in "ab")
     assert here == there
     jaxpr = Jaxpr((X,), (Eqn(Apply("f", here), (X,), (Y,)), Eqn(Apply("f", there), (X,), (Var(2, F64),))), (Y,))
     found = loaded(saved(jaxpr))

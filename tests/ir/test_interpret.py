@@ -16,7 +16,7 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import InputError, TypingError
 from tinyjax.ir import ConcreteValue, Eqn, Jaxpr, Literal, SourceInfo, Var, interpret
 from tinyjax.ir.dtypes import FLOATS
-from tinyjax.primitives.elementwise import ADD, MUL, neg
+from tinyjax.primitives.elementwise import add, mul, neg
 
 
 def run(jaxpr: Jaxpr, *args: float | Sequence[float]) -> list[object]:
@@ -80,7 +80,7 @@ def test_what_is_staged_points_to_the_lines_of_the_program() -> None:
 
 def test_the_line_is_restored_after_an_error() -> None:
     x, y = Var(0, F64), Var(1, F64)
-    bad = Jaxpr((x, y), (Eqn(ADD, (x, y), (Var(2, F64),), HERE),), ())
+    bad = Jaxpr((x, y), (Eqn(add, (x, y), (Var(2, F64),), HERE),), ())
     ctx = StagingContext()
     wrong = [ctx.argument(VEC), ctx.argument(program([], lambda ctx: [Literal.of(1)]).out_avals[0])]
     with pytest.raises(TypingError):
@@ -91,5 +91,5 @@ def test_the_line_is_restored_after_an_error() -> None:
 def test_a_long_chain() -> None:
     n = 20_000
     mul_only = chain(n)
-    eqns = tuple(Eqn(MUL, (Literal.of(1.0), eqn.invars[1]), eqn.outvars) for eqn in mul_only.eqns)
+    eqns = tuple(Eqn(mul, (Literal.of(1.0), eqn.invars[1]), eqn.outvars) for eqn in mul_only.eqns)
     assert run(Jaxpr(mul_only.invars, eqns, mul_only.outvars), 3.0) == [3.0]

@@ -35,7 +35,7 @@ from tinyjax import ir
 from tinyjax.ir import ConcreteValue, DType, Eqn, Jaxpr, Literal, Primitive, ShapedArray, Var
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT0, FLOAT32, FLOAT64, SUPPORTED
 from tinyjax.ir.literals import python_scalar
-from tinyjax.primitives.elementwise import ADD
+from tinyjax.primitives.elementwise import add
 
 BFLOAT16: DType = np.dtype(ml_dtypes.bfloat16)
 
@@ -75,7 +75,7 @@ def read_back(parameter: object) -> object:
         ConcreteValue.of(np.asarray([0x7F800001], np.uint32).view(np.float32)),
         ConcreteValue.of(np.arange(5).astype(ml_dtypes.float8_e4m3fn)),
         double(), (double(), "f", nested(2)), frozenset({double()}), frozenset({affine(), applied(affine())}),
-        Rules(affine(), (double(), affine()), symbolic=True), Rules(double(), ()), ADD,
+        Rules(affine(), (double(), affine()), symbolic=True), Rules(double(), ()), add,
     ],
     # The order in which a set is shown differs between processes, which must agree on the names of tests.
     ids=lambda value: "set" if isinstance(value, frozenset) else ascii(str(value)[:30]).strip("'"),

@@ -53,7 +53,7 @@ from tinyjax.ir import (
     subjaxprs,
 )
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT0, FLOAT32, FLOAT64
-from tinyjax.primitives.elementwise import ADD, NEG
+from tinyjax.primitives.elementwise import add, neg
 from tinyjax.primitives.structure import ReduceSum
 
 X, Y = Var(0, F64), Var(1, F64)
@@ -89,13 +89,13 @@ def values() -> list[object]:
         NamedAxisEffect("i"),
         BatchAxis(3, "i"),
         JaxprType((F64,), (VEC,)),
-        ADD,
+        add,
         ReduceSum((0, 1)),
         Call("f", affine()),
         Custom(Rules(affine(), (double(), applied(double())))),
         Apply("f", nested(3)),
         *assorted,
-        Eqn(NEG, (X,), (Y,), HERE),
+        Eqn(neg, (X,), (Y,), HERE),
         Eqn(Apply("f", double()), (X,), (Y,)),
         double(),
         everything().jaxpr,
@@ -133,7 +133,7 @@ def test_any_program_survives(jaxpr: Jaxpr) -> None:
 
 
 def test_source_lines_survive() -> None:
-    here, there = (Jaxpr((X,), (Eqn(NEG, (X,), (Y,), SourceInfo(name, 1, "f")),), (Y,)) for name in "ab")
+    here, there = (Jaxpr((X,), (Eqn(neg, (X,), (Y,), SourceInfo(name, 1, "f")),), (Y,)) for name in "ab")
     jaxpr = Jaxpr((X,), (Eqn(Apply("f", here), (X,), (Y,)), Eqn(Apply("f", there), (X,), (Var(2, F64),), HERE)), (Y,))
     found: Jaxpr = pickle.loads(pickle.dumps(jaxpr))
     assert [eqn.source for eqn in found.eqns] == [None, HERE]

@@ -48,7 +48,7 @@ from tinyjax.ir import (
     variable_names,
 )
 from tinyjax.ir.printing.printer import variable_name
-from tinyjax.primitives.elementwise import ADD, MUL, NEG, mul, neg
+from tinyjax.primitives.elementwise import add, mul, neg
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, permute
 
 _ARANGE = np.arange(33, dtype=np.int8)
@@ -193,7 +193,7 @@ def test_parameters_that_cannot_be_told_apart_by_equality_are_printed_apart() ->
 
 
 def test_an_equation_by_itself() -> None:
-    eqn = Eqn(MUL, (Var(0, F64), Literal.of(2.0)), (Var(27, F64),))
+    eqn = Eqn(mul, (Var(0, F64), Literal.of(2.0)), (Var(27, F64),))
     assert str(eqn) == "ab:f64[] = mul a 2.0"
     assert format_eqn(eqn, {0: "x", 27: "y"}) == "y:f64[] = mul x 2.0"
     assert str(Eqn(Emit("i"), (), ())) == "emit[axis=i]"
@@ -219,7 +219,7 @@ def test_names_skip_the_words_of_the_language() -> None:
 
 
 def test_malformed_programs_are_printed_too() -> None:
-    jaxpr = Jaxpr((Var(3, F64),), (Eqn(ADD, (Var(3, F64), Var(9, F64)), (Var(3, F64),)),), (Var(5, F64),))
+    jaxpr = Jaxpr((Var(3, F64),), (Eqn(add, (Var(3, F64), Var(9, F64)), (Var(3, F64),)),), (Var(5, F64),))
     assert str(jaxpr) == "{ lambda ; a:f64[]. let a:f64[] = add a c in (b,) }"
     assert variable_names(jaxpr) == {3: "a", 5: "b", 9: "c"}
 
@@ -262,7 +262,7 @@ def test_weak_types_are_printed() -> None:
 
 def test_primitives_whose_fields_are_alike_are_told_apart() -> None:
     assert str(Eqn(ReduceSum((0,)), (), ())) != str(Eqn(ReduceSum((1,)), (), ()))
-    assert str(Eqn(NEG, (), ())) == "neg"
+    assert str(Eqn(neg, (), ())) == "neg"
 
 
 @pytest.mark.parametrize(

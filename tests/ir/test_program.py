@@ -37,7 +37,7 @@ from tests.ir.examples import (
 from tinyjax.errors import InputError
 from tinyjax.ir import ClosedJaxpr, Eqn, Jaxpr, JaxprType, Literal, NamedAxisEffect, ShapedArray, Var
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX128, FLOAT32, FLOAT64, INT32, INT64
-from tinyjax.primitives.elementwise import MUL, NEG, neg
+from tinyjax.primitives.elementwise import mul, neg
 
 X, Y = Var(0, F64), Var(1, F64)
 
@@ -111,7 +111,7 @@ def test_effects_are_no_recursion_either() -> None:
     assert affine().effects == frozenset()
 
 
-@pytest.mark.parametrize("part", [double(), double().eqns[0], X, Literal.of(1.0), MUL, F64, everything()])
+@pytest.mark.parametrize("part", [double(), double().eqns[0], X, Literal.of(1.0), mul, F64, everything()])
 def test_parts_are_immutable(part: Jaxpr | Eqn | Var | Literal | ShapedArray) -> None:
     fields = list(attrs.fields_dict(type(part))) or ["anything"]
     for name in fields:
@@ -142,8 +142,8 @@ def test_equations() -> None:
     eqn = Eqn(Assorted((1, 2)), (X,), (Y,))
     assert dict(eqn.params) == {"parameter": (1, 2)}
     assert not eqn.effects
-    assert str(Eqn(NEG, (X,), (Y,))) == "b:f64[] = neg a"
-    assert Eqn(NEG, (X,), (Y,), HERE) == Eqn(NEG, (X,), (Y,))
+    assert str(Eqn(neg, (X,), (Y,))) == "b:f64[] = neg a"
+    assert Eqn(neg, (X,), (Y,), HERE) == Eqn(neg, (X,), (Y,))
     assert Eqn(Apply("f", double()), (X,), (Y,)) != Eqn(Choose((double(),)), (X,), (Y,))
 
 

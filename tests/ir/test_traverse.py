@@ -20,12 +20,12 @@ from tests.ir.examples import (
 )
 from tinyjax.ir import ClosedJaxpr, nested_programs, subjaxprs
 from tinyjax.ir.dtypes import FLOAT64
-from tinyjax.primitives.elementwise import MUL
+from tinyjax.primitives.elementwise import mul
 from tinyjax.primitives.structure import BroadcastInDim
 
 
 def test_the_programs_that_a_primitive_holds() -> None:
-    assert subjaxprs(MUL) == ()
+    assert subjaxprs(mul) == ()
     assert subjaxprs(BroadcastInDim((2,), ())) == ()
     assert subjaxprs(Apply("f", double())) == (double(),)
     assert subjaxprs(Choose((double(), affine(), double()))) == (double(), affine(), double())

@@ -47,7 +47,7 @@ from tinyjax.ir import (
     typecheck,
 )
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT0, FLOAT32, INT8, DType
-from tinyjax.primitives.elementwise import ADD, MUL, NEG, Mul, neg
+from tinyjax.primitives.elementwise import Mul, add, mul, neg
 from tinyjax.primitives.structure import ReduceSum
 
 X, Y, Z = (Var(i, F64) for i in range(3))
@@ -80,14 +80,14 @@ def test_staged_programs_are_valid(jaxpr: Jaxpr) -> None:
 
 
 def test_an_unbound_variable() -> None:
-    jaxpr = Jaxpr((X,), (Eqn(ADD, (X, Var(7, F64)), (Y,), HERE),), (Y,))
+    jaxpr = Jaxpr((X,), (Eqn(add, (X, Var(7, F64)), (Y,), HERE),), (Y,))
     assert message(jaxpr).startswith("equation 0 of the program: reads c:f64[], which nothing binds\n")
 
 
 def test_a_variable_that_is_bound_too_late() -> None:
-    jaxpr = Jaxpr((X,), (Eqn(NEG, (Z,), (Y,)), Eqn(NEG, (X,), (Z,))), (Y,))
+    jaxpr = Jaxpr((X,), (Eqn(neg, (Z,), (Y,)), Eqn(neg, (X,), (Z,))), (Y,))
     assert "equation 0 of the program: reads c:f64[], which equation 1 binds later" in message(jaxpr)
-    itself = Jaxpr((X,), (Eqn(NEG, (Y,), (Y,)),), (Y,))
+    itself = Jaxpr((X,), (Eqn(neg, (Y,), (Y,)),), (Y,))
     assert "reads b:f64[], which is only bound by this equation itself" in message(itself)
 
 
@@ -100,14 +100,14 @@ def test_a_variable_that_is_bound_twice() -> None:
     assert message(Jaxpr((X, X), (), ())).startswith(
         "the inputs of the program: binds a, variable number 0, which is bound already"
     )
-    jaxpr = Jaxpr((X,), (Eqn(NEG, (X,), (X,)),), (X,))
+    jaxpr = Jaxpr((X,), (Eqn(neg, (X,), (X,)),), (X,))
     assert "equation 0 of the program: binds a, variable number 0, which is bound already" in message(jaxpr)
-    jaxpr = Jaxpr((X,), (Eqn(Apply("f", double()), (X,), (Y,)), Eqn(NEG, (X,), (Y,))), (Y,))
+    jaxpr = Jaxpr((X,), (Eqn(Apply("f", double()), (X,), (Y,)), Eqn(neg, (X,), (Y,))), (Y,))
     assert "equation 1 of the program: binds b, variable number 1, which is bound already" in message(jaxpr)
 
 
 def test_wrong_numbering() -> None:
-    jaxpr = Jaxpr((X,), (Eqn(NEG, (X,), (Z,)),), (Z,))
+    jaxpr = Jaxpr((X,), (Eqn(neg, (X,), (Z,)),), (Z,))
     expected = "binds variable number 2, but bindings are numbered in order, and the next one is number 1"
     assert f"equation 0 of the program: {expected}" in message(jaxpr)
     assert "the inputs of the program: binds variable number 1, but" in message(Jaxpr((Y,), (), ()))
@@ -115,7 +115,7 @@ def test_wrong_numbering() -> None:
 
 
 def test_a_variable_read_with_another_type() -> None:
-    jaxpr = Jaxpr((X,), (Eqn(NEG, (Var(0, F32),), (Var(1, F32),)),), ())
+    jaxpr = Jaxpr((X,), (Eqn(neg, (Var(0, F32),), (Var(1, F32),)),), ())
     assert "reads a as f32[], but a is bound as f64[]" in message(jaxpr)
     assert "the outputs of the program: reads a as ~f64[], but a is bound as f64[]" in message(
         Jaxpr((X,), (), (Var(0, WEAK),))
@@ -127,20 +127,20 @@ def test_a_variable_read_with_another_type() -> None:
     [(ShapedArray((3,), np.float64), "f64[3]"), (F32, "f32[]"), (WEAK, "~f64[]")],
 )
 def test_outputs_of_another_type(out: ShapedArray, found: str) -> None:
-    jaxpr = Jaxpr((X,), (Eqn(MUL, (X, X), (Var(1, out),)),), (Var(1, out),))
+    jaxpr = Jaxpr((X,), (Eqn(mul, (X, X), (Var(1, out),)),), (Var(1, out),))
     assert f"equation 0 of the program: mul gives (f64[]), but its outputs are bound as ({found})" in message(jaxpr)
 
 
 def test_another_number_of_outputs() -> None:
-    two = Jaxpr((X,), (Eqn(MUL, (X, X), (Y, Z)),), (Y,))
+    two = Jaxpr((X,), (Eqn(mul, (X, X), (Y, Z)),), (Y,))
     assert "mul gives 1 outputs (f64[]), but 2 are bound" in message(two)
-    none = Jaxpr((X,), (Eqn(MUL, (X, X), ()),), ())
+    none = Jaxpr((X,), (Eqn(mul, (X, X), ()),), ())
     assert "mul gives 1 outputs (f64[]), but 0 are bound" in message(none)
 
 
 def test_operands_that_the_primitive_refuses() -> None:
     vec = Var(1, ShapedArray((3,), np.float32))
-    jaxpr = Jaxpr((X, vec), (Eqn(ADD, (X, vec), (Z,)),), (Z,))
+    jaxpr = Jaxpr((X, vec), (Eqn(add, (X, vec), (Z,)),), (Z,))
     text = message(jaxpr)
     assert "add does not accept operands of types (f64[], f32[3]): add needs operands of equal dtypes" in text
     too_few = Jaxpr((X,), (Eqn(ReduceSum((0,)), (), (Y,)),), ())
@@ -228,7 +228,7 @@ def test_parts_of_the_wrong_kind() -> None:
 
 def malformed(**parts: object) -> Jaxpr:
     """A program with some parts replaced by anything at all."""
-    jaxpr = Jaxpr((X,), (Eqn(NEG, (X,), (Y,)),), (Y,))
+    jaxpr = Jaxpr((X,), (Eqn(neg, (X,), (Y,)),), (Y,))
     for name, part in parts.items():
         object.__setattr__(jaxpr, name, part)
     return jaxpr
@@ -236,7 +236,7 @@ def malformed(**parts: object) -> Jaxpr:
 
 def eqn(**parts: object) -> Eqn:
     """An equation with some parts replaced by anything at all."""
-    result = Eqn(NEG, (X,), (Y,))
+    result = Eqn(neg, (X,), (Y,))
     for name, part in parts.items():
         object.__setattr__(result, name, part)
     return result
@@ -257,7 +257,7 @@ def test_constants_that_do_not_fit() -> None:
 def wrong() -> Jaxpr:
     """A program with one bad equation."""
     out = Var(2, F32)
-    return Jaxpr((X,), (Eqn(NEG, (X,), (Y,)), Eqn(MUL, (Y, X), (out,), HERE)), (out,))
+    return Jaxpr((X,), (Eqn(neg, (X,), (Y,)), Eqn(mul, (Y, X), (out,), HERE)), (out,))
 
 
 def test_messages(golden: Golden) -> None:
@@ -267,7 +267,7 @@ def test_messages(golden: Golden) -> None:
 
 def test_mistakes_in_programs_within_tuples_and_records() -> None:
     for primitive in (Choose((double(), wrong())), Custom(Rules(double(), (wrong(),))), Assorted(((wrong(),),))):
-        jaxpr = Jaxpr((X,), (Eqn(NEG, (X,), (Y,)), Eqn(primitive, (X,), (Z,))), ())
+        jaxpr = Jaxpr((X,), (Eqn(neg, (X,), (Y,)), Eqn(primitive, (X,), (Z,))), ())
         place = f"equation 1 of the program within {primitive.name}, equation 1 of the program: mul gives (f64[])"
         assert place in message(jaxpr)
 
@@ -279,7 +279,7 @@ def test_how_a_program_is_used_is_checked_by_its_holder() -> None:
 
 def test_long_programs_are_not_shown() -> None:
     jaxpr = chain(100)
-    last = Eqn(NEG, (Var(100, F64),), (Var(101, F32),), HERE)
+    last = Eqn(neg, (Var(100, F64),), (Var(101, F32),), HERE)
     text = message(Jaxpr(jaxpr.invars, (*jaxpr.eqns, last), (Var(101, F32),)))
     assert text.splitlines() == [
         "equation 100 of the program: neg gives (f64[]), but its outputs are bound as (f32[])",

@@ -20,8 +20,8 @@ from tinyjax.errors import VerificationError
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Eqn, Jaxpr, Literal, Primitive, ShapedArray, Var
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import BatchAxis
-from tinyjax.primitives.elementwise import ADD, MUL
-from tinyjax.primitives.trigonometric import SIN
+from tinyjax.primitives.elementwise import add, mul
+from tinyjax.primitives.trigonometric import sin
 
 F64 = ShapedArray((), "float64")
 VEC = ShapedArray((3,), "float64")
@@ -30,23 +30,23 @@ PAIR, TRIPLE = Var(0, ShapedArray((2,), "float64")), Var(1, VEC)
 
 #: What is wrong, and where.
 BAD: Final[dict[str, tuple[Jaxpr, str]]] = {
-    "binds again": (Jaxpr((A,), (Eqn(ADD, (A, A), (A,)),), (A,)), "equation 0 of the program: binds"),
-    "unbound": (Jaxpr((A,), (Eqn(SIN, (A,), (B,)), Eqn(SIN, (Var(7, F64),), (C,))), (C,)), "equation 1 of the program"),
-    "another type": (Jaxpr((A,), (Eqn(SIN, (A,), (Var(1, VEC),)),), ()), "equation 0 of the program: sin gives"),
-    "operands": (Jaxpr((A,), (Eqn(MUL, (PAIR, TRIPLE), (C,)),), (C,)), "equation 0 of the program: reads"),
+    "binds again": (Jaxpr((A,), (Eqn(add, (A, A), (A,)),), (A,)), "equation 0 of the program: binds"),
+    "unbound": (Jaxpr((A,), (Eqn(sin, (A,), (B,)), Eqn(sin, (Var(7, F64),), (C,))), (C,)), "equation 1 of the program"),
+    "another type": (Jaxpr((A,), (Eqn(sin, (A,), (Var(1, VEC),)),), ()), "equation 0 of the program: sin gives"),
+    "operands": (Jaxpr((A,), (Eqn(mul, (PAIR, TRIPLE), (C,)),), (C,)), "equation 0 of the program: reads"),
     "operands of other shapes": (
-        Jaxpr((PAIR, TRIPLE), (Eqn(MUL, (PAIR, TRIPLE), (C,)),), (C,)),
+        Jaxpr((PAIR, TRIPLE), (Eqn(mul, (PAIR, TRIPLE), (C,)),), (C,)),
         "equation 0 of the program: mul does not accept operands of types (f64[2], f64[3])",
     ),
-    "too few operands": (Jaxpr((A,), (Eqn(MUL, (A,), (B,)),), (B,)), "equation 0 of the program: mul does not accept"),
+    "too few operands": (Jaxpr((A,), (Eqn(mul, (A,), (B,)),), (B,)), "equation 0 of the program: mul does not accept"),
     "too many results": (
-        Jaxpr((A,), (Eqn(SIN, (A,), (B, C)),), (B,)),
+        Jaxpr((A,), (Eqn(sin, (A,), (B, C)),), (B,)),
         "equation 0 of the program: sin gives 1 output",
     ),
-    "literal": (Jaxpr((A,), (Eqn(ADD, (A, Literal(1, F64)), (B,)),), (B,)), "equation 0 of the program: the literal"),
+    "literal": (Jaxpr((A,), (Eqn(add, (A, Literal(1, F64)), (B,)),), (B,)), "equation 0 of the program: the literal"),
     "output": (Jaxpr((A,), (), (B,)), "the outputs of the program"),
     "within": (
-        Jaxpr((A,), (Eqn(Call("f", Jaxpr((A,), (Eqn(SIN, (A,), (A,)),), (A,))), (A,), (B,)),), (B,)),
+        Jaxpr((A,), (Eqn(Call("f", Jaxpr((A,), (Eqn(sin, (A,), (A,)),), (A,))), (A,), (B,)),), (B,)),
         "equation 0 of the program within call",
     ),
 }

@@ -24,7 +24,7 @@ from tinyjax.ir.effects import Effects
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import ADD, MUL
+from tinyjax.primitives.elementwise import add, mul
 from tinyjax.primitives.structure import reduce_sum
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -263,14 +263,14 @@ MISTAKES: Final[dict[str, dict[str, Mistake]]] = {
     },
     "partial_eval": {
         "no Split": lambda found, ctx: (1, 2),
-        "no primitive": lambda found, ctx: Split(cast(Primitive, None), MUL, (True, True), (1,)),
-        "another count": lambda found, ctx: Split(Nothing(1), MUL, (True,), (1,)),
-        "another primitive": lambda found, ctx: Split(Nothing(1), ADD, (True, True), (1,), (1, 0)),
-        "other operands": lambda found, ctx: Split(Nothing(1), MUL, (True, True), ()),
-        "an unknown residual": lambda found, ctx: Split(Nothing(1), MUL, (True, True), (0, 1)),
+        "no primitive": lambda found, ctx: Split(cast(Primitive, None), mul, (True, True), (1,)),
+        "another count": lambda found, ctx: Split(Nothing(1), mul, (True,), (1,)),
+        "another primitive": lambda found, ctx: Split(Nothing(1), add, (True, True), (1,), (1, 0)),
+        "other operands": lambda found, ctx: Split(Nothing(1), mul, (True, True), ()),
+        "an unknown residual": lambda found, ctx: Split(Nothing(1), mul, (True, True), (0, 1)),
         "a residual too many": lambda found, ctx: Split(Nothing(1), cast(Split, found).staged, (True, True), (1, None)),
-        "an order out of range": lambda found, ctx: Split(Nothing(1), MUL, (True, True), (1,), (0, 5)),
-        "an output that isn't made": lambda found, ctx: Split(Nothing(1), MUL, (True, False), (1,)),
+        "an order out of range": lambda found, ctx: Split(Nothing(1), mul, (True, True), (1,), (0, 5)),
+        "an output that isn't made": lambda found, ctx: Split(Nothing(1), mul, (True, False), (1,)),
     },
 }
 
@@ -496,13 +496,13 @@ def test_the_effects_of_a_primitive_are_checked_too() -> None:
     "args", [(2.0, 3.0), (np.float64(2.0), 3.0), (np.array(2.0), as_array(3.0)), (2.0, np.array(3.0))]
 )
 def test_bind_takes_numbers_and_numpy_arrays(args: tuple[tj.ArrayLike, ...]) -> None:
-    assert float(bind(MUL, *args)[0]) == 6
+    assert float(bind(mul, *args)[0]) == 6
     x, y = args
-    assert float(tj.jit(lambda a: bind(MUL, a, y)[0])(x)) == 6
-    assert float(tj.grad(lambda a: bind(MUL, y, a)[0])(x)) == 3
-    np.testing.assert_array_equal(tj.vmap(lambda a: bind(MUL, a, x)[0])(np.array([1.0, 2.0])), [2, 4])
+    assert float(tj.jit(lambda a: bind(mul, a, y)[0])(x)) == 6
+    assert float(tj.grad(lambda a: bind(mul, y, a)[0])(x)) == 3
+    np.testing.assert_array_equal(tj.vmap(lambda a: bind(mul, a, x)[0])(np.array([1.0, 2.0])), [2, 4])
     with pytest.raises(InputError, match="'x'"):
-        bind(MUL, "x", 2.0)  # type: ignore[arg-type]
+        bind(mul, "x", 2.0)  # type: ignore[arg-type]
 
 
 #: What a decomposition or a rule in a table may do to what it should return.
@@ -523,7 +523,7 @@ class Sums(Composite):
     @override
     def decompose(self, ctx: Context[V], *args: V) -> Sequence[V]:
         (x,) = args
-        found = [*ctx.bind(ADD, x, x), *ctx.bind(ADD, x, x)]
+        found = [*ctx.bind(add, x, x), *ctx.bind(add, x, x)]
         if self.mistake == "none":
             return found
         return cast("Sequence[V]", OUTPUTS[self.mistake](found, cast("Context[object]", ctx)))

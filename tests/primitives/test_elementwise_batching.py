@@ -21,7 +21,7 @@ from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.conversion import BitcastConvertType
-from tinyjax.primitives.elementwise import ADD
+from tinyjax.primitives.elementwise import add
 
 SIZE = 3
 
@@ -113,12 +113,12 @@ def test_nothing_is_moved_where_the_axes_line_up() -> None:
     ctx = BatchContext(inner, BatchAxis(SIZE))
     x = inner.argument(ConcreteValue.of(np.ones((2, SIZE))).aval)
     y = inner.argument(ConcreteValue.of(np.ones(())).aval)
-    (out,) = ctx.bind(ADD, Batched(x, 1), Batched(y, None))
+    (out,) = ctx.bind(add, Batched(x, 1), Batched(y, None))
     assert out.axis == 1
-    assert [eqn.primitive for eqn in inner.finish([out.value]).jaxpr.eqns] == [ADD]
+    assert [eqn.primitive for eqn in inner.finish([out.value]).jaxpr.eqns] == [add]
 
 
 def test_unmapped_operands_give_an_unmapped_result() -> None:
-    out, axis = batched(ADD, [np.ones(2), np.ones(2)], [None, None], SIZE)
+    out, axis = batched(add, [np.ones(2), np.ones(2)], [None, None], SIZE)
     assert axis is None
-    assert out.tolist() == evaluated(ADD, [np.ones(2), np.ones(2)]).tolist()
+    assert out.tolist() == evaluated(add, [np.ones(2), np.ones(2)]).tolist()

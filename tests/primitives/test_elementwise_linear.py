@@ -32,11 +32,11 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.arithmetic import DIV
-from tinyjax.primitives.complex import COMPLEX, CONJ, IMAG, REAL
-from tinyjax.primitives.conversion import COPY, ConvertElementType, ReducePrecision
-from tinyjax.primitives.elementwise import ADD, MUL, NEG, SUB
-from tinyjax.primitives.selection import SELECT_N
+from tinyjax.primitives.arithmetic import div
+from tinyjax.primitives.complex import complex_, conj, imag, real
+from tinyjax.primitives.conversion import ConvertElementType, ReducePrecision, copy
+from tinyjax.primitives.elementwise import add, mul, neg, sub
+from tinyjax.primitives.selection import select_n
 
 F2 = (FLOAT64, FLOAT64)
 SELECTOR = np.asarray([True, False, True])
@@ -57,17 +57,17 @@ def cotangents(
 @pytest.mark.parametrize(
     ("primitive", "oracle", "linear", "dtypes"),
     [
-        (ADD, lax.add, (0, 1), F2),
-        (SUB, lax.sub, (0, 1), F2),
-        (SUB, lax.sub, (1,), F2),
-        (MUL, lax.mul, (0,), F2),
-        (MUL, lax.mul, (1,), F2),
-        (MUL, lax.mul, (1,), (COMPLEX128, COMPLEX128)),
-        (DIV, lax.div, (0,), F2),
-        (DIV, lax.div, (0,), (COMPLEX128, COMPLEX128)),
-        (COMPLEX, lax.complex, (0, 1), F2),
-        (COMPLEX, lax.complex, (0,), (FLOAT32, FLOAT32)),
-        (COMPLEX, lax.complex, (1,), F2),
+        (add, lax.add, (0, 1), F2),
+        (sub, lax.sub, (0, 1), F2),
+        (sub, lax.sub, (1,), F2),
+        (mul, lax.mul, (0,), F2),
+        (mul, lax.mul, (1,), F2),
+        (mul, lax.mul, (1,), (COMPLEX128, COMPLEX128)),
+        (div, lax.div, (0,), F2),
+        (div, lax.div, (0,), (COMPLEX128, COMPLEX128)),
+        (complex_, lax.complex, (0, 1), F2),
+        (complex_, lax.complex, (0,), (FLOAT32, FLOAT32)),
+        (complex_, lax.complex, (1,), F2),
     ],
     ids=lambda p: p.name if isinstance(p, Primitive) else None,
 )
@@ -100,13 +100,13 @@ def test_binary(
 @pytest.mark.parametrize(
     ("primitive", "oracle", "dtype"),
     [
-        (NEG, lax.neg, FLOAT64),
-        (NEG, lax.neg, COMPLEX64),
-        (REAL, lax.real, COMPLEX128),
-        (IMAG, lax.imag, COMPLEX128),
-        (CONJ, lax.conj, COMPLEX128),
-        (CONJ, lax.conj, FLOAT32),
-        (COPY, jnp.copy, BFLOAT16),
+        (neg, lax.neg, FLOAT64),
+        (neg, lax.neg, COMPLEX64),
+        (real, lax.real, COMPLEX128),
+        (imag, lax.imag, COMPLEX128),
+        (conj, lax.conj, COMPLEX128),
+        (conj, lax.conj, FLOAT32),
+        (copy, jnp.copy, BFLOAT16),
         (ConvertElementType(FLOAT32), lambda x: lax.convert_element_type(x, FLOAT32), FLOAT64),
         (ConvertElementType(FLOAT64), lambda x: lax.convert_element_type(x, FLOAT64), FLOAT16),
         (ConvertElementType(COMPLEX64), lambda x: lax.convert_element_type(x, COMPLEX64), FLOAT64),
@@ -141,7 +141,7 @@ def test_select(linear: tuple[int, ...]) -> None:
     cases = [aval if i in linear else np.ones(3) for i in (1, 2)]
     ct = np.asarray([1.0, 2.0, 3.0])
     expected = [None, np.where(SELECTOR, 0, ct), np.where(SELECTOR, ct, 0)]
-    found = cotangents(SELECT_N, [SELECTOR, *cases], ct)
+    found = cotangents(select_n, [SELECTOR, *cases], ct)
     for i, result in enumerate(found):
         assert (result is not None) == (i in linear)
         if result is not None:
@@ -150,7 +150,7 @@ def test_select(linear: tuple[int, ...]) -> None:
 
 def test_select_by_index_with_scalar_cases() -> None:
     ct = np.asarray([1.0, 2.0, 4.0, 8.0])
-    found = cotangents(SELECT_N, [INDEX, ShapedArray((), FLOAT64), np.ones(4), ShapedArray((4,), FLOAT64)], ct)
+    found = cotangents(select_n, [INDEX, ShapedArray((), FLOAT64), np.ones(4), ShapedArray((4,), FLOAT64)], ct)
     assert found[0] is None
     assert found[1] is not None
     assert found[1].tolist() == 1.0
@@ -160,7 +160,7 @@ def test_select_by_index_with_scalar_cases() -> None:
 
 def test_select_by_scalar() -> None:
     aval = ShapedArray((2,), FLOAT64)
-    found = cotangents(SELECT_N, [np.asarray(True), aval, aval], np.asarray([1.0, 2.0]))
+    found = cotangents(select_n, [np.asarray(True), aval, aval], np.asarray([1.0, 2.0]))
     assert found[1] is not None
     assert found[1].tolist() == [0.0, 0.0]
     assert found[2] is not None
@@ -170,9 +170,9 @@ def test_select_by_scalar() -> None:
 @pytest.mark.parametrize(
     ("primitive", "operands", "message"),
     [
-        (MUL, (FLOAT64, FLOAT64), "mul is linear in each of its operands, but not in both together"),
-        (DIV, (FLOAT64, FLOAT64), "div is linear in the dividend, but not in the divisor"),
-        (SELECT_N, (INT32, FLOAT64), "select_n is linear in its cases, but not in the selector"),
+        (mul, (FLOAT64, FLOAT64), "mul is linear in each of its operands, but not in both together"),
+        (div, (FLOAT64, FLOAT64), "div is linear in the dividend, but not in the divisor"),
+        (select_n, (INT32, FLOAT64), "select_n is linear in its cases, but not in the selector"),
     ],
 )
 def test_what_is_not_linear_says_so(primitive: Primitive, operands: tuple[DType, ...], message: str) -> None:
@@ -183,9 +183,9 @@ def test_what_is_not_linear_says_so(primitive: Primitive, operands: tuple[DType,
 def test_zero_cotangents_stay_symbolic() -> None:
     aval = ShapedArray((3,), FLOAT64)
     for primitive, args in (
-        (ADD, [UndefPrimal(aval), UndefPrimal(aval)]),
-        (NEG, [UndefPrimal(aval)]),
-        (COMPLEX, [UndefPrimal(aval), UndefPrimal(aval)]),
+        (add, [UndefPrimal(aval), UndefPrimal(aval)]),
+        (neg, [UndefPrimal(aval)]),
+        (complex_, [UndefPrimal(aval), UndefPrimal(aval)]),
     ):
         results = primitive.transpose(EvalContext(), [Zero(aval)], args)
         assert all(result is None or isinstance(result, Zero) for result in results)

@@ -23,10 +23,10 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.arithmetic import NEXTAFTER
-from tinyjax.primitives.conversion import STOP_GRADIENT, ConvertElementType
-from tinyjax.primitives.selection import CLAMP
-from tinyjax.primitives.special import POLYGAMMA
+from tinyjax.primitives.arithmetic import nextafter
+from tinyjax.primitives.conversion import ConvertElementType, stop_gradient
+from tinyjax.primitives.selection import clamp
+from tinyjax.primitives.special import polygamma
 
 INEXACT = FLOATS | COMPLEXES
 SMOOTH = [entry for entry in ELEMENTWISE if any(entry.smooth(dtype) for dtype in entry.dtypes)]
@@ -157,19 +157,19 @@ def test_linearizing_and_transposing_gives_the_derivative(entry: Entry) -> None:
 def test_jvp_rules_that_do_not_exist_say_so() -> None:
     x, y = np.asarray(1.0), np.asarray(2.0)
     with pytest.raises(MissingRuleError, match="Differentiation rule for 'nextafter' not implemented"):
-        pushed(NEXTAFTER, [x, y], [x, None])
+        pushed(nextafter, [x, y], [x, None])
     with pytest.raises(MissingRuleError, match="no derivative with respect to its order"):
-        pushed(POLYGAMMA, [x, y], [x, None])
-    assert pushed(POLYGAMMA, [x, y], [None, y])[1].item() < 0
+        pushed(polygamma, [x, y], [x, None])
+    assert pushed(polygamma, [x, y], [None, y])[1].item() < 0
     with pytest.raises(TypingError, match="gt does not accept c128"):
-        pushed(CLAMP, [x + 0j] * 3, [None, x + 0j, None])
+        pushed(clamp, [x + 0j] * 3, [None, x + 0j, None])
 
 
 def test_stop_gradient_stops_every_order() -> None:
     inner = JvpContext(EvalContext())
     outer = JvpContext(inner)
     one = ConcreteValue.of(np.ones(3))
-    (out,) = outer.bind(STOP_GRADIENT, Dual(Dual(one, one), inner.pure(one)))
+    (out,) = outer.bind(stop_gradient, Dual(Dual(one, one), inner.pure(one)))
     assert isinstance(out.tangent, Zero)
     assert isinstance(out.primal.tangent, Zero)
     assert out.tangent.aval == ShapedArray((3,), FLOAT64)

@@ -19,9 +19,9 @@ from tinyjax.ir import Atom, ConcreteValue, Jaxpr, Literal, ShapedArray, Var
 from tinyjax.ir.dtypes import FLOAT32, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.bitwise import logical_and
-from tinyjax.primitives.comparison import LT
+from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.constant import Constant
-from tinyjax.primitives.elementwise import ADD, MUL, SUB
+from tinyjax.primitives.elementwise import add, mul, sub
 
 VECTOR: Final = ShapedArray((2,), FLOAT32)
 SCALAR: Final = ShapedArray((), INT32)
@@ -40,7 +40,7 @@ def _integers(atoms: Sequence[Atom]) -> list[Atom]:
 
 def integer_arithmetic(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> Sequence[Atom]:
     x, y = (draw(st.sampled_from([*_integers(atoms), Literal.of(draw(st.integers(0, 2)), INT32)])) for _ in range(2))
-    return ctx.bind(draw(st.sampled_from([ADD, SUB, MUL])), x, y)
+    return ctx.bind(draw(st.sampled_from([add, sub, mul])), x, y)
 
 
 def constants(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> Sequence[Atom]:
@@ -85,13 +85,13 @@ def looping(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> Sequ
     carry = [draw(st.sampled_from(vector)), draw(st.sampled_from(vector))]
     test = StagingContext()
     bound, i, _, _ = (test.argument(aval) for aval in (SCALAR, SCALAR, VECTOR, VECTOR))
-    (below,) = test.bind(LT, i, bound)
-    (early,) = test.bind(LT, i, Literal.of(3, INT32))
+    (below,) = test.bind(lt, i, bound)
+    (early,) = test.bind(lt, i, Literal.of(3, INT32))
     going = logical_and(test, early, below)
     body = _block(draw, [VECTOR, SCALAR, VECTOR, VECTOR], (VECTOR, VECTOR))
     step = StagingContext()
     ins: list[Atom] = [step.argument(aval) for aval in body.in_avals]
-    (following,) = step.bind(ADD, ins[1], Literal.of(1, INT32))
+    (following,) = step.bind(add, ins[1], Literal.of(1, INT32))
     outs = step.bind(Call("body", body), *ins)
     loop = While(test.finish([going]).jaxpr, 1, step.finish([following, *outs]).jaxpr, 1)
     return ctx.bind(loop, limit, draw(st.sampled_from(vector)), Literal.of(0, INT32), *carry)

@@ -38,8 +38,8 @@ from tinyjax.ir import Atom, Context, Jaxpr, Literal, Primitive, RuleTable, Var
 from tinyjax.ir.context import V
 from tinyjax.ir.dtypes import FLOATS, DType
 from tinyjax.primitives.collectives import Collective
-from tinyjax.primitives.elementwise import ADD, MUL, NEG, Elementwise
-from tinyjax.primitives.exponential import EXP
+from tinyjax.primitives.elementwise import Elementwise, add, mul, neg
+from tinyjax.primitives.exponential import exp
 from tinyjax.tools.cost import (
     COSTS,
     Cost,
@@ -262,7 +262,7 @@ class SinPlus(Composite):
     @override
     def decompose(self, ctx: Context[V], *args: V) -> Sequence[V]:
         (x,) = args
-        return ctx.bind(ADD, ctx.bind(EXP, x)[0], x)
+        return ctx.bind(add, ctx.bind(exp, x)[0], x)
 
 
 @final
@@ -332,7 +332,7 @@ def test_what_cannot_be_known_says_why() -> None:
     assert [unknown.primitive for unknown in linear.unknown] == ["custom_lin"]
     ctx = StagingContext()
     x = ctx.argument(VEC)
-    program = ctx.finish(ctx.bind(NEG, x)).jaxpr
+    program = ctx.finish(ctx.bind(neg, x)).jaxpr
     outer = StagingContext()
     held = outer.finish(outer.bind(Holder(program, program), outer.argument(VEC))).jaxpr
     assert [unknown.primitive for unknown in program_cost(held).unknown] == ["holder"]
@@ -377,7 +377,7 @@ def test_the_table_shows_the_most_expensive_equations() -> None:
 
 def test_deep_and_long_programs() -> None:
     ctx = StagingContext()
-    program = ctx.finish(ctx.bind(MUL, ctx.argument(F32), Literal.of(2.0, np.dtype("float32")))).jaxpr
+    program = ctx.finish(ctx.bind(mul, ctx.argument(F32), Literal.of(2.0, np.dtype("float32")))).jaxpr
     for i in range(1000):
         ctx = StagingContext()
         (y,) = ctx.bind(Call(f"f{i}", program), ctx.argument(F32))
@@ -390,6 +390,6 @@ def test_deep_and_long_programs() -> None:
     ctx = StagingContext()
     x = ctx.argument(F32)
     for _ in range(10_000):
-        (x,) = ctx.bind(NEG, x)
+        (x,) = ctx.bind(neg, x)
     long = program_cost(ctx.finish([x]).jaxpr)
     assert (long.total.fixed.flops, long.memory.peak) == (10_000, 12)

@@ -19,8 +19,8 @@ from tinyjax.errors import DataflowError
 from tinyjax.extend import Composite, bind
 from tinyjax.ir import ConcreteValue, Context, Eqn, Jaxpr, Literal, Primitive, RuleTable
 from tinyjax.ir.context import V
-from tinyjax.primitives.arithmetic import MAX, Square
-from tinyjax.primitives.elementwise import ADD, NEG, Add, Neg
+from tinyjax.primitives.arithmetic import Square, max_
+from tinyjax.primitives.elementwise import Add, Neg, add, neg
 from tinyjax.tools.dataflow import Lattice, Rules, Walk, backward, backward_rules, forward, forward_rules
 
 F64 = ShapedArray((), "float64")
@@ -151,7 +151,7 @@ class Twice(Composite):
     @override
     def decompose(self, ctx: Context[V], *args: V) -> Sequence[V]:
         (x,) = args
-        return ctx.bind(NEG, ctx.bind(NEG, x)[0])
+        return ctx.bind(neg, ctx.bind(neg, x)[0])
 
 
 def test_decompositions_are_walked_unless_there_is_a_rule() -> None:
@@ -320,12 +320,12 @@ def test_a_table_without_rules_names_what_it_lacks() -> None:
 def nested(depth: int) -> Jaxpr:
     """Programs within programs: calls, and loops now and then."""
     ctx = StagingContext()
-    program = ctx.finish(ctx.bind(MAX, ctx.argument(F64), Literal.of(0.0, np.dtype("float64")))).jaxpr
+    program = ctx.finish(ctx.bind(max_, ctx.argument(F64), Literal.of(0.0, np.dtype("float64")))).jaxpr
     for i in range(depth):
         ctx = StagingContext()
         x = ctx.argument(F64)
         outs = ctx.bind(Call(f"f{i}", program), x)
-        program = ctx.finish(ctx.bind(ADD, *outs, *outs)).jaxpr
+        program = ctx.finish(ctx.bind(add, *outs, *outs)).jaxpr
     return program
 
 
@@ -341,7 +341,7 @@ def test_long_programs() -> None:
     ctx = StagingContext()
     x = ctx.argument(F64)
     for _ in range(50_000):
-        (x,) = ctx.bind(NEG, x)
+        (x,) = ctx.bind(neg, x)
     jaxpr = ctx.finish([x]).jaxpr
     assert forward(jaxpr, Influences(), INFLUENCES, [frozenset({0})]).outs == (frozenset({0}),)
     assert backward(jaxpr, Outputs(), OUTPUTS, [frozenset({0})]).ins == (frozenset({0}),)

@@ -12,7 +12,7 @@ from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call
 from tinyjax.control.scan import Scan
 from tinyjax.ir import Atom, ConcreteValue, Jaxpr, Var
-from tinyjax.primitives.elementwise import ADD
+from tinyjax.primitives.elementwise import add
 from tinyjax.tools.dataflow import Dependence, dependence
 from tinyjax.transforms import linearize as linearize_program
 
@@ -60,7 +60,7 @@ def shifting_loops(draw: st.DrawFn) -> Jaxpr:
     outs: list[Atom] = []
     for _ in range(n):
         chosen = draw(st.lists(st.sampled_from(ins), min_size=1, max_size=2))
-        outs.append(chosen[0] if len(chosen) == 1 else body.bind(ADD, *chosen)[0])
+        outs.append(chosen[0] if len(chosen) == 1 else body.bind(add, *chosen)[0])
     ctx = StagingContext()
     operands = [ctx.argument(F32) for _ in range(n + 1)]
     loop = Scan(body.finish([*outs, ins[1]]).jaxpr, draw(st.integers(0, 13)), False, 1, n)
@@ -156,7 +156,7 @@ def test_each_program_is_walked_once() -> None:
     """Sixty programs, each of which calls the next one twice, with its operands the other way round too."""
     ctx = StagingContext()
     x, y = ctx.argument(F32), ctx.argument(F32)
-    program = ctx.finish([ctx.bind(ADD, x, x)[0], y]).jaxpr
+    program = ctx.finish([ctx.bind(add, x, x)[0], y]).jaxpr
     for _ in range(60):
         ctx = StagingContext()
         x, y = ctx.argument(F32), ctx.argument(F32)

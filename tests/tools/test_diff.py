@@ -35,8 +35,8 @@ from tests.strategies import STEPS, arithmetic, programs
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import InputError
 from tinyjax.ir import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, ShapedArray, Var, typecheck
-from tinyjax.primitives.elementwise import ADD, MUL, NEG
-from tinyjax.primitives.trigonometric import COS, SIN
+from tinyjax.primitives.elementwise import add, mul, neg
+from tinyjax.primitives.trigonometric import cos, sin
 from tinyjax.tools import diff
 from tinyjax.tools.diff_align import align
 from tinyjax.tools.diff_programs import Added, Changed, Diff, Removed, Same
@@ -130,10 +130,10 @@ def test_one_equation_more_or_less(jaxpr: Jaxpr, data: st.DataObject) -> None:
 
     def insert(ctx: StagingContext, number: int, eqn: Eqn, operands: list[Atom]) -> Sequence[Atom]:
         if number == at:
-            ctx.bind(COS, Literal.of(0.5))
+            ctx.bind(cos, Literal.of(0.5))
             read = [atom for atom in operands if isinstance(atom, Var)]
             for atom in read[: data.draw(st.integers(0, 1))]:
-                ctx.bind(NEG, atom)
+                ctx.bind(neg, atom)
         return ctx.bind(eqn.primitive, *operands)
 
     longer = renumbered(jaxpr, insert)
@@ -148,13 +148,13 @@ def test_one_equation_more_or_less(jaxpr: Jaxpr, data: st.DataObject) -> None:
 @settings(max_examples=35)
 def test_one_equation_changed(jaxpr: Jaxpr, data: st.DataObject) -> None:
     """Another primitive, or another literal."""
-    candidates = [i for i, eqn in enumerate(jaxpr.eqns) if eqn.primitive in (ADD, MUL)]
+    candidates = [i for i, eqn in enumerate(jaxpr.eqns) if eqn.primitive in (add, mul)]
     assume(candidates)
     at = data.draw(st.sampled_from(candidates))
 
     def change(ctx: StagingContext, number: int, eqn: Eqn, operands: list[Atom]) -> Sequence[Atom]:
         if number == at:
-            return ctx.bind(MUL if eqn.primitive == ADD else ADD, *operands)
+            return ctx.bind(mul if eqn.primitive == add else add, *operands)
         return ctx.bind(eqn.primitive, *operands)
 
     other = renumbered(jaxpr, change)
@@ -253,7 +253,7 @@ def test_parameters(old: object, new: object, line: str) -> None:
 
 
 def test_weak_types_of_inputs() -> None:
-    strong, weak = (program([aval], lambda ctx, x: ctx.bind(SIN, x)) for aval in (F64, WEAK))
+    strong, weak = (program([aval], lambda ctx, x: ctx.bind(sin, x)) for aval in (F64, WEAK))
     found = diff(strong, weak)
     assert found.programs[0].changed_inputs == ((0, 0),)
     assert "- { lambda ; a:f64[]. let\n+ { lambda ; a:~f64[]. let" in str(found)
@@ -261,7 +261,7 @@ def test_weak_types_of_inputs() -> None:
 
 
 def test_color_only_if_asked_for() -> None:
-    found = diff(double(), program([F64], lambda ctx, x: ctx.bind(MUL, Literal.of(3.0), x)))
+    found = diff(double(), program([F64], lambda ctx, x: ctx.bind(mul, Literal.of(3.0), x)))
     assert "\x1b[33m~" in found.text(color=True)
     assert "\x1b" not in str(found)
 
@@ -269,7 +269,7 @@ def test_color_only_if_asked_for() -> None:
 def test_unchanged_stretches_are_left_out() -> None:
     long = chain(100)
     other = renumbered(
-        long, lambda ctx, i, eqn, xs: ctx.bind(NEG if i == 50 else eqn.primitive, *xs[-1 if i == 50 else 0 :])
+        long, lambda ctx, i, eqn, xs: ctx.bind(neg if i == 50 else eqn.primitive, *xs[-1 if i == 50 else 0 :])
     )
     lines = diff(long, other).text(context=3).splitlines()
     assert [line for line in lines if "..." in line] == [
@@ -290,7 +290,7 @@ def test_only_programs_have_differences() -> None:
 
 def test_deep_nesting_needs_no_recursion() -> None:
     deep = nested(1000)
-    other = program([F64], lambda ctx, x: ctx.bind(MUL, Literal.of(3.0), x))
+    other = program([F64], lambda ctx, x: ctx.bind(mul, Literal.of(3.0), x))
     for _ in range(1000):
         other = applied(other)
     found = diff(deep, other)

@@ -11,19 +11,19 @@ import pytest
 import tinyjax as tj
 from tinyjax import ir, tools
 from tinyjax.errors import VerificationError
-from tinyjax.primitives.elementwise import ADD
-from tinyjax.primitives.trigonometric import SIN
+from tinyjax.primitives.elementwise import add
+from tinyjax.primitives.trigonometric import sin
 
 SCALAR: Final = tj.ShapedArray((), "f64")
 VECTOR: Final = tj.ShapedArray((3,), "f64")
 A, B, FAR = ir.Var(0, SCALAR), ir.Var(1, SCALAR), ir.Var(7, SCALAR)
 
 WRONG: Final[dict[str, ir.AnyProgram]] = {
-    "itself": ir.Jaxpr((), (ir.Eqn(ADD, (A, A), (A,)),), (A,)),
-    "type": ir.Jaxpr((A,), (ir.Eqn(SIN, (A,), (ir.Var(1, VECTOR),)),), (ir.Var(1, VECTOR),)),
+    "itself": ir.Jaxpr((), (ir.Eqn(add, (A, A), (A,)),), (A,)),
+    "type": ir.Jaxpr((A,), (ir.Eqn(sin, (A,), (ir.Var(1, VECTOR),)),), (ir.Var(1, VECTOR),)),
     "output": ir.Jaxpr((A,), (), (FAR,)),
-    "number": ir.Jaxpr((FAR,), (ir.Eqn(SIN, (FAR,), (B,)),), (B,)),
-    "operand": ir.Jaxpr((A,), (ir.Eqn(SIN, (FAR,), (B,)),), (B,)),
+    "number": ir.Jaxpr((FAR,), (ir.Eqn(sin, (FAR,), (B,)),), (B,)),
+    "operand": ir.Jaxpr((A,), (ir.Eqn(sin, (FAR,), (B,)),), (B,)),
     "constants": ir.ClosedJaxpr(ir.Jaxpr((A,), (), (A,)), [1.0, 2.0]),
     "constant": ir.ClosedJaxpr(ir.Jaxpr((A,), (), (A,)), [np.ones(3)]),
 }

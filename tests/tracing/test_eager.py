@@ -16,13 +16,13 @@ from tinyjax import Array, lax
 from tinyjax.errors import InputError, ShapeError, TinyjaxError, TypingError
 from tinyjax.ir.primitive import Primitive
 from tinyjax.prepared.table import TABLE
-from tinyjax.primitives.arithmetic import DIV, MAX, MIN, REM
-from tinyjax.primitives.bitwise import AND, OR, SHIFT_LEFT, XOR
-from tinyjax.primitives.comparison import EQ, LT, NE
-from tinyjax.primitives.elementwise import ADD, MUL, SUB
-from tinyjax.primitives.exponential import POW
-from tinyjax.primitives.selection import SELECT_N
-from tinyjax.primitives.trigonometric import ATAN2
+from tinyjax.primitives.arithmetic import div, max_, min_, rem
+from tinyjax.primitives.bitwise import logical_and, logical_or, logical_xor, shift_left
+from tinyjax.primitives.comparison import eq, lt, ne
+from tinyjax.primitives.elementwise import add, mul, sub
+from tinyjax.primitives.exponential import pow_
+from tinyjax.primitives.selection import select_n
+from tinyjax.primitives.trigonometric import atan2
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 
@@ -53,7 +53,24 @@ OPERATIONS: dict[str, Binary] = {
     "where not zero": lambda x, y: tnp.where(-x, x, y),
     "matmul": lambda x, y: tnp.matmul(tnp.ravel(x), tnp.ravel(y)) if x.shape == y.shape else x,
 }
-PRIMITIVES: list[Primitive] = [ADD, SUB, MUL, DIV, REM, MAX, MIN, AND, OR, XOR, SHIFT_LEFT, EQ, NE, LT, POW, ATAN2]
+PRIMITIVES: list[Primitive] = [
+    add,
+    sub,
+    mul,
+    div,
+    rem,
+    max_,
+    min_,
+    logical_and,
+    logical_or,
+    logical_xor,
+    shift_left,
+    eq,
+    ne,
+    lt,
+    pow_,
+    atan2,
+]
 SCALARS = [True, 3, 2.5, 1.5 - 0.5j]
 
 
@@ -93,7 +110,7 @@ def test_the_same_when_met_before(name: str) -> None:
         for x, y in pairs:
             outcome(lambda x, y: bind(primitive, x, y)[0], x, y)  # noqa: B023 (called at once)
     for x, y in pairs:
-        outcome(lambda x, y: bind(SELECT_N, x, y, y)[0], x, y)
+        outcome(lambda x, y: bind(select_n, x, y, y)[0], x, y)
     assert len(TABLE.entries) > 500
     for _ in range(2):
         assert [outcome(f, x, y) for x, y in pairs] == first
@@ -107,7 +124,7 @@ def test_primitives_neither_promote_nor_broadcast(primitive: Primitive) -> None:
         outcome(f, x, tnp.ones((2, 3), "float32"))
     with pytest.raises((ShapeError, TypingError)):
         bind(primitive, x, row)
-    if primitive is not POW:
+    if primitive is not pow_:
         with pytest.raises(TypingError):
             bind(primitive, x, tnp.ones((2, 3), "float32"))
 

@@ -19,8 +19,8 @@ from tinyjax.ir import Atom, HostArray, Jaxpr, Literal
 from tinyjax.ir.dtypes import FLOAT64, INEXACT
 from tinyjax.primitives.comparison import gt, lt
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import ADD, MUL, SUB, add
-from tinyjax.primitives.trigonometric import SIN
+from tinyjax.primitives.elementwise import add, mul, sub
+from tinyjax.primitives.trigonometric import sin
 
 F64: Final = ShapedArray((), "float64")
 INDEX: Final = ShapedArray((), "int32")
@@ -31,14 +31,14 @@ def _literal(value: float) -> Literal:
 
 
 def sine(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> Sequence[Atom]:
-    return ctx.bind(SIN, draw(st.sampled_from(list(atoms))))
+    return ctx.bind(sin, draw(st.sampled_from(list(atoms))))
 
 
 def repeated(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> Sequence[Atom]:
     """The same thing twice, and things that algebra does without."""
     x = draw(st.sampled_from(list(atoms)))
     number = _literal(draw(st.sampled_from([0.0, -0.0, 1.0, -1.0, 2.0])))
-    primitive = draw(st.sampled_from([ADD, MUL, SUB]))
+    primitive = draw(st.sampled_from([add, mul, sub]))
     operands = draw(st.sampled_from([(x, number), (number, x), (x, x)]))
     return [*ctx.bind(primitive, *operands), *ctx.bind(primitive, *operands)]
 

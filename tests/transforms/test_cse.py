@@ -17,10 +17,10 @@ from tests.transforms.test_dce import names
 from tinyjax import Array, ShapedArray, ir, lax, transforms
 from tinyjax.contexts.staging import stage
 from tinyjax.ir import Literal, Primitive
-from tinyjax.primitives.annotations import OPTIMIZATION_BARRIER
-from tinyjax.primitives.arithmetic import MAX
-from tinyjax.primitives.elementwise import ADD, SUB
-from tinyjax.primitives.trigonometric import SIN
+from tinyjax.primitives.annotations import optimization_barrier
+from tinyjax.primitives.arithmetic import max_
+from tinyjax.primitives.elementwise import add, sub
+from tinyjax.primitives.trigonometric import sin
 
 
 @final
@@ -63,11 +63,11 @@ def in_both_orders(primitive: Primitive) -> ir.Jaxpr:
 
 
 def test_order_of_operands() -> None:
-    assert names(transforms.cse(in_both_orders(ADD))) == ["add"]
-    for k in map(in_both_orders, (SUB, MAX)):
+    assert names(transforms.cse(in_both_orders(add))) == ["add"]
+    for k in map(in_both_orders, (sub, max_)):
         assert transforms.cse(k) is k
     one = Literal.of(1.0)
-    m = stage([F64], lambda ctx, ins: [*ctx.bind(ADD, one, *ins), *ctx.bind(ADD, *ins, one)])
+    m = stage([F64], lambda ctx, ins: [*ctx.bind(add, one, *ins), *ctx.bind(add, *ins, one)])
     assert names(transforms.cse(m)) == ["add"]
 
 
@@ -81,12 +81,12 @@ def test_parameters_that_python_calls_equal(one: object, other: object) -> None:
 
 def test_literals_that_python_calls_equal() -> None:
     zeros = [Literal.of(np.float64(value)) for value in (0.0, -0.0)]
-    j = stage([F64], lambda ctx, ins: [ctx.bind(ADD, *ins, zero)[0] for zero in zeros])
+    j = stage([F64], lambda ctx, ins: [ctx.bind(add, *ins, zero)[0] for zero in zeros])
     assert transforms.cse(j) is j
 
 
 def test_what_the_user_keeps_apart() -> None:
-    barrier = stage([F64], lambda ctx, ins: [ctx.bind(OPTIMIZATION_BARRIER, *ins)[0] for _ in range(2)])
+    barrier = stage([F64], lambda ctx, ins: [ctx.bind(optimization_barrier, *ins)[0] for _ in range(2)])
     assert transforms.cse(barrier) is barrier
     kept = tj.checkpoint(tnp.sin)
     j = program(lambda x: kept(x) + kept(x), F64)
@@ -97,6 +97,6 @@ def test_what_the_user_keeps_apart() -> None:
 
 
 def test_named_axes_do_not_matter() -> None:
-    j = stage([F64], lambda ctx, ins: [*ctx.bind(SIN, *ins), *ctx.bind(SIN, *ins)])
+    j = stage([F64], lambda ctx, ins: [*ctx.bind(sin, *ins), *ctx.bind(sin, *ins)])
     merged = transforms.cse(j)
     assert merged.outvars[0] == merged.outvars[1]

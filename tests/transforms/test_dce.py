@@ -21,7 +21,7 @@ from tinyjax.control.call import Call
 from tinyjax.errors import InputError
 from tinyjax.ir import Effect, Effects, Jaxpr, NamedAxisEffect, Primitive
 from tinyjax.primitives.collectives import AxisIndex, PSum
-from tinyjax.primitives.elementwise import NEG
+from tinyjax.primitives.elementwise import neg
 
 
 @final
@@ -71,11 +71,11 @@ def test_inputs_stay() -> None:
 
 def test_equations_with_effects_stay_in_order() -> None:
     def body(ctx: ir.Context[ir.Atom], x: ir.Atom) -> list[ir.Atom]:
-        ctx.bind(NEG, x)
+        ctx.bind(neg, x)
         (y,) = ctx.bind(Emit(Noise()), x)
-        (z,) = ctx.bind(NEG, y)
+        (z,) = ctx.bind(neg, y)
         ctx.bind(Emit(Noise()), z)
-        ctx.bind(NEG, z)
+        ctx.bind(neg, z)
         return [x]
 
     j = stage([F64], lambda ctx, ins: body(ctx, ins[0]))

@@ -22,8 +22,8 @@ from tinyjax.errors import InputError
 from tinyjax.ir import HostArray, Jaxpr, Literal, Primitive
 from tinyjax.ir.dtypes import BFLOAT16
 from tinyjax.primitives.annotations import Name
-from tinyjax.primitives.elementwise import ADD, MUL
-from tinyjax.primitives.trigonometric import SIN
+from tinyjax.primitives.elementwise import add, mul
+from tinyjax.primitives.trigonometric import sin
 
 
 @final
@@ -90,23 +90,23 @@ def applied(primitive: Primitive, *operands: Literal) -> Jaxpr:
 
 
 def sine_of(primitive: Primitive, operand: Literal) -> Jaxpr:
-    return stage([], lambda ctx, ins: ctx.bind(SIN, *ctx.bind(primitive, operand)))
+    return stage([], lambda ctx, ins: ctx.bind(sin, *ctx.bind(primitive, operand)))
 
 
 def test_special_values_and_dtypes() -> None:
     inf, nan = float("inf"), float("nan")
     for values in ((inf, 0.0), (-0.0, 1.0), (nan, 1.0), (1e308, 10.0)):
-        j = applied(MUL, *map(Literal.of, values))
+        j = applied(mul, *map(Literal.of, values))
         (out,) = transforms.fold_constants(j).outvars
         assert isinstance(out, Literal)
         assert out.aval == j.out_avals[0]
         with np.errstate(all="ignore"):
             same_bits(run(transforms.fold_constants(j), []), run(j, []))
     half = [Literal.of(1.5, BFLOAT16), Literal.of(0.3, BFLOAT16)]
-    k = stage([], lambda ctx, ins: ctx.bind(ADD, *half))
+    k = stage([], lambda ctx, ins: ctx.bind(add, *half))
     assert ir.typecheck(transforms.fold_constants(k)) == k.type
     assert transforms.fold_constants(k).eqns == ()
-    complex_sum = stage([], lambda ctx, ins: ctx.bind(ADD, Literal.of(1j), Literal.of(2.0 + 0j)))
+    complex_sum = stage([], lambda ctx, ins: ctx.bind(add, Literal.of(1j), Literal.of(2.0 + 0j)))
     assert transforms.fold_constants(complex_sum).outvars == (Literal.of(2 + 1j),)
 
 

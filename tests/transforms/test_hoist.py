@@ -17,7 +17,7 @@ from tinyjax.contexts.staging import stage
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir import HostArray, Jaxpr
-from tinyjax.primitives.elementwise import MUL
+from tinyjax.primitives.elementwise import mul
 
 
 def hoisted(j: Jaxpr, *args: object) -> Jaxpr:
@@ -113,7 +113,7 @@ def test_loops_that_may_not_run() -> None:
 def test_effects_stay_in_loops() -> None:
     def run_body(ctx: ir.Context[ir.Atom], ins: list[ir.Atom]) -> list[ir.Atom]:
         (noisy,) = ctx.bind(Emit(Noise()), ins[0])
-        return [*ctx.bind(MUL, ins[1], noisy)]
+        return [*ctx.bind(mul, ins[1], noisy)]
 
     body = stage([F64, F64], run_body)
     j = stage([F64, F64], lambda ctx, ins: ctx.bind(Scan(body, 3, False, 1, 1), *ins))

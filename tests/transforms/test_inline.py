@@ -13,7 +13,7 @@ from tinyjax import Array, ShapedArray, ir, lax, transforms
 from tinyjax.contexts.staging import stage
 from tinyjax.control.call import Call
 from tinyjax.ir import Jaxpr
-from tinyjax.primitives.elementwise import ADD
+from tinyjax.primitives.elementwise import add
 
 
 def test_golden(golden: Golden) -> None:
@@ -42,7 +42,7 @@ def test_which_calls() -> None:
 
 def test_small_calls_of_small_calls_do_not_explode() -> None:
     """Each calls the one before twice: inlined, there would be 2 ** 60 equations."""
-    j = stage([F64], lambda ctx, ins: ctx.bind(ADD, *ins, *ins))
+    j = stage([F64], lambda ctx, ins: ctx.bind(add, *ins, *ins))
     for _ in range(60):
         j = _twice(j)
     some = transforms.inline(j, transforms.once_or_small(j))
@@ -85,7 +85,7 @@ def test_rules_and_policies_are_given_up_only_where_asked() -> None:
 
 def test_lines_of_calls() -> None:
     """Equations keep their lines; those without one get that of the call."""
-    bare = ir.Jaxpr((ir.Var(0, F64),), (ir.Eqn(ADD, (ir.Var(0, F64),) * 2, (ir.Var(1, F64),)),), (ir.Var(1, F64),))
+    bare = ir.Jaxpr((ir.Var(0, F64),), (ir.Eqn(add, (ir.Var(0, F64),) * 2, (ir.Var(1, F64),)),), (ir.Var(1, F64),))
     j = stage([F64], lambda ctx, ins: ctx.bind(Call("f", bare), *ins))
     (eqn,) = transforms.inline(j).eqns
     assert eqn.source == j.eqns[0].source is not None

@@ -17,8 +17,8 @@ from tests.transforms.test_scale import nested
 from tinyjax import Array, ir, transforms
 from tinyjax.contexts.staging import stage
 from tinyjax.ir import Atom, Context, Jaxpr, Literal
-from tinyjax.primitives.elementwise import ADD, MUL
-from tinyjax.primitives.trigonometric import SIN
+from tinyjax.primitives.elementwise import add, mul
+from tinyjax.primitives.trigonometric import sin
 
 PASSES: Final[dict[str, Callable[[Jaxpr], Jaxpr]]] = {
     "dce": transforms.dce,
@@ -62,11 +62,11 @@ def redundant(n: int) -> Jaxpr:
     def body(ctx: Context[Atom], x: Atom, y: Atom) -> Atom:
         one = Literal.of(1.0)
         for _ in range(n):
-            (a,), (b,) = ctx.bind(SIN, x), ctx.bind(SIN, x)
-            (c,) = ctx.bind(MUL, a, b)
-            (d,) = ctx.bind(MUL, c, *ctx.bind(MUL, one, one))
-            (x,) = ctx.bind(ADD, d, y)
-            ctx.bind(ADD, d, y)
+            (a,), (b,) = ctx.bind(sin, x), ctx.bind(sin, x)
+            (c,) = ctx.bind(mul, a, b)
+            (d,) = ctx.bind(mul, c, *ctx.bind(mul, one, one))
+            (x,) = ctx.bind(add, d, y)
+            ctx.bind(add, d, y)
         return x
 
     return stage([F64, F64], lambda ctx, ins: [body(ctx, *ins)])
@@ -100,7 +100,7 @@ def test_deep_nesting(change: Callable[[Jaxpr], Jaxpr]) -> None:
 def test_effects_stay_in_order(change: Callable[[Jaxpr], Jaxpr]) -> None:
     def body(ctx: Context[Atom], x: Atom) -> Atom:
         for number in (1.0, 1.0, 2.0):
-            (y,) = ctx.bind(MUL, x, Literal.of(number))
+            (y,) = ctx.bind(mul, x, Literal.of(number))
             ctx.bind(Emit(Noise()), y)
             ctx.bind(Emit(Noise()), Literal.of(3.0))
         return x
@@ -139,7 +139,7 @@ def test_lines_are_kept(change: Callable[[Jaxpr], Jaxpr]) -> None:
         eqn.source.line
         for program in [result, *(p for e in result.eqns for p in ir.subjaxprs(e.primitive))]
         for eqn in program.eqns
-        if eqn.primitive is SIN and eqn.source is not None
+        if eqn.primitive is sin and eqn.source is not None
     }
     assert len(lines) == 2
 

@@ -19,11 +19,11 @@ from tinyjax import Array, ShapedArray, ir, lax, transforms
 from tinyjax.contexts.staging import stage
 from tinyjax.errors import InputError, RewriteError
 from tinyjax.ir import Atom, Context, HostArray, Jaxpr, Primitive
-from tinyjax.primitives.elementwise import ADD, MUL, NEG, Add, Elementwise, Mul, Neg, Sub, neg
+from tinyjax.primitives.elementwise import Add, Elementwise, Mul, Neg, Sub, add, mul, neg
 from tinyjax.primitives.exponential import Exp, Log
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum, Transpose
-from tinyjax.primitives.trigonometric import COS, SIN, Cos, Sin
+from tinyjax.primitives.trigonometric import Cos, Sin, cos, sin
 from tinyjax.transforms import AnyLiteral, Match, Number, Rewrite, Several, pattern, rewrite, variables
 
 
@@ -36,7 +36,7 @@ class MultiplyAdd(Primitive):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        return (ADD.type_of(MUL.type_of(*avals[:2])[0], avals[2])[0],)
+        return (add.type_of(mul.type_of(*avals[:2])[0], avals[2])[0],)
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
@@ -172,7 +172,7 @@ def test_several_results() -> None:
 
 
 def test_rules_apply_to_what_rules_bind() -> None:
-    sine = Rewrite("sine", pattern(Sin, x), lambda ctx, m: neg(ctx, ctx.bind(COS, m[x])[0]))
+    sine = Rewrite("sine", pattern(Sin, x), lambda ctx, m: neg(ctx, ctx.bind(cos, m[x])[0]))
     cosine = Rewrite("cosine", pattern(Cos, x), lambda ctx, m: m[x])
     twice = Rewrite("twice", pattern(Neg, pattern(Neg, x)), lambda ctx, m: m[x])
     j = program(lambda a: -tnp.sin(a), F64)
@@ -182,7 +182,7 @@ def test_rules_apply_to_what_rules_bind() -> None:
 def test_effects_never_match() -> None:
     drop = Rewrite("drop", pattern(Emit, x), lambda ctx, m: m[x])
     through = Rewrite("through", pattern(Neg, pattern(Emit, x)), lambda ctx, m: m[x])
-    j = stage([F64], lambda ctx, ins: ctx.bind(NEG, *ctx.bind(Emit(Noise()), *ins)))
+    j = stage([F64], lambda ctx, ins: ctx.bind(neg, *ctx.bind(Emit(Noise()), *ins)))
     assert rewrite(j, [drop, through]) is j
 
 
@@ -196,11 +196,11 @@ def test_a_replacement_of_another_type_is_refused() -> None:
 
 
 def test_rules_that_never_end_are_refused() -> None:
-    there = Rewrite("there", pattern(Sin, x), lambda ctx, m: ctx.bind(COS, m[x])[0])
-    back = Rewrite("back", pattern(Cos, x), lambda ctx, m: ctx.bind(SIN, m[x])[0])
+    there = Rewrite("there", pattern(Sin, x), lambda ctx, m: ctx.bind(cos, m[x])[0])
+    back = Rewrite("back", pattern(Cos, x), lambda ctx, m: ctx.bind(sin, m[x])[0])
     with pytest.raises(RewriteError, match="the rules 'back' and 'there' go on applying"):
         rewrite(program(tnp.sin, F64), [there, back])
-    swap = Rewrite("swap", pattern(Add, x, y), lambda ctx, m: ctx.bind(ADD, m[y], m[x])[0])
+    swap = Rewrite("swap", pattern(Add, x, y), lambda ctx, m: ctx.bind(add, m[y], m[x])[0])
     with pytest.raises(RewriteError, match="the rule 'swap' goes on applying"):
         rewrite(program(lambda a, b: a + b, F64, F64), [swap])
 

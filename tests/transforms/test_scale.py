@@ -12,8 +12,8 @@ from tinyjax import Array, ir, transforms
 from tinyjax.contexts.staging import stage
 from tinyjax.control.call import Call
 from tinyjax.ir import Atom, BatchAxis, Context, Jaxpr
-from tinyjax.primitives.elementwise import MUL
-from tinyjax.primitives.trigonometric import COS, SIN
+from tinyjax.primitives.elementwise import mul
+from tinyjax.primitives.trigonometric import cos, sin
 
 
 def chain(n: int) -> Jaxpr:
@@ -21,7 +21,7 @@ def chain(n: int) -> Jaxpr:
 
     def body(ctx: Context[Atom], x: Atom) -> Atom:
         for _ in range(n):
-            (x,) = ctx.bind(SIN, x)
+            (x,) = ctx.bind(sin, x)
         return x
 
     return stage([F64], lambda ctx, ins: [body(ctx, *ins)])
@@ -31,7 +31,7 @@ def nested(depth: int, seed: float) -> Jaxpr:
     """Calls within calls, unlike those of any other seed."""
 
     def leaf(ctx: Context[Atom], x: Atom) -> tuple[Atom, ...]:
-        return ctx.bind(MUL, x, ctx.constant(ir.Literal.of(seed)))
+        return ctx.bind(mul, x, ctx.constant(ir.Literal.of(seed)))
 
     jaxpr = stage([F64], lambda ctx, ins: leaf(ctx, *ins))
     for _ in range(depth):
@@ -40,7 +40,7 @@ def nested(depth: int, seed: float) -> Jaxpr:
 
 
 def _cosine_of_call(inner: Jaxpr) -> Jaxpr:
-    return stage([F64], lambda ctx, ins: ctx.bind(COS, *ctx.bind(Call("f", inner), *ins)))
+    return stage([F64], lambda ctx, ins: ctx.bind(cos, *ctx.bind(Call("f", inner), *ins)))
 
 
 def all_sizes(j: Jaxpr) -> dict[str, int]:

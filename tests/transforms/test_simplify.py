@@ -18,16 +18,16 @@ from tinyjax.contexts.staging import stage
 from tinyjax.ir import Atom, Context, DType, HostArray, Jaxpr, Literal, Primitive, Scalar
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT16, FLOAT32, FLOAT64, INT8, INT32, SUPPORTED, UINT8
 from tinyjax.ir.literals import python_scalar
-from tinyjax.primitives.arithmetic import DIV, MAX, MIN, REM, IntegerPow
-from tinyjax.primitives.bitwise import AND, NOT, OR, XOR
+from tinyjax.primitives.arithmetic import IntegerPow, div, max_, min_, rem
+from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or, logical_xor
 from tinyjax.primitives.comparison import eq, ge, gt, le, lt, ne
 from tinyjax.primitives.complex import complex_, conj, imag, real
 from tinyjax.primitives.conversion import conversion
-from tinyjax.primitives.elementwise import ADD, MUL, NEG, SUB
-from tinyjax.primitives.selection import SELECT_N
+from tinyjax.primitives.elementwise import add, mul, neg, sub
+from tinyjax.primitives.selection import select_n
 
 DTYPES: Final = (FLOAT64, FLOAT32, FLOAT16, BFLOAT16, COMPLEX64, INT32, INT8, UINT8, BOOL)
-BINARY: Final = (ADD, SUB, MUL, DIV, REM, MAX, MIN, AND, OR, XOR)
+BINARY: Final = (add, sub, mul, div, rem, max_, min_, logical_and, logical_or, logical_xor)
 COMPARISONS: Final = (eq, ne, lt, le, gt, ge)
 
 
@@ -102,7 +102,7 @@ def test_compositions(dtype: DType) -> None:
 
     def body(ctx: Context[Atom], x: Atom, y: Atom) -> Sequence[Atom]:
         outs: list[Atom] = [ctx.bind(IntegerPow(k), x)[0] for k in (0, 1, 2) if dtype != BOOL]
-        unary = [p for p in (NEG, NOT) if accepted(p, aval)]
+        unary = [p for p in (neg, logical_not) if accepted(p, aval)]
         for first in unary:
             (a,), (b,) = ctx.bind(first, x), ctx.bind(first, y)
             outs += ctx.bind(first, a)
@@ -111,7 +111,7 @@ def test_compositions(dtype: DType) -> None:
                     outs += [o for pair in ((a, y), (x, b), (a, b)) for o in ctx.bind(second, *pair)]
                     outs += ctx.bind(first, *ctx.bind(second, x, y))
         for compare in COMPARISONS if dtype.kind != "c" else (eq, ne):
-            outs += [*ctx.bind(NOT, compare(ctx, x, y)), compare(ctx, x, x)]
+            outs += [*ctx.bind(logical_not, compare(ctx, x, y)), compare(ctx, x, x)]
         return outs
 
     keeps_bits(of_arrays(dtype, body), dtype)
@@ -120,7 +120,7 @@ def test_compositions(dtype: DType) -> None:
 def test_sums_of_integer_literals_are_one() -> None:
     def body(ctx: Context[Atom], x: Atom, y: Atom) -> Sequence[Atom]:
         outs: list[Atom] = []
-        for primitive in (ADD, MUL, AND, OR, XOR):
+        for primitive in (add, mul, logical_and, logical_or, logical_xor):
             for a in (3, -128):
                 for b in (5, 127):
                     c, d = (Literal(value, ShapedArray((), INT8)) for value in (a, b))
@@ -172,9 +172,9 @@ def test_choices() -> None:
         truth = [Literal(value, ShapedArray((), BOOL)) for value in (False, True)]
         numbers = [Literal(value, ShapedArray((), INT32)) for value in (-3, 0, 1, 2, 9)]
         p = gt(ctx, x, y)
-        outs: list[Atom] = [ctx.bind(SELECT_N, p, x, x)[0], ctx.bind(SELECT_N, *ctx.bind(NOT, p), x, y)[0]]
-        outs += [ctx.bind(SELECT_N, which, x, y)[0] for which in truth]
-        outs += [ctx.bind(SELECT_N, which, x, y, x)[0] for which in numbers]
+        outs: list[Atom] = [ctx.bind(select_n, p, x, x)[0], ctx.bind(select_n, *ctx.bind(logical_not, p), x, y)[0]]
+        outs += [ctx.bind(select_n, which, x, y)[0] for which in truth]
+        outs += [ctx.bind(select_n, which, x, y, x)[0] for which in numbers]
         return outs
 
     short = keeps_bits(of_arrays(FLOAT64, body), FLOAT64)

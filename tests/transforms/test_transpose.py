@@ -22,7 +22,7 @@ from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import InputError, LinearityError
 from tinyjax.ir import Atom, Jaxpr, Var
 from tinyjax.ir.dtypes import FLOAT64
-from tinyjax.primitives.elementwise import ADD, SUB
+from tinyjax.primitives.elementwise import add, sub
 
 
 def test_golden(golden: Golden) -> None:
@@ -69,7 +69,7 @@ def add_or_subtract(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom])
     variables = [atom for atom in atoms if isinstance(atom, Var)]
     x = draw(st.sampled_from(variables))
     fitting = [y for y in variables if y.aval.shape in (x.aval.shape, ()) or x.aval.shape == ()]
-    return ctx.bind(draw(st.sampled_from([ADD, SUB])), x, draw(st.sampled_from(fitting)))
+    return ctx.bind(draw(st.sampled_from([add, sub])), x, draw(st.sampled_from(fitting)))
 
 
 #: Programs that are linear in all their inputs, but for outputs that are constants.

@@ -22,11 +22,11 @@ from tinyjax.ir.dtypes import BOOL, INT32, INT64, INTEGERS, SIGNED, UINT32, UINT
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.arithmetic import Min
-from tinyjax.primitives.comparison import LT
+from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.dynamic import DynamicSlice
-from tinyjax.primitives.elementwise import ADD
+from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.gather import Gather
-from tinyjax.primitives.selection import SELECT_N
+from tinyjax.primitives.selection import select_n
 from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.slicing import Concatenate
 from tinyjax.primitives.structure import BroadcastInDim
@@ -171,8 +171,8 @@ def wrap_negative(positions: Array, size: int) -> Array:
     if positions.dtype not in SIGNED:
         return positions
     positions = with_room_for(positions, size)
-    negative = apply(LT, positions, constant_like(positions, 0))
-    return apply(SELECT_N, negative, positions, apply(ADD, positions, constant_like(positions, size)))
+    negative = apply(lt, positions, constant_like(positions, 0))
+    return apply(select_n, negative, positions, apply(add, positions, constant_like(positions, size)))
 
 
 def with_room_for(positions: Array, size: int) -> Array:

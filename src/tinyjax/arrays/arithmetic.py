@@ -30,21 +30,21 @@ from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, FLOAT16, FLOAT32, FLOATS,
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import made_once
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.arithmetic import ABS, DIV, MAX, MIN, REM, IntegerPow
+from tinyjax.primitives import complex as parts
+from tinyjax.primitives import elementwise as elementwise_primitives
+from tinyjax.primitives.arithmetic import IntegerPow, abs_, div, max_, min_, rem
 from tinyjax.primitives.bitwise import (
-    AND,
-    NOT,
-    OR,
-    SHIFT_LEFT,
-    SHIFT_RIGHT_ARITHMETIC,
-    SHIFT_RIGHT_LOGICAL,
-    XOR,
+    logical_and,
+    logical_not,
+    logical_or,
+    logical_xor,
+    shift_left,
+    shift_right_arithmetic,
+    shift_right_logical,
 )
-from tinyjax.primitives.comparison import EQ, GE, GT, LE, LT, NE, Comparison
-from tinyjax.primitives.complex import COMPLEX, CONJ, IMAG, REAL
-from tinyjax.primitives.elementwise import ADD, MUL, NEG, SUB
-from tinyjax.primitives.exponential import POW
-from tinyjax.primitives.rounding import ROUND_AWAY_FROM_ZERO, ROUND_TO_EVEN, SIGN
+from tinyjax.primitives.comparison import Comparison, eq, ge, gt, le, lt, ne
+from tinyjax.primitives.exponential import pow_
+from tinyjax.primitives.rounding import round_away_from_zero, round_to_even, sign
 
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
@@ -62,20 +62,20 @@ def refuse_complex(name: str, *arrays: Array) -> None:
 
 def add(x: Array, y: Array) -> Array:
     """The sum; of bools whether either holds."""
-    return elementwise(OR if x.aval.dtype == BOOL == y.aval.dtype else ADD, x, y)
+    return elementwise(logical_or if x.aval.dtype == BOOL == y.aval.dtype else elementwise_primitives.add, x, y)
 
 
 def subtract(x: Array, y: Array) -> Array:
-    return elementwise(SUB, x, y)
+    return elementwise(elementwise_primitives.sub, x, y)
 
 
 def multiply(x: Array, y: Array) -> Array:
     """The product; of bools whether both hold."""
-    return elementwise(AND if x.aval.dtype == BOOL == y.aval.dtype else MUL, x, y)
+    return elementwise(logical_and if x.aval.dtype == BOOL == y.aval.dtype else elementwise_primitives.mul, x, y)
 
 
 def negative(x: Array) -> Array:
-    return apply(NEG, x)
+    return apply(elementwise_primitives.neg, x)
 
 
 def positive(x: Array) -> Array:
@@ -85,7 +85,7 @@ def positive(x: Array) -> Array:
 def absolute(x: Array) -> Array:
     """The magnitude."""
     dtype = x.aval.dtype
-    return x if dtype == BOOL or dtype in UNSIGNED else apply(ABS, x)
+    return x if dtype == BOOL or dtype in UNSIGNED else apply(abs_, x)
 
 
 # Quotients and remainders.
@@ -93,7 +93,7 @@ def absolute(x: Array) -> Array:
 
 def divide(x: Array, y: Array) -> Array:
     """The quotient, a float."""
-    return inexact(DIV, x, y)
+    return inexact(div, x, y)
 
 
 def floor_divide(x: Array, y: Array) -> Array:
@@ -109,10 +109,10 @@ def _floor_divide(x: Array, y: Array) -> Array:
     dtype = x.aval.dtype
     if dtype in FLOATS:
         return _float_divmod(x, y)[0]
-    quotient = apply(DIV, x, y)
+    quotient = apply(div, x, y)
     if dtype in UNSIGNED:
         return quotient
-    rounded_up = (apply(SIGN, x) != apply(SIGN, y)) & (apply(REM, x, y) != 0)
+    rounded_up = (apply(sign, x) != apply(sign, y)) & (apply(rem, x, y) != 0)
     return where(rounded_up, quotient - 1, quotient)
 
 
@@ -122,13 +122,13 @@ def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
 
     Where x / y is known without rounding, at zeros and infinities, it is the quotient.
     """
-    rest = apply(REM, x, y)
-    plain = ~is_nan(rest) & (x != 0) & (apply(ABS, y) != math.inf)
-    quotient = apply(DIV, where(plain, x - rest, x), y)
-    opposite = plain & (rest != 0) & (apply(SIGN, y) != apply(SIGN, rest))
+    rest = apply(rem, x, y)
+    plain = ~is_nan(rest) & (x != 0) & (apply(abs_, y) != math.inf)
+    quotient = apply(div, where(plain, x - rest, x), y)
+    opposite = plain & (rest != 0) & (apply(sign, y) != apply(sign, rest))
     quotient = where(opposite, quotient - 1, quotient)
     quotient = where(plain & (quotient == 0), constant_like(quotient, 0), quotient)
-    return apply(ROUND_AWAY_FROM_ZERO, quotient), _signed_remainder(rest, y)
+    return apply(round_away_from_zero, quotient), _signed_remainder(rest, y)
 
 
 def remainder(x: Array, y: Array) -> Array:
@@ -141,7 +141,7 @@ def remainder(x: Array, y: Array) -> Array:
 @prepared
 def _remainder(x: Array, y: Array) -> Array:
     x, y = broadcast(x, _without_zero(y))
-    return _signed_remainder(apply(REM, x, y), y)
+    return _signed_remainder(apply(rem, x, y), y)
 
 
 def _signed_remainder(rest: Array, y: Array) -> Array:
@@ -151,7 +151,7 @@ def _signed_remainder(rest: Array, y: Array) -> Array:
     if y.aval.dtype not in FLOATS:
         return rest
     # Zero too; and still with a derivative of 1.
-    positive = apply(ABS, where(negative, -rest, rest))
+    positive = apply(abs_, where(negative, -rest, rest))
     return where(rest == 0, where(negative, -positive, positive), rest)
 
 
@@ -164,7 +164,7 @@ def truncated_remainder(x: Array, y: Array) -> Array:
 
 @prepared
 def _truncated_remainder(x: Array, y: Array) -> Array:
-    return apply(REM, x, _without_zero(y))
+    return apply(rem, x, _without_zero(y))
 
 
 def _without_zero(y: Array) -> Array:
@@ -193,8 +193,8 @@ def power(x: Array, y: Array) -> Array:
     if base.aval.dtype in INTEGERS:
         return _power_of_integers(*broadcast(base, raised))
     if x.aval.dtype in INEXACT and y.aval.dtype in INTEGERS:
-        return apply(POW, x, y)
-    return apply(POW, base, raised)
+        return apply(pow_, x, y)
+    return apply(pow_, base, raised)
 
 
 def _known_integer(x: Array) -> int | None:
@@ -219,7 +219,7 @@ def _power_of_integers(x: Array, y: Array) -> Array:
     for _ in range(6):
         result = where(y & 1, result * x, result)
         x = x * x
-        y = apply(SHIFT_RIGHT_LOGICAL, y, constant_like(y, 1))
+        y = apply(shift_right_logical, y, constant_like(y, 1))
     return result
 
 
@@ -231,33 +231,33 @@ def compare(primitive: Comparison, x: Array, y: Array) -> Array:
     if x.aval.dtype not in COMPLEXES and y.aval.dtype not in COMPLEXES:
         return elementwise(primitive, x, y)
     x, y = promote(x, y)
-    x_real, y_real = apply(REAL, x), apply(REAL, y)
-    same = apply(EQ, x_real, y_real)
-    return where(same, apply(primitive, apply(IMAG, x), apply(IMAG, y)), apply(primitive, x_real, y_real))
+    x_real, y_real = apply(parts.real, x), apply(parts.real, y)
+    same = apply(eq, x_real, y_real)
+    return where(same, apply(primitive, apply(parts.imag, x), apply(parts.imag, y)), apply(primitive, x_real, y_real))
 
 
 def less(x: Array, y: Array) -> Array:
-    return compare(LT, x, y)
+    return compare(lt, x, y)
 
 
 def less_equal(x: Array, y: Array) -> Array:
-    return compare(LE, x, y)
+    return compare(le, x, y)
 
 
 def greater(x: Array, y: Array) -> Array:
-    return compare(GT, x, y)
+    return compare(gt, x, y)
 
 
 def greater_equal(x: Array, y: Array) -> Array:
-    return compare(GE, x, y)
+    return compare(ge, x, y)
 
 
 def equal(x: Array, y: Array) -> Array:
-    return _compare(EQ, x, y)
+    return _compare(eq, x, y)
 
 
 def not_equal(x: Array, y: Array) -> Array:
-    return _compare(NE, x, y)
+    return _compare(ne, x, y)
 
 
 def _compare(primitive: Comparison, x: Array, y: Array) -> Array:
@@ -273,36 +273,36 @@ def _compare(primitive: Comparison, x: Array, y: Array) -> Array:
             f"{x.aval} and {y.aval} can't be compared: tangents of integers and booleans (float0) hold nothing. "
             "Compare them with zeros of dtype tinyjax.float0."
         )
-    return broadcast_to(x._operands(primitive is EQ)[1], broadcast_shapes(x.aval.shape, y.aval.shape))
+    return broadcast_to(x._operands(primitive is eq)[1], broadcast_shapes(x.aval.shape, y.aval.shape))
 
 
 # Bits.
 
 
 def bitwise_and(x: Array, y: Array) -> Array:
-    return elementwise(AND, x, y)
+    return elementwise(logical_and, x, y)
 
 
 def bitwise_or(x: Array, y: Array) -> Array:
-    return elementwise(OR, x, y)
+    return elementwise(logical_or, x, y)
 
 
 def bitwise_xor(x: Array, y: Array) -> Array:
-    return elementwise(XOR, x, y)
+    return elementwise(logical_xor, x, y)
 
 
 def invert(x: Array) -> Array:
-    return apply(NOT, x)
+    return apply(logical_not, x)
 
 
 def left_shift(x: Array, y: Array) -> Array:
-    return numeric(SHIFT_LEFT, x, y)
+    return numeric(shift_left, x, y)
 
 
 def right_shift(x: Array, y: Array) -> Array:
     """Fills with the sign bit."""
     x, y = promote_numeric(x, y)
-    primitive: Primitive = SHIFT_RIGHT_LOGICAL if x.aval.dtype in UNSIGNED else SHIFT_RIGHT_ARITHMETIC
+    primitive: Primitive = shift_right_logical if x.aval.dtype in UNSIGNED else shift_right_arithmetic
     return apply(primitive, x, y)
 
 
@@ -310,15 +310,15 @@ def right_shift(x: Array, y: Array) -> Array:
 
 
 def real(x: Array) -> Array:
-    return apply(REAL, x) if x.aval.dtype in COMPLEXES else x
+    return apply(parts.real, x) if x.aval.dtype in COMPLEXES else x
 
 
 def imag(x: Array) -> Array:
-    return apply(IMAG, x) if x.aval.dtype in COMPLEXES else full_like(x, 0)
+    return apply(parts.imag, x) if x.aval.dtype in COMPLEXES else full_like(x, 0)
 
 
 def conjugate(x: Array) -> Array:
-    return apply(CONJ, x) if x.aval.dtype in COMPLEXES else x
+    return apply(parts.conj, x) if x.aval.dtype in COMPLEXES else x
 
 
 @prepared
@@ -332,25 +332,25 @@ def round_(x: Array, decimals: int = 0) -> Array:
             raise TypingError(f"round: integers ({short_name(dtype)}) can't be rounded to {decimals} decimals")
         return x
     if dtype in COMPLEXES:
-        return apply(COMPLEX, round_(real(x), decimals), round_(imag(x), decimals))
+        return apply(parts.complex_, round_(real(x), decimals), round_(imag(x), decimals))
     if decimals == 0:
-        return apply(ROUND_TO_EVEN, x)
+        return apply(round_to_even, x)
     if decimals > math.log10(LARGEST[dtype]):
         return x
     wide = astype(x, FLOAT32) if dtype == FLOAT16 else x
     factor = float(10**decimals) if decimals > 0 else 10.0**decimals
-    rounded = apply(ROUND_TO_EVEN, wide * factor) / factor
+    rounded = apply(round_to_even, wide * factor) / factor
     return astype(rounded, dtype) if dtype == FLOAT16 else rounded
 
 
 def maximum(x: Array, y: Array) -> Array:
     """The larger one, or nan if one is."""
-    return elementwise(MAX, x, y)
+    return elementwise(max_, x, y)
 
 
 def minimum(x: Array, y: Array) -> Array:
     """The smaller one, or nan if one is."""
-    return elementwise(MIN, x, y)
+    return elementwise(min_, x, y)
 
 
 def clip(x: Array, low: Array | None, high: Array | None) -> Array:

@@ -20,7 +20,7 @@ from tinyjax.ir.result_types import made_once
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.dynamic import DynamicUpdateSlice
-from tinyjax.primitives.elementwise import ADD, MUL, Elementwise
+from tinyjax.primitives.elementwise import Elementwise, add, mul
 from tinyjax.primitives.gather import ScatterAdd, Scattering
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.slicing import Slice
@@ -34,8 +34,8 @@ ModeLike: TypeAlias = str | GatherScatterMode | None
 #: What each scatter does to an element; None: it replaces it.
 _ELEMENTWISE: dict[type[Scattering], Elementwise | None] = {
     Scatter: None,
-    ScatterAdd: ADD,
-    ScatterMul: MUL,
+    ScatterAdd: add,
+    ScatterMul: mul,
     ScatterMin: Min(),
     ScatterMax: Max(),
 }

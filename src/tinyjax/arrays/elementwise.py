@@ -29,9 +29,9 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Shape
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.comparison import NE
+from tinyjax.primitives.comparison import ne
 from tinyjax.primitives.conversion import array_dtype, conversion
-from tinyjax.primitives.selection import SELECT_N
+from tinyjax.primitives.selection import select_n
 from tinyjax.primitives.structure import BroadcastInDim
 
 if TYPE_CHECKING:
@@ -222,22 +222,22 @@ def full_like(x: Array, value: Scalar) -> Array:
 
 def truth(x: Array) -> Array:
     """Whether elements aren't zero."""
-    return x if x.aval.dtype == BOOL else apply(NE, x, constant_like(x, 0))
+    return x if x.aval.dtype == BOOL else apply(ne, x, constant_like(x, 0))
 
 
 def is_nan(x: Array) -> Array:
     """Whether elements aren't equal to themselves."""
-    return apply(NE, x, x)
+    return apply(ne, x, x)
 
 
 def where(condition: Array, x: Array, y: Array) -> Array:
     """x where the condition holds, y elsewhere."""
     x, y = promote(x, y)
     # Of integers, the primitive says which operand is taken, not whether they are other than zero.
-    done = condition._at_once(SELECT_N, (condition, y, x)) if condition.aval.dtype == BOOL else None
+    done = condition._at_once(select_n, (condition, y, x)) if condition.aval.dtype == BOOL else None
     return _where(condition, x, y) if done is None else done
 
 
 @prepared
 def _where(condition: Array, x: Array, y: Array) -> Array:
-    return apply(SELECT_N, truth(condition), y, x)
+    return apply(select_n, truth(condition), y, x)

@@ -16,7 +16,7 @@ from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.shapes import Shape
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.conversion import COPY
+from tinyjax.primitives.conversion import copy
 from tinyjax.tracebacks import filter_class, filtered_method
 
 if TYPE_CHECKING:
@@ -164,7 +164,7 @@ class Methods(Operators):
 
     def copy(self) -> Array:
         """The same elements in memory of their own."""
-        return elementwise.apply(COPY, self._array)
+        return elementwise.apply(copy, self._array)
 
     def round(self, decimals: int = 0, out: None = None) -> Array:
         """Rounded to this many decimals, halves to even."""

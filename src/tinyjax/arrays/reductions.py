@@ -43,12 +43,12 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import made_once
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.arithmetic import DIV, MAX, MIN, SQUARE
-from tinyjax.primitives.bitwise import AND, OR
+from tinyjax.primitives import arithmetic
+from tinyjax.primitives.bitwise import logical_and, logical_or
 from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.cumulative import CumProd, CumSum
-from tinyjax.primitives.elementwise import ADD, MUL, SUB
-from tinyjax.primitives.exponential import SQRT
+from tinyjax.primitives.elementwise import add, mul, sub
+from tinyjax.primitives.exponential import sqrt
 from tinyjax.primitives.reductions import (
     ArgMax,
     ArgMin,
@@ -168,7 +168,7 @@ def sum_(
     if _is_simple(x, axis, initial, mask):
         return _one_by_one(_steps("sum", ReduceSum, x.aval, axis, keepdims, within, result), x)
     x = astype(x, within)
-    return astype(_reduce("sum", x, axis, keepdims, initial, mask, ReduceSum, ADD, _zero), result)
+    return astype(_reduce("sum", x, axis, keepdims, initial, mask, ReduceSum, add, _zero), result)
 
 
 def prod(
@@ -188,7 +188,7 @@ def prod(
     if _is_simple(x, axis, initial, mask):
         return _one_by_one(_steps("prod", ReduceProd, x.aval, axis, keepdims, within, result), x)
     x = astype(x, within)
-    return astype(_reduce("prod", x, axis, keepdims, initial, mask, ReduceProd, MUL, _one), result)
+    return astype(_reduce("prod", x, axis, keepdims, initial, mask, ReduceProd, mul, _one), result)
 
 
 @bounded(1024)
@@ -205,7 +205,7 @@ def max_(
 ) -> Array:
     """The maximum over axes: nan if there is one."""
     _check_not_empty("max", x, axis, initial, mask)
-    return _reduce("max", x, axis, keepdims, initial, mask, ReduceMax, MAX, lowest)
+    return _reduce("max", x, axis, keepdims, initial, mask, ReduceMax, arithmetic.max_, lowest)
 
 
 def min_(
@@ -213,7 +213,7 @@ def min_(
 ) -> Array:
     """The minimum over axes: nan if there is one."""
     _check_not_empty("min", x, axis, initial, mask)
-    return _reduce("min", x, axis, keepdims, initial, mask, ReduceMin, MIN, highest)
+    return _reduce("min", x, axis, keepdims, initial, mask, ReduceMin, arithmetic.min_, highest)
 
 
 def _check_not_empty(name: str, x: Array, axis: Axis, initial: Array | None, mask: Array | None) -> None:
@@ -228,13 +228,13 @@ def _check_not_empty(name: str, x: Array, axis: Axis, initial: Array | None, mas
 @prepared
 def all_(x: Array, axis: Axis = None, keepdims: bool = False, mask: Array | None = None) -> Array:
     """Whether no element is zero."""
-    return _reduce("all", truth(x), axis, keepdims, None, mask, ReduceAnd, AND, _one)
+    return _reduce("all", truth(x), axis, keepdims, None, mask, ReduceAnd, logical_and, _one)
 
 
 @prepared
 def any_(x: Array, axis: Axis = None, keepdims: bool = False, mask: Array | None = None) -> Array:
     """Whether any element isn't zero."""
-    return _reduce("any", truth(x), axis, keepdims, None, mask, ReduceOr, OR, _zero)
+    return _reduce("any", truth(x), axis, keepdims, None, mask, ReduceOr, logical_or, _zero)
 
 
 # Statistics.
@@ -260,7 +260,7 @@ def mean(
     total = sum_(x, axis, within, keepdims, mask=mask)
     count = _count("mean", x, axis, keepdims, mask)
     divisor = constant_like(total, count) if isinstance(count, int) else astype(count, within)
-    return astype(apply(DIV, total, divisor), result)
+    return astype(apply(arithmetic.div, total, divisor), result)
 
 
 @prepared
@@ -282,8 +282,8 @@ def var(
     x = astype(x, within)
     spread = len(canonical_axes(axis, x.aval.ndim, "var")) < x.aval.ndim  # a scalar needs no axes
     middle = mean(x, axis, within, spread, mask) if center is None else astype(center, within)
-    away = apply(SUB, x, middle)
-    squares = real(multiply(away, conjugate(away))) if within in COMPLEXES else apply(SQUARE, away)
+    away = apply(sub, x, middle)
+    squares = real(multiply(away, conjugate(away))) if within in COMPLEXES else apply(arithmetic.square, away)
     total = sum_(squares, axis, squares.aval.dtype, keepdims, mask=mask)
     return astype(_per_degree(total, _count("var", x, axis, keepdims, mask), correction), result)
 
@@ -291,9 +291,11 @@ def var(
 def _per_degree(total: Array, count: Array | int, correction: float) -> Array:
     """The total divided by the degrees of freedom; nan if there are none."""
     if isinstance(count, int):
-        return apply(DIV, total, constant_like(total, count - correction if count > correction else math.nan))
-    degrees = apply(SUB, astype(count, total.aval.dtype), constant_like(total, correction))
-    return apply(DIV, total, where(degrees > 0, degrees, constant_like(degrees, math.nan)))
+        return apply(
+            arithmetic.div, total, constant_like(total, count - correction if count > correction else math.nan)
+        )
+    degrees = apply(sub, astype(count, total.aval.dtype), constant_like(total, correction))
+    return apply(arithmetic.div, total, where(degrees > 0, degrees, constant_like(degrees, math.nan)))
 
 
 @prepared
@@ -310,13 +312,13 @@ def std(
     chosen = user_dtype(dtype)
     if chosen is not None and chosen not in INEXACT:
         raise TypingError(f"std: the dtype must be a float or complex one, got {short_name(chosen)}")
-    return apply(SQRT, var(x, axis, dtype, correction, keepdims, mask, center))
+    return apply(sqrt, var(x, axis, dtype, correction, keepdims, mask, center))
 
 
 @prepared
 def ptp(x: Array, axis: Axis = None, keepdims: bool = False) -> Array:
     """The maximum minus the minimum."""
-    return apply(SUB, max_(x, axis, keepdims), min_(x, axis, keepdims))
+    return apply(sub, max_(x, axis, keepdims), min_(x, axis, keepdims))
 
 
 @prepared

@@ -49,9 +49,9 @@ def lower(
       InputError: `donated` has the wrong length.
 
     >>> from tinyjax.contexts.devices import single_equation
-    >>> from tinyjax.primitives.elementwise import MUL
+    >>> from tinyjax.primitives.elementwise import mul
     >>> aval = ShapedArray((3,), "float32")
-    >>> print(lower(single_equation(MUL, (aval, aval)), name="product"), end="")
+    >>> print(lower(single_equation(mul, (aval, aval)), name="product"), end="")
     module @product {
       func.func public @main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>) -> (tensor<3xf32>) {
         %0 = stablehlo.multiply %arg0, %arg1 : tensor<3xf32>

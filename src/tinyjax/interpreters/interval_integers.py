@@ -10,10 +10,8 @@ from tinyjax.interpreters.interval_rules import Ctx, corners, quotient, remainde
 from tinyjax.interpreters.intervals import RULES, Interval, Parent, chosen, real, unless_overflow, whole
 from tinyjax.ir.dtypes import BOOL, FLOATS, SIGNED
 from tinyjax.ir.primitive import Primitive
-from tinyjax.primitives.arithmetic import DIV, Div, Rem, max_, min_
+from tinyjax.primitives.arithmetic import Div, Rem, div, max_, min_
 from tinyjax.primitives.bitwise import (
-    CLZ,
-    SHIFT_RIGHT_LOGICAL,
     And,
     Clz,
     Not,
@@ -23,14 +21,16 @@ from tinyjax.primitives.bitwise import (
     ShiftLeft,
     ShiftRightLogical,
     Xor,
+    clz,
     logical_and,
     logical_not,
     logical_or,
+    shift_right_logical,
 )
 from tinyjax.primitives.comparison import ge, gt, le, lt
 from tinyjax.primitives.conversion import BitcastConvertType
-from tinyjax.primitives.elementwise import MUL, neg, sub
-from tinyjax.primitives.exponential import EXP2
+from tinyjax.primitives.elementwise import mul, neg, sub
+from tinyjax.primitives.exponential import exp2
 from tinyjax.primitives.reductions import ReduceAnd, ReduceOr, ReduceXor, reduce_max, reduce_min
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import broadcast_scalar, constant_like, full
@@ -46,7 +46,7 @@ def _div(primitive: Div, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interva
 
 def _divided(p: Parent, x: Interval, y: Interval) -> Interval:
     """The quotient, rounded towards zero."""
-    found = corners(p, DIV, x, y)
+    found = corners(p, div, x, y)
     # The least integer divided by -1 overflows.
     one_sided = logical_and(p, logical_not(p, _contains(p, y, 0)), _no_overflow(p, x, y))
     return chosen(p, one_sided, found, whole(p, found))
@@ -132,7 +132,7 @@ def _filled(p: Parent, x: Hidden) -> Hidden:
     """x with all bits below its highest one set."""
     shift, width = 1, 8 * p.aval(x).dtype.itemsize
     while shift < width:
-        x = logical_or(p, x, p.bind(SHIFT_RIGHT_LOGICAL, x, constant_like(p, x, shift))[0])
+        x = logical_or(p, x, shift_right_logical(p, x, constant_like(p, x, shift)))
         shift *= 2
     return x
 
@@ -144,7 +144,7 @@ def _population_count(primitive: PopulationCount, ctx: Ctx, args: Sequence[Inter
     zero, count = (constant_like(p, x.lower, value) for value in (0, bits))
     some = logical_not(p, _contains(p, x, 0))
     # No more than there are up to the highest bit.
-    highest = sub(p, count, p.bind(CLZ, _farthest(p, x))[0])
+    highest = sub(p, count, clz(p, _farthest(p, x)))
     upper = select(p, ge(p, x.lower, zero), highest, count)
     return [Interval(select(p, some, full(p, p.aval(x.lower), 1), zero), upper)]
 
@@ -208,8 +208,8 @@ def _shift(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence
         fits = logical_and(p, fits, ge(p, amount.lower, constant_like(p, amount.lower, 0)))
     if isinstance(primitive, ShiftLeft):
         by = real(p, amount)
-        powers = Interval(*[p.bind(EXP2, end)[0] for end in (by.lower, by.upper)])
-        found = unless_overflow(p, found, corners(p, MUL, real(p, x), powers, nan=0))
+        powers = Interval(*[exp2(p, end) for end in (by.lower, by.upper)])
+        found = unless_overflow(p, found, corners(p, mul, real(p, x), powers, nan=0))
     elif ctx.aval(x).dtype not in SIGNED or isinstance(primitive, ShiftRightLogical):
         # A sign bit is like others where zeros come in, and like no other where it is repeated.
         bit = constant_like(p, x.lower, (1 << (8 * ctx.aval(x).dtype.itemsize - 1)) - 1)

@@ -18,7 +18,7 @@ from tinyjax.primitives.arithmetic import (
     min_,
 )
 from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or
-from tinyjax.primitives.comparison import EQ, Eq, Ge, Gt, Le, Lt, Ne, ge, gt, le, lt
+from tinyjax.primitives.comparison import Eq, Ge, Gt, Le, Lt, Ne, eq, ge, gt, le, lt
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.reductions import highest, lowest
 from tinyjax.primitives.rounding import IsFinite, is_finite
@@ -61,7 +61,7 @@ def _eq(primitive: Eq, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]
 
 @RULES.register(Ne)
 def _ne(primitive: Ne, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    (equal,) = _eq(EQ, ctx, args)
+    (equal,) = _eq(eq, ctx, args)
     return [_negated(ctx.parent, equal)]
 
 

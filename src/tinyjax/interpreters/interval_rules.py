@@ -23,44 +23,16 @@ from tinyjax.interpreters.intervals import (
 )
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, UNSIGNED
 from tinyjax.ir.primitive import Primitive
-from tinyjax.primitives.arithmetic import (
-    ABS,
-    DIV,
-    Abs,
-    IntegerPow,
-    Max,
-    Min,
-    Square,
-    abs_,
-    integer_pow,
-    max_,
-    min_,
-)
+from tinyjax.primitives.arithmetic import Abs, IntegerPow, Max, Min, Square, abs_, div, integer_pow, max_, min_
 from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or
 from tinyjax.primitives.comparison import eq, ge, gt, le, lt
-from tinyjax.primitives.elementwise import MUL, Add, Mul, Neg, Sub, add, neg, scale, sub
-from tinyjax.primitives.exponential import (
-    POW,
-    Cbrt,
-    Exp,
-    Exp2,
-    Expm1,
-    Log,
-    Log1p,
-    Logistic,
-    Pow,
-    Rsqrt,
-    Sqrt,
-)
+from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub, add, mul, neg, scale, sub
+from tinyjax.primitives.exponential import Cbrt, Exp, Exp2, Expm1, Log, Log1p, Logistic, Pow, Rsqrt, Sqrt, pow_
 from tinyjax.primitives.rounding import Ceil, Floor, Round, Sign, ceil, floor, is_finite
 from tinyjax.primitives.selection import Clamp, select
 from tinyjax.primitives.special import Erf, Erfc, ErfInv
 from tinyjax.primitives.structure import constant_like
 from tinyjax.primitives.trigonometric import (
-    COS,
-    COSH,
-    SIN,
-    TAN,
     Acos,
     Acosh,
     Asin,
@@ -74,7 +46,11 @@ from tinyjax.primitives.trigonometric import (
     Sinh,
     Tan,
     Tanh,
-)  # fmt: skip
+    cos,
+    cosh,
+    sin,
+    tan,
+)
 
 Ctx: TypeAlias = RuleContext[Interval, bool]
 Rule: TypeAlias = Callable[[Primitive, Ctx, Sequence[Interval]], Sequence[Interval]]
@@ -192,7 +168,7 @@ def corners(p: Parent, primitive: Primitive, x: Interval, y: Interval, nan: floa
 
 
 def _product(p: Parent, x: Interval, y: Interval) -> Interval:
-    found = corners(p, MUL, x, y, nan=0)  # 0 times an infinite bound: no number is infinite
+    found = corners(p, mul, x, y, nan=0)  # 0 times an infinite bound: no number is infinite
     return outward(p, found.lower, found.upper)
 
 
@@ -207,7 +183,7 @@ def quotient(p: Parent, x: Interval, y: Interval) -> Interval:
     # A bound that is zero is one from the side where the numbers are.
     low = select(p, eq(p, y.lower, zero), zero, y.lower)
     high = select(p, eq(p, y.upper, zero), constant_like(p, y.upper, -0.0), y.upper)
-    found = corners(p, DIV, x, Interval(low, high), nan=0)
+    found = corners(p, div, x, Interval(low, high), nan=0)
     found = outward(p, found.lower, found.upper)
     one_sided = logical_or(p, ge(p, y.lower, zero), le(p, y.upper, zero))
     return Interval(
@@ -232,7 +208,7 @@ def magnitude(p: Parent, x: Interval) -> Interval:
     if p.aval(x.lower).dtype in UNSIGNED:
         return x
     if x.point:
-        return Interval(*p.bind(ABS, x.lower) * 2)
+        return Interval(*p.bind(abs_, x.lower) * 2)
     smallest = max_(p, max_(p, x.lower, neg(p, x.upper)), constant_like(p, x.lower, 0))
     return Interval(smallest, max_(p, abs_(p, x.lower), abs_(p, x.upper)))
 
@@ -252,7 +228,7 @@ def _square(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequenc
 @RULES.register(Cosh)
 def _cosh(primitive: Cosh, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     p, x = ctx.parent, magnitude(ctx.parent, args[0])
-    lower, upper = (p.bind(COSH, end)[0] for end in (x.lower, x.upper))
+    lower, upper = (cosh(p, end) for end in (x.lower, x.upper))
     return [_within(p, outward(p, lower, upper, ULPS), (1, INF))]
 
 
@@ -282,7 +258,7 @@ def _pow(primitive: Pow, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interva
     """Of a base that may be negative nothing is known, but for that of whole powers that are known `integer_pow` is."""
     (x, y), p = args, ctx.parent
     positive = _within(p, x, (0, INF))
-    found = corners(p, POW, positive, y, nan=1)
+    found = corners(p, pow_, positive, y, nan=1)
     found = _within(p, outward(p, found.lower, found.upper, ULPS), (0, INF))
     safe = ge(p, x.lower, constant_like(p, x.lower, 0))
     return [
@@ -317,18 +293,18 @@ def _wave(p: Parent, primitive: Primitive, x: Interval, crest: float) -> Interva
 
 @RULES.register(Sin)
 def _sin(primitive: Sin, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    return [_wave(ctx.parent, SIN, args[0], math.pi / 2)]
+    return [_wave(ctx.parent, sin, args[0], math.pi / 2)]
 
 
 @RULES.register(Cos)
 def _cos(primitive: Cos, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    return [_wave(ctx.parent, COS, args[0], 0.0)]
+    return [_wave(ctx.parent, cos, args[0], 0.0)]
 
 
 @RULES.register(Tan)
 def _tan(primitive: Tan, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,), p = args, ctx.parent
-    found = outward(p, p.bind(TAN, x.lower)[0], p.bind(TAN, x.upper)[0], ULPS)
+    found = outward(p, tan(p, x.lower), tan(p, x.upper), ULPS)
     pole = _meets(p, x, math.pi / 2, math.pi)
     infinity = constant_like(p, x.lower, INF)
     return [Interval(select(p, pole, neg(p, infinity), found.lower), select(p, pole, infinity, found.upper))]

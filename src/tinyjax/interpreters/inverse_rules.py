@@ -25,8 +25,8 @@ from tinyjax.ir.program import Literal
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import Div, IntegerPow, Square, abs_, div, integer_pow, reciprocal, square
 from tinyjax.primitives.bitwise import Not, Xor, logical_not, logical_xor
-from tinyjax.primitives.comparison import GT
-from tinyjax.primitives.complex import IMAG, REAL, Complex, Conj
+from tinyjax.primitives.comparison import gt
+from tinyjax.primitives.complex import Complex, Conj, imag, real
 from tinyjax.primitives.conversion import ConvertElementType, Copy, convert
 from tinyjax.primitives.cumulative import CumProd, CumSum
 from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub, add, mul, neg, scale, sub
@@ -51,21 +51,9 @@ from tinyjax.primitives.exponential import (
 from tinyjax.primitives.rounding import sign
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze, reshape
 from tinyjax.primitives.slicing import Concatenate, Pad, Split, pad, slice_
-from tinyjax.primitives.special import ERF, ERF_INV, Erf, Erfc, ErfInv
+from tinyjax.primitives.special import Erf, Erfc, ErfInv, erf, erf_inv
 from tinyjax.primitives.structure import BroadcastInDim, Transpose, constant_like
 from tinyjax.primitives.trigonometric import (
-    ACOS,
-    ACOSH,
-    ASIN,
-    ASINH,
-    ATAN,
-    ATANH,
-    COS,
-    COSH,
-    SIN,
-    SINH,
-    TAN,
-    TANH,
     Acos,
     Acosh,
     Asin,
@@ -79,7 +67,19 @@ from tinyjax.primitives.trigonometric import (
     Sinh,
     Tan,
     Tanh,
-)  # fmt: skip
+    acos,
+    acosh,
+    asin,
+    asinh,
+    atan,
+    atanh,
+    cos,
+    cosh,
+    sin,
+    sinh,
+    tan,
+    tanh,
+)
 
 Ctx: TypeAlias = Context[Hidden]
 Found: TypeAlias = Sequence[Hidden | None]
@@ -99,12 +99,12 @@ _UNARY: Final[dict[type[Primitive], Callable[[Ctx, Hidden], Hidden]]] = {
     Square: sqrt,
     Rsqrt: lambda ctx, y: integer_pow(ctx, y, -2),
     Cbrt: lambda ctx, y: integer_pow(ctx, y, 3),
-    Erfc: lambda ctx, y: ctx.bind(ERF_INV, sub(ctx, constant_like(ctx, y, 1), y))[0],
+    Erfc: lambda ctx, y: erf_inv(ctx, sub(ctx, constant_like(ctx, y, 1), y)),
 }
 _PAIRS: Final[dict[type[Primitive], Primitive]] = {
-    Sin: ASIN, Cos: ACOS, Tan: ATAN, Sinh: ASINH, Cosh: ACOSH, Tanh: ATANH,
-    Asin: SIN, Acos: COS, Atan: TAN, Asinh: SINH, Acosh: COSH, Atanh: TANH,
-    Erf: ERF_INV, ErfInv: ERF,
+    Sin: asin, Cos: acos, Tan: atan, Sinh: asinh, Cosh: acosh, Tanh: atanh,
+    Asin: sin, Acos: cos, Atan: tan, Asinh: sinh, Acosh: cosh, Atanh: tanh,
+    Erf: erf_inv, ErfInv: erf,
 }  # fmt: skip
 
 
@@ -167,7 +167,7 @@ def _one_of(ctx: Ctx, y: Hidden, wanted: ShapedArray, dims: tuple[int, ...]) -> 
 
 @RULES.register(Complex)
 def _complex(primitive: Complex, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
-    return [ctx.bind(part, outs[0])[0] for part in (REAL, IMAG)]
+    return [ctx.bind(part, outs[0])[0] for part in (real, imag)]
 
 
 @RULES.register(Pad)
@@ -203,7 +203,7 @@ def _padding(ctx: Ctx, primitive: Pad, y: Hidden) -> Hidden | None:
 @RULES.register(Atan2)
 def _atan2(primitive: Atan2, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     (y, x), (angle,) = args, outs
-    (slope,) = ctx.bind(TAN, angle)
+    slope = tan(ctx, angle)
     if isinstance(y, Unknown) and not isinstance(x, Unknown):
         return [_scalar(ctx, mul(ctx, slope, x), y.aval), None]
     if isinstance(x, Unknown) and not isinstance(y, Unknown):
@@ -369,7 +369,7 @@ def _backwards(loop: While) -> While:
     back = inverted(loop.body_jaxpr, [i < n for i in range(len(avals))], [True] * (len(avals) - n))
 
     def goes_on(ctx: Ctx, ins: list[Hidden]) -> Sequence[Hidden]:
-        return ctx.bind(GT, ins[0], _integer(ctx, 0))
+        return ctx.bind(gt, ins[0], _integer(ctx, 0))
 
     def step(ctx: Ctx, ins: list[Hidden]) -> Sequence[Hidden]:
         found = interpret(ctx, back, [*ins[:n], *ins[n + 1 :]])

@@ -16,11 +16,11 @@ from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.cumulative import CumSum
 from tinyjax.primitives.elementwise import Add, LinearUnary, Mul, Stepwise, Sub, add, mul, neg, scale, sub
-from tinyjax.primitives.exponential import EXP, LOG, Exp, Log, Logistic, Pow, Sqrt
+from tinyjax.primitives.exponential import Exp, Log, Logistic, Pow, Sqrt, exp, log
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.structure import Linear, ReduceSum, constant_like, full
-from tinyjax.primitives.trigonometric import COS, COSH, SIN, SINH, Cos, Cosh, Sin, Sinh, Tanh
+from tinyjax.primitives.trigonometric import Cos, Cosh, Sin, Sinh, Tanh, cos, cosh, sin, sinh
 
 Parent: TypeAlias = Context[Hidden]
 Jet: TypeAlias = RuleContext[Series, Mask]
@@ -206,7 +206,7 @@ def _integrated(p: Parent, y: Hidden, x: Series, rate: Callable[[Sequence[Coeffi
 
 @RULES.register(Exp)
 def _exp(primitive: Exp, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
-    (y,) = ctx.parent.bind(EXP, args[0].primal)
+    y = exp(ctx.parent, args[0].primal)
     return [_integrated(ctx.parent, y, args[0], lambda found: found[-1])]
 
 
@@ -238,7 +238,7 @@ def _log(primitive: Log, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
         known = [times(p, c, i) for i, c in enumerate(found, 1)]
         rest = times(p, convolve(p, known, x.terms[: k - 1], products(p)), 1 / k)
         found.append(over(p, minus(p, term, rest), x.primal))
-    return [Series(p.bind(LOG, x.primal)[0], tuple(found))]
+    return [Series(log(p, x.primal), tuple(found))]
 
 
 @RULES.register(Sqrt)
@@ -259,7 +259,7 @@ def _pow(primitive: Pow, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     (x, y), p = args, ctx.parent
     (out,) = p.bind(primitive, x.primal, y.primal)
     if not y.constant:
-        (logarithm,) = _log(LOG, ctx, [x])
+        (logarithm,) = _log(log, ctx, [x])
         return [_integrated(p, out, _bilinear(p, logarithm, y, products(p)), lambda found: found[-1])]
     # From x z' = y z x', which asks for no logarithm.
     exponent = p.bind(ConvertElementType(p.aval(x.primal).dtype), y.primal)[0]
@@ -288,13 +288,13 @@ def _pair(p: Parent, x: Series, y: Hidden, z: Hidden, sign: int) -> tuple[Series
 
 def _trigonometric(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     (x,), p = args, ctx.parent
-    pair = _pair(p, x, p.bind(SIN, x.primal)[0], p.bind(COS, x.primal)[0], -1)
+    pair = _pair(p, x, sin(p, x.primal), cos(p, x.primal), -1)
     return [pair[isinstance(primitive, Cos)]]
 
 
 def _hyperbolic(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     (x,), p = args, ctx.parent
-    pair = _pair(p, x, p.bind(SINH, x.primal)[0], p.bind(COSH, x.primal)[0], 1)
+    pair = _pair(p, x, sinh(p, x.primal), cosh(p, x.primal), 1)
     return [pair[isinstance(primitive, Cosh)]]
 
 

@@ -34,16 +34,16 @@ class RuleTable(Generic[Args, R]):
     `parent`. `kind` and `name` are for messages: what the rules do, and where a user finds the table.
 
     >>> from tinyjax.ir.aval import ShapedArray
-    >>> from tinyjax.primitives.elementwise import MUL, Elementwise, Mul
+    >>> from tinyjax.primitives.elementwise import Elementwise, Mul, mul
     >>> flops: RuleTable[[ShapedArray], int] = RuleTable("Cost", name="flops")
     >>> @flops.register(Elementwise)
     ... def _(primitive: Elementwise, out: ShapedArray) -> int:
     ...     return out.size
-    >>> flops.apply(MUL, ShapedArray((2, 3), "float32"))
+    >>> flops.apply(mul, ShapedArray((2, 3), "float32"))
     6
     >>> on_chip = RuleTable("Cost", name="on_chip", parent=flops)
     >>> on_chip[Mul] = lambda primitive, out: 0
-    >>> on_chip.apply(MUL, ShapedArray((2, 3), "float32"))
+    >>> on_chip.apply(mul, ShapedArray((2, 3), "float32"))
     0
     """
 

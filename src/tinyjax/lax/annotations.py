@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from tinyjax.primitives.annotations import OPTIMIZATION_BARRIER
+from tinyjax.primitives import annotations as identities
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -19,5 +19,5 @@ def optimization_barrier(operand: T) -> T:
     (Array(1., dtype=float64, weak_type=True), Array(2., dtype=float64, weak_type=True))
     """
     leaves, treedef = tree.flatten(operand)
-    result: T = tree.unflatten(treedef, bind(OPTIMIZATION_BARRIER, *map(as_array, leaves)))
+    result: T = tree.unflatten(treedef, bind(identities.optimization_barrier, *map(as_array, leaves)))
     return result

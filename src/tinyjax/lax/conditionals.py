@@ -22,7 +22,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.binary import ne
 from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Class, K, Pair, Triple
-from tinyjax.primitives.selection import CLAMP
+from tinyjax.primitives.selection import clamp
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ConcreteArray, as_array
@@ -233,7 +233,7 @@ def switch(
         arrays, treedef = flatten_arguments(branches[0], operands, {})
         return FlatFunction(branches[0], "switch", treedef)(arrays).tree()
     last = min(len(branches) - 1, np.iinfo(dtype.name).max)
-    (which,) = bind(CLAMP, constant_like(which, 0), which, constant_like(which, last))
+    (which,) = bind(clamp, constant_like(which, 0), which, constant_like(which, last))
     staged = _stage("switch", branches, [f"branch {i}" for i in range(len(branches))], operands)
     return staged.results.results(bind(Cond(staged.branches), convert(which, INT32), *staged.operands))
 

@@ -18,7 +18,7 @@ from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, as_precision
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
-from tinyjax.primitives.exponential import POW
+from tinyjax.primitives.exponential import pow_
 from tinyjax.primitives.reductions import (
     ArgMax,
     ArgMin,
@@ -165,7 +165,7 @@ def pow(x: ArrayLike, y: ArrayLike) -> Array:
     base, exponent = as_array(x), as_array(y)
     if base.aval.dtype != exponent.aval.dtype and exponent.aval.weak_type:
         base, exponent = operands(base, exponent)
-    return bind_pair(POW, base, exponent)
+    return bind_pair(pow_, base, exponent)
 
 
 def integer_pow(x: ArrayLike, y: int) -> Array:

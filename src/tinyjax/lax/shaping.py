@@ -16,8 +16,8 @@ from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import axes_tuple, operands, strict
-from tinyjax.primitives.conversion import COPY, STOP_GRADIENT, BitcastConvertType, ReducePrecision
-from tinyjax.primitives.selection import CLAMP, SELECT_N
+from tinyjax.primitives import conversion, selection
+from tinyjax.primitives.conversion import BitcastConvertType, ReducePrecision
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
@@ -53,7 +53,7 @@ def reduce_precision(operand: ArrayLike, exponent_bits: int, mantissa_bits: int)
 
 def copy(x: ArrayLike) -> Array:
     """The same elements in memory of their own."""
-    return strict(COPY, x)
+    return strict(conversion.copy, x)
 
 
 def stop_gradient(x: T) -> T:
@@ -63,7 +63,7 @@ def stop_gradient(x: T) -> T:
     >>> grad(lambda x: x * stop_gradient(x))(3.0)
     Array(3., dtype=float64, weak_type=True)
     """
-    return tree.map_leaves(lambda leaf: strict(STOP_GRADIENT, as_array(leaf)), x)
+    return tree.map_leaves(lambda leaf: strict(conversion.stop_gradient, as_array(leaf)), x)
 
 
 def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
@@ -217,12 +217,12 @@ def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:
 
 def select_n(which: ArrayLike, *cases: ArrayLike) -> Array:
     """For each element, that of the case whose number is in `which`: a bool (two cases) or an int32."""
-    return bind(SELECT_N, as_array(which), *operands(*cases))[0]
+    return bind(selection.select_n, as_array(which), *operands(*cases))[0]
 
 
 def clamp(min: ArrayLike, x: ArrayLike, max: ArrayLike) -> Array:
     """x, or the nearest bound. The bounds have x's shape, or are scalars."""
-    return strict(CLAMP, min, x, max)
+    return strict(selection.clamp, min, x, max)
 
 
 def collapse(operand: ArrayLike, start_dimension: int, stop_dimension: int | None = None) -> Array:

@@ -18,11 +18,11 @@ from tinyjax.arrays.elementwise import (
 )
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INTEGERS
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.arithmetic import ABS, SQUARE
-from tinyjax.primitives.complex import COMPLEX
-from tinyjax.primitives.exponential import SQRT
-from tinyjax.primitives.rounding import CEIL, FLOOR, SIGN
-from tinyjax.primitives.trigonometric import ATAN2
+from tinyjax.primitives import rounding
+from tinyjax.primitives.arithmetic import abs_, square
+from tinyjax.primitives.complex import complex_
+from tinyjax.primitives.exponential import sqrt
+from tinyjax.primitives.trigonometric import atan2
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array, as_operand
 
@@ -101,18 +101,18 @@ def fabs(x: ArrayLike, /) -> Array:
     """The magnitude, a float."""
     found = as_array(x)
     arithmetic.refuse_complex("fabs", found)
-    return inexact(ABS, found)
+    return inexact(abs_, found)
 
 
 def sign(x: ArrayLike, /) -> Array:
     """-1, 0 or 1; of a complex number the one of magnitude 1 in the same direction. Of -0.0 it is 0.0."""
     found = as_array(x)
-    return _sign(found) if found.aval.dtype in FLOATS else apply(SIGN, found)
+    return _sign(found) if found.aval.dtype in FLOATS else apply(rounding.sign, found)
 
 
 @prepared
 def _sign(x: Array) -> Array:
-    return where(x == 0, constant_like(x, 0), apply(SIGN, x))
+    return where(x == 0, constant_like(x, 0), apply(rounding.sign, x))
 
 
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -125,10 +125,10 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 @prepared
 def _hypot(x: Array, y: Array) -> Array:
     x, y = broadcast(x, y)
-    x, y = apply(ABS, x), apply(ABS, y)
+    x, y = apply(abs_, x), apply(abs_, y)
     larger, smaller = arithmetic.maximum(x, y), arithmetic.minimum(x, y)
     ratio = smaller / where(larger == 0, constant_like(larger, 1), larger)
-    length = where(larger == 0, larger, larger * apply(SQRT, 1 + apply(SQUARE, ratio)))
+    length = where(larger == 0, larger, larger * apply(sqrt, 1 + apply(square, ratio)))
     infinity = constant_like(x, math.inf)
     return where((x == infinity) | (y == infinity), infinity, length)
 
@@ -139,19 +139,19 @@ def _hypot(x: Array, y: Array) -> Array:
 def floor(x: ArrayLike, /) -> Array:
     """The largest integer that isn't above x."""
     found = as_array(x)
-    return found if _is_whole(found) else apply(FLOOR, found)
+    return found if _is_whole(found) else apply(rounding.floor, found)
 
 
 def ceil(x: ArrayLike, /) -> Array:
     """The smallest integer that isn't below x."""
     found = as_array(x)
-    return found if _is_whole(found) else apply(CEIL, found)
+    return found if _is_whole(found) else apply(rounding.ceil, found)
 
 
 def trunc(x: ArrayLike) -> Array:
     """The nearest integer towards zero."""
     found = as_array(x)
-    return found if _is_whole(found) else where(found < 0, apply(CEIL, found), apply(FLOOR, found))
+    return found if _is_whole(found) else where(found < 0, apply(rounding.ceil, found), apply(rounding.floor, found))
 
 
 def _is_whole(x: Array) -> bool:
@@ -199,7 +199,7 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     x = as_array(z)
     if x.aval.dtype not in COMPLEXES and (_is_whole(x) or x.aval.ndim == 0):
         x = astype(x, FLOAT64)
-    out = apply(ATAN2, arithmetic.imag(x), arithmetic.real(x))
+    out = apply(atan2, arithmetic.imag(x), arithmetic.real(x))
     return out * (180 / math.pi) if deg else out
 
 
@@ -252,7 +252,7 @@ def nan_to_num(
         return found
     if dtype in COMPLEXES:
         parts = [nan_to_num(part, copy, nan, posinf, neginf) for part in (found.real, found.imag)]
-        return apply(COMPLEX, *parts)
+        return apply(complex_, *parts)
     high = LARGEST[dtype] if posinf is None else posinf
     low = -LARGEST[dtype] if neginf is None else neginf
     out = where(is_nan(found), astype(as_array(nan), dtype), found)

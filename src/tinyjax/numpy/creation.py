@@ -46,9 +46,10 @@ from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.conversion import COPY, conversion
+from tinyjax.primitives import conversion as conversion_primitives
+from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.numpy_values import convert
-from tinyjax.primitives.rounding import FLOOR
+from tinyjax.primitives.rounding import floor
 from tinyjax.primitives.shaping import Iota
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ConcreteArray, as_array
@@ -118,7 +119,7 @@ def _array(x: object, dtype: DType | None, copy: bool) -> Array:
         return _from_sequence(x, dtype)
     if isinstance(x, Array):
         known = x if dtype is None else astype(x, dtype)
-        return apply(COPY, x) if copy and known is x else known
+        return apply(conversion_primitives.copy, x) if copy and known is x else known
     found = as_array(x)
     if dtype is None:
         return found
@@ -309,7 +310,7 @@ def _spaced(low: Array, high: Array, count: int, endpoint: bool, at: int, result
         out = broadcast_to(low, (count, *sizes))
     out = moveaxis(out, 0, at)
     if result in INTEGERS:
-        out = apply(FLOOR, out)
+        out = apply(floor, out)
     distance = high - low
     return astype(out, result), distance / spaces if spaces > 0 else scalar(math.nan, within) + distance
 

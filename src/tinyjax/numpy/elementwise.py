@@ -19,24 +19,9 @@ from tinyjax.arrays.elementwise import (
 )
 from tinyjax.ir.dtypes import COMPLEX128, COMPLEXES, FLOAT64
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.arithmetic import ABS, SQUARE
-from tinyjax.primitives.complex import COMPLEX
-from tinyjax.primitives.exponential import CBRT, EXP, EXP2, EXPM1, LOG, LOG1P, POW, SQRT
-from tinyjax.primitives.trigonometric import (
-    ACOS,
-    ACOSH,
-    ASIN,
-    ASINH,
-    ATAN,
-    ATAN2,
-    ATANH,
-    COS,
-    COSH,
-    SIN,
-    SINH,
-    TAN,
-    TANH,
-)
+from tinyjax.primitives import arithmetic as arithmetic_primitives
+from tinyjax.primitives import exponential, trigonometric
+from tinyjax.primitives.complex import complex_
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array, as_operand
 
@@ -55,22 +40,22 @@ def power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def float_power(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 to the power of x2, a float."""
-    return apply(POW, *promote_inexact(*_pair(x1, x2)))
+    return apply(exponential.pow_, *promote_inexact(*_pair(x1, x2)))
 
 
 def square(x: ArrayLike, /) -> Array:
     """The square."""
-    return numeric(SQUARE, as_operand(x))
+    return numeric(arithmetic_primitives.square, as_operand(x))
 
 
 def sqrt(x: ArrayLike, /) -> Array:
     """The square root: nan for negative floats."""
-    return inexact(SQRT, as_operand(x))
+    return inexact(exponential.sqrt, as_operand(x))
 
 
 def cbrt(x: ArrayLike, /) -> Array:
     """The real cube root."""
-    return inexact(CBRT, as_operand(x))
+    return inexact(exponential.cbrt, as_operand(x))
 
 
 # Exponentials and logarithms.
@@ -78,22 +63,22 @@ def cbrt(x: ArrayLike, /) -> Array:
 
 def exp(x: ArrayLike, /) -> Array:
     """The exponential."""
-    return inexact(EXP, as_operand(x))
+    return inexact(exponential.exp, as_operand(x))
 
 
 def exp2(x: ArrayLike, /) -> Array:
     """2 to the power of x."""
-    return inexact(EXP2, as_operand(x))
+    return inexact(exponential.exp2, as_operand(x))
 
 
 def expm1(x: ArrayLike, /) -> Array:
     """exp(x) - 1, exact near zero."""
-    return inexact(EXPM1, as_operand(x))
+    return inexact(exponential.expm1, as_operand(x))
 
 
 def log(x: ArrayLike, /) -> Array:
     """The natural logarithm."""
-    return inexact(LOG, as_operand(x))
+    return inexact(exponential.log, as_operand(x))
 
 
 def log2(x: ArrayLike, /) -> Array:
@@ -108,17 +93,17 @@ def log10(x: ArrayLike, /) -> Array:
 
 def _divided(x: Array, divisor: float) -> Array:
     """Part by part: complex division makes nan of infinities."""
-    return apply(COMPLEX, x.real / divisor, x.imag / divisor) if x.aval.dtype in COMPLEXES else x / divisor
+    return apply(complex_, x.real / divisor, x.imag / divisor) if x.aval.dtype in COMPLEXES else x / divisor
 
 
 def _multiplied(x: Array, factor: float) -> Array:
     """Part by part too."""
-    return apply(COMPLEX, x.real * factor, x.imag * factor) if x.aval.dtype in COMPLEXES else x * factor
+    return apply(complex_, x.real * factor, x.imag * factor) if x.aval.dtype in COMPLEXES else x * factor
 
 
 def log1p(x: ArrayLike, /) -> Array:
     """log(1 + x), exact near zero."""
-    return inexact(LOG1P, as_operand(x))
+    return inexact(exponential.log1p, as_operand(x))
 
 
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -145,16 +130,16 @@ def _log_of_sum(x: Array, y: Array, unit: float) -> Array:
     # Where both are equal, the derivative is shared because each is one of the two.
     first = arithmetic.real(x) > arithmetic.real(y)
     larger, smaller = where(first, x, y), where(first, y, x)
-    both_infinite = (larger == smaller) & (apply(ABS, arithmetic.real(larger)) == math.inf)
+    both_infinite = (larger == smaller) & (apply(arithmetic_primitives.abs_, arithmetic.real(larger)) == math.inf)
     distance = where(both_infinite, constant_like(larger, 0), smaller - larger)
-    more = apply(LOG1P, apply(EXP, distance if unit == 1 else _multiplied(distance, unit)))
+    more = apply(exponential.log1p, apply(exponential.exp, distance if unit == 1 else _multiplied(distance, unit)))
     out = larger + (more if unit == 1 else _divided(more, unit))
     if out.aval.dtype not in COMPLEXES:
         return out
     # Of all logarithms the one whose imaginary part is between -π and π, in this unit.
     half = math.pi / unit
     turned = arithmetic.remainder(out.imag + half, constant_like(out.imag, 2 * half)) - half
-    return apply(COMPLEX, out.real, turned)
+    return apply(complex_, out.real, turned)
 
 
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -167,68 +152,68 @@ def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def sin(x: ArrayLike, /) -> Array:
     """The sine."""
-    return inexact(SIN, as_operand(x))
+    return inexact(trigonometric.sin, as_operand(x))
 
 
 def cos(x: ArrayLike, /) -> Array:
     """The cosine."""
-    return inexact(COS, as_operand(x))
+    return inexact(trigonometric.cos, as_operand(x))
 
 
 def tan(x: ArrayLike, /) -> Array:
     """The tangent."""
-    return inexact(TAN, as_operand(x))
+    return inexact(trigonometric.tan, as_operand(x))
 
 
 def asin(x: ArrayLike, /) -> Array:
     """The inverse sine: nan for floats outside of [-1, 1]."""
-    return inexact(ASIN, as_operand(x))
+    return inexact(trigonometric.asin, as_operand(x))
 
 
 def acos(x: ArrayLike, /) -> Array:
     """The inverse cosine: nan for floats outside of [-1, 1]."""
-    return inexact(ACOS, as_operand(x))
+    return inexact(trigonometric.acos, as_operand(x))
 
 
 def atan(x: ArrayLike, /) -> Array:
     """The inverse tangent."""
-    return inexact(ATAN, as_operand(x))
+    return inexact(trigonometric.atan, as_operand(x))
 
 
 def atan2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The angle of the point with ordinate x1 and abscissa x2."""
-    return inexact(ATAN2, *_pair(x1, x2))
+    return inexact(trigonometric.atan2, *_pair(x1, x2))
 
 
 def sinh(x: ArrayLike, /) -> Array:
     """The hyperbolic sine."""
-    return inexact(SINH, as_operand(x))
+    return inexact(trigonometric.sinh, as_operand(x))
 
 
 def cosh(x: ArrayLike, /) -> Array:
     """The hyperbolic cosine."""
-    return inexact(COSH, as_operand(x))
+    return inexact(trigonometric.cosh, as_operand(x))
 
 
 def tanh(x: ArrayLike, /) -> Array:
     """The hyperbolic tangent."""
-    return inexact(TANH, as_operand(x))
+    return inexact(trigonometric.tanh, as_operand(x))
 
 
 def asinh(x: ArrayLike, /) -> Array:
     """The inverse hyperbolic sine."""
-    return inexact(ASINH, as_operand(x))
+    return inexact(trigonometric.asinh, as_operand(x))
 
 
 def acosh(x: ArrayLike, /) -> Array:
     """The inverse hyperbolic cosine: nan for floats below 1; of complex numbers the one with a positive real part."""
-    out = inexact(ACOSH, as_operand(x))
+    out = inexact(trigonometric.acosh, as_operand(x))
     return where(arithmetic.real(out) < 0, -out, out) if out.aval.dtype in COMPLEXES else out
 
 
 def atanh(x: ArrayLike, /) -> Array:
     """The inverse hyperbolic tangent: nan for floats outside of [-1, 1]."""
-    return inexact(ATANH, as_operand(x))
+    return inexact(trigonometric.atanh, as_operand(x))
 
 
 def deg2rad(x: ArrayLike, /) -> Array:
@@ -253,7 +238,7 @@ def sinc(x: ArrayLike, /) -> Array:
     series = constant_like(angle, 1)
     for n in (72, 42, 20, 6):
         series = 1 - squared * (1 / n) * series
-    return where(near, series, apply(SIN, safe) / safe)
+    return where(near, series, apply(trigonometric.sin, safe) / safe)
 
 
 # NumPy's other names.

@@ -24,11 +24,11 @@ from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT
 from tinyjax.numpy.creation import full
 from tinyjax.numpy.finding import nonzero
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives.arithmetic import ABS, NEXTAFTER
-from tinyjax.primitives.bitwise import AND, NOT, OR, POPULATION_COUNT, XOR
-from tinyjax.primitives.comparison import EQ, NE
+from tinyjax.primitives import arithmetic as arithmetic_primitives
+from tinyjax.primitives import bitwise
+from tinyjax.primitives.comparison import eq, ne
 from tinyjax.primitives.conversion import BitcastConvertType
-from tinyjax.primitives.rounding import IS_FINITE
+from tinyjax.primitives.rounding import is_finite
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array, as_operand
 from tinyjax.tracing.core import bind
@@ -83,7 +83,7 @@ def isclose(
 
 @prepared
 def _is_close(x: Array, y: Array, rtol: Array, atol: Array, equal_nan: bool) -> Array:
-    distance, size = apply(ABS, x - y), apply(ABS, y)
+    distance, size = apply(arithmetic_primitives.abs_, x - y), apply(arithmetic_primitives.abs_, y)
     close = (x == y) | (isfinite(y) & (distance <= atol + rtol * size))
     return close | (isnan(x) & isnan(y)) if equal_nan else close
 
@@ -109,22 +109,22 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
 
 def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Whether neither is zero."""
-    return apply(AND, *map(truth, _pair(x1, x2)))
+    return apply(bitwise.logical_and, *map(truth, _pair(x1, x2)))
 
 
 def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Whether one isn't zero."""
-    return apply(OR, *map(truth, _pair(x1, x2)))
+    return apply(bitwise.logical_or, *map(truth, _pair(x1, x2)))
 
 
 def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Whether exactly one isn't zero."""
-    return apply(XOR, *map(truth, _pair(x1, x2)))
+    return apply(bitwise.logical_xor, *map(truth, _pair(x1, x2)))
 
 
 def logical_not(x: ArrayLike, /) -> Array:
     """Whether it is zero."""
-    return apply(NOT, truth(as_array(x)))
+    return apply(bitwise.logical_not, truth(as_array(x)))
 
 
 @overload
@@ -206,7 +206,7 @@ def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 def bitwise_count(x: ArrayLike, /) -> Array:
     """The number of bits that are set in the magnitude, as uint8."""
-    return astype(apply(POPULATION_COUNT, arithmetic.absolute(promote_numeric(as_array(x))[0])), UINT8)
+    return astype(apply(bitwise.population_count, arithmetic.absolute(promote_numeric(as_array(x))[0])), UINT8)
 
 
 # Kinds of numbers.
@@ -215,25 +215,25 @@ def bitwise_count(x: ArrayLike, /) -> Array:
 def isnan(x: ArrayLike, /) -> Array:
     """Whether it is nan."""
     found = as_array(x)
-    return apply(NE, found, found)
+    return apply(ne, found, found)
 
 
 def isfinite(x: ArrayLike, /) -> Array:
     """Whether it is neither nan nor infinite."""
     found = as_array(x)
     if found.aval.dtype in COMPLEXES:
-        return apply(AND, isfinite(found.real), isfinite(found.imag))
-    return apply(IS_FINITE, found) if found.aval.dtype in FLOATS else _everywhere(found, True)
+        return apply(bitwise.logical_and, isfinite(found.real), isfinite(found.imag))
+    return apply(is_finite, found) if found.aval.dtype in FLOATS else _everywhere(found, True)
 
 
 def isinf(x: ArrayLike, /) -> Array:
     """Whether it is infinite."""
     found = as_array(x)
     if found.aval.dtype in COMPLEXES:
-        return apply(OR, isinf(found.real), isinf(found.imag))
+        return apply(bitwise.logical_or, isinf(found.real), isinf(found.imag))
     if found.aval.dtype not in FLOATS:
         return _everywhere(found, False)
-    return apply(EQ, apply(ABS, found), constant_like(found, math.inf))
+    return apply(eq, apply(arithmetic_primitives.abs_, found), constant_like(found, math.inf))
 
 
 def isposinf(x: ArrayLike, /) -> Array:
@@ -248,7 +248,7 @@ def isneginf(x: ArrayLike, /) -> Array:
 
 def _is_infinity(name: str, x: Array, infinity: float) -> Array:
     arithmetic.refuse_complex(name, x)
-    return apply(EQ, x, constant_like(x, infinity)) if x.aval.dtype in FLOATS else _everywhere(x, False)
+    return apply(eq, x, constant_like(x, infinity)) if x.aval.dtype in FLOATS else _everywhere(x, False)
 
 
 def _everywhere(x: Array, value: bool) -> Array:
@@ -282,13 +282,13 @@ def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The magnitude of x1 with the sign of x2."""
     x, y = promote_inexact(*_pair(x1, x2))
     arithmetic.refuse_complex("copysign", x)
-    size = apply(ABS, x)
+    size = apply(arithmetic_primitives.abs_, x)
     return choose(signbit(y), -size, size)
 
 
 def nextafter(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The float next to x1 in the direction of x2."""
-    return inexact(NEXTAFTER, *_pair(x1, x2))
+    return inexact(arithmetic_primitives.nextafter, *_pair(x1, x2))
 
 
 # NumPy's other names.

@@ -74,4 +74,4 @@ class OptimizationBarrier(Primitive):
         return [ct if isinstance(arg, UndefPrimal) else None for ct, arg in zip(results, args, strict=True)]
 
 
-OPTIMIZATION_BARRIER: Final = OptimizationBarrier()
+optimization_barrier: Final = OptimizationBarrier()

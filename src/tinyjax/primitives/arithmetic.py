@@ -30,7 +30,7 @@ from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.comparison import eq, ge
 from tinyjax.primitives.complex import conj, real
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import Binary, Dtypes, Elementwise, NumPyFunction, Smooth, Unary, mul, neg, scale
+from tinyjax.primitives.elementwise import Binary, Dtypes, NumPyFunction, Smooth, TwoOperands, Unary, mul, neg, scale
 from tinyjax.primitives.rounding import floor, sign
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import constant_like, unbroadcast
@@ -131,12 +131,11 @@ class Min(Extreme):
 
 @final
 @frozen
-class NextAfter(Elementwise):
+class NextAfter(TwoOperands):
     """The float next to the first operand in the direction of the second."""
 
     name: ClassVar[str] = "nextafter"
     accepts: ClassVar[Dtypes] = FLOATS
-    arity: ClassVar[int] = 2
     function: ClassVar[NumPyFunction] = numpy_values.next_after
 
 
@@ -207,43 +206,19 @@ class IntegerPow(Smooth):
         return mul(ctx, t, scale(ctx, power, self.y))
 
 
-DIV: Final = Div()
-REM: Final = Rem()
-MAX: Final = Max()
-MIN: Final = Min()
-NEXTAFTER: Final = NextAfter()
-ABS: Final = Abs()
-SQUARE: Final = Square()
-
 # The vocabulary.
 
-
-def div(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(DIV, x, y)[0]
+div: Final = Div()
+rem: Final = Rem()
+max_: Final = Max()
+min_: Final = Min()
+nextafter: Final = NextAfter()
+abs_: Final = Abs()
+square: Final = Square()
 
 
 def reciprocal(ctx: Context[V], x: V) -> V:
     return div(ctx, constant_like(ctx, x, 1), x)
-
-
-def rem(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(REM, x, y)[0]
-
-
-def max_(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(MAX, x, y)[0]
-
-
-def min_(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(MIN, x, y)[0]
-
-
-def abs_(ctx: Context[V], x: V) -> V:
-    return ctx.bind(ABS, x)[0]
-
-
-def square(ctx: Context[V], x: V) -> V:
-    return ctx.bind(SQUARE, x)[0]
 
 
 def integer_pow(ctx: Context[V], x: V, y: int) -> V:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, TypeVar, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from attrs import frozen
 
-from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, INTEGERS
 from tinyjax.primitives import numpy_values
-from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise
+from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, OneOperand, Stepwise, TwoOperands
 
-V = TypeVar("V")
 BITS: Final = INTEGERS | {BOOL}
 
 
 @final
 @frozen
-class Not(Stepwise):
+class Not(Stepwise, OneOperand):
     name: ClassVar[str] = "not"
     accepts: ClassVar[Dtypes] = BITS
     function: ClassVar[NumPyFunction] = np.invert
@@ -26,34 +24,31 @@ class Not(Stepwise):
 
 @final
 @frozen
-class And(Stepwise):
+class And(Stepwise, TwoOperands):
     name: ClassVar[str] = "and"
     accepts: ClassVar[Dtypes] = BITS
-    arity: ClassVar[int] = 2
     function: ClassVar[NumPyFunction] = np.bitwise_and
 
 
 @final
 @frozen
-class Or(Stepwise):
+class Or(Stepwise, TwoOperands):
     name: ClassVar[str] = "or"
     accepts: ClassVar[Dtypes] = BITS
-    arity: ClassVar[int] = 2
     function: ClassVar[NumPyFunction] = np.bitwise_or
 
 
 @final
 @frozen
-class Xor(Stepwise):
+class Xor(Stepwise, TwoOperands):
     name: ClassVar[str] = "xor"
     accepts: ClassVar[Dtypes] = BITS
-    arity: ClassVar[int] = 2
     function: ClassVar[NumPyFunction] = np.bitwise_xor
 
 
 @final
 @frozen
-class PopulationCount(Stepwise):
+class PopulationCount(Stepwise, OneOperand):
     """The number of bits that are set."""
 
     name: ClassVar[str] = "population_count"
@@ -63,7 +58,7 @@ class PopulationCount(Stepwise):
 
 @final
 @frozen
-class Clz(Stepwise):
+class Clz(Stepwise, OneOperand):
     """The number of leading bits that are zero."""
 
     name: ClassVar[str] = "clz"
@@ -72,11 +67,10 @@ class Clz(Stepwise):
 
 
 @frozen
-class Shift(Stepwise):
+class Shift(Stepwise, TwoOperands):
     """Shifts by the second operand, read as unsigned. Shifting by the width or more shifts every bit out."""
 
     accepts: ClassVar[Dtypes] = INTEGERS
-    arity: ClassVar[int] = 2
 
 
 @final
@@ -104,30 +98,14 @@ class ShiftRightArithmetic(Shift):
     function: ClassVar[NumPyFunction] = numpy_values.shift_right_arithmetic
 
 
-NOT: Final = Not()
-AND: Final = And()
-OR: Final = Or()
-XOR: Final = Xor()
-POPULATION_COUNT: Final = PopulationCount()
-CLZ: Final = Clz()
-SHIFT_LEFT: Final = ShiftLeft()
-SHIFT_RIGHT_LOGICAL: Final = ShiftRightLogical()
-SHIFT_RIGHT_ARITHMETIC: Final = ShiftRightArithmetic()
-
 # The vocabulary.
 
-
-def logical_not(ctx: Context[V], x: V) -> V:
-    return ctx.bind(NOT, x)[0]
-
-
-def logical_and(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(AND, x, y)[0]
-
-
-def logical_or(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(OR, x, y)[0]
-
-
-def logical_xor(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(XOR, x, y)[0]
+logical_not: Final = Not()
+logical_and: Final = And()
+logical_or: Final = Or()
+logical_xor: Final = Xor()
+population_count: Final = PopulationCount()
+clz: Final = Clz()
+shift_left: Final = ShiftLeft()
+shift_right_logical: Final = ShiftRightLogical()
+shift_right_arithmetic: Final = ShiftRightArithmetic()

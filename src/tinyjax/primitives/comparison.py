@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Final, TypeVar, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, SUPPORTED, DType
-from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise
+from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise, TwoOperands
 
-V = TypeVar("V")
 ORDERED: Final = SUPPORTED - COMPLEXES
 
 
 @frozen
-class Comparison(Stepwise):
+class Comparison(Stepwise, TwoOperands):
     """Compares two operands of one dtype."""
 
     accepts: ClassVar[Dtypes] = ORDERED
-    arity: ClassVar[int] = 2
 
     @override
     def result_dtype(self, dtype: DType) -> DType:
@@ -72,35 +69,11 @@ class Ge(Comparison):
     function: ClassVar[NumPyFunction] = np.greater_equal
 
 
-EQ: Final = Eq()
-NE: Final = Ne()
-LT: Final = Lt()
-LE: Final = Le()
-GT: Final = Gt()
-GE: Final = Ge()
-
 # The vocabulary.
 
-
-def eq(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(EQ, x, y)[0]
-
-
-def ne(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(NE, x, y)[0]
-
-
-def lt(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(LT, x, y)[0]
-
-
-def le(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(LE, x, y)[0]
-
-
-def gt(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(GT, x, y)[0]
-
-
-def ge(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(GE, x, y)[0]
+eq: Final = Eq()
+ne: Final = Ne()
+lt: Final = Lt()
+le: Final = Le()
+gt: Final = Gt()
+ge: Final = Ge()

@@ -14,7 +14,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, FLOAT64, DType, complex_dtype, real_dtype
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
 from tinyjax.primitives import complex_values, numpy_values
-from tinyjax.primitives.elementwise import Dtypes, Elementwise, LinearUnary, NumPyFunction, neg
+from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, TwoOperands, neg
 from tinyjax.primitives.structure import broadcast_scalar, constant_like, unbroadcast
 
 V = TypeVar("V")
@@ -75,12 +75,11 @@ class Conj(LinearUnary):
 
 @final
 @frozen
-class Complex(Elementwise):
+class Complex(TwoOperands):
     """The complex number with these two parts."""
 
     name: ClassVar[str] = "complex"
     accepts: ClassVar[Dtypes] = PARTS
-    arity: ClassVar[int] = 2
     function: ClassVar[NumPyFunction] = complex_values.of_parts
 
     @override
@@ -112,25 +111,9 @@ class Complex(Elementwise):
         ]
 
 
-REAL: Final = Real()
-IMAG: Final = Imag()
-CONJ: Final = Conj()
-COMPLEX: Final = Complex()
-
 # The vocabulary.
 
-
-def real(ctx: Context[V], x: V) -> V:
-    return ctx.bind(REAL, x)[0]
-
-
-def imag(ctx: Context[V], x: V) -> V:
-    return ctx.bind(IMAG, x)[0]
-
-
-def conj(ctx: Context[V], x: V) -> V:
-    return ctx.bind(CONJ, x)[0]
-
-
-def complex_(ctx: Context[V], re: V, im: V) -> V:
-    return ctx.bind(COMPLEX, re, im)[0]
+real: Final = Real()
+imag: Final = Imag()
+conj: Final = Conj()
+complex_: Final = Complex()

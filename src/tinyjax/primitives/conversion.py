@@ -17,7 +17,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, as_dtype, short_name
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.primitives import numpy_values
-from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, Stepwise, check_dtype
+from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, OneOperand, Stepwise, check_dtype
 from tinyjax.primitives.structure import check_arity, move_axis
 
 V = TypeVar("V")
@@ -66,7 +66,7 @@ class ConvertElementType(LinearUnary):
 
 @final
 @frozen
-class BitcastConvertType(Stepwise):
+class BitcastConvertType(Stepwise, OneOperand):
     """The operand's bits, read as another dtype.
 
     Where that is narrower, the parts of an element are a new last axis, lowest bits first; where it is wider, the last
@@ -151,7 +151,7 @@ class Copy(LinearUnary):
 
 @final
 @frozen
-class StopGradient(Stepwise):
+class StopGradient(Stepwise, OneOperand):
     """The operand, as a constant to differentiation."""
 
     name: ClassVar[str] = "stop_gradient"
@@ -159,8 +159,8 @@ class StopGradient(Stepwise):
     function: ClassVar[NumPyFunction] = numpy_values.identity
 
 
-COPY: Final = Copy()
-STOP_GRADIENT: Final = StopGradient()
+copy: Final = Copy()
+stop_gradient: Final = StopGradient()
 
 
 @bounded(256)
@@ -178,11 +178,3 @@ def convert(ctx: Context[V], x: V, dtype: DType, weak: bool = False) -> V:
     if aval.dtype == dtype and aval.weak_type == weak:
         return x
     return ctx.bind(conversion(dtype, weak), x)[0]
-
-
-def stop_gradient(ctx: Context[V], x: V) -> V:
-    return ctx.bind(STOP_GRADIENT, x)[0]
-
-
-def copy(ctx: Context[V], x: V) -> V:
-    return ctx.bind(COPY, x)[0]

@@ -20,17 +20,17 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INEXACT, NUMERIC, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.primitives import complex_values, numpy_values
-from tinyjax.primitives.arithmetic import MAX, MIN, max_
+from tinyjax.primitives.arithmetic import max_, min_
 from tinyjax.primitives.comparison import eq, lt, ne
 from tinyjax.primitives.complex import complex_, imag, real
-from tinyjax.primitives.elementwise import MUL, Dtypes, NumPyFunction, add, check_dtype, mul, neg, scale, sub
+from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, add, check_dtype, mul, neg, scale, sub
 from tinyjax.primitives.exponential import exp, log, log1p
 from tinyjax.primitives.prefix_scan import Values, prefixes
 from tinyjax.primitives.rounding import Round, RoundingMethod
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import rev
 from tinyjax.primitives.structure import accumulator, check_arity, check_axes, constant_like, instantiate
-from tinyjax.primitives.trigonometric import ATAN2, cos, sin
+from tinyjax.primitives.trigonometric import atan2, cos, sin
 
 V = TypeVar("V")
 
@@ -159,7 +159,7 @@ class CumProd(PrefixScan):
 
     @override
     def combine(self, ctx: Context[V], left: Values[V], right: Values[V]) -> Values[V]:
-        return _joined(ctx, MUL, left, right)
+        return _joined(ctx, mul, left, right)
 
 
 @final
@@ -170,7 +170,7 @@ class CumMax(PrefixScan):
 
     @override
     def combine(self, ctx: Context[V], left: Values[V], right: Values[V]) -> Values[V]:
-        return _joined(ctx, MAX, left, right)
+        return _joined(ctx, max_, left, right)
 
 
 @final
@@ -181,7 +181,7 @@ class CumMin(PrefixScan):
 
     @override
     def combine(self, ctx: Context[V], left: Values[V], right: Values[V]) -> Values[V]:
-        return _joined(ctx, MIN, left, right)
+        return _joined(ctx, min_, left, right)
 
 
 @final
@@ -239,7 +239,7 @@ def _log1p_exp(ctx: Context[V], z: V) -> V:
     distance = log(ctx, select(ctx, near, add(ctx, mul(ctx, right, right), height), one))
     squared = select(ctx, near, zero, add(ctx, mul(ctx, p, add(ctx, p, two)), height))
     re = mul(ctx, select(ctx, near, distance, log1p(ctx, squared)), half)
-    return complex_(ctx, re, ctx.bind(ATAN2, q, right)[0])
+    return complex_(ctx, re, atan2(ctx, q, right))
 
 
 def _between(ctx: Context[V], z: V) -> V:

@@ -164,8 +164,26 @@ class Elementwise(Primitive):
 
 
 @frozen
-class Smooth(Elementwise):
-    """One operand. A subclass says what becomes of a tangent."""
+class OneOperand(Elementwise):
+    """Of one operand. An instance is also the function that applies it on a context: `neg(ctx, x)`."""
+
+    def __call__(self, ctx: Context[V], x: V) -> V:
+        return ctx.bind(self, x)[0]
+
+
+@frozen
+class TwoOperands(Elementwise):
+    """Of two operands. An instance is also the function that applies it on a context: `add(ctx, x, y)`."""
+
+    arity: ClassVar[int] = 2
+
+    def __call__(self, ctx: Context[V], x: V, y: V) -> V:
+        return ctx.bind(self, x, y)[0]
+
+
+@frozen
+class Smooth(OneOperand):
+    """A subclass says what becomes of a tangent."""
 
     accepts: ClassVar[Dtypes] = INEXACT
 
@@ -184,7 +202,7 @@ class Smooth(Elementwise):
 
 @frozen
 class Unary(Smooth):
-    """One operand. A subclass gives `derivative`; the chain rule is here."""
+    """A subclass gives `derivative`; the chain rule is here."""
 
     @abstractmethod
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
@@ -196,7 +214,7 @@ class Unary(Smooth):
 
 
 @frozen
-class LinearUnary(Elementwise):
+class LinearUnary(OneOperand):
     """Linear in its one operand: its tangent is the primitive applied to the operand's tangent."""
 
     @abstractmethod
@@ -232,11 +250,10 @@ class Stepwise(Elementwise):
 
 
 @frozen
-class Binary(Elementwise):
-    """Two operands. A subclass says what a tangent of each contributes."""
+class Binary(TwoOperands):
+    """A subclass says what a tangent of each operand contributes."""
 
     accepts: ClassVar[Dtypes] = INEXACT
-    arity: ClassVar[int] = 2
 
     @abstractmethod
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
@@ -360,28 +377,12 @@ class Mul(Binary):
         return [None, None]
 
 
-NEG: Final = Neg()
-ADD: Final = Add()
-SUB: Final = Sub()
-MUL: Final = Mul()
-
 # The vocabulary.
 
-
-def neg(ctx: Context[V], x: V) -> V:
-    return ctx.bind(NEG, x)[0]
-
-
-def add(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(ADD, x, y)[0]
-
-
-def sub(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(SUB, x, y)[0]
-
-
-def mul(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(MUL, x, y)[0]
+neg: Final = Neg()
+add: Final = Add()
+sub: Final = Sub()
+mul: Final = Mul()
 
 
 def scale(ctx: Context[V], x: V, factor: Scalar) -> V:

@@ -188,47 +188,15 @@ class Pow(Binary):
         return mul(ctx, t, mul(ctx, log(ctx, replace_zero(ctx, x)), out))
 
 
-EXP: Final = Exp()
-EXP2: Final = Exp2()
-EXPM1: Final = Expm1()
-LOG: Final = Log()
-LOG1P: Final = Log1p()
-LOGISTIC: Final = Logistic()
-SQRT: Final = Sqrt()
-RSQRT: Final = Rsqrt()
-CBRT: Final = Cbrt()
-POW: Final = Pow()
-
 # The vocabulary.
 
-
-def exp(ctx: Context[V], x: V) -> V:
-    return ctx.bind(EXP, x)[0]
-
-
-def expm1(ctx: Context[V], x: V) -> V:
-    return ctx.bind(EXPM1, x)[0]
-
-
-def log(ctx: Context[V], x: V) -> V:
-    return ctx.bind(LOG, x)[0]
-
-
-def log1p(ctx: Context[V], x: V) -> V:
-    return ctx.bind(LOG1P, x)[0]
-
-
-def logistic(ctx: Context[V], x: V) -> V:
-    return ctx.bind(LOGISTIC, x)[0]
-
-
-def sqrt(ctx: Context[V], x: V) -> V:
-    return ctx.bind(SQRT, x)[0]
-
-
-def rsqrt(ctx: Context[V], x: V) -> V:
-    return ctx.bind(RSQRT, x)[0]
-
-
-def pow_(ctx: Context[V], x: V, y: V) -> V:
-    return ctx.bind(POW, x, y)[0]
+exp: Final = Exp()
+exp2: Final = Exp2()
+expm1: Final = Expm1()
+log: Final = Log()
+log1p: Final = Log1p()
+logistic: Final = Logistic()
+sqrt: Final = Sqrt()
+rsqrt: Final = Rsqrt()
+cbrt: Final = Cbrt()
+pow_: Final = Pow()

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import ClassVar, Final, TypeVar, final
+from typing import ClassVar, Final, final
 
 import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, FLOATS, NUMERIC, DType, HostArray
 from tinyjax.primitives import complex_values, numpy_values
-from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise
-
-V = TypeVar("V")
+from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, OneOperand, Stepwise
 
 
 class RoundingMethod(enum.Enum):
@@ -33,7 +30,7 @@ _ROUNDINGS: Final[dict[RoundingMethod, Callable[..., HostArray]]] = {
 
 @final
 @frozen
-class Sign(Stepwise):
+class Sign(Stepwise, OneOperand):
     """-1, 0 or 1; of a complex number the one of magnitude 1 in the same direction."""
 
     name: ClassVar[str] = "sign"
@@ -44,7 +41,7 @@ class Sign(Stepwise):
 
 @final
 @frozen
-class Floor(Stepwise):
+class Floor(Stepwise, OneOperand):
     name: ClassVar[str] = "floor"
     accepts: ClassVar[Dtypes] = FLOATS
     function: ClassVar[NumPyFunction] = np.floor
@@ -52,7 +49,7 @@ class Floor(Stepwise):
 
 @final
 @frozen
-class Ceil(Stepwise):
+class Ceil(Stepwise, OneOperand):
     name: ClassVar[str] = "ceil"
     accepts: ClassVar[Dtypes] = FLOATS
     function: ClassVar[NumPyFunction] = np.ceil
@@ -60,7 +57,7 @@ class Ceil(Stepwise):
 
 @final
 @frozen
-class Round(Stepwise):
+class Round(Stepwise, OneOperand):
     """The nearest integer, as a float."""
 
     rounding_method: RoundingMethod = RoundingMethod.AWAY_FROM_ZERO
@@ -74,7 +71,7 @@ class Round(Stepwise):
 
 @final
 @frozen
-class IsFinite(Stepwise):
+class IsFinite(Stepwise, OneOperand):
     name: ClassVar[str] = "is_finite"
     accepts: ClassVar[Dtypes] = FLOATS
     function: ClassVar[NumPyFunction] = np.isfinite
@@ -84,27 +81,11 @@ class IsFinite(Stepwise):
         return BOOL
 
 
-SIGN: Final = Sign()
-FLOOR: Final = Floor()
-CEIL: Final = Ceil()
-ROUND_AWAY_FROM_ZERO: Final = Round()
-ROUND_TO_EVEN: Final = Round(RoundingMethod.TO_NEAREST_EVEN)
-IS_FINITE: Final = IsFinite()
-
 # The vocabulary.
 
-
-def sign(ctx: Context[V], x: V) -> V:
-    return ctx.bind(SIGN, x)[0]
-
-
-def floor(ctx: Context[V], x: V) -> V:
-    return ctx.bind(FLOOR, x)[0]
-
-
-def ceil(ctx: Context[V], x: V) -> V:
-    return ctx.bind(CEIL, x)[0]
-
-
-def is_finite(ctx: Context[V], x: V) -> V:
-    return ctx.bind(IS_FINITE, x)[0]
+sign: Final = Sign()
+floor: Final = Floor()
+ceil: Final = Ceil()
+round_away_from_zero: Final = Round()
+round_to_even: Final = Round(RoundingMethod.TO_NEAREST_EVEN)
+is_finite: Final = IsFinite()

@@ -43,6 +43,9 @@ class SelectN(Elementwise):
     accepts: ClassVar[Dtypes] = SUPPORTED
     function: ClassVar[NumPyFunction] = numpy_values.select
 
+    def __call__(self, ctx: Context[V], which: V, *cases: V) -> V:
+        return ctx.bind(self, which, *cases)[0]
+
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         if len(avals) < 2:
@@ -102,6 +105,9 @@ class Clamp(Elementwise):
     of_floats: ClassVar[NumPyFunction | None] = numpy_values.clamp_floats
     of_complex: ClassVar[NumPyFunction | None] = complex_values.clamp
 
+    def __call__(self, ctx: Context[V], low: V, x: V, high: V) -> V:
+        return ctx.bind(self, low, x, high)[0]
+
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         low, x, high = primals
@@ -125,20 +131,12 @@ class Clamp(Elementwise):
         return outs, [broadcast_scalar(ctx, total, aval.shape)]
 
 
-SELECT_N: Final = SelectN()
-CLAMP: Final = Clamp()
-
 # The vocabulary.
+
+select_n: Final = SelectN()
+clamp: Final = Clamp()
 
 
 def select(ctx: Context[V], predicate: V, on_true: V, on_false: V) -> V:
     """`on_true` where the predicate holds, `on_false` elsewhere."""
-    return ctx.bind(SELECT_N, predicate, on_false, on_true)[0]
-
-
-def select_n(ctx: Context[V], which: V, *cases: V) -> V:
-    return ctx.bind(SELECT_N, which, *cases)[0]
-
-
-def clamp(ctx: Context[V], low: V, x: V, high: V) -> V:
-    return ctx.bind(CLAMP, low, x, high)[0]
+    return select_n(ctx, predicate, on_false, on_true)

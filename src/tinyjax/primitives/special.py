@@ -115,7 +115,7 @@ class Lgamma(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
-        return ctx.bind(DIGAMMA, x)[0]
+        return digamma(ctx, x)
 
 
 @final
@@ -129,7 +129,7 @@ class Digamma(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
-        return ctx.bind(POLYGAMMA, constant_like(ctx, x, 1), x)[0]
+        return polygamma(ctx, constant_like(ctx, x, 1), x)
 
 
 @final
@@ -148,12 +148,14 @@ class Polygamma(Binary):
     @override
     def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
         order = add(ctx, x, constant_like(ctx, x, 1))
-        return mul(ctx, t, ctx.bind(POLYGAMMA, order, y)[0])
+        return mul(ctx, t, polygamma(ctx, order, y))
 
 
-ERF: Final = Erf()
-ERFC: Final = Erfc()
-ERF_INV: Final = ErfInv()
-LGAMMA: Final = Lgamma()
-DIGAMMA: Final = Digamma()
-POLYGAMMA: Final = Polygamma()
+# The vocabulary.
+
+erf: Final = Erf()
+erfc: Final = Erfc()
+erf_inv: Final = ErfInv()
+lgamma: Final = Lgamma()
+digamma: Final = Digamma()
+polygamma: Final = Polygamma()

@@ -1,6 +1,6 @@
 """Broadcasting, permuting and summing over axes: what every other rule needs to line arrays up.
 
-The classes come first, then the vocabulary: the same primitives as functions on the values of any context.
+The classes come first, then the vocabulary: functions that apply them to the values of any context.
 """
 
 from __future__ import annotations

@@ -110,7 +110,7 @@ class Sinh(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
-        return ctx.bind(COSH, x)[0]
+        return cosh(ctx, x)
 
 
 @final
@@ -121,7 +121,7 @@ class Cosh(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
-        return ctx.bind(SINH, x)[0]
+        return sinh(ctx, x)
 
 
 @final
@@ -172,30 +172,18 @@ class Atanh(Smooth):
         return mul(ctx, reciprocal(ctx, add(ctx, one, x)), div(ctx, t, sub(ctx, one, x)))
 
 
-SIN: Final = Sin()
-COS: Final = Cos()
-TAN: Final = Tan()
-ASIN: Final = Asin()
-ACOS: Final = Acos()
-ATAN: Final = Atan()
-ATAN2: Final = Atan2()
-SINH: Final = Sinh()
-COSH: Final = Cosh()
-TANH: Final = Tanh()
-ASINH: Final = Asinh()
-ACOSH: Final = Acosh()
-ATANH: Final = Atanh()
-
 # The vocabulary.
 
-
-def sin(ctx: Context[V], x: V) -> V:
-    return ctx.bind(SIN, x)[0]
-
-
-def cos(ctx: Context[V], x: V) -> V:
-    return ctx.bind(COS, x)[0]
-
-
-def tanh(ctx: Context[V], x: V) -> V:
-    return ctx.bind(TANH, x)[0]
+sin: Final = Sin()
+cos: Final = Cos()
+tan: Final = Tan()
+asin: Final = Asin()
+acos: Final = Acos()
+atan: Final = Atan()
+atan2: Final = Atan2()
+sinh: Final = Sinh()
+cosh: Final = Cosh()
+tanh: Final = Tanh()
+asinh: Final = Asinh()
+acosh: Final = Acosh()
+atanh: Final = Atanh()

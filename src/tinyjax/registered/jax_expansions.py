@@ -16,8 +16,8 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.text.registry import Expander
-from tinyjax.primitives.bitwise import SHIFT_RIGHT_ARITHMETIC, SHIFT_RIGHT_LOGICAL, logical_xor
-from tinyjax.primitives.comparison import EQ, LE, LT
+from tinyjax.primitives.bitwise import logical_xor, shift_right_arithmetic, shift_right_logical
+from tinyjax.primitives.comparison import eq, le, lt
 from tinyjax.primitives.conversion import BitcastConvertType, convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.shaping import expand_dims, iota, reshape, rev, squeeze
@@ -48,7 +48,7 @@ def _iota_2x32(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Seq
     """Counts elements in 64 bits: the upper and the lower half of each number."""
     shape = _shape(params["shape"])
     counted = reshape(ctx, iota(ctx, UINT64, (math.prod(shape),), 0), shape)
-    (upper,) = ctx.bind(SHIFT_RIGHT_LOGICAL, counted, ctx.constant(Literal.of(32, UINT64)))
+    upper = shift_right_logical(ctx, counted, ctx.constant(Literal.of(32, UINT64)))
     return [convert(ctx, upper, UINT32), convert(ctx, counted, UINT32)]
 
 
@@ -106,8 +106,8 @@ def _ordered(ctx: StagingContext, x: Atom) -> Atom:
         return x
     signed = as_dtype(f"i{dtype.itemsize}")
     (bits,) = ctx.bind(BitcastConvertType(signed), x)
-    (negative,) = ctx.bind(SHIFT_RIGHT_ARITHMETIC, bits, ctx.constant(Literal.of(8 * dtype.itemsize - 1, signed)))
-    (flipped,) = ctx.bind(SHIFT_RIGHT_LOGICAL, negative, ctx.constant(Literal.of(1, signed)))
+    negative = shift_right_arithmetic(ctx, bits, ctx.constant(Literal.of(8 * dtype.itemsize - 1, signed)))
+    flipped = shift_right_logical(ctx, negative, ctx.constant(Literal.of(1, signed)))
     return logical_xor(ctx, bits, flipped)
 
 
@@ -140,10 +140,10 @@ def _composite(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Seq
 #: By the names that JAX has for them.
 EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "composite": _composite,
-    "eq_to": _total_order(EQ),
+    "eq_to": _total_order(eq),
     "iota_2x32_shape": _iota_2x32,
-    "le_to": _total_order(LE),
-    "lt_to": _total_order(LT),
+    "le_to": _total_order(le),
+    "lt_to": _total_order(lt),
     "one_minus_square": _one_minus_square,
     "scatter-sub": _scatter_sub,
     "stack": _stack,

@@ -101,7 +101,7 @@ def _device_put(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
         raise UnsupportedError("device_put of several arrays in one equation is not supported")
     without("device_put", {key: params.get(key) for key in ("devices", "srcs")},
             devices=((None,), None), srcs=((None,), None))  # fmt: skip
-    return conversion.COPY
+    return conversion.copy
 
 
 @STANDARD.read_by("name")

@@ -150,8 +150,8 @@ def activate(context: Context[V], function: Transformed, axis: BatchAxis | None 
 def bind(primitive: Primitive, *args: ArrayLike) -> tuple[Array, ...]:
     """Applies a primitive to arrays, or to what `as_array` makes arrays of: nothing is promoted or broadcast.
 
-    >>> from tinyjax.primitives.elementwise import MUL
-    >>> bind(MUL, 2.0, as_array(3.0))
+    >>> from tinyjax.primitives.elementwise import mul
+    >>> bind(mul, 2.0, as_array(3.0))
     (Array(6., dtype=float64, weak_type=True),)
     """
     arrays = [arg if type(arg) is ConcreteArray or type(arg) is Tracer else as_array(arg) for arg in args]

@@ -9,7 +9,7 @@ from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.program import Atom
 from tinyjax.primitives.bitwise import Not
 from tinyjax.primitives.elementwise import Elementwise
-from tinyjax.primitives.selection import SELECT_N, SelectN, select
+from tinyjax.primitives.selection import SelectN, select, select_n
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze, reshape
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice
 from tinyjax.primitives.structure import (
@@ -145,14 +145,14 @@ ARRAY_RULES: Final[tuple[Rewrite, ...]] = (
     Rewrite(
         "repeated case",
         pattern(SelectN, p, x, _repeated),
-        lambda ctx, m: ctx.bind(SELECT_N, m[p], m[x], m[y]),
+        lambda ctx, m: ctx.bind(select_n, m[p], m[x], m[y]),
         _repeated_for_shape,
         shared=True,
     ),
     Rewrite(
         "repeated first case",
         pattern(SelectN, p, _repeated, x),
-        lambda ctx, m: ctx.bind(SELECT_N, m[p], m[y], m[x]),
+        lambda ctx, m: ctx.bind(select_n, m[p], m[y], m[x]),
         _repeated_for_shape,
         shared=True,
     ),

@@ -23,11 +23,11 @@ from tinyjax.primitives.comparison import eq, gt, lt, ne
 from tinyjax.primitives.complex import complex_
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.elementwise import add, mul, neg, scale, sub
-from tinyjax.primitives.exponential import EXP, LOG, SQRT, exp, log, sqrt
+from tinyjax.primitives.exponential import exp, log, sqrt
 from tinyjax.primitives.rounding import is_finite
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import constant_like
-from tinyjax.primitives.trigonometric import ACOS, ASIN, ATANH, COSH, SINH, TANH, cos, sin
+from tinyjax.primitives.trigonometric import acos, asin, atanh, cos, cosh, sin, sinh, tanh
 
 #: The real and the imaginary part of a complex number.
 Parts: TypeAlias = tuple[SSA, SSA]
@@ -181,7 +181,7 @@ def _at_the_ends(ctx: LoweringContext, x: SSA, y: SSA, re: SSA, im: SSA, lowest:
 
 
 def exponential_base_two(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
-    return _apply(ctx, EXP, *(scale(ctx, v, math.log(2)) for v in (x, y)))
+    return _apply(ctx, exp, *(scale(ctx, v, math.log(2)) for v in (x, y)))
 
 
 def logarithm(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
@@ -196,7 +196,7 @@ def logarithm_of_one_plus(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -
 
 
 def logistic(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
-    w = ctx.bind(EXP, complex_(ctx, neg(ctx, x), neg(ctx, y)))[0]
+    w = exp(ctx, complex_(ctx, neg(ctx, x), neg(ctx, y)))
     return _parts(ctx, reciprocal(ctx, add(ctx, w, constant_like(ctx, w, 1))))
 
 
@@ -240,13 +240,13 @@ def square_root(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
 
 
 def reciprocal_root(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
-    return _parts(ctx, reciprocal(ctx, ctx.bind(SQRT, complex_(ctx, x, y))[0]))
+    return _parts(ctx, reciprocal(ctx, sqrt(ctx, complex_(ctx, x, y))))
 
 
 def power(ctx: LoweringContext, z: SSA, w: SSA) -> SSA:
     """exp(w log(z)), as XLA computes it. Zero to a power with a positive real part is zero, anything to zero is one,
     and to one it is itself."""
-    found = ctx.bind(EXP, mul(ctx, w, ctx.bind(LOG, z)[0]))[0]
+    found = exp(ctx, mul(ctx, w, log(ctx, z)))
     zero, one, nan = (constant_like(ctx, z, value) for value in (0, 1, complex(math.nan, math.nan)))
     positive = gt(ctx, part(ctx, "real", w), constant_like(ctx, part(ctx, "real", w), 0))
     found = select(ctx, eq(ctx, z, zero), select(ctx, positive, zero, nan), found)
@@ -258,8 +258,8 @@ def angle(ctx: LoweringContext, y: SSA, x: SSA) -> SSA:
     """The analytic continuation of the angle of the point (x, y), which is -j log((x + yj) / sqrt(x² + y²))."""
     y_real, y_imag = _parts(ctx, y)
     direction = add(ctx, x, complex_(ctx, neg(ctx, y_imag), y_real))
-    length = ctx.bind(SQRT, add(ctx, mul(ctx, x, x), mul(ctx, y, y)))[0]
-    re, im = _parts(ctx, ctx.bind(LOG, div(ctx, direction, length))[0])
+    length = sqrt(ctx, add(ctx, mul(ctx, x, x), mul(ctx, y, y)))
+    re, im = _parts(ctx, log(ctx, div(ctx, direction, length)))
     return complex_(ctx, im, neg(ctx, re))
 
 
@@ -297,13 +297,13 @@ def _scaled(ctx: LoweringContext, x: SSA) -> tuple[SSA, SSA, SSA]:
     root = exp(ctx, scale(ctx, far, 0.5))
     half = scale(ctx, root, 0.5)
     sine = select(ctx, large, _turned(ctx, half, x), _sinh(ctx, x))
-    cosine = select(ctx, large, half, ctx.bind(COSH, x)[0])
+    cosine = select(ctx, large, half, cosh(ctx, x))
     return sine, cosine, select(ctx, large, root, constant_like(ctx, x, 1))
 
 
 def _sinh(ctx: LoweringContext, x: SSA) -> SSA:
     """sinh of real numbers, which XLA makes zero of where they are small."""
-    return select(ctx, _equals(ctx, x, 0), x, ctx.bind(SINH, x)[0])
+    return select(ctx, _equals(ctx, x, 0), x, sinh(ctx, x))
 
 
 def hyperbolic_tangent(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
@@ -314,15 +314,15 @@ def hyperbolic_tangent(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> P
 
 
 def sine(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
-    return _exchanged(ctx, SINH, x, y)
+    return _exchanged(ctx, sinh, x, y)
 
 
 def cosine(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
-    return _apply(ctx, COSH, neg(ctx, y), x)
+    return _apply(ctx, cosh, neg(ctx, y), x)
 
 
 def tangent(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
-    return _exchanged(ctx, TANH, x, y)
+    return _exchanged(ctx, tanh, x, y)
 
 
 def _exchanged(ctx: LoweringContext, primitive: Primitive, x: SSA, y: SSA) -> Parts:
@@ -358,11 +358,11 @@ def _height(ctx: LoweringContext, right: SSA, up: SSA, im: SSA) -> SSA:
 
 
 def inverse_hyperbolic_sine(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
-    return _exchanged(ctx, ASIN, x, y)
+    return _exchanged(ctx, asin, x, y)
 
 
 def inverse_hyperbolic_cosine(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
-    re, im = _apply(ctx, ACOS, x, y)
+    re, im = _apply(ctx, acos, x, y)
     return abs_(ctx, im), _turned(ctx, re, y)
 
 
@@ -379,4 +379,4 @@ def inverse_hyperbolic_tangent(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: S
 
 
 def inverse_tangent(ctx: LoweringContext, by_xla: ByXla, x: SSA, y: SSA) -> Parts:
-    return _exchanged(ctx, ATANH, x, y)
+    return _exchanged(ctx, atanh, x, y)

@@ -11,7 +11,7 @@ from tinyjax.errors import LoweringError
 from tinyjax.hlo.context import SSA, LoweringContext, types_text
 from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.primitives.annotations import OPTIMIZATION_BARRIER, Name, OptimizationBarrier
+from tinyjax.primitives.annotations import Name, OptimizationBarrier, optimization_barrier
 
 
 def _custom_call(
@@ -46,7 +46,7 @@ def _checkpoint(
 ) -> Sequence[SSA]:
     """A call. What is computed a second time is kept apart from the first by a barrier on the operands."""
     if primitive.differentiated and primitive.prevent_cse:
-        args = ctx.bind(OPTIMIZATION_BARRIER, *args)
+        args = ctx.bind(optimization_barrier, *args)
     return ctx.call(primitive.jaxpr, primitive.function_name, args)
 
 

@@ -20,7 +20,7 @@ from tinyjax.primitives.arithmetic import Max, Min, min_
 from tinyjax.primitives.bitwise import logical_and
 from tinyjax.primitives.comparison import ge, le
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
-from tinyjax.primitives.elementwise import ADD, MUL
+from tinyjax.primitives.elementwise import add, mul
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.reductions import ReduceAnd
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
@@ -167,10 +167,10 @@ def _scattering(
     return rule
 
 
-_ADDING = _scattering(combining(ADD))
+_ADDING = _scattering(combining(add))
 RULES[Scatter] = _scattering(_replace)
 RULES[ScatterAdd] = _ADDING
-RULES[ScatterMul] = _scattering(combining(MUL))
+RULES[ScatterMul] = _scattering(combining(mul))
 RULES[ScatterMin] = _scattering(combining(Min()))
 RULES[ScatterMax] = _scattering(combining(Max()))
 
@@ -185,7 +185,7 @@ def _scatter_add_by_parts(
         return _ADDING(primitive, ctx, args, types)
     where = _positions(primitive, ctx, args)
     parts = [
-        _scattered(primitive, ctx, part(ctx, op, x), where, part(ctx, op, updates), combining(ADD))
+        _scattered(primitive, ctx, part(ctx, op, x), where, part(ctx, op, updates), combining(add))
         for op in ("real", "imag")
     ]
     return (join_parts(ctx, parts[0], parts[1], types[0]),)

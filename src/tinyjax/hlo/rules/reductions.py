@@ -19,11 +19,11 @@ from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, FLOATS, SIGNED,
 from tinyjax.primitives import cumulative, reductions, structure
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import Max, Min
-from tinyjax.primitives.bitwise import AND, OR, XOR, logical_and, logical_not, logical_or
-from tinyjax.primitives.comparison import GT, LT, Comparison, eq, ge, lt, ne
+from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or, logical_xor
+from tinyjax.primitives.comparison import Comparison, eq, ge, gt, lt, ne
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.primitives.cumulative import Cumulative
-from tinyjax.primitives.elementwise import ADD, MUL, Elementwise, mul
+from tinyjax.primitives.elementwise import Elementwise, add, mul
 from tinyjax.primitives.prefix_scan import combined, prefixes
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import reshape, rev
@@ -127,13 +127,13 @@ def _in_halves(real: ReductionRule) -> ReductionRule:
     return rule
 
 
-RULES[structure.ReduceSum] = _reducing("add", ADD, _zero, wide=True)
-RULES[reductions.ReduceProd] = _in_halves(_reducing("multiply", MUL, _one, wide=True))
+RULES[structure.ReduceSum] = _reducing("add", add, _zero, wide=True)
+RULES[reductions.ReduceProd] = _in_halves(_reducing("multiply", mul, _one, wide=True))
 RULES[reductions.ReduceMax] = _reducing("maximum", Max(), reductions.lowest)
 RULES[reductions.ReduceMin] = _reducing("minimum", Min(), reductions.highest)
-RULES[reductions.ReduceAnd] = _reducing("and", AND, _all_bits)
-RULES[reductions.ReduceOr] = _reducing("or", OR, _zero)
-RULES[reductions.ReduceXor] = _reducing("xor", XOR, _zero)
+RULES[reductions.ReduceAnd] = _reducing("and", logical_and, _all_bits)
+RULES[reductions.ReduceOr] = _reducing("or", logical_or, _zero)
+RULES[reductions.ReduceXor] = _reducing("xor", logical_xor, _zero)
 
 
 def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_zero: float) -> ReductionRule:
@@ -149,9 +149,9 @@ def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_ze
             return (found,)
         if x.aval.dtype not in _ADDED:
             return (_mended(ctx, x, found, primitive.axes, first_zero),)
-        total = reduce(ctx, x, primitive.axes, "add", ADD, _zero)
+        total = reduce(ctx, x, primitive.axes, "add", add, _zero)
         doubtful = logical_or(ctx, ne(ctx, total, total), eq(ctx, found, constant_like(ctx, found, 0)))
-        doubt = reduce(ctx, doubtful, range(found.aval.ndim), "or", OR, _zero)
+        doubt = reduce(ctx, doubtful, range(found.aval.ndim), "or", logical_or, _zero)
 
         def mended(inner: LoweringContext, _: Sequence[SSA]) -> Sequence[SSA]:
             return (_mended(inner, x, found, primitive.axes, first_zero),)
@@ -173,7 +173,7 @@ def _mended(ctx: LoweringContext, x: SSA, found: SSA, axes: Sequence[int], first
     is_zero = eq(ctx, ctx.bind(bits, x)[0], ctx.bind(bits, zero)[0])
     flags = convert(ctx, is_zero, array_type(x.aval.shape, _FLAGS))
     flags = select(ctx, ne(ctx, x, x), constant_like(ctx, flags, 2), flags)
-    seen = reduce(ctx, flags, axes, "or", OR, _zero)
+    seen = reduce(ctx, flags, axes, "or", logical_or, _zero)
     signed = select(ctx, eq(ctx, seen, constant_like(ctx, seen, 1)), zero, other)
     number = select(ctx, eq(ctx, found, zero), signed, found)
     return select(ctx, ge(ctx, seen, constant_like(ctx, seen, 2)), nan, number)
@@ -225,8 +225,8 @@ def _position(
     return rule
 
 
-RULES[reductions.ArgMax] = _position(GT, reductions.lowest)
-RULES[reductions.ArgMin] = _position(LT, reductions.highest)
+RULES[reductions.ArgMax] = _position(gt, reductions.lowest)
+RULES[reductions.ArgMin] = _position(lt, reductions.highest)
 
 
 def _cumulating(body: Body, identity: Identity, wide: bool = False) -> CumulativeRule:
@@ -291,8 +291,8 @@ def _in_pairs(combine: Callable[[Context[SSA], SSA, SSA], SSA], real: Cumulative
     return rule
 
 
-RULES[cumulative.CumSum] = _cumulating(combining(ADD), _negative_zero, wide=True)
-RULES[cumulative.CumProd] = _in_pairs(mul, _cumulating(combining(MUL), _one, wide=True))
+RULES[cumulative.CumSum] = _cumulating(combining(add), _negative_zero, wide=True)
+RULES[cumulative.CumProd] = _in_pairs(mul, _cumulating(combining(mul), _one, wide=True))
 RULES[cumulative.CumMax] = _cumulating(combining(Max()), _lowest)
 RULES[cumulative.CumMin] = _cumulating(combining(Min()), _highest)
 RULES[cumulative.CumLogSumExp] = _in_pairs(cumulative.logaddexp, _cumulating(_logaddexp, reductions.lowest, wide=True))
