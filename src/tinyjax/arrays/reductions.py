@@ -19,10 +19,9 @@ from tinyjax.arrays.elementwise import (
     user_dtype,
     where,
 )
-from tinyjax.arrays.shaping import canonical_axes, canonical_axis, diagonal, expand_dims, expansion, ravel
+from tinyjax.arrays.shaping import canonical_axes, canonical_axis, diagonal, expand_dims, ravel
 from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError, TypingError
-from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -45,7 +44,6 @@ from tinyjax.ir.result_types import made_once
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import arithmetic
 from tinyjax.primitives.bitwise import logical_and, logical_or
-from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.cumulative import CumProd, CumSum
 from tinyjax.primitives.elementwise import add, mul, sub
 from tinyjax.primitives.exponential import sqrt
@@ -94,8 +92,6 @@ def _reduce(
     identity: Callable[[DType], Scalar],
 ) -> Array:
     """x reduced over axes. Where the mask is False, the identity takes the place of elements."""
-    if _is_simple(x, axis, initial, mask):
-        return _one_by_one(_steps(name, make, x.aval, axis, keepdims, x.aval.dtype, x.aval.dtype), x)
     dtype, axes = x.aval.dtype, canonical_axes(axis, x.aval.ndim, name)
     if mask is not None:
         if mask.aval.dtype != BOOL:
@@ -108,39 +104,6 @@ def _reduce(
             raise ShapeError(f"{name}: initial must be a scalar, got {initial.aval}")
         out = apply(combine, astype(initial, dtype), out)
     return expand_dims(out, axes) if keepdims else out
-
-
-def _is_simple(x: Array, axis: Axis, initial: Array | None, mask: Array | None) -> bool:
-    """Whether an array with axes is reduced over one of them or all, and all of its elements count."""
-    return initial is None and mask is None and (axis is None or type(axis) is int) and x.aval.shape != ()
-
-
-@bounded(4096)
-def _steps(
-    name: str,
-    make: Callable[[tuple[int, ...]], Primitive],
-    aval: ShapedArray,
-    axis: Axis,
-    keepdims: bool,
-    within: DType,
-    result: DType,
-) -> tuple[Primitive, ...]:
-    """What to apply, one after the other, to an array of this type, to reduce it in a dtype and convert the result."""
-    axes = canonical_axes(axis, aval.ndim, name)
-    steps: list[Primitive] = [made_once(make, axes)]
-    if aval.dtype != within or aval.weak_type:
-        steps.insert(0, conversion(within, False))
-    if keepdims:
-        steps.append(expansion(tuple(size for i, size in enumerate(aval.shape) if i not in axes), axes))
-    if result != within:
-        steps.append(conversion(result, False))
-    return tuple(steps)
-
-
-def _one_by_one(steps: Iterable[Primitive], x: Array) -> Array:
-    for primitive in steps:
-        (x,) = x._bind(primitive, x)
-    return x
 
 
 def _zero(dtype: DType) -> Scalar:
@@ -165,8 +128,6 @@ def sum_(
     if chosen == BOOL:
         return truth(sum_(truth(x), axis, None, keepdims, None if initial is None else truth(initial), mask))
     within, result = _sum_dtypes(x.aval.dtype, chosen, promote_integers)
-    if _is_simple(x, axis, initial, mask):
-        return _one_by_one(_steps("sum", ReduceSum, x.aval, axis, keepdims, within, result), x)
     x = astype(x, within)
     return astype(_reduce("sum", x, axis, keepdims, initial, mask, ReduceSum, add, _zero), result)
 
@@ -185,8 +146,6 @@ def prod(
     if chosen == BOOL:
         return truth(prod(truth(x), axis, None, keepdims, None if initial is None else truth(initial), mask))
     within, result = _sum_dtypes(x.aval.dtype, chosen, promote_integers)
-    if _is_simple(x, axis, initial, mask):
-        return _one_by_one(_steps("prod", ReduceProd, x.aval, axis, keepdims, within, result), x)
     x = astype(x, within)
     return astype(_reduce("prod", x, axis, keepdims, initial, mask, ReduceProd, mul, _one), result)
 
