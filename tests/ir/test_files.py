@@ -34,6 +34,7 @@ from tinyjax import ir
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Eqn, Jaxpr, ShapedArray, SourceInfo, Var
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT0, FLOAT32, SUPPORTED, DType, HostArray
 from tinyjax.primitives.elementwise import neg
+from tinyjax.testing import check_laws
 
 X, Y = Var(0, F64), Var(1, F64)
 
@@ -48,30 +49,19 @@ def loaded(content: bytes) -> ClosedJaxpr | Jaxpr:
     return ir.load(io.BytesIO(content), REGISTRY)
 
 
-def check_round_trip(program: ClosedJaxpr | Jaxpr) -> None:
-    content = saved(program)
-    found = loaded(content)
-    assert type(found) is type(program)
-    assert found == program
-    assert hash(found) == hash(program)
-    assert str(found) == str(program)
-    assert ir.content_hash(found) == ir.content_hash(program)
-    assert saved(found) == content
-
-
 @given(programs(depth=2))
 @settings(max_examples=50, deadline=None)
 def test_any_program(jaxpr: Jaxpr) -> None:
-    check_round_trip(jaxpr)
+    check_laws(jaxpr, laws=["files"], registry=REGISTRY)
 
 
 def test_everything() -> None:
-    check_round_trip(everything())
+    check_laws(everything(), laws=["files"], registry=REGISTRY)
 
 
 @pytest.mark.parametrize("number", range(len(parameters())))
 def test_parameters_of_every_kind(number: int) -> None:
-    check_round_trip(Jaxpr((), (Eqn(Assorted(parameters()[number]), (), ()),), ()))
+    check_laws(Jaxpr((), (Eqn(Assorted(parameters()[number]), (), ()),), ()), laws=["files"], registry=REGISTRY)
 
 
 def test_programs_of_the_library() -> None:
@@ -89,8 +79,12 @@ def test_programs_of_the_library() -> None:
         return out
 
     x = np.ones((3, 3), np.float32)
-    check_round_trip(tj.make_jaxpr(f)(x, 1))
-    check_round_trip(tj.make_jaxpr(tj.vmap(lambda y: tj.jvp(lambda v: f(v, 1), (y,), (y,))))(x[None]))
+    check_laws(tj.make_jaxpr(f)(x, 1), laws=["files"], registry=REGISTRY)
+    check_laws(
+        tj.make_jaxpr(tj.vmap(lambda y: tj.jvp(lambda v: f(v, 1), (y,), (y,))))(x[None]),
+        laws=["files"],
+        registry=REGISTRY,
+    )
 
 
 @pytest.mark.parametrize("dtype", [*sorted(SUPPORTED, key=str), FLOAT0], ids=str)
@@ -106,7 +100,7 @@ def test_arrays_of_every_dtype(shape: tuple[int, ...], dtype: DType) -> None:
         data = np.frombuffer(raw, dtype).reshape(shape)
     aval = ShapedArray(shape, dtype, weak_type=shape == ())
     closed = ClosedJaxpr(Jaxpr((Var(0, aval),), (), (Var(0, aval),)), (ConcreteValue(data, aval),))
-    check_round_trip(closed)
+    check_laws(closed, laws=["files"], registry=REGISTRY)
     found = loaded(saved(closed))
     assert isinstance(found, ClosedJaxpr)
     elements = np.asarray(found.consts[0])
@@ -161,9 +155,9 @@ def test_each_program_is_written_once() -> None:
 
 
 def test_deep_shared_and_long_programs() -> None:
-    check_round_trip(nested(1200))
-    check_round_trip(twice_each(200))
-    check_round_trip(chain(5000))
+    check_laws(nested(1200), laws=["files"], registry=REGISTRY)
+    check_laws(twice_each(200), laws=["files"], registry=REGISTRY)
+    check_laws(chain(5000), laws=["files"], registry=REGISTRY)
 
 
 def members(content: bytes) -> dict[str, bytes]:

@@ -25,13 +25,14 @@ from tests.ir.examples import (
     program,
     twice_each,
 )
-from tests.ir.parsing import EXAMPLES, check_round_trip, refusal
+from tests.ir.parsing import EXAMPLES, refusal
 from tests.strategies import programs
 from tinyjax import ir
 from tinyjax.errors import InputError
 from tinyjax.ir import ClosedJaxpr, Eqn, Jaxpr, Literal, ParseError, Primitive, ShapedArray, Var
 from tinyjax.ir.dtypes import FLOAT64
 from tinyjax.primitives.elementwise import mul, neg
+from tinyjax.testing import check_laws
 
 _TESTS = Path(__file__).parent.parent
 
@@ -56,13 +57,13 @@ _TESTS = Path(__file__).parent.parent
     ids=lambda jaxpr: f"{len(jaxpr.eqns)} equations",
 )
 def test_programs_are_read_back(jaxpr: Jaxpr) -> None:
-    check_round_trip(jaxpr, EXAMPLES)
+    check_laws(jaxpr, laws=["text"], registry=EXAMPLES)
 
 
 @given(programs(depth=2))
 @settings(max_examples=40, deadline=None)
 def test_random_programs_are_read_back(jaxpr: Jaxpr) -> None:
-    check_round_trip(jaxpr)
+    check_laws(jaxpr, laws=["text"])
 
 
 @given(programs(depth=1))
@@ -76,11 +77,11 @@ def test_layout_within_a_line_does_not_matter(jaxpr: Jaxpr) -> None:
 
 def test_closed_programs_are_read_back_with_their_arrays() -> None:
     closed = everything()
-    check_round_trip(closed, EXAMPLES)
+    check_laws(closed, laws=["text"], registry=EXAMPLES)
     jaxpr = program([VEC, VEC, F64], lambda ctx, x, y, z: [mul(ctx, y, x)])
     const = array([1, -0.0, np.nan], FLOAT64)
     both = ClosedJaxpr(jaxpr, (const, const))
-    check_round_trip(both)
+    check_laws(both, laws=["text"])
     assert ir.format_closed(both) == (
         "let @c0 = array(f64[3], [1.0, -0.0, nan]) in\n"
         "{ lambda a:f64[3]=@c0 b:f64[3]=@c0; c:f64[]. let d:f64[3] = mul b a in (d,) }"
@@ -122,7 +123,7 @@ def test_names_may_be_anything() -> None:
           2.5) }
     """
     jaxpr = ir.parse(text)
-    check_round_trip(jaxpr)
+    check_laws(jaxpr, laws=["text"])
     assert str(jaxpr) == (
         "{ lambda ; a:f64[] b:f64[]. let\n"
         "    c:f64[] = call[\n"
@@ -342,5 +343,7 @@ def test_golden_programs_are_read_back() -> None:
 
 def test_weak_and_extended_types_of_inputs() -> None:
     avals = [ShapedArray((2,), "bfloat16"), ShapedArray((), "complex64", weak_type=True), ShapedArray((0, 3), "uint8")]
-    check_round_trip(program(avals, lambda ctx, *xs: list(reversed(xs))))
-    check_round_trip(Jaxpr((), (Eqn(mul, (Literal.of(2.0), Literal.of(3.0)), (Var(0, WEAK),)),), (Var(0, WEAK),)))
+    check_laws(program(avals, lambda ctx, *xs: list(reversed(xs))), laws=["text"])
+    check_laws(
+        Jaxpr((), (Eqn(mul, (Literal.of(2.0), Literal.of(3.0)), (Var(0, WEAK),)),), (Var(0, WEAK),)), laws=["text"]
+    )

@@ -13,7 +13,6 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.api.families import FUNCTIONS, TRANSFORMATIONS, Ours
 from tests.control.loops import SCANS, WHILES
-from tests.ir.parsing import check_round_trip
 from tests.primitives.array_catalog import CASES, Case
 from tests.primitives.catalog import ELEMENTWISE, Entry
 from tests.strategies import programs
@@ -24,6 +23,7 @@ from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir import Jaxpr, Literal, Primitive, ShapedArray, Var
 from tinyjax.ir.dtypes import BOOL
+from tinyjax.testing import check_laws
 
 F32 = ShapedArray((3,), "float32")
 SCALAR = ShapedArray((), "float64")
@@ -37,18 +37,20 @@ def applying(primitive: Primitive, *avals: ShapedArray) -> Jaxpr:
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_primitives_on_arrays(case: Case) -> None:
-    check_round_trip(applying(case.primitive, *case.avals))
+    check_laws(applying(case.primitive, *case.avals), laws=["text"])
 
 
 @pytest.mark.parametrize("entry", ELEMENTWISE, ids=lambda entry: entry.primitive.name)
 def test_elementwise_primitives(entry: Entry) -> None:
     for dtype in entry.dtypes:
-        check_round_trip(applying(entry.primitive, *[ShapedArray((2,), dtype) for dtype in entry.operands(dtype)]))
+        check_laws(
+            applying(entry.primitive, *[ShapedArray((2,), dtype) for dtype in entry.operands(dtype)]), laws=["text"]
+        )
 
 
 @pytest.mark.parametrize("name", ALL_FUNCTIONS)
 def test_programs_of_functions(name: str) -> None:
-    check_round_trip(tj.make_jaxpr(ALL_FUNCTIONS[name][0])(SCALAR))
+    check_laws(tj.make_jaxpr(ALL_FUNCTIONS[name][0])(SCALAR), laws=["text"])
 
 
 _PAIRS = [("grad", "vmap"), ("jit", "grad"), ("vmap", "jvp"), ("linearize", "jit")]
@@ -62,7 +64,7 @@ def test_transformed_programs(name: str, outer: tuple[str, str]) -> None:
     f: Ours = ALL_FUNCTIONS[name][0]
     for transformation in reversed(outer):
         f = TRANSFORMATIONS[transformation][0](f)
-    check_round_trip(tj.make_jaxpr(f)(SCALAR))
+    check_laws(tj.make_jaxpr(f)(SCALAR), laws=["text"])
 
 
 @tj.custom_jvp
@@ -112,14 +114,14 @@ _LIBRARY: Final[dict[str, Callable[[Array], object]]] = {
 
 @pytest.mark.parametrize("name", _LIBRARY)
 def test_programs_of_the_library(name: str) -> None:
-    check_round_trip(tj.make_jaxpr(_LIBRARY[name])(F32))
+    check_laws(tj.make_jaxpr(_LIBRARY[name])(F32), laws=["text"])
 
 
 def test_named_axes() -> None:
     from tinyjax.primitives.collectives import PMax
 
     jaxpr = applying(PMax("rows"), F32)
-    check_round_trip(jaxpr)
+    check_laws(jaxpr, laws=["text"])
     assert ir.parse(str(jaxpr)).effects == jaxpr.effects != frozenset()
 
 
@@ -170,4 +172,4 @@ def _some(aval: ShapedArray) -> Literal:
 @settings(max_examples=30, deadline=None)
 def test_random_control_flow(jaxpr: Jaxpr) -> None:
     ir.typecheck(jaxpr)
-    check_round_trip(jaxpr)
+    check_laws(jaxpr, laws=["text"])

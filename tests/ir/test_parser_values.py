@@ -29,13 +29,14 @@ from tests.ir.examples import (
     double,
     nested,
 )
-from tests.ir.parsing import EXAMPLES, check_round_trip, refusal
+from tests.ir.parsing import EXAMPLES, refusal
 from tests.strategies import avals, dtypes, literals, scalars
 from tinyjax import ir
 from tinyjax.ir import ConcreteValue, DType, Eqn, Jaxpr, Literal, Primitive, ShapedArray, Var
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT0, FLOAT32, FLOAT64, SUPPORTED
 from tinyjax.ir.literals import python_scalar
 from tinyjax.primitives.elementwise import add
+from tinyjax.testing import check_laws
 
 BFLOAT16: DType = np.dtype(ml_dtypes.bfloat16)
 
@@ -47,7 +48,7 @@ def holding(parameter: object) -> Jaxpr:
 
 def read_back(parameter: object) -> object:
     """The parameter after printing and reading."""
-    check_round_trip(holding(parameter), EXAMPLES)
+    check_laws(holding(parameter), laws=["text"], registry=EXAMPLES)
     (eqn,) = ir.parse(str(holding(parameter)), EXAMPLES).eqns
     assert isinstance(eqn.primitive, Assorted)
     return eqn.primitive.parameter
@@ -115,13 +116,13 @@ parameters: st.SearchStrategy[object] = st.recursive(
 @given(parameters)
 @settings(max_examples=150, deadline=None)
 def test_random_parameters(parameter: object) -> None:
-    check_round_trip(holding(parameter), EXAMPLES)
+    check_laws(holding(parameter), laws=["text"], registry=EXAMPLES)
 
 
 @given(dtypes.flatmap(literals))
 @settings(max_examples=100, deadline=None)
 def test_literals_of_every_dtype(literal: Literal) -> None:
-    check_round_trip(Jaxpr((), (), (literal,)))
+    check_laws(Jaxpr((), (), (literal,)), laws=["text"])
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
@@ -130,7 +131,7 @@ def test_literals_to_the_bit(first: int, second: int) -> None:
     for weak in (False, True):
         real = Literal(bits(first), ShapedArray((), FLOAT64, weak))
         both = Literal(complex(bits(first), bits(second)), ShapedArray((), COMPLEX128, weak))
-        check_round_trip(Jaxpr((), (), (real, both)))
+        check_laws(Jaxpr((), (), (real, both)), laws=["text"])
 
 
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16], ids=str)
@@ -189,7 +190,11 @@ class Paint(Primitive):
 def test_primitives_of_a_user() -> None:
     registry = ir.STANDARD.extended(Paint, Shade)
     for paint in (Paint("red"), Paint("dark red", Shade.LIGHT, (1, 2), how_thick=2.5), Paint("r", under=affine())):
-        check_round_trip(Jaxpr((Var(0, F64),), (Eqn(paint, (Var(0, F64),), (Var(1, F64),)),), (Var(1, F64),)), registry)
+        check_laws(
+            Jaxpr((Var(0, F64),), (Eqn(paint, (Var(0, F64),), (Var(1, F64),)),), (Var(1, F64),)),
+            laws=["text"],
+            registry=registry,
+        )
     assert "no primitive 'paint-all'" in refusal("{ lambda ; . let paint-all[color=r] in () }").problem
     text = "{ lambda ; . let paint-all[color=red] in () }"
     assert ir.parse(text, registry).eqns[0].primitive == Paint("red")

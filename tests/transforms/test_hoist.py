@@ -8,24 +8,21 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.golden import Golden
-from tests.transforms.checks import F64, VECTOR, assert_close, program, run
-from tests.transforms.pass_programs import same_bits
+from tests.transforms.checks import F64, VECTOR, program
 from tests.transforms.test_cse import program_with_tables
 from tests.transforms.test_dce import Emit, Noise, names
-from tinyjax import Array, ir, lax, transforms
+from tinyjax import Array, ArrayLike, ir, lax, transforms
 from tinyjax.contexts.staging import stage
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir import HostArray, Jaxpr
 from tinyjax.primitives.elementwise import mul
+from tinyjax.testing import check_laws
 
 
-def hoisted(j: Jaxpr, *args: object) -> Jaxpr:
-    k = transforms.hoist_constants(j)
-    assert ir.typecheck(k) == j.type
-    arrays = [np.asarray(arg) for arg in args]
-    same_bits(run(k, arrays), run(j, arrays))
-    return k
+def hoisted(j: Jaxpr, *args: ArrayLike) -> Jaxpr:
+    check_laws(j, args, laws=["hoist_constants"])
+    return transforms.hoist_constants(j)
 
 
 def inner_names(j: Jaxpr, name: str) -> list[str]:
@@ -156,10 +153,8 @@ def test_arrays_leave_all_kinds_of_programs() -> None:
     closed = transforms.hoist_constants(ir.ClosedJaxpr(folded))
     assert len(closed.consts) == 2
     assert "constant" not in dict(transforms.count_primitives(closed))
-    same_bits(
-        run(j, [np.asarray(0.5), np.asarray(0.25)]),
-        [np.asarray(x) for x in tj.eval_jaxpr(closed.jaxpr, closed.consts, 0.5, 0.25)],
-    )
+    check_laws(closed, [0.5, 0.25], laws=["hoist_constants"])
+    check_laws(j, [0.5, 0.25], laws=["fold_constants"])
 
 
 @pytest.mark.parametrize("loop", [Scan, While])
@@ -172,7 +167,4 @@ def test_derivatives_of_loops(loop: type[ir.Primitive]) -> None:
             total = lax.while_loop(lambda c: c < 5.0 + tnp.cos(x), lambda c: c * 2.0 + tnp.sin(x), x)
         return total
 
-    j = program(f, F64)
-    derived = [transforms.jvp(p).jaxpr for p in (j, hoisted(j, 0.7))]
-    one, other = (run(p, [np.asarray(0.7), np.asarray(1.0)]) for p in derived)
-    assert_close(one, other)
+    check_laws(program(f, F64), [0.7], laws=["hoist_constants", "optimized_derivatives"])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import jax
 import numpy as np
 import pytest
@@ -19,44 +17,14 @@ from tests.transforms.checks import (
     VECTOR,
     any_programs,
     assert_close,
-    checked,
     family_program,
     float_programs,
-    in_jax,
-    numbers,
     program,
-    run,
 )
 from tinyjax import ShapedArray, lax, transforms
 from tinyjax.errors import InputError
-from tinyjax.ir import HostArray, Jaxpr
-from tinyjax.transforms import Linearization, PartialEvaluation
-
-
-def run_parts(parts: PartialEvaluation, args: Sequence[HostArray]) -> list[HostArray]:
-    """All outputs: the known part, then the staged one, fed with its residuals."""
-    known_args = [arg for arg, mark in zip(args, parts.unknown_in, strict=True) if not mark]
-    unknown_args = [arg for arg, mark in zip(args, parts.unknown_in, strict=True) if mark]
-    outs = run(parts.known, known_args)
-    num_known = parts.unknown_out.count(False)
-    made = iter(outs[num_known:])
-    residuals = [next(made) if res.input is None else args[res.input] for res in parts.residuals]
-    known, staged = iter(outs[:num_known]), iter(run(parts.staged, [*residuals, *unknown_args]))
-    return [next(staged) if mark else next(known) for mark in parts.unknown_out]
-
-
-def check_types(parts: PartialEvaluation, j: Jaxpr) -> None:
-    known_in = [aval for aval, mark in zip(j.in_avals, parts.unknown_in, strict=True) if not mark]
-    unknown_in = [aval for aval, mark in zip(j.in_avals, parts.unknown_in, strict=True) if mark]
-    known_out = [aval for aval, mark in zip(j.out_avals, parts.unknown_out, strict=True) if not mark]
-    unknown_out = [aval for aval, mark in zip(j.out_avals, parts.unknown_out, strict=True) if mark]
-    residuals = [res.aval for res in parts.residuals]
-    made = [res.aval for res in parts.residuals if res.input is None]
-    checked(parts.known, known_in, [*known_out, *made])
-    checked(parts.staged, [*residuals, *unknown_in], unknown_out)
-    for res in parts.residuals:
-        assert res.input is None or res.aval == j.in_avals[res.input]
-        assert res.nbytes == res.aval.nbytes
+from tinyjax.ir import Jaxpr
+from tinyjax.testing import check_laws
 
 
 def test_golden(golden: Golden) -> None:
@@ -78,7 +46,6 @@ def test_record() -> None:
     assert parts.unknown_in == (False, True, False)
     assert parts.unknown_out == (True, False, True, False)
     assert [(res.input, str(res.aval)) for res in parts.residuals] == [(None, "f64[3]"), (2, "f64[]")]
-    check_types(parts, j)
     everything = transforms.partial_eval(j, [True] * 3, force_unknown=[True] * 4)
     assert (everything.staged, everything.residuals) == (j, ())
     assert transforms.partial_eval(j, [True] * 3).unknown_out == (True, True, True, False)
@@ -86,9 +53,7 @@ def test_record() -> None:
     assert (nothing.known, nothing.residuals) == (j, ())
     forced = transforms.partial_eval(j, [False] * 3, force_unknown=[False, True, False, True])
     assert forced.unknown_out == (False, True, False, True)
-    check_types(forced, j)
-    args = numbers(j.in_avals)
-    assert_close(run_parts(forced, args), run(j, args))
+    check_laws(j, laws=["partial_eval"])
 
 
 def test_each_residual_is_there_once() -> None:
@@ -137,59 +102,34 @@ def test_sources_of_equal_programs_from_different_lines() -> None:
 
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_linearize_families(name: str) -> None:
-    j = family_program(name)
     f, g = FUNCTIONS[name]
     x, t = np.asarray(0.7), np.asarray(2.0)
-    lin = transforms.linearize(j)
-    expected = jax.jit(lambda x, t: jax.jvp(g, (x,), (t,)))(x, t)
-    assert_close(run_linearized(lin, [x], [t]), expected)
+    assert not check_laws(family_program(name), [x], laws=["linearize"]).skipped
     value, push = tj.linearize(f, x)
-    assert_close([value, push(t)], expected)
-
-
-def run_linearized(lin: Linearization, args: Sequence[HostArray], tangents: Sequence[HostArray]) -> list[HostArray]:
-    """The outputs and the tangents that aren't zero."""
-    outs = run(lin.primal, args)
-    num_out = len(lin.nonzero_out)
-    made = iter(outs[num_out:])
-    residuals = [next(made) if res.input is None else args[res.input] for res in lin.residuals]
-    given = [t for t, mark in zip(tangents, lin.nonzero_in, strict=True) if mark]
-    return [*outs[:num_out], *run(lin.linear, [*residuals, *given])]
-
-
-@given(float_programs, st.data())
-@settings(max_examples=20, deadline=None)
-def test_random_programs(j: Jaxpr, data: st.DataObject) -> None:
-    unknown = [data.draw(st.booleans()) for _ in j.invars]
-    force = [data.draw(st.booleans()) for _ in j.outvars]
-    args = numbers(j.in_avals)
-    expected = run(j, args)
-    for parts in (transforms.partial_eval(j, unknown), transforms.partial_eval(j, unknown, force_unknown=force)):
-        check_types(parts, j)
-        assert_close(run_parts(parts, args), expected)
-    assert all(found or not mark for found, mark in zip(parts.unknown_out, force, strict=True))
-
-
-@given(any_programs, st.data())
-@settings(max_examples=20, deadline=None)
-def test_random_programs_of_all_dtypes_stay_valid(j: Jaxpr, data: st.DataObject) -> None:
-    unknown = [data.draw(st.booleans()) for _ in j.invars]
-    parts = transforms.partial_eval(j, unknown)
-    check_types(parts, j)
-    assert transforms.partial_eval(j, unknown) == parts
+    assert_close([value, push(t)], jax.jit(lambda x, t: jax.jvp(g, (x,), (t,)))(x, t))
 
 
 @given(float_programs)
 @settings(max_examples=20, deadline=None)
-def test_linearize_random_programs(j: Jaxpr) -> None:
-    lin = transforms.linearize(j)
-    primals, tangents = numbers(j.in_avals), numbers(j.in_avals, 1)
-    outs, their_tangents = jax.jit(lambda x, t: jax.jvp(in_jax(j), x, t))(tuple(primals), tuple(tangents))
-    kept = [t for t, mark in zip(their_tangents, lin.nonzero_out, strict=True) if mark]
-    assert_close(run_linearized(lin, primals, tangents), [*outs, *kept])
-    twice = [2 * t for t in tangents]
-    residual_run = run_linearized(lin, primals, twice)[len(outs) :]
-    assert_close(residual_run, [2 * t for t in kept])
+def test_random_programs(j: Jaxpr) -> None:
+    assert not check_laws(j, laws=["partial_eval", "linearize"]).skipped
+
+
+@given(any_programs)
+@settings(max_examples=20, deadline=None)
+def test_random_programs_of_all_dtypes(j: Jaxpr) -> None:
+    assert not check_laws(j, laws=["partial_eval", "linearize"]).skipped
+
+
+@given(any_programs, st.data())
+@settings(max_examples=10, deadline=None)
+def test_what_is_forced_is_for_later(j: Jaxpr, data: st.DataObject) -> None:
+    unknown = [data.draw(st.booleans()) for _ in j.invars]
+    force = [data.draw(st.booleans()) for _ in j.outvars]
+    found = transforms.partial_eval(j, unknown, force_unknown=force)
+    free = transforms.partial_eval(j, unknown)
+    assert found.unknown_out == tuple(map(any, zip(free.unknown_out, force, strict=True)))
+    assert transforms.partial_eval(j, unknown, force_unknown=force) == found
 
 
 def test_marks_must_fit() -> None:

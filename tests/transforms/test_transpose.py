@@ -23,6 +23,7 @@ from tinyjax.errors import InputError, LinearityError
 from tinyjax.ir import Atom, Jaxpr, Var
 from tinyjax.ir.dtypes import FLOAT64
 from tinyjax.primitives.elementwise import add, sub
+from tinyjax.testing import check_laws
 
 
 def test_golden(golden: Golden) -> None:
@@ -84,7 +85,8 @@ linear_programs = strategies.programs(
 @given(linear_programs)
 @settings(max_examples=20, deadline=None)
 def test_random_linear_programs(j: Jaxpr) -> None:
-    """The transposed program is jax's, and transposing it again gives a program that computes the same as the first."""
+    """The transposed program is jax's."""
+    assert not check_laws(j, laws=["transpose"]).skipped
     linear = [True] * len(j.invars)
     marks = [isinstance(out, Var) for out in j.outvars]
     kept = [aval for aval, mark in zip(j.out_avals, marks, strict=True) if mark]
@@ -98,9 +100,6 @@ def test_random_linear_programs(j: Jaxpr) -> None:
     oracle = jax.jit(lambda args, cts: jax.vjp(only_kept, *args)[1](cts))
     expected = oracle(args, cts) if kept else [np.zeros_like(x) for x in args]
     assert_close(run(backward.jaxpr, cts), expected)
-    again = transforms.transpose(backward.jaxpr, [True] * len(kept))
-    checked(again.jaxpr, j.in_avals, kept)
-    assert_close(run(again.jaxpr, args), [out for out, mark in zip(run(j, args), marks, strict=True) if mark])
     symbolic = transforms.transpose(j, linear, marks, force=False)
     for zero, found in zip(symbolic.nonzero_out, expected, strict=True):
         assert zero or not np.any(found)

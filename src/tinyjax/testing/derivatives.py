@@ -14,7 +14,7 @@ from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.testing.differences import BrokenError, close, same_bits
 from tinyjax.testing.forms import valid
-from tinyjax.testing.meaning import SIZE
+from tinyjax.testing.meaning import PASSES, SIZE
 from tinyjax.testing.subjects import Subject, chosen, residuals_of, run, sample
 from tinyjax.transforms.batch import batch
 from tinyjax.transforms.jvp import jvp
@@ -224,3 +224,14 @@ def batches_of_derivatives(subject: Subject) -> None:
         "the tangents, mapped over directions,",
         subject.rounding,
     )
+
+
+def derivatives_after_passes(subject: Subject) -> None:
+    """The derivative of what a pass makes of a program is that of the program."""
+    forced = _forced(subject.program, subject.moves)
+    args = [*subject.args, *subject.tangents(20)]
+    expected = run(forced, args)
+    for name, change in PASSES.items():
+        changed = _forced(change(subject.program), subject.moves)
+        valid(changed, f"the derivative after {name}")
+        close(run(changed, args), expected, f"the outputs and their tangents after {name}", subject.rounding)

@@ -50,10 +50,16 @@ def typechecks(subject: Subject) -> None:
 
 def text(subject: Subject) -> None:
     """Printed and read again."""
-    program = subject.program
-    same_content(parse(str(program.jaxpr), subject.registry), program.jaxpr, "what its text is read as")
-    closed = parse_closed(format_closed(program), subject.registry)
+    program, registry = subject.program, subject.registry
+    shown = str(program.jaxpr)
+    found = parse(shown, registry)
+    same_content(found, program.jaxpr, "what its text is read as")
+    if str(found) != shown:
+        raise BrokenError(f"what its text is read as has another text:\n{found}")
+    closed = parse_closed(format_closed(program), registry)
     same_content(closed, program, "what its text with its constants is read as")
+    given = parse_closed(str(program), registry, consts=program.consts)
+    same_content(given, program, "what its text is read as, given its constants,")
 
 
 def files(subject: Subject) -> None:
@@ -62,7 +68,12 @@ def files(subject: Subject) -> None:
         file = io.BytesIO()
         save(file, program)
         file.seek(0)
-        same_content(load(file, subject.registry), program, "what its file is loaded as")
+        found = load(file, subject.registry)
+        same_content(found, program, "what its file is loaded as")
+        again = io.BytesIO()
+        save(again, found)
+        if again.getvalue() != file.getvalue():
+            raise BrokenError("what its file is loaded as has another file")
 
 
 def pickled(subject: Subject) -> None:

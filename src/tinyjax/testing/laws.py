@@ -39,7 +39,10 @@ from tinyjax.transforms.dce import dce
 Law = Callable[[Subject], None]
 #: What runs a program, and says nothing of one that can't be run again and again. The others leave that part out.
 _RUNNING: Final = frozenset(
-    {"evaluation", "compilation", "finite_differences", "transpose", "second_derivatives", "batched_derivatives"}
+    {
+        *("evaluation", "compilation", "finite_differences", "transpose"),
+        *("second_derivatives", "batched_derivatives", "optimized_derivatives"),
+    }
 )
 _ALL: Final[dict[str, Law]] = {
     "typecheck": forms.typechecks,
@@ -49,7 +52,7 @@ _ALL: Final[dict[str, Law]] = {
     "staging": forms.staging,
     "evaluation": forms.evaluation,
     "compilation": meaning.compiled,
-    **{name: meaning.keeps(change, name) for name, change in meaning.PASSES.items()},
+    **{name: meaning.keeps(name) for name in meaning.PASSES},
     "partial_eval": meaning.partial_evaluation,
     "batch": meaning.batching,
     "jvp": derivatives.forward_mode,
@@ -58,6 +61,7 @@ _ALL: Final[dict[str, Law]] = {
     "transpose": derivatives.transposition,
     "second_derivatives": derivatives.second_derivatives,
     "batched_derivatives": derivatives.batches_of_derivatives,
+    "optimized_derivatives": derivatives.derivatives_after_passes,
 }
 #: What only a program that means the same in every process can be.
 _WRITTEN: Final = frozenset({"text", "files", "pickle"})
@@ -110,6 +114,7 @@ def check_laws(
     - `partial_eval`: its two parts compose to it. `batch`: it computes what a loop would.
     - `jvp`: tangents are linear. `finite_differences`: and the derivative. `linearize`: in two parts, too.
       `transpose`: `<ct, J v> = <Jᵀ ct, v>`. `second_derivatives`, `batched_derivatives`: in any nesting.
+      `optimized_derivatives`: no pass changes the derivative.
 
     Args:
       program: it is run many times: effects mustn't, so of programs with effects only the static laws are checked.

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 
 from tinyjax.backend import execute
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, INEXACT, HostArray
 from tinyjax.ir.merging import merged
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.testing.differences import BrokenError, close, same_bits
@@ -23,7 +26,7 @@ from tinyjax.transforms.dce import dce
 from tinyjax.transforms.fold_constants import fold_constants
 from tinyjax.transforms.hoist_constants import hoist_constants
 from tinyjax.transforms.inline import inline
-from tinyjax.transforms.partial_eval import partial_eval
+from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
 from tinyjax.transforms.pipeline import optimize
 from tinyjax.transforms.simplify import simplify
 
@@ -41,12 +44,12 @@ PASSES: Final[dict[str, Callable[[ClosedJaxpr], ClosedJaxpr]]] = {
 SIZE: Final = 3
 
 
-def keeps(change: Callable[[ClosedJaxpr], ClosedJaxpr], name: str) -> Callable[[Subject], None]:
+def keeps(name: str) -> Callable[[Subject], None]:
     """The law of a pass: the program is valid afterwards, has the same type and computes the same."""
 
     def law(subject: Subject) -> None:
         program = subject.program
-        changed = change(program)
+        changed = PASSES[name](program)
         valid(changed, f"what {name} makes of it")
         before, after = typecheck(program), typecheck(changed)
         if before != after:
@@ -79,22 +82,49 @@ def divisions(subject: Subject) -> Iterator[tuple[bool, ...]]:
 
 
 def partial_evaluation(subject: Subject) -> None:
-    """The two parts, one after the other, are the program, whatever is unknown."""
-    for unknown in divisions(subject):
-        parts = partial_eval(subject.program, unknown)
-        what = f"with inputs unknown as in {unknown}"
+    """The two parts, one after the other, are the program, whatever is unknown, and whatever is left for later."""
+    program = subject.program
+    for unknown, forced in itertools.product(divisions(subject), (False, True)):
+        force = [forced] * len(program.out_avals)
+        parts = partial_eval(program, unknown, force_unknown=force)
+        what = f"with inputs unknown as in {unknown}{', and all outputs of the second part' if forced else ''}"
         valid(parts.known, f"the known part, {what},")
         valid(parts.staged, f"the staged part, {what},")
-        if not any(unknown) and any(parts.unknown_out) and not subject.program.jaxpr.effects:
-            raise BrokenError(f"everything is known, and yet these outputs are not: {parts.unknown_out}")
-        if subject.program.jaxpr.effects:
+        _types_of_parts(program, parts, what)
+        if forced and not all(parts.unknown_out):
+            raise BrokenError(f"the staged part lacks outputs that it was to return: it has {parts.unknown_out}")
+        if program.jaxpr.effects:
             continue
+        if not any(unknown) and any(parts.unknown_out) and not forced:
+            raise BrokenError(f"everything is known, and yet these outputs are not: {parts.unknown_out}")
         outs = run(parts.known, chosen(subject.args, [not mark for mark in unknown]))
         count = parts.unknown_out.count(False)
         residuals = residuals_of(parts.residuals, outs[count:], subject.args)
         later = run(parts.staged, [*residuals, *chosen(subject.args, unknown)])
         both = merged(parts.unknown_out, later, outs[:count])
         same_bits(both, subject.outs, f"the outputs of the two parts, {what}")
+
+
+def _types_of_parts(program: ClosedJaxpr, parts: PartialEvaluation[ClosedJaxpr], what: str) -> None:
+    """The first part returns its outputs and residuals, the second takes these; weak marks don't count."""
+    marks = parts.unknown_out
+    made = [residual.aval for residual in parts.residuals if residual.input is None]
+    taken = [residual.aval for residual in parts.residuals]
+    for part, avals, expected in (
+        ("takes", parts.known.in_avals, _kept(program.in_avals, parts.unknown_in, False)),
+        ("returns", parts.known.out_avals, [*_kept(program.out_avals, marks, False), *made]),
+        ("later takes", parts.staged.in_avals, [*taken, *_kept(program.in_avals, parts.unknown_in, True)]),
+        ("later returns", parts.staged.out_avals, _kept(program.out_avals, marks, True)),
+    ):
+        if not all_match(avals, expected):
+            raise BrokenError(f"divided {what}, it {part} {listed(avals)}, expected {listed(expected)}")
+    for residual in parts.residuals:
+        if residual.input is not None and residual.aval != program.in_avals[residual.input]:
+            raise BrokenError(f"a residual is said to be input {residual.input}, and {residual.aval}, {what}")
+
+
+def _kept(avals: Sequence[ShapedArray], marks: Sequence[bool], mark: bool) -> list[ShapedArray]:
+    return [aval for aval, each in zip(avals, marks, strict=True) if each is mark]
 
 
 def _batch_of(arg: HostArray, rng: np.random.Generator) -> list[HostArray]:

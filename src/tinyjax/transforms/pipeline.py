@@ -262,7 +262,7 @@ OPTIMIZATION: Final = Pipeline(
 
 
 def optimize(program: ProgramT) -> ProgramT:
-    """The program after every pass there is, none of which changes what it computes: `transforms.OPTIMIZATION`.
+    """The program after every pass but `rewrite`; none changes what it computes: `transforms.OPTIMIZATION`.
 
         { lambda ; a:f64[]. let b:f64[] = cos 0.0; c:f64[] = mul a b; d:f64[] = sin c; e:f64[] = sin a;
             f:f64[] = add d e in (f,) }
