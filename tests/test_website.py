@@ -107,7 +107,7 @@ def test_rows_of_the_index_say_whose_rules_they_are() -> None:
     assert columns["lowering"].find(Bare) == (None, None)
     scan = ir.STANDARD.primitive("scan")
     assert columns["partial_eval"].find(scan) == ("Scan.partial_eval", None)
-    assert columns["cost"].find(ir.STANDARD.primitive("sin")) == ("tinyjax.tools.cost.COSTS[Sin]", None)
+    assert columns["cost"].find(ir.STANDARD.primitive("sin")) == ("tinyjax.tools.cost.COSTS[Smooth]", None)
     assert columns["inverse"].find(ir.STANDARD.primitive("exp")) == ("tinyjax.interpreters.INVERSE_RULES[Exp]", None)
     row = primitive_index.row(Half, [columns["jvp"], columns["transpose"]])
     assert row == (

@@ -15,11 +15,12 @@ from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.text.registry import Reader, build
-from tinyjax.primitives import collectives, conversion, elementwise, gather, reductions, rounding, scatter
+from tinyjax.primitives import collectives, conversion, elementwise, reductions, rounding
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import DotGeneral, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
-from tinyjax.primitives.gather import Gather
+from tinyjax.primitives.gather import Gather, Scattering
+from tinyjax.primitives.shaping import Iota, Reshape
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Reduction
 from tinyjax.registered.first_order import STANDARD
 
@@ -56,20 +57,24 @@ def primitive_of(cls: type[Primitive], params: Params) -> Primitive:
 
 
 _NONE: Final = (None,)
+#: Those that JAX tells how exact they have to be.
+ACCURATE: Final = (
+    *("exp", "exp2", "expm1", "log", "log1p", "logistic", "sqrt", "rsqrt", "cbrt"),
+    *("sin", "cos", "tan", "tanh"),
+)
 
 
-def _entered(name: str) -> type[Primitive]:
-    return STANDARD.entered[name]
+def _derived(base: type[Primitive]) -> list[type[Primitive]]:
+    """The primitives of a family."""
+    return [cls for cls in STANDARD.entered.values() if base in cls.__mro__]
 
 
-for _name in ("exp", "exp2", "expm1", "log", "log1p", "logistic", "sqrt", "rsqrt", "cbrt", "sin", "cos", "tan", "tanh"):
-    STANDARD.read_by(_name)(calling(_entered(_name), accuracy=_NONE))
-for _name in ("sum", "prod", "max", "min", "and", "or", "xor"):
-    STANDARD.read_by(f"reduce_{_name}")(calling(_entered(f"reduce_{_name}"), out_sharding=_NONE))
-for _name in ("argmax", "argmin"):
-    STANDARD.read_by(_name)(calling(_entered(_name), out_sharding=_NONE))
-STANDARD.read_by("reshape")(calling(_entered("reshape"), dimensions=_NONE, sharding=_NONE))
-STANDARD.read_by("iota")(calling(_entered("iota"), sharding=_NONE))
+for _name in ACCURATE:
+    STANDARD.read_by(_name)(calling(STANDARD.entered[_name], accuracy=_NONE))
+for _cls in (*_derived(Reduction), *_derived(reductions.Position)):
+    STANDARD.read_by(_cls.name)(calling(_cls, out_sharding=_NONE))
+STANDARD.read_by("reshape")(calling(Reshape, dimensions=_NONE, sharding=_NONE))
+STANDARD.read_by("iota")(calling(Iota, sharding=_NONE))
 STANDARD.read_by("add_any")(calling(elementwise.Add))
 STANDARD.read_by("mul")(calling(elementwise.Mul, out_dtype=_NONE))
 
@@ -83,8 +88,7 @@ def _broadcast(in_avals: Avals) -> Sequence[Sequence[Primitive]]:
     return [(BroadcastInDim(shape, whole),) if aval.ndim == rank and aval.shape != shape else () for aval in in_avals]
 
 
-_ELEMENTWISE: Final = [name for name, cls in STANDARD.entered.items() if elementwise.Elementwise in cls.__mro__]
-STANDARD.convert_by(*_ELEMENTWISE, "add_any")(_broadcast)
+STANDARD.convert_by(*[cls.name for cls in _derived(elementwise.Elementwise)], "add_any")(_broadcast)
 
 
 @STANDARD.read_by("conj")
@@ -154,15 +158,6 @@ def _gather(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     return primitive_of(Gather, kept)
 
 
-_SCATTERS: Final[Mapping[str, type[Primitive]]] = {
-    "scatter": scatter.Scatter,
-    "scatter_add": gather.ScatterAdd,
-    "scatter_mul": scatter.ScatterMul,
-    "scatter_min": scatter.ScatterMin,
-    "scatter_max": scatter.ScatterMax,
-}
-
-
 def _scattering(cls: type[Primitive]) -> Reader:
     """JAX holds the program that combines two elements, too, which the primitive's name says already."""
 
@@ -174,8 +169,8 @@ def _scattering(cls: type[Primitive]) -> Reader:
     return read
 
 
-for _name, _cls in _SCATTERS.items():
-    STANDARD.read_by(_name, _name.replace("_", "-"))(_scattering(_cls))
+for _cls in _derived(Scattering):
+    STANDARD.read_by(_cls.name, _cls.name.replace("_", "-"))(_scattering(_cls))
 
 
 def _collective(cls: type[Primitive], positional: type[Reduction]) -> Reader:
@@ -195,9 +190,9 @@ def _collective(cls: type[Primitive], positional: type[Reduction]) -> Reader:
     return read
 
 
-for _cls, _positional in (
+for _reducing, _positional in (
     (collectives.PSum, ReduceSum),
     (collectives.PMax, reductions.ReduceMax),
     (collectives.PMin, reductions.ReduceMin),
 ):
-    STANDARD.read_by(_cls.name, f"{_cls.name}_invariant")(_collective(_cls, _positional))
+    STANDARD.read_by(_reducing.name, f"{_reducing.name}_invariant")(_collective(_reducing, _positional))

@@ -15,61 +15,25 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
-from tinyjax.primitives.arithmetic import Abs, Div, IntegerPow, Max, Min, NextAfter, Rem, Square
-from tinyjax.primitives.bitwise import (
-    And,
-    Clz,
-    Not,
-    Or,
-    PopulationCount,
-    ShiftLeft,
-    ShiftRightArithmetic,
-    ShiftRightLogical,
-    Xor,
-)
-from tinyjax.primitives.comparison import Eq, Ge, Gt, Le, Lt, Ne
-from tinyjax.primitives.complex import Complex, Conj, Imag, Real
+from tinyjax.primitives.arithmetic import Abs, Div, Extreme, IntegerPow, NextAfter, Rem, Square
+from tinyjax.primitives.complex import Complex
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral
-from tinyjax.primitives.conversion import BitcastConvertType, ConvertElementType, Copy, ReducePrecision, StopGradient
-from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum, Cumulative
+from tinyjax.primitives.conversion import BitcastConvertType, Copy, StopGradient
+from tinyjax.primitives.cumulative import CumLogSumExp, Cumulative
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
-from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub
-from tinyjax.primitives.exponential import Cbrt, Exp, Exp2, Expm1, Log, Log1p, Logistic, Pow, Rsqrt, Sqrt
-from tinyjax.primitives.gather import Gather, ScatterAdd
-from tinyjax.primitives.reductions import (
-    ArgMax,
-    ArgMin,
-    ReduceAnd,
-    ReduceMax,
-    ReduceMin,
-    ReduceOr,
-    ReduceProd,
-    ReduceXor,
-)
-from tinyjax.primitives.rounding import Ceil, Floor, IsFinite, Round, Sign
-from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
+from tinyjax.primitives.elementwise import Additive, LinearUnary, Mul, Smooth, Stepwise
+from tinyjax.primitives.exponential import Logistic, Pow
+from tinyjax.primitives.gather import Gather, Scattering
+from tinyjax.primitives.reductions import Position
+from tinyjax.primitives.scatter import Scatter
 from tinyjax.primitives.selection import Clamp, SelectN
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sorting import Sort
-from tinyjax.primitives.special import Digamma, Erf, Erfc, ErfInv, Lgamma, Polygamma
-from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
-from tinyjax.primitives.trigonometric import (
-    Acos,
-    Acosh,
-    Asin,
-    Asinh,
-    Atan,
-    Atan2,
-    Atanh,
-    Cos,
-    Cosh,
-    Sin,
-    Sinh,
-    Tan,
-    Tanh,
-)
+from tinyjax.primitives.special import Polygamma
+from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
+from tinyjax.primitives.trigonometric import Atan2
 from tinyjax.tools.cost.records import FREE, Cost
 
 #: Rules take the primitive and the equation, whose operands and results have types, and return a Cost.
@@ -110,17 +74,11 @@ def _transcendental(primitive: Primitive, eqn: Eqn) -> Cost:
     return Cost(transcendentals=eqn.outvars[0].aval.size, bytes=bytes_moved(eqn))
 
 
-# Class by class, so that nothing is guessed of other people's elementwise primitives.
-register_all(COSTS, _elementwise, (
-    Neg, Add, Sub, Mul, Div, Rem, Max, Min, NextAfter, Abs, Square, Sign, Floor, Ceil, Round, IsFinite,
-    Not, And, Or, Xor, PopulationCount, Clz, ShiftLeft, ShiftRightLogical, ShiftRightArithmetic,
-    Eq, Ne, Lt, Le, Gt, Ge, Real, Imag, Conj, Complex, ConvertElementType, ReducePrecision,
-))  # fmt: skip
-register_all(COSTS, _transcendental, (
-    Cbrt, Exp, Exp2, Expm1, Log, Log1p, Pow, Rsqrt, Sqrt,
-    Acos, Acosh, Asin, Asinh, Atan, Atan2, Atanh, Cos, Cosh, Sin, Sinh, Tan, Tanh,
-    Digamma, Erf, Erfc, ErfInv, Lgamma, Polygamma,
-))  # fmt: skip
+# By families: a smooth function of one operand is one elementary function, unless it has a rule of its own. Nothing is
+# guessed of what says no more than that it is elementwise.
+register_all(COSTS, _elementwise, (Stepwise, LinearUnary, Additive))
+register_all(COSTS, _elementwise, (Mul, Div, Rem, Extreme, NextAfter, Abs, Square, Complex))
+register_all(COSTS, _transcendental, (Smooth, Pow, Atan2, Polygamma))
 
 
 def _with_flops(flops: int) -> Callable[[Primitive, Eqn], Cost]:
@@ -202,7 +160,7 @@ def _scatter(primitive: Primitive, eqn: Eqn) -> Cost:
     return Cost(updates.size, bytes=3 * updates.nbytes + indices.nbytes)
 
 
-register_all(COSTS, _scatter, (Scatter, ScatterAdd, ScatterMul, ScatterMin, ScatterMax))
+register_all(COSTS, _scatter, (Scattering,))
 
 
 # Sums and contractions.
@@ -214,9 +172,7 @@ def _reduction(primitive: Primitive, eqn: Eqn) -> Cost:
     return Cost(max(operations, 0), bytes=bytes_moved(eqn))
 
 
-register_all(COSTS, _reduction, (
-    ReduceSum, ReduceProd, ReduceMax, ReduceMin, ReduceAnd, ReduceOr, ReduceXor, ArgMax, ArgMin,
-))  # fmt: skip
+register_all(COSTS, _reduction, (Reduction, Position))
 
 
 def _cumulative(primitive: Primitive, eqn: Eqn) -> Cost:
@@ -229,7 +185,7 @@ def _cumulative(primitive: Primitive, eqn: Eqn) -> Cost:
     return Cost(operations, bytes=bytes_moved(eqn))
 
 
-register_all(COSTS, _cumulative, (CumSum, CumProd, CumMax, CumMin, CumLogSumExp))
+register_all(COSTS, _cumulative, (Cumulative,))
 
 
 @COSTS.register(DotGeneral)
