@@ -18,6 +18,7 @@ ROOT = Path(tinyjax.__file__).parent
 #: Lowest first. Modules at the top level are listed by name.
 LAYERS = [
     {"errors", "caching", "atomic", "deferred", "tracebacks"},
+    {"exports"},
     {"ir"},
     {"primitives"},
     {"contexts"},
@@ -29,7 +30,7 @@ LAYERS = [
     {"prepared"},
     {"arrays"},
     {"tracing"},
-    {"tree", "flatten_util"},
+    {"checkpoint_policies", "flatten_util", "tree"},
     {"lax"},
     {"numpy"},
     {"api"},

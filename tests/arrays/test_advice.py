@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import linecache
 import math
 import re
@@ -15,7 +16,7 @@ import pytest
 import tinyjax
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.arrays.counterparts import COUNTERPARTS
+from tinyjax.arrays.advice import _counterpart
 from tinyjax.errors import (
     ConcretizationError,
     NonConcreteBooleanIndexError,
@@ -172,10 +173,19 @@ def test_static_of_a_tree_is_no_name() -> None:
     assert "argument sizes['n']" in str(caught.value)
 
 
-def test_counterparts_are_there() -> None:
-    found = {name: getattr(tnp, name) for name in tnp.__all__}
-    theirs = {name for name in found if callable(getattr(np, name, None)) or hasattr(math, name)}
-    assert {name for name in theirs if callable(found[name]) and not isinstance(found[name], type)} == COUNTERPARTS
+def test_counterparts() -> None:
+    """Whatever function of NumPy's or `math`'s is called, the advice names ours if there is one."""
+    for home in (np, math):
+        shared = [name for name in dir(home) if callable(getattr(tnp, name, None))]
+        shared = [name for name in shared if not isinstance(getattr(tnp, name), type)]
+        assert len(shared) > 20
+        for name in shared:
+            call = ast.parse(f"{name}(x, axis=1)", mode="eval").body
+            assert isinstance(call, ast.Call)
+            assert _counterpart(name, call) == f"Use `tinyjax.numpy.{name}(x, axis=1)`."
+    call = ast.Call(ast.Name("float32"), [ast.Name("x")], [])
+    assert _counterpart("float32", call) is None
+    assert _counterpart("busday_count", call) is None
 
 
 def test_they_are_the_errors_that_users_expect() -> None:

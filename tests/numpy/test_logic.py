@@ -123,7 +123,7 @@ def _parameters(function: object) -> list[tuple[str, object]]:
 
 _FUNCTIONS = sorted(
     name
-    for name in tnp.__all__
+    for name in dir(tnp)
     if inspect.isfunction(getattr(tnp, name))
     and type(getattr(jnp, name, None)).__name__ in ("function", "PjitFunction")
 )

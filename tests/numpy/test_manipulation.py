@@ -11,7 +11,7 @@ import tinyjax.numpy as tnp
 from tests.numpy.oracle import Function, agree, check, compare, numbers, weak
 from tinyjax import make_jaxpr
 from tinyjax.errors import ShapeError, UnsupportedError
-from tinyjax.numpy.manipulation import PadMode
+from tinyjax.numpy.signatures import PadMode
 
 CALLS: dict[str, tuple[tuple[int, ...], tuple[object, ...]]] = {
     "reshape": ((2, 6), ((3, -1),)),

@@ -9,8 +9,8 @@ from typing import Any, Final, ParamSpec, TypeVar, overload
 from attrs import evolve
 
 from tinyjax.api.arguments import split_static
-from tinyjax.api.checkpoint_policies import AnyPolicy, as_policy
 from tinyjax.api.make_jaxpr import abstractify
+from tinyjax.checkpoint_policies import AnyPolicy, as_policy
 from tinyjax.control.checkpoint import Checkpoint, Policy
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray

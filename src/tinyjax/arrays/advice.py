@@ -19,8 +19,8 @@ from typing import Final, final
 import numpy as np
 from attrs import frozen
 
-from tinyjax.arrays.counterparts import COUNTERPARTS
 from tinyjax.arrays.slice_advice import of_slice
+from tinyjax.deferred import NUMPY_FUNCTIONS
 from tinyjax.errors import (
     ConcretizationError,
     NonConcreteBooleanIndexError,
@@ -293,7 +293,10 @@ def _arguments(call: ast.Call) -> str:
 
 def _counterpart(name: str, call: ast.Call) -> str | None:
     """What does for arrays what a function of NumPy or `math` does, if there is such."""
-    return f"Use `tinyjax.numpy.{name}({_arguments(call)})`." if name in COUNTERPARTS else None
+    found = getattr(NUMPY_FUNCTIONS(), name, None)
+    return (
+        f"Use `tinyjax.numpy.{name}({_arguments(call)})`." if callable(found) and not isinstance(found, type) else None
+    )
 
 
 def _resolved(code: ast.expr, frame: FrameType | None) -> object:

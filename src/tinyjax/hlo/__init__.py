@@ -1,30 +1,16 @@
 """StableHLO text: `lower` writes a program as a module, by rules in tables that anyone can add to."""
 
-from tinyjax.hlo import rules
-from tinyjax.hlo.context import SSA, LoweringContext, LoweringRules
-from tinyjax.hlo.lowering import lower
-from tinyjax.hlo.rules.callbacks import on_host, on_host_of_gpu
-from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES, rules_for
-from tinyjax.tracebacks import filter_package
+from tinyjax.exports import publish
+from tinyjax.hlo import rules  # noqa: F401 (which fills the tables)
+from tinyjax.hlo.context import SSA as SSA
+from tinyjax.hlo.context import LoweringContext as LoweringContext
+from tinyjax.hlo.context import LoweringRules as LoweringRules
+from tinyjax.hlo.lowering import lower as lower
+from tinyjax.hlo.rules.callbacks import on_host as on_host
+from tinyjax.hlo.rules.callbacks import on_host_of_gpu as on_host_of_gpu
+from tinyjax.hlo.tables import CPU_RULES as CPU_RULES
+from tinyjax.hlo.tables import GPU_RULES as GPU_RULES
+from tinyjax.hlo.tables import RULES as RULES
+from tinyjax.hlo.tables import rules_for as rules_for
 
-__all__ = [
-    "CPU_RULES",
-    "GPU_RULES",
-    "RULES",
-    "SSA",
-    "LoweringContext",
-    "LoweringRules",
-    "lower",
-    "on_host",
-    "on_host_of_gpu",
-    "rules",
-    "rules_for",
-]
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
-
-
-filter_package(__name__, __all__)
+publish(__name__)

@@ -12,15 +12,15 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import as_arrays, check_callable, function_name
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def associative_scan(
     fn: Callable[[Any, Any], object],  # the user's trees
-    elems: T,
+    elems: _T,
     reverse: bool = False,
     axis: int = 0,
-) -> T:
+) -> _T:
     """The results of combining the first, the first two, the first three … elements along an axis, in parallel.
 
     `fn` must be associative. It combines two trees such as `elems`, element by element along the axis, and is applied
@@ -67,7 +67,7 @@ def associative_scan(
     arrays = _prefixes(combine, arrays, at)
     if reverse:
         arrays = [rev(array, (at,)) for array in arrays]
-    result: T = tree.unflatten(treedef, arrays)
+    result: _T = tree.unflatten(treedef, arrays)
     return result
 
 

@@ -2,28 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias, TypeVar
+from collections.abc import Callable
+from typing import TypeVar
 
 from tinyjax.arrays.elementwise import convert, promote_inexact
 from tinyjax.ir.dtypes import BOOL, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binary import div
+from tinyjax.lax.signatures import AxisName
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array, find_axis
 from tinyjax.tracing.core import bind
 
-T = TypeVar("T")
-AxisName: TypeAlias = str | Sequence[str]
+_T = TypeVar("_T")
 
 
 def _names(axis_name: AxisName) -> tuple[str, ...]:
     return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
 
 
-def _reduce(make: Callable[[str], Primitive], x: T, axis_name: AxisName) -> T:
+def _reduce(make: Callable[[str], Primitive], x: _T, axis_name: AxisName) -> _T:
     def reduce(leaf: object) -> Array:
         array = as_array(leaf)
         for name in _names(axis_name):
@@ -33,7 +33,7 @@ def _reduce(make: Callable[[str], Primitive], x: T, axis_name: AxisName) -> T:
     return tree.map_leaves(reduce, x)
 
 
-def psum(x: T, axis_name: AxisName) -> T:
+def psum(x: _T, axis_name: AxisName) -> _T:
     """The sums of the leaves of x over one named axis or several.
 
     Of a value that is the same all along the axis, such as 1, it is that value times the size. Booleans are counted, in
@@ -52,7 +52,7 @@ def psum(x: T, axis_name: AxisName) -> T:
     return _reduce(PSum, tree.map_leaves(counted, x), axis_name)
 
 
-def pmean(x: T, axis_name: AxisName) -> T:
+def pmean(x: _T, axis_name: AxisName) -> _T:
     """The means of the leaves of x over one named axis or several."""
     size = axis_size(axis_name)
 
@@ -63,12 +63,12 @@ def pmean(x: T, axis_name: AxisName) -> T:
     return tree.map_leaves(mean, x)
 
 
-def pmax(x: T, axis_name: AxisName) -> T:
+def pmax(x: _T, axis_name: AxisName) -> _T:
     """The largest of the leaves of x over one named axis or several."""
     return _reduce(PMax, x, axis_name)
 
 
-def pmin(x: T, axis_name: AxisName) -> T:
+def pmin(x: _T, axis_name: AxisName) -> _T:
     """The smallest of the leaves of x over one named axis or several."""
     return _reduce(PMin, x, axis_name)
 

@@ -30,11 +30,11 @@ from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, located
 from tinyjax.tracing.programs import Traced, trace
 
-R = TypeVar("R", bound=AnyTree)
-S = TypeVar("S", bound=AnyTree)
-T = TypeVar("T")
-U = TypeVar("U", bound=AnyTree)
-Ts = TypeVarTuple("Ts")
+_R = TypeVar("_R", bound=AnyTree)
+_S = TypeVar("_S", bound=AnyTree)
+_T = TypeVar("_T")
+_U = TypeVar("_U", bound=AnyTree)
+_Ts = TypeVarTuple("_Ts")
 
 
 class _Missing(enum.Enum):
@@ -69,43 +69,43 @@ def cond(
 @overload
 def cond(
     pred: ArrayLike,
-    true_fun: Callable[[Unpack[Ts]], ArrayLike],
-    false_fun: Callable[[Unpack[Ts]], ArrayLike],
-    *operands: *Ts,
+    true_fun: Callable[[Unpack[_Ts]], ArrayLike],
+    false_fun: Callable[[Unpack[_Ts]], ArrayLike],
+    *operands: *_Ts,
 ) -> Array: ...
 @overload
 def cond(
-    pred: ArrayLike, true_fun: Callable[[T], ArrayLike], false_fun: Callable[[T], ArrayLike], *, operand: T
+    pred: ArrayLike, true_fun: Callable[[_T], ArrayLike], false_fun: Callable[[_T], ArrayLike], *, operand: _T
 ) -> Array: ...
 @overload
 def cond(
-    pred: ArrayLike, true_fun: Callable[[Array], R], false_fun: Callable[[Array], S], x: ArrayLike, /
-) -> R | S: ...
+    pred: ArrayLike, true_fun: Callable[[Array], _R], false_fun: Callable[[Array], _S], x: ArrayLike, /
+) -> _R | _S: ...
 @overload
 def cond(
     pred: ArrayLike,
-    true_fun: Callable[[Array, Array], R],
-    false_fun: Callable[[Array, Array], S],
+    true_fun: Callable[[Array, Array], _R],
+    false_fun: Callable[[Array, Array], _S],
     x: ArrayLike,
     y: ArrayLike,
     /,
-) -> R | S: ...
+) -> _R | _S: ...
 @overload
 def cond(
     pred: ArrayLike,
-    true_fun: Callable[[Array, Array, Array], R],
-    false_fun: Callable[[Array, Array, Array], S],
+    true_fun: Callable[[Array, Array, Array], _R],
+    false_fun: Callable[[Array, Array, Array], _S],
     x: ArrayLike,
     y: ArrayLike,
     z: ArrayLike,
     /,
-) -> R | S: ...
+) -> _R | _S: ...
 @overload
 def cond(
-    pred: ArrayLike, true_fun: Callable[[Unpack[Ts]], R], false_fun: Callable[[Unpack[Ts]], S], *operands: *Ts
-) -> R | S: ...
+    pred: ArrayLike, true_fun: Callable[[Unpack[_Ts]], _R], false_fun: Callable[[Unpack[_Ts]], _S], *operands: *_Ts
+) -> _R | _S: ...
 @overload
-def cond(pred: ArrayLike, true_fun: Callable[[T], R], false_fun: Callable[[T], S], *, operand: T) -> R | S: ...
+def cond(pred: ArrayLike, true_fun: Callable[[_T], _R], false_fun: Callable[[_T], _S], *, operand: _T) -> _R | _S: ...
 def cond(
     pred: ArrayLike,
     true_fun: Callable[..., Any],
@@ -162,40 +162,40 @@ def switch(
     /,
 ) -> Array: ...
 @overload
-def switch(index: ArrayLike, branches: Sequence[Callable[[*Ts], ArrayLike]], *operands: *Ts) -> Array: ...
+def switch(index: ArrayLike, branches: Sequence[Callable[[*_Ts], ArrayLike]], *operands: *_Ts) -> Array: ...
 @overload
-def switch(index: ArrayLike, branches: Sequence[Callable[[T], ArrayLike]], *, operand: T) -> Array: ...
+def switch(index: ArrayLike, branches: Sequence[Callable[[_T], ArrayLike]], *, operand: _T) -> Array: ...
 @overload
 def switch(index: ArrayLike, branches: Sequence[Callable[[Array], Pair]], x: ArrayLike, /) -> Arrays2: ...
 @overload
-def switch(index: ArrayLike, branches: Sequence[Callable[[*Ts], Pair]], *operands: *Ts) -> Arrays2: ...
+def switch(index: ArrayLike, branches: Sequence[Callable[[*_Ts], Pair]], *operands: *_Ts) -> Arrays2: ...
 @overload
 def switch(index: ArrayLike, branches: Sequence[Callable[[Array], Triple]], x: ArrayLike, /) -> Arrays3: ...
 @overload
-def switch(index: ArrayLike, branches: Sequence[Callable[[*Ts], Triple]], *operands: *Ts) -> Arrays3: ...
+def switch(index: ArrayLike, branches: Sequence[Callable[[*_Ts], Triple]], *operands: *_Ts) -> Arrays3: ...
 @overload
 def switch(
-    index: ArrayLike, branches: Sequence[Callable[[*Ts], tuple[Array, U]]], *operands: *Ts
-) -> tuple[Array, U]: ...
+    index: ArrayLike, branches: Sequence[Callable[[*_Ts], tuple[Array, _U]]], *operands: *_Ts
+) -> tuple[Array, _U]: ...
 @overload
 def switch(
-    index: ArrayLike, branches: Sequence[Callable[[*Ts], tuple[U, Array]]], *operands: *Ts
-) -> tuple[U, Array]: ...
+    index: ArrayLike, branches: Sequence[Callable[[*_Ts], tuple[_U, Array]]], *operands: *_Ts
+) -> tuple[_U, Array]: ...
 @overload
-def switch(index: ArrayLike, branches: Sequence[Callable[[R], R]], tree: R, /) -> R: ...
+def switch(index: ArrayLike, branches: Sequence[Callable[[_R], _R]], tree: _R, /) -> _R: ...
 @overload
-def switch(index: ArrayLike, branches: Sequence[Callable[[Array], dict[K, T]]], x: ArrayLike, /) -> dict[K, T]: ...
+def switch(index: ArrayLike, branches: Sequence[Callable[[Array], dict[K, _T]]], x: ArrayLike, /) -> dict[K, _T]: ...
 @overload
-def switch(index: ArrayLike, branches: Sequence[Callable[[*Ts], dict[K, T]]], *operands: *Ts) -> dict[K, T]: ...
+def switch(index: ArrayLike, branches: Sequence[Callable[[*_Ts], dict[K, _T]]], *operands: *_Ts) -> dict[K, _T]: ...
 @overload
-def switch(index: ArrayLike, branches: tuple[Callable[[Array], R], ...], x: ArrayLike, /) -> R: ...
+def switch(index: ArrayLike, branches: tuple[Callable[[Array], _R], ...], x: ArrayLike, /) -> _R: ...
 @overload
-def switch(index: ArrayLike, branches: tuple[Callable[[*Ts], R], ...], *operands: *Ts) -> R: ...
+def switch(index: ArrayLike, branches: tuple[Callable[[*_Ts], _R], ...], *operands: *_Ts) -> _R: ...
 @overload  # of a list of lambdas, type checkers wouldn't find any result if the ones above took lists too
 def switch(index: ArrayLike, branches: Sequence[Callable[[Array], Class]], x: ArrayLike, /) -> Any: ...
 @overload
 def switch(
-    index: ArrayLike, branches: Sequence[Callable[[Array, *Ts], Class]], x: ArrayLike, /, *operands: *Ts
+    index: ArrayLike, branches: Sequence[Callable[[Array, *_Ts], Class]], x: ArrayLike, /, *operands: *_Ts
 ) -> Any: ...
 def switch(
     index: ArrayLike,

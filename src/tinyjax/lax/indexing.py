@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from tinyjax.ir.dtypes import Scalar
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import operands
 from tinyjax.lax.shaping import expand_dims, squeeze
+from tinyjax.lax.signatures import ModeLike, Starts
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
@@ -21,9 +21,6 @@ from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
-
-ModeLike: TypeAlias = str | GatherScatterMode | None
-Starts: TypeAlias = Sequence[ArrayLike] | ArrayLike
 
 
 def _starts(name: str, x: Array, start_indices: Starts, allow_negative: bool | Sequence[bool]) -> list[Array]:

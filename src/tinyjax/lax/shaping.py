@@ -26,7 +26,7 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 
-T = TypeVar("T")
+_T = TypeVar("_T")
 
 
 def _known(what: str, *numbers: SupportsIndex) -> tuple[int, ...]:
@@ -56,7 +56,7 @@ def copy(x: ArrayLike) -> Array:
     return strict(conversion.copy, x)
 
 
-def stop_gradient(x: T) -> T:
+def stop_gradient(x: _T) -> _T:
     """A tree of arrays whose derivative is taken to be zero.
 
     >>> from tinyjax.api.gradients import grad

@@ -1,4 +1,4 @@
-"""What the signatures of loops and conditionals say of trees. Nothing here runs: it is for type checkers.
+"""What signatures say, those of loops and conditionals above all, of trees. Nothing here runs: it is for type checkers.
 
 What is traced gets arrays where its caller has numbers: NumPy's arrays, or Python's numbers. So these signatures tell
 apart what becomes an array, small tuples of that, and trees, which stay what they are. A type checker that has to
@@ -7,13 +7,14 @@ choose between two of them finds nothing of what a lambda returns, so as little 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import Field
 from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
 from tinyjax.ir.dtypes import HostArray, Scalar
+from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracing.array import Array, ArrayLike
 
 
@@ -131,3 +132,9 @@ _Out = TypeVar("_Out")
 Step: TypeAlias = Callable[[_In, _Slice], tuple[_Out, Y]]
 Length: TypeAlias = int | None
 Unroll: TypeAlias = int | bool
+
+# Of other functions.
+
+AxisName: TypeAlias = str | Sequence[str]
+ModeLike: TypeAlias = str | GatherScatterMode | None
+Starts: TypeAlias = Sequence[ArrayLike] | ArrayLike

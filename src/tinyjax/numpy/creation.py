@@ -6,8 +6,8 @@ While a function is staged, these record equations: constants that are broadcast
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Literal, Protocol, SupportsIndex, TypeAlias, overload
+from collections.abc import Iterable, Iterator
+from typing import Literal, SupportsIndex, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ from tinyjax.arrays.shaping import (
     concatenate,
     expand_dims,
     integer,
-    integers,
     moveaxis,
 )
 from tinyjax.errors import InputError, ShapeError, UnsupportedError
@@ -38,51 +37,20 @@ from tinyjax.ir.dtypes import (
     INTEGERS,
     PYTHON_DTYPES,
     DType,
-    HostArray,
-    Scalar,
     real_dtype,
 )
-from tinyjax.ir.result_types import made_once
-from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.value import ConcreteValue, frozen_elements
+from tinyjax.numpy.arguments import iota, scalar, shape_of
+from tinyjax.numpy.signatures import Nested, ShapeLike
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import conversion as conversion_primitives
 from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.numpy_values import convert
 from tinyjax.primitives.rounding import floor
-from tinyjax.primitives.shaping import Iota
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ConcreteArray, as_array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import float0_zeros
-
-ShapeLike: TypeAlias = SupportsIndex | Iterable[SupportsIndex]
-
-
-class SupportsArray(Protocol):
-    """What NumPy can make an array of."""
-
-    def __array__(self) -> HostArray: ...
-
-
-#: Arrays, scalars, and sequences of these, nested.
-Nested: TypeAlias = "ArrayLike | SupportsArray | Sequence[Nested]"
-
-
-def shape_of(shape: ShapeLike) -> Shape:
-    """A shape argument: one size or several."""
-    return as_shape(integers(shape, "a size"))
-
-
-def scalar(value: Scalar | np.generic, dtype: DType) -> ConcreteArray:
-    """A scalar of this dtype, not weakly typed."""
-    return ConcreteArray(ConcreteValue(np.asarray(value, dtype), array_type((), dtype)))
-
-
-def iota(dtype: DType, shape: Shape, dimension: int) -> Array:
-    """An array that counts from 0 along one axis."""
-    return bind(made_once(Iota, dtype, shape, dimension))[0]
-
 
 # From what is there.
 

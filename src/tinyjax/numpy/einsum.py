@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from types import EllipsisType
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy.typing as npt
@@ -16,6 +15,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.ir.shapes import Shape
+from tinyjax.numpy.signatures import Optimize, Sublist
 from tinyjax.primitives.reductions import ReduceOr
 from tinyjax.primitives.structure import ReduceSum
 from tinyjax.tracing.array import Array, ArrayLike
@@ -25,10 +25,6 @@ from tinyjax.tracing.core import bind
 if TYPE_CHECKING:
     from opt_einsum.contract import PathInfo
 
-#: The axes of an operand, as numbers instead of letters.
-Sublist: TypeAlias = Sequence[int | EllipsisType]
-#: How to find the order: "auto", "optimal", "greedy", …, True, False for left to right, or the order itself.
-Optimize: TypeAlias = bool | str | Sequence[tuple[int, ...]]
 _Step: TypeAlias = tuple[tuple[int, ...], str]
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 

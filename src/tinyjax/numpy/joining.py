@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import SupportsIndex, TypeAlias
+from typing import SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -14,18 +14,13 @@ from tinyjax.arrays.elementwise import astype, user_dtype
 from tinyjax.arrays.methods import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import ShapeError
-from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.result_types import made_once
-from tinyjax.numpy.manipulation import with_axes
+from tinyjax.numpy.arguments import with_axes
+from tinyjax.numpy.signatures import Arrays, Sections
 from tinyjax.primitives.slicing import Split
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
-
-#: Several arrays, or one whose first axis they are.
-Arrays: TypeAlias = Sequence[ArrayLike] | Array | HostArray
-#: How many parts, or where they begin: a sequence or a vector.
-Sections: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Array | HostArray
 
 
 def _list(name: str, arrays: Arrays) -> list[Array]:

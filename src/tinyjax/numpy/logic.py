@@ -18,7 +18,9 @@ from tinyjax.arrays.elementwise import (
     promote_numeric,
     truth,
 )
-from tinyjax.arrays.elementwise import where as choose
+from tinyjax.arrays.elementwise import (
+    where as choose,
+)
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8, real_dtype
 from tinyjax.numpy.creation import full

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Literal, SupportsIndex, TypeAlias
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -12,16 +12,15 @@ from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.result_types import made_once
-from tinyjax.numpy.creation import Nested, ShapeLike, asarray, shape_of
+from tinyjax.numpy.arguments import shape_of, with_axes
+from tinyjax.numpy.creation import asarray
+from tinyjax.numpy.signatures import Axes, Nested, PadMode, PadWidth, ShapeLike
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.shaping import Rev
 from tinyjax.primitives.slicing import Pad
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
-
-Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
-
 
 # Shapes.
 
@@ -81,16 +80,6 @@ def atleast_3d(*arys: ArrayLike) -> Array | list[Array]:
 def _each(ndim: int, arrays: tuple[ArrayLike, ...]) -> Array | list[Array]:
     found = [with_axes(as_array(x), ndim) for x in arrays]
     return found[0] if len(found) == 1 else found
-
-
-def with_axes(x: Array, ndim: int) -> Array:
-    """x with at least this many axes."""
-    missing = ndim - x.aval.ndim
-    if missing <= 0:
-        return x
-    if ndim == 3 and x.aval.ndim:
-        return shaping.expand_dims(x, (0, 2) if missing == 2 else 2)
-    return shaping.expand_dims(x, range(missing))
 
 
 # Axes.
@@ -211,9 +200,6 @@ def _tile(x: Array, reps: tuple[int, ...]) -> Array:
 
 
 # Padding.
-
-PadMode: TypeAlias = Literal["constant", "edge", "empty", "reflect", "symmetric", "wrap"]
-PadWidth: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
 
 
 def pad(array: ArrayLike, pad_width: PadWidth, mode: PadMode = "constant", *, constant_values: Nested = 0) -> Array:

@@ -11,7 +11,8 @@ from tinyjax.arrays.shaping import diagonal, integer, reshape
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64
 from tinyjax.ir.result_types import made_once
-from tinyjax.numpy.creation import iota, shape_of, zeros
+from tinyjax.numpy.arguments import iota, shape_of
+from tinyjax.numpy.creation import zeros
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.slicing import Pad
 from tinyjax.primitives.structure import BroadcastInDim

@@ -1,15 +1,14 @@
-"""Dtypes and constants, and what becomes of dtypes that meet."""
+"""What there is to ask of dtypes, and of arrays' types."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import Final, Literal, SupportsIndex, TypeAlias, final
+from typing import Final, SupportsIndex
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-from attrs import frozen
 
 from tinyjax.arrays import promotion
 from tinyjax.arrays.shaping import canonical_axes
@@ -31,48 +30,11 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.ir.shapes import Shape
+from tinyjax.numpy.limits import FloatInfo, IntInfo
+from tinyjax.numpy.signatures import Casting
 from tinyjax.primitives.conversion import array_dtype
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
-
-pi: Final = math.pi
-e: Final = math.e
-euler_gamma: Final = 0.5772156649015329
-inf: Final = math.inf
-nan: Final = math.nan
-newaxis: Final = None
-
-bool_ = np.bool_
-int8 = np.int8
-int16 = np.int16
-int32 = np.int32
-int64 = np.int64
-uint8 = np.uint8
-uint16 = np.uint16
-uint32 = np.uint32
-uint64 = np.uint64
-float16 = np.float16
-float32 = np.float32
-float64 = np.float64
-bfloat16 = ml_dtypes.bfloat16
-complex64 = np.complex64
-complex128 = np.complex128
-int_ = np.int64
-uint = np.uint64
-float_ = np.float64
-complex_ = np.complex128
-dtype = np.dtype
-generic = np.generic
-number = np.number
-inexact = np.inexact
-floating = np.floating
-complexfloating = np.complexfloating
-integer = np.integer
-signedinteger = np.signedinteger
-unsignedinteger = np.unsignedinteger
-ndarray = Array
-
-Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 
 
 def astype(x: ArrayLike, dtype: npt.DTypeLike | None, /, *, copy: bool = False) -> Array:
@@ -141,41 +103,6 @@ def _is_of_kind(dtype: DType, kind: npt.DTypeLike) -> bool:
 
 
 # Limits.
-
-
-@final
-@frozen
-class FloatInfo:
-    """The limits of a float dtype, as Python floats: next to an array they have its dtype."""
-
-    dtype: DType
-    bits: int
-    #: Bits of the mantissa and of the exponent.
-    nmant: int
-    nexp: int
-    #: The largest finite number, and the lowest.
-    max: float
-    min: float
-    #: 1 + eps is the smallest number above 1.
-    eps: float
-    smallest_normal: float
-    smallest_subnormal: float
-
-    @property
-    def tiny(self) -> float:
-        """NumPy's other name for `smallest_normal`."""
-        return self.smallest_normal
-
-
-@final
-@frozen
-class IntInfo:
-    """The limits of an integer dtype."""
-
-    dtype: DType
-    bits: int
-    max: int
-    min: int
 
 
 _EXPONENT_BITS: Final = {FLOAT16: 5, BFLOAT16: 8, FLOAT32: 8, FLOAT64: 11}

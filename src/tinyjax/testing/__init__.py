@@ -7,16 +7,10 @@
 True
 """
 
-from tinyjax.errors import LawError
-from tinyjax.testing.laws import LAWS, LawReport, check_laws
-from tinyjax.tracebacks import filter_package
+from tinyjax.errors import LawError as LawError
+from tinyjax.exports import publish
+from tinyjax.testing.laws import LAWS as LAWS
+from tinyjax.testing.laws import LawReport as LawReport
+from tinyjax.testing.laws import check_laws as check_laws
 
-__all__ = ["LAWS", "LawError", "LawReport", "check_laws"]
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
-
-
-filter_package(__name__, __all__)
+publish(__name__)

@@ -1,39 +1,45 @@
 """Tools that work on programs: analyses, costs, pictures, the command line. Not imported by `import tinyjax`."""
 
-from tinyjax.tools.cost import CostReport, cost_of, live_memory, program_cost, residual_memory
-from tinyjax.tools.dataflow import Lattice, backward, constancy, dependence, forward, liveness
-from tinyjax.tools.diff_programs import Diff, diff
-from tinyjax.tools.dot import to_dot
-from tinyjax.tools.memory_plots import memory_plot
-from tinyjax.tools.svg import to_svg
-from tinyjax.tools.viewer import save_html, to_html
-from tinyjax.tracebacks import filter_package
+from tinyjax.exports import publish
+from tinyjax.tools.cost import (
+    CostReport as CostReport,
+)
+from tinyjax.tools.cost import (
+    cost_of as cost_of,
+)
+from tinyjax.tools.cost import (
+    live_memory as live_memory,
+)
+from tinyjax.tools.cost import (
+    program_cost as program_cost,
+)
+from tinyjax.tools.cost import (
+    residual_memory as residual_memory,
+)
+from tinyjax.tools.dataflow import (
+    Lattice as Lattice,
+)
+from tinyjax.tools.dataflow import (
+    backward as backward,
+)
+from tinyjax.tools.dataflow import (
+    constancy as constancy,
+)
+from tinyjax.tools.dataflow import (
+    dependence as dependence,
+)
+from tinyjax.tools.dataflow import (
+    forward as forward,
+)
+from tinyjax.tools.dataflow import (
+    liveness as liveness,
+)
+from tinyjax.tools.diff_programs import Diff as Diff
+from tinyjax.tools.diff_programs import diff as diff
+from tinyjax.tools.dot import to_dot as to_dot
+from tinyjax.tools.memory_plots import memory_plot as memory_plot
+from tinyjax.tools.svg import to_svg as to_svg
+from tinyjax.tools.viewer import save_html as save_html
+from tinyjax.tools.viewer import to_html as to_html
 
-__all__ = [
-    "CostReport",
-    "Diff",
-    "Lattice",
-    "backward",
-    "constancy",
-    "cost_of",
-    "dependence",
-    "diff",
-    "forward",
-    "live_memory",
-    "liveness",
-    "memory_plot",
-    "program_cost",
-    "residual_memory",
-    "save_html",
-    "to_dot",
-    "to_html",
-    "to_svg",
-]
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
-
-
-filter_package(__name__, __all__)
+publish(__name__)

@@ -78,7 +78,7 @@ class Registry:
 
     __slots__ = ("_fill", "_own", "_tables")
 
-    def __init__(self, parent: Registry | None = None, *, fill: Callable[[], None] | None = None) -> None:
+    def __init__(self, parent: Registry | None = None, *, fill: Callable[[], object] | None = None) -> None:
         self._own = _Tables()
         #: What fills the tables, when they are needed.
         self._fill = fill

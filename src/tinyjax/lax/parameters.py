@@ -1,0 +1,11 @@
+"""The classes of parameters that users make."""
+
+from typing import TypeAlias
+
+from tinyjax.primitives import contractions, rounding, windows
+
+Precision: TypeAlias = contractions.Precision
+RoundingMethod: TypeAlias = rounding.RoundingMethod
+GatherDimensionNumbers: TypeAlias = windows.GatherDimensionNumbers
+GatherScatterMode: TypeAlias = windows.GatherScatterMode
+ScatterDimensionNumbers: TypeAlias = windows.ScatterDimensionNumbers

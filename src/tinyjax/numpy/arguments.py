@@ -1,0 +1,43 @@
+"""What several of the functions make of their arguments."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tinyjax.arrays import shaping
+from tinyjax.arrays.shaping import integers
+from tinyjax.ir.aval import array_type
+from tinyjax.ir.dtypes import DType, Scalar
+from tinyjax.ir.result_types import made_once
+from tinyjax.ir.shapes import Shape, as_shape
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.numpy.signatures import ShapeLike
+from tinyjax.primitives.shaping import Iota
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.core import bind
+
+
+def shape_of(shape: ShapeLike) -> Shape:
+    """A shape argument: one size or several."""
+    return as_shape(integers(shape, "a size"))
+
+
+def scalar(value: Scalar | np.generic, dtype: DType) -> ConcreteArray:
+    """A scalar of this dtype, not weakly typed."""
+    return ConcreteArray(ConcreteValue(np.asarray(value, dtype), array_type((), dtype)))
+
+
+def iota(dtype: DType, shape: Shape, dimension: int) -> Array:
+    """An array that counts from 0 along one axis."""
+    return bind(made_once(Iota, dtype, shape, dimension))[0]
+
+
+def with_axes(x: Array, ndim: int) -> Array:
+    """x with at least this many axes."""
+    missing = ndim - x.aval.ndim
+    if missing <= 0:
+        return x
+    if ndim == 3 and x.aval.ndim:
+        return shaping.expand_dims(x, (0, 2) if missing == 2 else 2)
+    return shaping.expand_dims(x, range(missing))

@@ -1,0 +1,39 @@
+"""The names of dtypes and of kinds of them: NumPy's, and the class of arrays."""
+
+from typing import TypeAlias
+
+import ml_dtypes
+import numpy as np
+
+from tinyjax.tracing.array import Array
+
+bool: TypeAlias = np.bool
+bool_: TypeAlias = np.bool_
+int8: TypeAlias = np.int8
+int16: TypeAlias = np.int16
+int32: TypeAlias = np.int32
+int64: TypeAlias = np.int64
+uint8: TypeAlias = np.uint8
+uint16: TypeAlias = np.uint16
+uint32: TypeAlias = np.uint32
+uint64: TypeAlias = np.uint64
+float16: TypeAlias = np.float16
+float32: TypeAlias = np.float32
+float64: TypeAlias = np.float64
+bfloat16: TypeAlias = ml_dtypes.bfloat16
+complex64: TypeAlias = np.complex64
+complex128: TypeAlias = np.complex128
+int_: TypeAlias = np.int64
+uint: TypeAlias = np.uint64
+float_: TypeAlias = np.float64
+complex_: TypeAlias = np.complex128
+dtype: TypeAlias = np.dtype
+generic: TypeAlias = np.generic
+number: TypeAlias = np.number
+inexact: TypeAlias = np.inexact
+floating: TypeAlias = np.floating
+complexfloating: TypeAlias = np.complexfloating
+integer: TypeAlias = np.integer
+signedinteger: TypeAlias = np.signedinteger
+unsignedinteger: TypeAlias = np.unsignedinteger
+ndarray: TypeAlias = Array

@@ -1,0 +1,35 @@
+"""What the functions' signatures say of their arguments. Nothing here runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from types import EllipsisType
+from typing import Literal, Protocol, SupportsIndex, TypeAlias
+
+from tinyjax.ir.dtypes import HostArray
+from tinyjax.tracing.array import Array, ArrayLike
+
+ShapeLike: TypeAlias = SupportsIndex | Iterable[SupportsIndex]
+
+
+class SupportsArray(Protocol):
+    """What NumPy can make an array of."""
+
+    def __array__(self) -> HostArray: ...
+
+
+#: Arrays, scalars, and sequences of these, nested.
+Nested: TypeAlias = "ArrayLike | SupportsArray | Sequence[Nested]"
+
+#: Several arrays, or one whose first axis they are.
+Arrays: TypeAlias = Sequence[ArrayLike] | Array | HostArray
+#: How many parts, or where they begin: a sequence or a vector.
+Sections: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Array | HostArray
+Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
+#: The axes of an operand, as numbers instead of letters.
+Sublist: TypeAlias = Sequence[int | EllipsisType]
+#: How to find the order: "auto", "optimal", "greedy", …, True, False for left to right, or the order itself.
+Optimize: TypeAlias = bool | str | Sequence[tuple[int, ...]]
+PadMode: TypeAlias = Literal["constant", "edge", "empty", "reflect", "symmetric", "wrap"]
+PadWidth: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
+Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
