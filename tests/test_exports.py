@@ -1,69 +1,104 @@
-"""A package offers what the imports in its `__init__` say: to type checkers, and when the program runs."""
+"""A package offers what its imports say, or what its modules define: to type checkers, and when the program runs."""
 
 from __future__ import annotations
 
 import ast
+import inspect
+import sys
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import tinyjax
+from tinyjax.exports import defined
+from tinyjax.extend import primitives
 
 ROOT = Path(tinyjax.__file__).parent
 
 
-def publishes(path: Path) -> bool:
-    return any("publish(__name__" in line for line in path.read_text(encoding="utf-8").splitlines())
+def calling(function: str) -> dict[str, Path]:
+    """The modules that call a function of `tinyjax.exports`, by name."""
+    return {
+        ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): path
+        for path in sorted(ROOT.rglob("*.py"))
+        if any(line.startswith(f"{function}(") for line in path.read_text(encoding="utf-8").splitlines())
+    }
 
 
-def module_name(path: Path) -> str:
-    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+PUBLISHING, COLLECTING = calling("publish"), calling("collect")
 
 
-PUBLISHING = {module_name(path): path for path in ROOT.rglob("*.py") if publishes(path)}
-
-
-def offered(path: Path) -> Iterator[str]:
-    """The names that type checkers find in a module, by PEP 484: no private ones, none that are only imported."""
-    overloaded: set[str] = set()
+def reexported(path: Path) -> Iterator[tuple[str, str]]:
+    """The names that type checkers find in a module that only imports, with their homes."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        names: list[str] = []
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            names = [] if node.name in overloaded else [node.name]
-            overloaded.add(node.name)
-        elif isinstance(node, ast.AnnAssign):
-            names = [ast.unparse(node.target)]
-        elif isinstance(node, ast.Assign):
-            names = [ast.unparse(target) for target in node.targets]
-        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
-                if alias.name == "*":
-                    names += offered(ROOT.parent / f"{node.module.replace('.', '/')}.py")
-                elif alias.asname == alias.name:
-                    names.append(alias.name)
-        yield from [name for name in names if not name.startswith("_")]
+                if alias.asname == alias.name:
+                    yield alias.name, node.module
 
 
-@pytest.mark.parametrize("package", sorted(PUBLISHING))
-def test_a_package_offers_what_its_imports_say(package: str) -> None:
-    names = list(offered(PUBLISHING[package]))
-    assert len(names) == len(set(names)), "a name is defined twice"
+def imported_modules(path: Path) -> Iterator[ModuleType]:
+    """The modules of ours that a module imports."""
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                if (name := f"{node.module}.{alias.name}") in sys.modules:
+                    yield sys.modules[name]
+
+
+def _itself(value: object) -> object:
+    """What an entry is of."""
+    return inspect.unwrap(value) if callable(value) else value
+
+
+def check(package: str, names: dict[str, str]) -> None:
     module = import_module(package)
     assert sorted(names) == dir(module)
+    for name, home in names.items():
+        assert _itself(getattr(module, name)) is _itself(getattr(import_module(home), name))
     starred: dict[str, object] = {}
-    exec(f"from {package} import *", starred)  # noqa: S102 (the only way to import so within a function)
+    exec(f"from {package} import *", starred)  # noqa: S102 (it can't be imported so in a function)
     assert sorted(starred.keys() - {"__builtins__"}) == dir(module)
 
 
+@pytest.mark.parametrize("package", PUBLISHING)
+def test_a_package_offers_what_its_imports_say(package: str) -> None:
+    check(package, dict(reexported(PUBLISHING[package])))
+
+
+@pytest.mark.parametrize("package", COLLECTING)
+def test_a_package_offers_what_its_modules_define(package: str, request: pytest.FixtureRequest) -> None:
+    """Each name has one home, and the stub says which."""
+    offered = dir(import_module(package))
+    homes: dict[str, str] = {}
+    for module in imported_modules(COLLECTING[package]):
+        for name, _ in defined(module):
+            if name in offered:
+                assert name not in homes, f"{name} is defined in {homes[name]} and in {module.__name__}"
+                homes[name] = module.__name__
+    assert sorted(homes) == offered
+    lines = [
+        f"from {home} import {name} as {name}" for name, home in sorted(homes.items(), key=lambda pair: pair[::-1])
+    ]
+    text = "\n".join(['"""Derived: `pytest tests/test_exports.py --update-golden` writes it."""', "", *lines, ""])
+    stub = COLLECTING[package].with_suffix(".pyi")
+    if request.config.getoption("--update-golden"):
+        stub.write_text(text, encoding="utf-8")
+    assert stub.read_text(encoding="utf-8") == text, "`pytest tests/test_exports.py --update-golden` writes it"
+    check(package, homes)
+
+
 def test_the_large_ones_are_among_them() -> None:
-    assert {"tinyjax.numpy", "tinyjax.lax", "tinyjax.ir", "tinyjax.transforms"} <= PUBLISHING.keys()
+    assert {"tinyjax.ir", "tinyjax.transforms", "tinyjax.tools"} <= PUBLISHING.keys()
+    assert COLLECTING.keys() == {"tinyjax.numpy", "tinyjax.lax", "tinyjax.extend.primitives"}
 
 
-def test_what_a_module_imports_replaces_nothing() -> None:
-    """`tinyjax.numpy.elementwise` imports a `where` of another layer: `*` must not take it."""
+def test_what_a_neighbour_needs_is_not_offered() -> None:
+    """`tinyjax.numpy.elementwise` imports a `where` of another layer; helpers of rules aren't the vocabulary."""
     import tinyjax.numpy as tnp
 
-    assert float(tnp.where(True, 1.0, 2.0)) == 1.0
     assert tnp.where.__module__ == "tinyjax.numpy.logic"
+    assert not {"check_arity", "Context", "as_precision"} & set(dir(primitives))

@@ -1,50 +1,51 @@
-"""What a package offers, said once: by the imports in its `__init__`.
+"""What a package offers, said once.
 
-Type checkers and editors read these imports: `from module import *` takes what a module defines without an underscore,
-and nothing that it imports; `from module import name as name` takes a name. When the program runs, `*` takes more, and
-what it takes may replace what is meant: `publish` puts that right.
+A package that chooses says `from module import name as name` in its `__init__`, and calls `publish`. One that offers
+everything that some modules define calls `collect`; for type checkers and editors the names stand in its stub, which is
+derived from the modules: `pytest tests/test_exports.py --update-golden` writes it.
 """
 
 import sys
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import ModuleType
 
 from tinyjax.tracebacks import filter_package
 
 
-def publish(package: str, *, but: Collection[str] | None = None, entries: Iterable[str] | None = None) -> None:
-    """Leaves in a package the names that it offers, which become its `__all__` and its `dir`.
+def publish(package: str, entries: Iterable[str] | None = None) -> None:
+    """Makes a package's `__all__` and `dir` of the names that it has imported.
 
-    `but` is for a package that imports with `*`: the modules in it that are only there for the others. It offers what
-    the package's other modules define: classes, functions, and what has an annotation. Functions become entries, which
-    show none of the library's frames: all, or those named, if the others are called very often.
+    Functions become entries, which show none of the library's frames: all of them, or only those that are named, if the
+    others are called very often.
     """
     offering = vars(sys.modules[package])
-    parts = dict(_parts(package))
-    imported = {name: value for name, value in offering.items() if not name.startswith("_") and value is not publish}
-    names = {name: value for name, value in imported.items() if not isinstance(value, ModuleType)}
-    if but is not None:
-        defined = dict(pair for leaf, part in parts.items() if leaf not in but for pair in _defined(part))
-        names = {name: defined[name] for name in names if name in defined}
-    for name in imported:
-        del offering[name]
     del offering[publish.__name__]
-    offering.update({name: part for name, part in parts.items() if name in imported})
-    offering.update(names)
-    offering["__all__"] = sorted(names)
-    offering["__dir__"] = lambda: sorted(names)
-    filter_package(package, names if entries is None else entries)
+    found = offering.items()
+    _offer(package, {name: v for name, v in found if name[0] != "_" and not isinstance(v, ModuleType)}, entries)
 
 
-def _parts(package: str) -> Iterator[tuple[str, ModuleType]]:
-    for path, module in list(sys.modules.items()):
-        parent, _, leaf = path.rpartition(".")
-        if parent == package:
-            yield leaf, module
+def collect(
+    package: str,
+    *modules: ModuleType,
+    only: Callable[[object], bool] | None = None,
+    entries: Iterable[str] | None = None,
+) -> None:
+    """The same with the names that modules define, or with some of them only."""
+    _offer(package, {name: v for part in modules for name, v in defined(part) if only is None or only(v)}, entries)
 
 
-def _defined(module: ModuleType) -> Iterator[tuple[str, object]]:
+def defined(module: ModuleType) -> Iterator[tuple[str, object]]:
+    """Classes, functions, and what has an annotation; no name that begins with an underscore."""
     annotated = vars(module).get("__annotations__", ())
     for name, value in vars(module).items():
-        if getattr(value, "__module__", None) == module.__name__ or name in annotated:
+        home = getattr(value, "__module__", None)
+        if (home == module.__name__ or name in annotated) and not name.startswith("_"):
             yield name, value
+
+
+def _offer(package: str, found: Mapping[str, object], entries: Iterable[str] | None) -> None:
+    offering = vars(sys.modules[package])
+    offering.update(found)
+    offering["__all__"] = sorted(found)
+    offering["__dir__"] = lambda: sorted(found)
+    filter_package(package, found if entries is None else entries)

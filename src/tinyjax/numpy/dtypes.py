@@ -1,6 +1,6 @@
 """The names of dtypes and of kinds of them: NumPy's, and the class of arrays."""
 
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -20,7 +20,7 @@ uint64: TypeAlias = np.uint64
 float16: TypeAlias = np.float16
 float32: TypeAlias = np.float32
 float64: TypeAlias = np.float64
-bfloat16: TypeAlias = ml_dtypes.bfloat16
+bfloat16: Final = ml_dtypes.bfloat16
 complex64: TypeAlias = np.complex64
 complex128: TypeAlias = np.complex128
 int_: TypeAlias = np.int64
