@@ -1,11 +1,14 @@
 """The library that `docs/from-scratch.md` builds: `examples/mini.py` is its code, and does what tinyjax does.
 
-The page is where it is written; `pytest tests/test_mini.py --update-golden` extracts it.
+With `examples/mini_cond.py`, which the page adds to it. The page is where they are written; `pytest tests/test_mini.py
+--update-golden` extracts them.
 """
 
 from __future__ import annotations
 
+import ast
 import re
+import symtable
 from collections.abc import Callable
 from itertools import product
 from pathlib import Path
@@ -17,44 +20,83 @@ from attrs import field, frozen
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from examples import mini
+from examples import mini, mini_cond
 from tinyjax import ir
 from tinyjax.transforms import dce
 
 ROOT: Final = Path(__file__).parent.parent
 PAGE: Final = ROOT / "docs" / "from-scratch.md"
-MODULE: Final = ROOT / "examples" / "mini.py"
+EXAMPLES: Final = ROOT / "examples"
 #: A block, and whether its output is under it.
 BLOCK: Final = re.compile(r"^```python\n(.*?)^```\n(\s*^```text$)?", re.MULTILINE | re.DOTALL)
-HEADER: Final = '''"""A small tinyjax, in one file: the code of docs/from-scratch.md, which explains it.
+LIBRARY: Final = "A small tinyjax, in one file: the code of docs/from-scratch.md, which explains it."
+ADDED: Final = "A primitive that someone adds to the small tinyjax: the code of a section of docs/from-scratch.md."
+HEADER: Final = '''"""{}
 
 Extracted from that page; don't edit it here. `pytest tests/test_mini.py --update-golden` extracts it again.
-"""'''
+"""
+
+'''
+IMPORTS: Final = """\
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import compress
+from typing import Any
+
+import numpy as np
+from attrs import frozen
+
+from examples.mini import (
+{}
+)
+
+"""
 
 
-def extract(page: str) -> str:
-    """The library: the blocks without output, in order. The others try things out. Exercises are no part of it."""
-    library, _, _ = page.partition("\n## Exercises\n")
+def extract(page: str) -> dict[Path, str]:
+    """The files. Exercises are no part of them."""
+    library, _, added = page.partition("\n## Exercises\n")[0].partition("\n## 15. ")
+    code, more = code_of(library), code_of(added)
+    return {
+        EXAMPLES / "mini.py": HEADER.format(LIBRARY) + code,
+        EXAMPLES / "mini_cond.py": HEADER.format(ADDED) + IMPORTS.format(imported(more, code)) + more,
+    }
+
+
+def code_of(text: str) -> str:
+    """The blocks without output, in order. The others try things out."""
     pieces: list[str] = []
-    for section in re.split(r"^## ", library, flags=re.MULTILINE):
+    for section in re.split(r"^## ", text, flags=re.MULTILINE):
         code = [code for code, output in BLOCK.findall(section) if not output]
         if pieces and code:
             pieces.append(f"# {section.splitlines()[0]}\n")
         pieces += code
-    return f"{HEADER}\n\n" + "\n\n".join(pieces)
+    return "\n\n".join(pieces)
+
+
+def imported(added: str, library: str) -> str:
+    """The names of the library that are used by what is added to it, in ruff's order."""
+    used = {node.id for node in ast.walk(ast.parse(added)) if isinstance(node, ast.Name)}
+    table = symtable.symtable(library, "mini", "exec")
+    names = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() and not symbol.is_imported()}
+    constants = {name for name in names if name.isupper() and len(name) > 1}
+    classes = {name for name in names if name[0].isupper()}
+    ordered = sorted(used & names, key=lambda name: (name not in constants, name not in classes, name))
+    return "\n".join(f"    {name}," for name in ordered)
 
 
 def test_extracted(request: pytest.FixtureRequest) -> None:
-    code = extract(PAGE.read_text(encoding="utf-8"))
-    if request.config.getoption("--update-golden"):
-        MODULE.write_text(code, encoding="utf-8")
-    found = MODULE.read_text(encoding="utf-8")
-    assert code == found, "the page has changed: `pytest tests/test_mini.py --update-golden` writes examples/mini.py"
+    for path, code in extract(PAGE.read_text(encoding="utf-8")).items():
+        if request.config.getoption("--update-golden"):
+            path.write_text(code, encoding="utf-8")
+        found = path.read_text(encoding="utf-8")
+        assert code == found, f"the page has changed: `pytest tests/test_mini.py --update-golden` writes {path.name}"
 
 
 def test_trials_leave_the_library_alone() -> None:
     """What the page tries out gives no other meaning to a name of the library, for the blocks after it."""
-    names = set(vars(mini))
+    names = {*vars(mini), *vars(mini_cond)}
     trials = [code for code, output in BLOCK.findall(PAGE.read_text(encoding="utf-8")) if output]
     bound = {name for code in trials for name in re.findall(r"^(?:def |class )?(\w+)(?: = |\()", code, re.MULTILINE)}
     defined = {name for code in trials for name in re.findall(r"^(?:def |class )(\w+)", code, re.MULTILINE)}
@@ -94,7 +136,7 @@ class Library:
 
 POINTS: Final = np.array([1.0, 0.5, 0.8])
 MINI: Final = Library(
-    mini.sin, mini.cos, mini.jit, mini.grad, mini.vmap, mini.jvp, mini.vjp, mini.cond, mini.asarray(POINTS)
+    mini.sin, mini.cos, mini.jit, mini.grad, mini.vmap, mini.jvp, mini.vjp, mini_cond.cond, mini.asarray(POINTS)
 )
 TINYJAX: Final = Library(tnp.sin, tnp.cos, tj.jit, tj.grad, tj.vmap, tj.jvp, tj.vjp, tj.lax.cond, tnp.asarray(POINTS))
 
@@ -301,7 +343,7 @@ def test_values_of_pairs(function: str, order: tuple[str, ...]) -> None:
 
 
 def test_values_of_every_dtype_are_what_they_say() -> None:
-    (index,) = mini.bind(mini.Convert(mini.INT, False), mini.asarray(np.array([1.0, -1.0])) > 0.0)
+    (index,) = mini.bind(mini_cond.Convert(mini_cond.INT, False), mini.asarray(np.array([1.0, -1.0])) > 0.0)
     assert np.asarray(index).dtype == index.aval.dtype == np.int32
 
 

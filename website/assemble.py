@@ -26,6 +26,7 @@ BROUGHT_IN: Final[Mapping[str, str]] = {
     "examples/digits.py": "examples/digits.md",
     "examples/optimiser.py": "examples/optimiser.md",
     "examples/mini.py": "examples/mini.md",
+    "examples/mini_cond.py": "examples/mini_cond.md",
 }
 #: What the navigation shows: sections, with pages or pairs of a title and a page.
 Navigation: TypeAlias = Mapping[str, tuple[str | tuple[str, str], ...]]
@@ -38,6 +39,7 @@ NAVIGATION: Final[Navigation] = {
         ("Example: digits", "examples/digits.md"),
         ("Example: an optimiser of JAX's programs", "examples/optimiser.md"),
         ("Example: the small tinyjax", "examples/mini.md"),
+        ("Example: a primitive for the small tinyjax", "examples/mini_cond.md"),
         ("The digits", "examples/data.md"),
     ),
     "Using": (
