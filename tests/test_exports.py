@@ -33,7 +33,7 @@ PUBLISHING, COLLECTING = calling("publish"), calling("collect")
 
 def reexported(path: Path) -> Iterator[tuple[str, str]]:
     """The names that type checkers find in a module that only imports, with their homes."""
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
                 if alias.asname == alias.name:

@@ -30,7 +30,8 @@ LAYERS = [
     {"prepared"},
     {"arrays"},
     {"tracing"},
-    {"checkpoint_policies", "flatten_util", "tree"},
+    {"tree"},
+    {"checkpoint_policies", "flatten_util"},
     {"lax"},
     {"numpy"},
     {"api"},
@@ -49,7 +50,7 @@ def imported_modules(path: Path) -> set[str]:
     that are for type checking only."""
     module = ast.parse(path.read_text())
     for node in ast.walk(module):
-        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id.strip("_") == "TYPE_CHECKING":
             node.body = [ast.Pass()]
     found: set[str] = set()
     for node in ast.walk(module):

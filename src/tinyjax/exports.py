@@ -6,22 +6,22 @@ derived from the modules: `pytest tests/test_exports.py --update-golden` writes 
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from types import ModuleType
 
 from tinyjax.tracebacks import filter_package
 
 
-def publish(package: str, entries: Iterable[str] | None = None) -> None:
-    """Makes a package's `__all__` and `dir` of the names that it has imported.
+def publish(package: str, *, later: Iterable[str] = (), entries: Iterable[str] | None = None) -> None:
+    """Makes a package's `__all__` and `dir` of the names that it has imported, and will import `later`.
 
     Functions become entries, which show none of the library's frames: all of them, or only those that are named, if the
     others are called very often.
     """
     offering = vars(sys.modules[package])
     del offering[publish.__name__]
-    found = offering.items()
-    _offer(package, {name: v for name, v in found if name[0] != "_" and not isinstance(v, ModuleType)}, entries)
+    imported = [name for name, v in offering.items() if not (name.startswith("_") or isinstance(v, ModuleType))]
+    _offer(package, [*imported, *later], entries)
 
 
 def collect(
@@ -31,7 +31,9 @@ def collect(
     entries: Iterable[str] | None = None,
 ) -> None:
     """The same with the names that modules define, or with some of them only."""
-    _offer(package, {name: v for part in modules for name, v in defined(part) if only is None or only(v)}, entries)
+    found = {name: value for part in modules for name, value in defined(part) if only is None or only(value)}
+    vars(sys.modules[package]).update(found)
+    _offer(package, found, entries)
 
 
 def defined(module: ModuleType) -> Iterator[tuple[str, object]]:
@@ -43,9 +45,8 @@ def defined(module: ModuleType) -> Iterator[tuple[str, object]]:
             yield name, value
 
 
-def _offer(package: str, found: Mapping[str, object], entries: Iterable[str] | None) -> None:
+def _offer(package: str, names: Iterable[str], entries: Iterable[str] | None) -> None:
     offering = vars(sys.modules[package])
-    offering.update(found)
-    offering["__all__"] = sorted(found)
-    offering["__dir__"] = lambda: sorted(found)
-    filter_package(package, found if entries is None else entries)
+    offering["__all__"] = sorted(names)
+    offering["__dir__"] = lambda: list(offering["__all__"])
+    filter_package(package, names if entries is None else entries)

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tinyjax.tracing.raveling import ravel as ravel_pytree
+from tinyjax.tree.raveling import ravel as ravel_pytree
 
 __all__ = ["ravel_pytree"]

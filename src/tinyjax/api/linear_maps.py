@@ -22,7 +22,7 @@ from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import argument_path, as_arrays, flatten_arguments, function_name
-from tinyjax.tracing.nodes import register_pytree_node
+from tinyjax.tree.nodes import register_pytree_node
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -26,8 +26,8 @@ from tinyjax.tracing.functions import (
     float0_zeros,
     function_name,
 )
-from tinyjax.tracing.nodes import register_static
 from tinyjax.tracing.programs import Traced, trace
+from tinyjax.tree.nodes import register_static
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef

@@ -1,4 +1,4 @@
-"""Operations on pytrees, as in `jax.tree`, and registration of classes as their nodes, through JAX's own registry."""
+"""What `jax.tree` has for trees."""
 
 from __future__ import annotations
 
@@ -8,62 +8,15 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, overload  # Any: of users' own trees
 
 from tinyjax.errors import TreeError
-from tinyjax.tracebacks import filter_package
 from tinyjax.tracing import tree as _tree
-from tinyjax.tracing.nodes import (
-    register_attrs,
-    register_dataclass,
-    register_pytree_node,
-    register_pytree_node_class,
-    register_pytree_with_keys,
-    register_pytree_with_keys_class,
-    register_static,
-)
-from tinyjax.tracing.raveling import Unravel, ravel
 
 if TYPE_CHECKING:
-    from jax.tree_util import DictKey, FlattenedIndexKey, GetAttrKey, PyTreeDef, SequenceKey
+    from jax.tree_util import PyTreeDef
 
 T = TypeVar("T")
 IsLeaf: TypeAlias = Callable[[Any], bool]  # of the user's own nodes
 #: The keys from the root to a leaf: DictKey, SequenceKey, GetAttrKey, FlattenedIndexKey, or a user's own.
 KeyPath: TypeAlias = tuple[Any, ...]
-
-__all__ = [
-    "DictKey",
-    "FlattenedIndexKey",
-    "GetAttrKey",
-    "IsLeaf",
-    "KeyPath",
-    "PyTreeDef",
-    "SequenceKey",
-    "Unravel",
-    "all",
-    "broadcast",
-    "flatten",
-    "flatten_with_path",
-    "keystr",
-    "leaves",
-    "leaves_with_path",
-    "map",
-    "map_with_path",
-    "ravel",
-    "reduce",
-    "reduce_associative",
-    "register_attrs",
-    "register_dataclass",
-    "register_pytree_node",
-    "register_pytree_node_class",
-    "register_pytree_with_keys",
-    "register_pytree_with_keys_class",
-    "register_static",
-    "structure",
-    "transpose",
-    "unflatten",
-]
-
-#: JAX's types of keys and structures, which are loaded when they are used.
-_OF_JAX: Final = frozenset({"DictKey", "FlattenedIndexKey", "GetAttrKey", "PyTreeDef", "SequenceKey"})
 
 
 class _Missing:
@@ -71,13 +24,6 @@ class _Missing:
 
 
 _MISSING: Final = _Missing()
-
-if not TYPE_CHECKING:
-
-    def __getattr__(name: str) -> object:
-        if name in _OF_JAX:
-            return getattr(_tree.tree_util(), name)
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 @overload
@@ -298,14 +244,3 @@ def transpose(outer_treedef: PyTreeDef, inner_treedef: PyTreeDef | None, pytree_
 
 def _rectangular(rows: list[list[Any]], inner: PyTreeDef) -> bool:
     return builtins.all(len(row) == inner.num_leaves for row in rows)
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
-
-
-filter_package(__name__, __all__)
-
-
-filter_package(__name__, __all__)
