@@ -144,6 +144,11 @@ def lines_of_code(path: Path) -> int:
     return len(lines)
 
 
+def test_tracing_is_a_thin_layer() -> None:
+    """Without the making of messages, which has a room of its own."""
+    assert sum(map(lines_of_code, (ROOT / "tracing").glob("*.py"))) <= 1_010
+
+
 def test_the_first_sitting_is_one() -> None:
     page = (ROOT.parent.parent / "docs" / "architecture.md").read_text()
     assert all(f"`{name}`" in page for name in FIRST_SITTING)

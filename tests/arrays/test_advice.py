@@ -7,6 +7,7 @@ import linecache
 import math
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Final
 
 import numpy
@@ -16,7 +17,7 @@ import pytest
 import tinyjax
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.arrays.advice import _counterpart
+from tinyjax.arrays.advice import _BETWEEN, _counterpart
 from tinyjax.errors import (
     ConcretizationError,
     NonConcreteBooleanIndexError,
@@ -171,6 +172,10 @@ def test_static_of_a_tree_is_no_name() -> None:
         tinyjax.jit(f)({"n": 3})
     assert "static_argnames" not in str(caught.value)
     assert "argument sizes['n']" in str(caught.value)
+
+
+def test_the_files_in_between_are_there() -> None:
+    assert all(Path(name).is_file() for name in _BETWEEN)
 
 
 def test_counterparts() -> None:

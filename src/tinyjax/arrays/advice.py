@@ -81,7 +81,7 @@ _BETWEEN: Final = frozenset(
         "arrays/conversions.py",
         "tracing/concrete.py",
         "tracing/core.py",
-        "tracing/messages.py",
+        "tracing/messages/unknown.py",
         "tracebacks.py",
     )
 )

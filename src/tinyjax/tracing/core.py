@@ -24,7 +24,7 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ConcreteArray, Operand, active, active_frame, as_array, top_frame
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed
-from tinyjax.tracing.messages import leaked, why_unknown
+from tinyjax.tracing.messages.unknown import leaked, why_unknown
 
 V = TypeVar("V")
 C = TypeVar("C")

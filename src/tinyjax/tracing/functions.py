@@ -136,7 +136,7 @@ class FlatFunction:
         try:
             outs = self._f(*args, **kwargs)
         except (RecursionError, TypeError) as error:
-            from tinyjax.tracing.failing import explained
+            from tinyjax.tracing.messages.failing import explained
 
             better = explained(error, self)
             if better is None:

@@ -13,7 +13,7 @@ from tinyjax.ir.program import Literal
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue, Data, frozen_elements
 from tinyjax.primitives.numpy_values import convert
-from tinyjax.tracing.node_hints import how_to_register
+from tinyjax.tracing.messages.unregistered import how_to_register
 
 
 def concrete_value(x: object) -> ConcreteValue:

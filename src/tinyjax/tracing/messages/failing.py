@@ -19,7 +19,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import TraceFrame, Tracer
 from tinyjax.tracing.functions import FlatFunction
-from tinyjax.tracing.messages import why_unknown
+from tinyjax.tracing.messages.unknown import why_unknown
 from tinyjax.tracing.nesting import same_function
 
 #: So often a function is inside itself when Python's stack is at its end because of that.
