@@ -207,7 +207,7 @@ def lowered_cond(primitive: Cond, ctx: LoweringContext, args: Sequence[SSA]) -> 
 
 def cond(predicate: ArrayLike, if_true: Callable[[*Ts], R], if_false: Callable[[*Ts], R], *operands: *Ts) -> R:
     xs, treedef = flatten(operands)
-    parts = [staged(f, treedef, [x.aval for x in xs]) for f in (if_false, if_true)]
+    parts = [staged(f, treedef, [x.aval for x in xs]) for f in (if_true, if_false)]
     captured = list(dict.fromkeys(x for _, found, _ in parts for x in found))
 
     def widened(jaxpr: Jaxpr, own: list[Array], out_tree: TreeDef) -> Jaxpr:
@@ -216,6 +216,6 @@ def cond(predicate: ArrayLike, if_true: Callable[[*Ts], R], if_false: Callable[[
         return ctx.finish(interpret(ctx, jaxpr, [*[ins[captured.index(x)] for x in own], *ins[len(captured) :]]))
 
     (index,) = bind(Convert(INT, False), predicate)
-    branches = Cond(tuple([widened(*part) for part in parts]))
+    branches = Cond(tuple([widened(*part) for part in reversed(parts)]))
     result: R = parts[0][2].unflatten(iter(bind(branches, index, *captured, *xs)))
     return result
