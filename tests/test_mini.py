@@ -184,11 +184,13 @@ def closing(lib: Library) -> Function:
 
 def branching(lib: Library) -> Function:
     def f(x: Any) -> Any:
+        w = x * 3.0
+
         def if_true(y: Any) -> Any:
             return lib.sin(y) * x
 
         def if_false(y: Any) -> Any:
-            return y * y * y
+            return y * w * y
 
         return lib.cond(lib.sin(np.float64(2.0)) > 0.5, if_true, if_false, x * 2.0)
 
