@@ -16,7 +16,7 @@ from tinyjax import lax
 from tinyjax import numpy as tnp
 from tinyjax.errors import InputError, MissingRuleError, TreeError
 from tinyjax.interpreters import inverse
-from tinyjax.interpreters.inverse import RULES
+from tinyjax.interpreters.inverse import INVERSE_RULES
 
 A = np.array([0.3, 0.7, 0.2, 0.9])
 X3 = np.array([0.5, 1.0, 2.0])
@@ -201,7 +201,7 @@ def test_rule_of_ones_own() -> None:
     with pytest.raises(MissingRuleError, match=r"Inverse rule for 'is_finite'.*INVERSE_RULES.register\(IsFinite\)"):
         inverse(tnp.isfinite, like=0.0)(tnp.isfinite(1.0))
     program = tj.make_jaxpr(lambda x: tnp.isfinite(x) & (tnp.exp(x) > 0))(1.0)
-    assert {cls.name for cls in RULES.missing(program)} == {"is_finite", "gt", "and"}
+    assert {cls.name for cls in INVERSE_RULES.missing(program)} == {"is_finite", "gt", "and"}
 
 
 @pytest.mark.parametrize(

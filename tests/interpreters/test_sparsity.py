@@ -19,7 +19,7 @@ from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import ForwardModeError, InputError, MissingRuleError
 from tinyjax.interpreters import color_columns, jacobian_sparsity, sparse_jacobian
 from tinyjax.interpreters.sparse_jacobian import Mode
-from tinyjax.interpreters.sparsity import RULES
+from tinyjax.interpreters.sparsity import SPARSITY_RULES
 
 N = 6
 X = np.linspace(0.1, 1.0, N)
@@ -251,7 +251,7 @@ def test_named_axes() -> None:
 
 
 def test_every_primitive_has_a_rule() -> None:
-    assert [cls.name for cls in primitives() if cls not in RULES] == ["enclosing"]
+    assert [cls.name for cls in primitives() if cls not in SPARSITY_RULES] == ["enclosing"]
 
 
 def test_errors() -> None:
@@ -269,4 +269,4 @@ def test_errors() -> None:
     with pytest.raises(ForwardModeError, match="'doubled' is for reverse mode"):
         sparse_jacobian(doubled, mode="forward")(X)
     with pytest.raises(MissingRuleError, match="'enclosing' not implemented: it stands for the primitive whose rule"):
-        raise RULES.missing_rule(Enclosing)
+        raise SPARSITY_RULES.missing_rule(Enclosing)

@@ -6,12 +6,19 @@ order, `harvest` and `plant` take named values out of a function and put others 
 docs/interpreters.md.
 """
 
-from tinyjax.api.partial_evaluation import PartlyEvaluated, partial_eval
-from tinyjax.contexts.batching import BatchContext, Batched
-from tinyjax.contexts.evaluation import EvalContext
-from tinyjax.contexts.jvp import Dual, JvpContext
-from tinyjax.contexts.partial_eval import Known, PartialEvalContext, Unknown
-from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.api.partial_evaluation import PartlyEvaluated as PartlyEvaluated
+from tinyjax.api.partial_evaluation import partial_eval as partial_eval
+from tinyjax.contexts.batching import BatchContext as BatchContext
+from tinyjax.contexts.batching import Batched as Batched
+from tinyjax.contexts.evaluation import EvalContext as EvalContext
+from tinyjax.contexts.jvp import Dual as Dual
+from tinyjax.contexts.jvp import JvpContext as JvpContext
+from tinyjax.contexts.partial_eval import Known as Known
+from tinyjax.contexts.partial_eval import PartialEvalContext as PartialEvalContext
+from tinyjax.contexts.partial_eval import Unknown as Unknown
+from tinyjax.contexts.staging import StagingContext as StagingContext
+from tinyjax.contexts.staging import stage as stage
+from tinyjax.exports import publish
 
 # Imported for the rules that they add to the tables.
 from tinyjax.interpreters import (  # noqa: F401
@@ -25,71 +32,34 @@ from tinyjax.interpreters import (  # noqa: F401
     sparsity_custom,
     sparsity_rules,
 )
-from tinyjax.interpreters.base import CONTROL, Form, RuleContext, Rules, Transformed, Wanted, rule_table
-from tinyjax.interpreters.harvest import RULES as HARVEST_RULES
-from tinyjax.interpreters.harvest import harvest, plant
-from tinyjax.interpreters.hidden import Hidden, open_frame, staged
-from tinyjax.interpreters.intervals import RULES as INTERVAL_RULES
-from tinyjax.interpreters.intervals import bounds
-from tinyjax.interpreters.inverse import RULES as INVERSE_RULES
-from tinyjax.interpreters.inverse import inverse
-from tinyjax.interpreters.jet import RULES as JET_RULES
-from tinyjax.interpreters.jet import jet
-from tinyjax.interpreters.live import Inside, Interpretation, interpreting
-from tinyjax.interpreters.running import StagedCall, stage_call
-from tinyjax.interpreters.sparse_jacobian import SparseJacobian, color_columns, sparse_jacobian
-from tinyjax.interpreters.sparsity import RULES as SPARSITY_RULES
-from tinyjax.interpreters.sparsity import jacobian_sparsity
-from tinyjax.tracebacks import filter_package
+from tinyjax.interpreters.base import CONTROL as CONTROL
+from tinyjax.interpreters.base import Form as Form
+from tinyjax.interpreters.base import RuleContext as RuleContext
+from tinyjax.interpreters.base import Rules as Rules
+from tinyjax.interpreters.base import Transformed as Transformed
+from tinyjax.interpreters.base import Wanted as Wanted
+from tinyjax.interpreters.base import rule_table as rule_table
+from tinyjax.interpreters.harvest import HARVEST_RULES as HARVEST_RULES
+from tinyjax.interpreters.harvest import harvest as harvest
+from tinyjax.interpreters.harvest import plant as plant
+from tinyjax.interpreters.hidden import Hidden as Hidden
+from tinyjax.interpreters.hidden import open_frame as open_frame
+from tinyjax.interpreters.hidden import staged as staged
+from tinyjax.interpreters.intervals import INTERVAL_RULES as INTERVAL_RULES
+from tinyjax.interpreters.intervals import bounds as bounds
+from tinyjax.interpreters.inverse import INVERSE_RULES as INVERSE_RULES
+from tinyjax.interpreters.inverse import inverse as inverse
+from tinyjax.interpreters.jet import JET_RULES as JET_RULES
+from tinyjax.interpreters.jet import jet as jet
+from tinyjax.interpreters.live import Inside as Inside
+from tinyjax.interpreters.live import Interpretation as Interpretation
+from tinyjax.interpreters.live import interpreting as interpreting
+from tinyjax.interpreters.running import StagedCall as StagedCall
+from tinyjax.interpreters.running import stage_call as stage_call
+from tinyjax.interpreters.sparse_jacobian import SparseJacobian as SparseJacobian
+from tinyjax.interpreters.sparse_jacobian import color_columns as color_columns
+from tinyjax.interpreters.sparse_jacobian import sparse_jacobian as sparse_jacobian
+from tinyjax.interpreters.sparsity import SPARSITY_RULES as SPARSITY_RULES
+from tinyjax.interpreters.sparsity import jacobian_sparsity as jacobian_sparsity
 
-__all__ = [
-    "CONTROL",
-    "HARVEST_RULES",
-    "INTERVAL_RULES",
-    "INVERSE_RULES",
-    "JET_RULES",
-    "SPARSITY_RULES",
-    "BatchContext",
-    "Batched",
-    "Dual",
-    "EvalContext",
-    "Form",
-    "Hidden",
-    "Inside",
-    "Interpretation",
-    "JvpContext",
-    "Known",
-    "PartialEvalContext",
-    "PartlyEvaluated",
-    "RuleContext",
-    "Rules",
-    "SparseJacobian",
-    "StagedCall",
-    "StagingContext",
-    "Transformed",
-    "Unknown",
-    "Wanted",
-    "bounds",
-    "color_columns",
-    "harvest",
-    "interpreting",
-    "inverse",
-    "jacobian_sparsity",
-    "jet",
-    "open_frame",
-    "partial_eval",
-    "plant",
-    "rule_table",
-    "sparse_jacobian",
-    "stage",
-    "stage_call",
-    "staged",
-]
-
-
-def __dir__() -> list[str]:
-    """The public names."""
-    return sorted(__all__)
-
-
-filter_package(__name__, __all__)
+publish(__name__)

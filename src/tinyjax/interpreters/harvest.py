@@ -55,7 +55,7 @@ class HarvestContext(Context[Hidden]):
     @override
     def bind(self, primitive: Primitive, *args: Hidden) -> tuple[Hidden, ...]:
         if isinstance(primitive, Name) or any(map(names_in, primitive.applied_programs)):
-            return tuple(RULES.apply(primitive, self, args))
+            return tuple(HARVEST_RULES.apply(primitive, self, args))
         return self.parent.bind(primitive, *args)
 
     def note(self, name: str, value: Hidden) -> None:
@@ -93,7 +93,7 @@ class HarvestContext(Context[Hidden]):
 
 
 HarvestRules: TypeAlias = RuleTable[[HarvestContext, Sequence[Hidden]], Sequence[Hidden]]
-RULES: HarvestRules = RuleTable("Harvest", name="tinyjax.interpreters.HARVEST_RULES")
+HARVEST_RULES: HarvestRules = RuleTable("Harvest", name="tinyjax.interpreters.HARVEST_RULES")
 
 
 @remembered
@@ -125,7 +125,7 @@ def _planted_in(ctx: HarvestContext, programs: Iterable[Jaxpr]) -> dict[str, Hid
     return {name: value for name, value in ctx.planted.items() if name in names}
 
 
-@RULES.register(Name)
+@HARVEST_RULES.register(Name)
 def _name(primitive: Name, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
     (x,) = args
     value = ctx.planted.get(primitive.label, x)
@@ -137,7 +137,7 @@ def _name(primitive: Name, ctx: HarvestContext, args: Sequence[Hidden]) -> Seque
     return outs
 
 
-@RULES.register(Calling)
+@HARVEST_RULES.register(Calling)
 def _calling(primitive: Calling, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
     return _apply(lambda jaxpr: evolve(primitive, jaxpr=jaxpr), primitive.jaxpr, ctx, args)
 
@@ -157,9 +157,9 @@ def _custom(primitive: CustomCall, ctx: HarvestContext, args: Sequence[Hidden]) 
     return _apply(lambda jaxpr: Call(primitive.function_name, jaxpr), primitive.jaxpr, ctx, args)
 
 
-RULES[CustomJvp] = _custom
-RULES[CustomVjp] = _custom
-RULES[MappedCustom] = _custom
+HARVEST_RULES[CustomJvp] = _custom
+HARVEST_RULES[CustomVjp] = _custom
+HARVEST_RULES[MappedCustom] = _custom
 
 
 def _apply(
@@ -177,7 +177,7 @@ def _noted(ctx: HarvestContext, outs: Sequence[Hidden], count: int, names: Seque
     return outs[:count]
 
 
-@RULES.register(Cond)
+@HARVEST_RULES.register(Cond)
 def _cond(primitive: Cond, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
     planted = _planted_in(ctx, primitive.branches)
     types = [(name, ctx.aval(value)) for name, value in planted.items()]
@@ -189,7 +189,7 @@ def _cond(primitive: Cond, ctx: HarvestContext, args: Sequence[Hidden]) -> Seque
     return _noted(ctx, outs, len(primitive.branches[0].outvars), names[0])
 
 
-@RULES.register(Scan)
+@HARVEST_RULES.register(Scan)
 def _scan(primitive: Scan, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
     planted = _planted_in(ctx, [primitive.jaxpr])
     types: list[tuple[str, ShapedArray]] = []
@@ -206,7 +206,7 @@ def _scan(primitive: Scan, ctx: HarvestContext, args: Sequence[Hidden]) -> Seque
     return _noted(ctx, outs, len(primitive.jaxpr.outvars), names)
 
 
-@RULES.register(While)
+@HARVEST_RULES.register(While)
 def _while(primitive: While, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
     names = ", ".join(sorted(frozenset[str]().union(*map(names_in, primitive.applied_programs))))
     raise InputError(

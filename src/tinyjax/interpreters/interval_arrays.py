@@ -14,7 +14,7 @@ from tinyjax.interpreters.control import interpret_cond, interpret_while, transf
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.interpreters.interval_logic import hull, possible
 from tinyjax.interpreters.interval_rules import Ctx, exact, magnitude, wrapping
-from tinyjax.interpreters.intervals import RULES, Interval, Parent, slack, widened
+from tinyjax.interpreters.intervals import INTERVAL_RULES, Interval, Parent, slack, widened
 from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import BOOL, FLOATS, INT32, SIGNED
 from tinyjax.ir.interpret import interpret
@@ -61,7 +61,7 @@ def _summed(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequenc
     return [widened(p, lower, upper, error, error)]
 
 
-@RULES.register(DotGeneral)
+@INTERVAL_RULES.register(DotGeneral)
 def _dot(primitive: DotGeneral, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Computed in the dtype that the primitive computes in."""
     (aval,) = primitive.type_of(*map(ctx.aval, args))
@@ -139,7 +139,7 @@ def _centered(p: Parent, x: Interval) -> tuple[Hidden, Hidden]:
     return middle, add(p, radius, slack(p, magnitude(p, x).upper, 4))
 
 
-@RULES.register(ReduceProd)
+@INTERVAL_RULES.register(ReduceProd)
 def _prod(primitive: ReduceProd, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Products of one half of the numbers with the other, until one is left."""
     (x,) = args
@@ -172,7 +172,7 @@ def _moved(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence
     return [Interval(broadcast_scalar(p, lower, aval.shape), broadcast_scalar(p, upper, aval.shape))]
 
 
-@RULES.register(DynamicUpdateSlice)
+@INTERVAL_RULES.register(DynamicUpdateSlice)
 def _updated(primitive: DynamicUpdateSlice, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, update, *positions), p = args, ctx.parent
     if all(position.point for position in positions):
@@ -193,16 +193,16 @@ def _position(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Seque
     return [Interval(full(p, aval, 0), full(p, aval, size - 1))]
 
 
-register_all(RULES, wrapping(_summed), (ReduceSum, CumSum))
-register_all(RULES, _moved, (Gather, DynamicSlice))
-register_all(RULES, _position, (Position,))
-register_all(RULES, exact, (Linear, Concatenate, Pad, Copy, StopGradient, ReducePrecision, Name, OptimizationBarrier,
-                            ReduceMax, ReduceMin, CumMax, CumMin))  # fmt: skip
+register_all(INTERVAL_RULES, wrapping(_summed), (ReduceSum, CumSum))
+register_all(INTERVAL_RULES, _moved, (Gather, DynamicSlice))
+register_all(INTERVAL_RULES, _position, (Position,))
+register_all(INTERVAL_RULES, exact, (Linear, Concatenate, Pad, Copy, StopGradient, ReducePrecision, Name))
+register_all(INTERVAL_RULES, exact, (OptimizationBarrier, ReduceMax, ReduceMin, CumMax, CumMin))
 
 # Branches and loops.
 
 
-@RULES.register(Cond)
+@INTERVAL_RULES.register(Cond)
 def _cond(primitive: Cond, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """If any of several branches may be taken: bounds of what all of these return."""
     index, *operands = args
@@ -215,7 +215,7 @@ def _cond(primitive: Cond, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Inter
     return [hull(ctx.parent, chosen, cases) for cases in zip(*found, strict=True)]
 
 
-@RULES.register(While)
+@INTERVAL_RULES.register(While)
 def _while(primitive: While, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """As long as the condition is certain, the loop runs. Then bounds grow by what further iterations reach, until they
     reach nothing new; what is still growing after some iterations has no bounds."""

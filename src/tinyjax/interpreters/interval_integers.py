@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tinyjax.interpreters.base import register_all
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.interval_rules import Ctx, corners, quotient, remainder
-from tinyjax.interpreters.intervals import RULES, Interval, Parent, chosen, real, unless_overflow, whole
+from tinyjax.interpreters.intervals import INTERVAL_RULES, Interval, Parent, chosen, real, unless_overflow, whole
 from tinyjax.ir.dtypes import BOOL, FLOATS, SIGNED
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.arithmetic import Div, Rem, div, max_, min_
@@ -38,7 +38,7 @@ from tinyjax.primitives.structure import broadcast_scalar, constant_like, full
 # Division. A divisor of zero gives all bits for a quotient, and leaves the dividend for a remainder.
 
 
-@RULES.register(Div)
+@INTERVAL_RULES.register(Div)
 def _div(primitive: Div, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     floating = ctx.aval(args[0]).dtype in FLOATS
     return [(quotient if floating else _divided)(ctx.parent, *args)]
@@ -66,7 +66,7 @@ def _contains(p: Parent, x: Interval, value: int) -> Hidden:
     return logical_and(p, le(p, x.lower, at), ge(p, x.upper, at))
 
 
-@RULES.register(Rem)
+@INTERVAL_RULES.register(Rem)
 def _rem(primitive: Rem, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     floating = ctx.aval(args[0]).dtype in FLOATS
     return [(remainder if floating else _remaining)(ctx.parent, *args)]
@@ -96,7 +96,7 @@ def _inside(p: Parent, x: Interval, y: Interval) -> Hidden:
 # Bits.
 
 
-@RULES.register(Not)
+@INTERVAL_RULES.register(Not)
 def _not(primitive: Not, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Of truth values and of integers: it falls with its operand."""
     (x,), p = args, ctx.parent
@@ -137,7 +137,7 @@ def _filled(p: Parent, x: Hidden) -> Hidden:
     return x
 
 
-@RULES.register(PopulationCount)
+@INTERVAL_RULES.register(PopulationCount)
 def _population_count(primitive: PopulationCount, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,), p = args, ctx.parent
     bits = 8 * ctx.aval(x).dtype.itemsize
@@ -149,7 +149,7 @@ def _population_count(primitive: PopulationCount, ctx: Ctx, args: Sequence[Inter
     return [Interval(select(p, some, full(p, p.aval(x.lower), 1), zero), upper)]
 
 
-@RULES.register(Clz)
+@INTERVAL_RULES.register(Clz)
 def _clz(primitive: Clz, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """It falls from zero on; negative numbers have none."""
     (x,), p = args, ctx.parent
@@ -161,7 +161,7 @@ def _clz(primitive: Clz, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interva
     return [Interval(select(p, natural, low, zero), select(p, natural, high, below))]
 
 
-@RULES.register(ReduceXor)
+@INTERVAL_RULES.register(ReduceXor)
 def _reduce_xor(primitive: ReduceXor, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """No more bits than the operands have."""
     (x,), p = args, ctx.parent
@@ -188,7 +188,7 @@ def _reduce_bits(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Se
     return [_reduced(p, x, primitive.axes)] if isinstance(primitive, ReduceAnd | ReduceOr) else []
 
 
-@RULES.register(BitcastConvertType)
+@INTERVAL_RULES.register(BitcastConvertType)
 def _bitcast(primitive: BitcastConvertType, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Anything, as the order of numbers isn't that of their bits."""
     (out,) = ctx.parent.bind(primitive, args[0].lower)
@@ -219,6 +219,6 @@ def _shift(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence
     return [chosen(p, fits, found, whole(p, found))]
 
 
-register_all(RULES, _bitwise, (And, Or, Xor))
-register_all(RULES, _reduce_bits, (ReduceAnd, ReduceOr))
-register_all(RULES, _shift, (Shift,))
+register_all(INTERVAL_RULES, _bitwise, (And, Or, Xor))
+register_all(INTERVAL_RULES, _reduce_bits, (ReduceAnd, ReduceOr))
+register_all(INTERVAL_RULES, _shift, (Shift,))

@@ -11,7 +11,7 @@ from functools import reduce
 
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.interval_rules import Ctx, exact
-from tinyjax.interpreters.intervals import RULES, Interval, Parent, outward, real, unless_overflow
+from tinyjax.interpreters.intervals import INTERVAL_RULES, Interval, Parent, outward, real, unless_overflow
 from tinyjax.ir.dtypes import BOOL, INTEGERS
 from tinyjax.primitives.arithmetic import (
     max_,
@@ -28,38 +28,38 @@ from tinyjax.primitives.structure import constant_like
 # Comparisons: certainly true, and possibly true.
 
 
-@RULES.register(Lt)
+@INTERVAL_RULES.register(Lt)
 def _lt(primitive: Lt, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     return [Interval(lt(p, x.upper, y.lower), lt(p, x.lower, y.upper))]
 
 
-@RULES.register(Le)
+@INTERVAL_RULES.register(Le)
 def _le(primitive: Le, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     return [Interval(le(p, x.upper, y.lower), le(p, x.lower, y.upper))]
 
 
-@RULES.register(Gt)
+@INTERVAL_RULES.register(Gt)
 def _gt(primitive: Gt, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     return [Interval(gt(p, x.lower, y.upper), gt(p, x.upper, y.lower))]
 
 
-@RULES.register(Ge)
+@INTERVAL_RULES.register(Ge)
 def _ge(primitive: Ge, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     return [Interval(ge(p, x.lower, y.upper), ge(p, x.upper, y.lower))]
 
 
-@RULES.register(Eq)
+@INTERVAL_RULES.register(Eq)
 def _eq(primitive: Eq, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     certain = logical_and(p, ge(p, x.lower, y.upper), le(p, x.upper, y.lower))
     return [Interval(certain, logical_and(p, le(p, x.lower, y.upper), ge(p, x.upper, y.lower)))]
 
 
-@RULES.register(Ne)
+@INTERVAL_RULES.register(Ne)
 def _ne(primitive: Ne, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (equal,) = _eq(eq, ctx, args)
     return [_negated(ctx.parent, equal)]
@@ -69,7 +69,7 @@ def _negated(p: Parent, x: Interval) -> Interval:
     return Interval(logical_not(p, x.upper), logical_not(p, x.lower))
 
 
-@RULES.register(IsFinite)
+@INTERVAL_RULES.register(IsFinite)
 def _is_finite(primitive: IsFinite, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,), p = args, ctx.parent
     low, high = is_finite(p, x.lower), is_finite(p, x.upper)
@@ -79,7 +79,7 @@ def _is_finite(primitive: IsFinite, ctx: Ctx, args: Sequence[Interval]) -> Seque
 # Choices and conversions.
 
 
-@RULES.register(SelectN)
+@INTERVAL_RULES.register(SelectN)
 def _select(primitive: SelectN, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (which, *cases), p = args, ctx.parent
     return [hull(p, [possible(p, which, i, len(cases)) for i in range(len(cases))], cases)]
@@ -105,7 +105,7 @@ def hull(p: Parent, chosen: Sequence[Hidden], cases: Sequence[Interval]) -> Inte
     return Interval(reduce(lambda a, b: min_(p, a, b), lowers), reduce(lambda a, b: max_(p, a, b), uppers))
 
 
-@RULES.register(ConvertElementType)
+@INTERVAL_RULES.register(ConvertElementType)
 def _convert(primitive: ConvertElementType, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,), p = args, ctx.parent
     if primitive.new_dtype == BOOL:

@@ -12,7 +12,7 @@ from attrs import frozen
 from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.intervals import (
-    RULES,
+    INTERVAL_RULES,
     Interval,
     Parent,
     outward,
@@ -138,21 +138,21 @@ def wrapping(rule: Rule) -> Rule:
     return guarded
 
 
-@RULES.register(Neg)
+@INTERVAL_RULES.register(Neg)
 @wrapping
 def _neg(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,) = args
     return [Interval(neg(ctx.parent, x.upper), neg(ctx.parent, x.lower))]
 
 
-@RULES.register(Add)
+@INTERVAL_RULES.register(Add)
 @wrapping
 def _add(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
     return [outward(p, add(p, x.lower, y.lower), add(p, x.upper, y.upper))]
 
 
-@RULES.register(Sub)
+@INTERVAL_RULES.register(Sub)
 @wrapping
 def _sub(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
@@ -174,7 +174,7 @@ def _product(p: Parent, x: Interval, y: Interval) -> Interval:
     return outward(p, found.lower, found.upper)
 
 
-@RULES.register(Mul)
+@INTERVAL_RULES.register(Mul)
 @wrapping
 def _mul(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [_product(ctx.parent, *args)]
@@ -215,19 +215,19 @@ def magnitude(p: Parent, x: Interval) -> Interval:
     return Interval(smallest, max_(p, abs_(p, x.lower), abs_(p, x.upper)))
 
 
-@RULES.register(Abs)
+@INTERVAL_RULES.register(Abs)
 @wrapping
 def _abs(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [magnitude(ctx.parent, args[0])]
 
 
-@RULES.register(Square)
+@INTERVAL_RULES.register(Square)
 @wrapping
 def _square(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [_power(ctx.parent, args[0], 2)]
 
 
-@RULES.register(Cosh)
+@INTERVAL_RULES.register(Cosh)
 def _cosh(primitive: Cosh, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     p, x = ctx.parent, magnitude(ctx.parent, args[0])
     lower, upper = (cosh(p, end) for end in (x.lower, x.upper))
@@ -242,7 +242,7 @@ def _power(p: Parent, x: Interval, n: int) -> Interval:
     return _within(p, found, (0, INF)) if n % 2 == 0 else found
 
 
-@RULES.register(IntegerPow)
+@INTERVAL_RULES.register(IntegerPow)
 @wrapping
 def _integer_pow(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     p, n = ctx.parent, primitive.y if isinstance(primitive, IntegerPow) else 1
@@ -255,7 +255,7 @@ def _integer_pow(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Se
     return [quotient(p, Interval(one, one), power)]
 
 
-@RULES.register(Pow)
+@INTERVAL_RULES.register(Pow)
 def _pow(primitive: Pow, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Of a base that may be negative nothing is known, but for that of whole powers that are known `integer_pow` is."""
     (x, y), p = args, ctx.parent
@@ -293,17 +293,17 @@ def _wave(p: Parent, primitive: Primitive, x: Interval, crest: float) -> Interva
     return _within(p, Interval(lower, upper), (-1, 1))
 
 
-@RULES.register(Sin)
+@INTERVAL_RULES.register(Sin)
 def _sin(primitive: Sin, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [_wave(ctx.parent, sin, args[0], math.pi / 2)]
 
 
-@RULES.register(Cos)
+@INTERVAL_RULES.register(Cos)
 def _cos(primitive: Cos, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [_wave(ctx.parent, cos, args[0], 0.0)]
 
 
-@RULES.register(Tan)
+@INTERVAL_RULES.register(Tan)
 def _tan(primitive: Tan, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,), p = args, ctx.parent
     found = outward(p, tan(p, x.lower), tan(p, x.upper), ULPS)
@@ -312,7 +312,7 @@ def _tan(primitive: Tan, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interva
     return [Interval(select(p, pole, neg(p, infinity), found.lower), select(p, pole, infinity, found.upper))]
 
 
-@RULES.register(Atan2)
+@INTERVAL_RULES.register(Atan2)
 def _atan2(primitive: Atan2, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """On the right half-plane the angle is monotone in each coordinate; elsewhere it may be any."""
     (y, x), p = args, ctx.parent
@@ -331,6 +331,6 @@ def _smooth(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequenc
     return [whole(p, Interval(like, like))]
 
 
-register_all(RULES, _monotone, tuple(_MONOTONE))
-register_all(RULES, _smooth, (Smooth,))
-register_all(RULES, exact, (Max, Min, Clamp, Floor, Ceil, Round, Sign))
+register_all(INTERVAL_RULES, _monotone, tuple(_MONOTONE))
+register_all(INTERVAL_RULES, _smooth, (Smooth,))
+register_all(INTERVAL_RULES, exact, (Max, Min, Clamp, Floor, Ceil, Round, Sign))

@@ -9,7 +9,7 @@ from attrs import evolve
 from tinyjax.interpreters.base import register_all
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.interval_rules import Ctx, exact, magnitude, wrapping
-from tinyjax.interpreters.intervals import RULES, Interval, Parent, chosen, outward, slack, whole, widened
+from tinyjax.interpreters.intervals import INTERVAL_RULES, Interval, Parent, chosen, outward, slack, whole, widened
 from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import FLOATS, INT32
 from tinyjax.ir.primitive import Primitive
@@ -43,7 +43,7 @@ def _touched(p: Parent, primitive: Scattering, x: Hidden, indices: Hidden, updat
 # Scatters. Where the positions aren't known, any of the updates may reach any element, or none.
 
 
-@RULES.register(ScatterAdd)
+@INTERVAL_RULES.register(ScatterAdd)
 def _scatter_add(primitive: ScatterAdd, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     x, indices, updates = args
 
@@ -66,7 +66,7 @@ def _scatter_add(primitive: ScatterAdd, ctx: Ctx, args: Sequence[Interval]) -> S
     return wrapping(added)(primitive, ctx, [x, updates])
 
 
-@RULES.register(ScatterMul)
+@INTERVAL_RULES.register(ScatterMul)
 def _scatter_mul(primitive: ScatterMul, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Of numbers that aren't negative, products of the bounds; of others, how far from zero products can be."""
     x, indices, updates = args
@@ -93,7 +93,7 @@ def _scatter_mul(primitive: ScatterMul, ctx: Ctx, args: Sequence[Interval]) -> S
     return wrapping(multiplied)(primitive, ctx, [x, updates])
 
 
-@RULES.register(Scatter)
+@INTERVAL_RULES.register(Scatter)
 def _scatter(primitive: Scatter, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, indices, updates), p = args, ctx.parent
     if not indices.point:
@@ -128,12 +128,12 @@ def _scatter_extreme(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -
     return [Interval(x.lower, reached.upper)]
 
 
-register_all(RULES, _scatter_extreme, (ScatterExtreme,))
+register_all(INTERVAL_RULES, _scatter_extreme, (ScatterExtreme,))
 
 # Sorting.
 
 
-@RULES.register(Sort)
+@INTERVAL_RULES.register(Sort)
 def _sort(primitive: Sort, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """The first key is sorted whatever the others are. If all keys are known, so is the order; if not, what follows
     them may be any element along the axis."""
@@ -158,7 +158,7 @@ def _anywhere(p: Parent, x: Interval, axis: int) -> Interval:
 # Reductions over a named axis.
 
 
-@RULES.register(PSum)
+@INTERVAL_RULES.register(PSum)
 def _psum(primitive: PSum, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     def summed(_: Primitive, ctx: Ctx, operands: Sequence[Interval]) -> Sequence[Interval]:
         (x,), p = operands, ctx.parent
@@ -172,4 +172,4 @@ def _psum(primitive: PSum, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Inter
     return wrapping(summed)(primitive, ctx, args)
 
 
-register_all(RULES, exact, (PMax, PMin))
+register_all(INTERVAL_RULES, exact, (PMax, PMin))

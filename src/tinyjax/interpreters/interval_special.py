@@ -9,7 +9,7 @@ from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
 from tinyjax.interpreters.base import register_all
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.interval_rules import ULPS, Ctx, corners, exact
-from tinyjax.interpreters.intervals import RULES, Interval, Parent, chosen, outward, slack, whole, widened
+from tinyjax.interpreters.intervals import INTERVAL_RULES, Interval, Parent, chosen, outward, slack, whole, widened
 from tinyjax.primitives.arithmetic import NextAfter, abs_, max_, min_
 from tinyjax.primitives.bitwise import logical_and
 from tinyjax.primitives.collectives import AxisIndex
@@ -42,7 +42,7 @@ _LEAST_AT: Final = 1.4616321449683622
 _LEAST: Final = -0.12148629053584961
 
 
-@RULES.register(Lgamma)
+@INTERVAL_RULES.register(Lgamma)
 def _lgamma(primitive: Lgamma, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Of positive numbers it falls to its least value, and rises from there; of others it may be anything."""
     (x,), p = args, ctx.parent
@@ -56,7 +56,7 @@ def _lgamma(primitive: Lgamma, ctx: Ctx, args: Sequence[Interval]) -> Sequence[I
     return [chosen(p, _positive(p, x), found, whole(p, found))]
 
 
-@RULES.register(Digamma)
+@INTERVAL_RULES.register(Digamma)
 def _digamma(primitive: Digamma, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,), p = args, ctx.parent
     lower, upper = (p.bind(primitive, end)[0] for end in (x.lower, x.upper))
@@ -64,7 +64,7 @@ def _digamma(primitive: Digamma, ctx: Ctx, args: Sequence[Interval]) -> Sequence
     return [chosen(p, _positive(p, x), found, whole(p, found))]
 
 
-@RULES.register(Polygamma)
+@INTERVAL_RULES.register(Polygamma)
 def _polygamma(primitive: Polygamma, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Of a known order and positive numbers, it rises or falls throughout."""
     (order, x), p = args, ctx.parent
@@ -75,7 +75,7 @@ def _polygamma(primitive: Polygamma, ctx: Ctx, args: Sequence[Interval]) -> Sequ
     return [chosen(p, known, found, whole(p, found))]
 
 
-@RULES.register(NextAfter)
+@INTERVAL_RULES.register(NextAfter)
 def _next_after(primitive: NextAfter, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [outward(ctx.parent, args[0].lower, args[0].upper, 2)]
 
@@ -83,7 +83,7 @@ def _next_after(primitive: NextAfter, ctx: Ctx, args: Sequence[Interval]) -> Seq
 # Along an axis.
 
 
-@RULES.register(CumProd)
+@INTERVAL_RULES.register(CumProd)
 def _cumprod(primitive: CumProd, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Products with what stands one place before, then two, then four, and so on."""
     (x,) = args
@@ -96,7 +96,7 @@ def _cumprod(primitive: CumProd, ctx: Ctx, args: Sequence[Interval]) -> Sequence
     return [x]
 
 
-@RULES.register(CumLogSumExp)
+@INTERVAL_RULES.register(CumLogSumExp)
 def _cumlogsumexp(primitive: CumLogSumExp, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x,), p = args, ctx.parent
     lower, upper = (p.bind(primitive, end)[0] for end in (x.lower, x.upper))
@@ -106,7 +106,7 @@ def _cumlogsumexp(primitive: CumLogSumExp, ctx: Ctx, args: Sequence[Interval]) -
 # Outside of the program.
 
 
-@RULES.register(PureCallback)
+@INTERVAL_RULES.register(PureCallback)
 def _pure_callback(primitive: PureCallback, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Of known arguments, what the function returns; of others, anything."""
     p = ctx.parent
@@ -116,14 +116,14 @@ def _pure_callback(primitive: PureCallback, ctx: Ctx, args: Sequence[Interval]) 
     return [whole(p, Interval(out, out)) for out in outs]
 
 
-@RULES.register(DebugCallback)
+@INTERVAL_RULES.register(DebugCallback)
 def _debug_callback(primitive: DebugCallback, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Shows the lower bounds, then the upper ones."""
     return exact(primitive, ctx, args)
 
 
-register_all(RULES, exact, (Constant, Iota, AxisIndex))
+register_all(INTERVAL_RULES, exact, (Constant, Iota, AxisIndex))
 _UNORDERED: Final = "complex numbers have no order, so there are no bounds"
 for _cls in (Complex, Conj, Imag, Real):
-    RULES.lacks(_cls, _UNORDERED)
-RULES.lacks(IOCallback, "it would be called for arguments that the program may never have")
+    INTERVAL_RULES.lacks(_cls, _UNORDERED)
+INTERVAL_RULES.lacks(IOCallback, "it would be called for arguments that the program may never have")

@@ -55,7 +55,7 @@ class Interval:
 
 
 IntervalRules: TypeAlias = Rules[Interval, bool]
-RULES: IntervalRules = rule_table("Interval", name="tinyjax.interpreters.INTERVAL_RULES")
+INTERVAL_RULES: IntervalRules = rule_table("Interval", name="tinyjax.interpreters.INTERVAL_RULES")
 
 
 @final
@@ -63,11 +63,11 @@ class IntervalContext(RuleContext[Interval, bool]):
     """Computes bounds. The structure of a value is whether it is a point."""
 
     __slots__ = ()
-    rules = RULES
+    rules = INTERVAL_RULES
 
     @override
     def bind(self, primitive: Primitive, *args: Interval) -> tuple[Interval, ...]:
-        if not self.covers(primitive, [self.aval(arg) for arg in args]) and type(primitive) in RULES:
+        if not self.covers(primitive, [self.aval(arg) for arg in args]) and type(primitive) in INTERVAL_RULES:
             raise UnsupportedError(
                 f"bounds: {primitive.name} is applied to complex numbers, which have no order, so there are no bounds. "
                 "Compute with their real and imaginary parts as two arrays."

@@ -1,7 +1,7 @@
 """Inverse functions: a program solved for the inputs that aren't known.
 
 This interpreter goes through a program backwards as well as forwards: an equation whose operands are known is applied,
-and one whose outputs are known is solved for its operands, by a rule in `RULES`, until all inputs are known.
+and one whose outputs are known is solved for its operands, by a rule in `INVERSE_RULES`, until all inputs are known.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ Partly: TypeAlias = Hidden | Unknown
 #: A rule takes the primitive, the context, the outputs, and the operands; it returns the operands, None for those that
 #: are known already or can't be found.
 InverseRules: TypeAlias = RuleTable[[Context[Hidden], Sequence[Hidden], Sequence[Partly]], Sequence[Hidden | None]]
-RULES: InverseRules = RuleTable("Inverse", name="tinyjax.interpreters.INVERSE_RULES")
+INVERSE_RULES: InverseRules = RuleTable("Inverse", name="tinyjax.interpreters.INVERSE_RULES")
 
 
 @final
@@ -128,10 +128,12 @@ class Solution:
         """Finds the operands, if all outputs are known. An equation for which there is no rule is left."""
         if not all(map(self.known, eqn.outvars)):
             return False
-        if type(eqn.primitive) not in RULES:
+        if type(eqn.primitive) not in INVERSE_RULES:
             return self._solve_expanded(eqn)
         args: list[Partly] = [self.read(atom) if self.known(atom) else Unknown(atom.aval) for atom in eqn.invars]
-        return self._learn(eqn.invars, RULES.apply(eqn.primitive, self._ctx, list(map(self.read, eqn.outvars)), args))
+        return self._learn(
+            eqn.invars, INVERSE_RULES.apply(eqn.primitive, self._ctx, list(map(self.read, eqn.outvars)), args)
+        )
 
     def _solve_expanded(self, eqn: Eqn) -> bool:
         """The same, for a primitive that is defined by others."""
@@ -149,8 +151,8 @@ class Solution:
         for eqn in reversed(self._left):
             if all(map(self.known, eqn.outvars)):
                 where = "" if eqn.source is None else f" ({eqn.source})"
-                if type(eqn.primitive) not in RULES and expansion(eqn) is None:
-                    raise RULES.missing_rule(type(eqn.primitive))
+                if type(eqn.primitive) not in INVERSE_RULES and expansion(eqn) is None:
+                    raise INVERSE_RULES.missing_rule(type(eqn.primitive))
                 raise InputError(
                     f"inverse: {eqn.primitive.name!r}{where} can't be solved: its result is known, but more than one "
                     f"of its operands isn't, or it doesn't determine them.\n  {eqn}"

@@ -15,7 +15,7 @@ from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp,
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.hidden import Hidden, staged
-from tinyjax.interpreters.inverse import RULES, Partly, Unknown, inverted
+from tinyjax.interpreters.inverse import INVERSE_RULES, Partly, Unknown, inverted
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INEXACT, INT64
@@ -125,14 +125,14 @@ def _rearranged(primitive: Primitive, ctx: Ctx, outs: Sequence[Hidden], args: Se
 
 
 for _cls in _UNARY:
-    RULES[_cls] = _unary
+    INVERSE_RULES[_cls] = _unary
 for _cls in _PAIRS:
-    RULES[_cls] = _paired
+    INVERSE_RULES[_cls] = _paired
 for _cls in (Transpose, Reshape, Squeeze, Rev, Concatenate, Split, Copy, Name, OptimizationBarrier, Conj):
-    RULES[_cls] = _rearranged
+    INVERSE_RULES[_cls] = _rearranged
 
 
-@RULES.register(IntegerPow)
+@INVERSE_RULES.register(IntegerPow)
 def _integer_pow(primitive: IntegerPow, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     (y,) = outs
     if primitive.y == 0 or ctx.aval(y).dtype not in INEXACT:
@@ -141,7 +141,7 @@ def _integer_pow(primitive: IntegerPow, ctx: Ctx, outs: Sequence[Hidden], args: 
     return [mul(ctx, sign(ctx, y), root) if primitive.y % 2 else root]
 
 
-@RULES.register(ConvertElementType)
+@INVERSE_RULES.register(ConvertElementType)
 def _convert(primitive: ConvertElementType, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     (x,) = args
     if not isinstance(x, Unknown) or x.aval.dtype not in INEXACT or primitive.new_dtype not in INEXACT:
@@ -149,7 +149,7 @@ def _convert(primitive: ConvertElementType, ctx: Ctx, outs: Sequence[Hidden], ar
     return [convert(ctx, outs[0], x.aval.dtype, x.aval.weak_type)]
 
 
-@RULES.register(BroadcastInDim)
+@INVERSE_RULES.register(BroadcastInDim)
 def _broadcast(primitive: BroadcastInDim, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     (x,) = args
     return [_one_of(ctx, outs[0], x.aval, primitive.broadcast_dimensions) if isinstance(x, Unknown) else None]
@@ -165,12 +165,12 @@ def _one_of(ctx: Ctx, y: Hidden, wanted: ShapedArray, dims: tuple[int, ...]) -> 
     return reshape(ctx, slice_(ctx, y, limits=limits), wanted.shape) if shape != wanted.shape else y
 
 
-@RULES.register(Complex)
+@INVERSE_RULES.register(Complex)
 def _complex(primitive: Complex, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     return [ctx.bind(part, outs[0])[0] for part in (real, imag)]
 
 
-@RULES.register(Pad)
+@INVERSE_RULES.register(Pad)
 def _pad(primitive: Pad, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     """The operand, if nothing of it was cut off; and what it was padded with, if there is padding around it."""
     x, padding = args
@@ -200,7 +200,7 @@ def _padding(ctx: Ctx, primitive: Pad, y: Hidden) -> Hidden | None:
     return None
 
 
-@RULES.register(Atan2)
+@INVERSE_RULES.register(Atan2)
 def _atan2(primitive: Atan2, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     (y, x), (angle,) = args, outs
     slope = tan(ctx, angle)
@@ -211,7 +211,7 @@ def _atan2(primitive: Atan2, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Pa
     return [None, None]
 
 
-@RULES.register(CumProd)
+@INVERSE_RULES.register(CumProd)
 def _cumprod(primitive: CumProd, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     (y,) = outs
     if ctx.aval(y).dtype not in INEXACT:
@@ -221,7 +221,7 @@ def _cumprod(primitive: CumProd, ctx: Ctx, outs: Sequence[Hidden], args: Sequenc
     return [div(ctx, y, pad(ctx, y, config, 1))]
 
 
-@RULES.register(CumSum)
+@INVERSE_RULES.register(CumSum)
 def _cumsum(primitive: CumSum, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     (y,) = outs
     shift = (-1, 1, 0) if primitive.reverse else (1, -1, 0)
@@ -270,7 +270,7 @@ def _scalar(ctx: Ctx, value: Hidden, wanted: ShapedArray) -> Hidden | None:
 
 
 for _cls in _FROM_RIGHT:
-    RULES[_cls] = _binary
+    INVERSE_RULES[_cls] = _binary
 
 # Programs within programs.
 
@@ -284,7 +284,7 @@ def _spread(found: Sequence[Hidden], known: Sequence[bool]) -> Found:
     return [None if mark else next(rest) for mark in known]
 
 
-@RULES.register(Calling)
+@INVERSE_RULES.register(Calling)
 def _calling(primitive: Calling, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     given, known = _split(args)
     program = inverted(primitive.jaxpr, known, [True] * len(outs))
@@ -295,12 +295,12 @@ def _custom(primitive: CustomCall, ctx: Ctx, outs: Sequence[Hidden], args: Seque
     return _calling(Call(primitive.function_name, primitive.jaxpr), ctx, outs, args)
 
 
-RULES[CustomJvp] = _custom
-RULES[CustomVjp] = _custom
-RULES[MappedCustom] = _custom
+INVERSE_RULES[CustomJvp] = _custom
+INVERSE_RULES[CustomVjp] = _custom
+INVERSE_RULES[MappedCustom] = _custom
 
 
-@RULES.register(Cond)
+@INVERSE_RULES.register(Cond)
 def _cond(primitive: Cond, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     index, *operands = args
     if isinstance(index, Unknown):
@@ -310,7 +310,7 @@ def _cond(primitive: Cond, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Part
     return [None, *_spread(ctx.bind(evolve(primitive, branches=branches), index, *given, *outs), known)]
 
 
-@RULES.register(Scan)
+@INVERSE_RULES.register(Scan)
 def _scan(primitive: Scan, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     """From the last carry back to the first one; or, if that is known, forwards, for the arrays that were scanned."""
     consts, init, xs = (_split(group) for group in primitive.operands(args))
@@ -330,7 +330,7 @@ def _scan(primitive: Scan, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Part
     return [*[None] * n, *found[:k], *_spread(found[k:], xs[1])]
 
 
-@RULES.register(While)
+@INVERSE_RULES.register(While)
 def _while(primitive: While, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     """As many steps back from the last carry, as steps forwards were taken: how many, what is known of the carry at the
     start must tell."""

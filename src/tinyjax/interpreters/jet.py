@@ -54,7 +54,7 @@ class Series:
 #: Which of the terms aren't known to be zero.
 Mask: TypeAlias = tuple[bool, ...]
 JetRules: TypeAlias = Rules[Series, Mask]
-RULES: JetRules = rule_table("Taylor", name="tinyjax.interpreters.JET_RULES")
+JET_RULES: JetRules = rule_table("Taylor", name="tinyjax.interpreters.JET_RULES")
 
 
 @final
@@ -62,7 +62,7 @@ class JetContext(RuleContext[Series, Mask]):
     """Computes with series of one order. Where all operands are constant, applies the primitive itself."""
 
     __slots__ = ("order",)
-    rules = RULES
+    rules = JET_RULES
 
     def __init__(self, parent: Context[Hidden], order: int) -> None:
         super().__init__(parent)
@@ -114,7 +114,7 @@ class JetContext(RuleContext[Series, Mask]):
         return Series(value.primal, tuple(zero if term is None and mark else term for term, mark in marked))
 
 
-@RULES.register(Primitive)
+@JET_RULES.register(Primitive)
 def by_jvp(primitive: Primitive, ctx: RuleContext[Series, Mask], args: Sequence[Series]) -> Sequence[Series]:
     """If y = f(x), then y' = df(x) x'. On series of order n - 1, that gives y up to order n."""
     parent, order = ctx.parent, len(args[0].terms)
@@ -130,7 +130,7 @@ def by_jvp(primitive: Primitive, ctx: RuleContext[Series, Mask], args: Sequence[
 
 
 # What a function with a derivative of its own computes isn't what its derivative is that of.
-register_all(RULES, by_jvp, (CustomJvp, CustomVjp, MappedCustom))
+register_all(JET_RULES, by_jvp, (CustomJvp, CustomVjp, MappedCustom))
 
 
 def derivative(parent: Context[Hidden], x: Series) -> Series | Zero:

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.hidden import Hidden
-from tinyjax.interpreters.jet import RULES, Mask, Series
+from tinyjax.interpreters.jet import JET_RULES, Mask, Series
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.annotations import Name
@@ -82,13 +82,13 @@ def _linear(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequence[
     return [Series(out, tuple(None if row is None else row[i] for row in rows)) for i, out in enumerate(outs)]
 
 
-@RULES.register(Name)
+@JET_RULES.register(Name)
 def _name(primitive: Name, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     """The name is that of the value, not of the terms."""
     return [Series(ctx.parent.bind(primitive, args[0].primal)[0], args[0].terms)]
 
 
-@RULES.register(Stepwise)
+@JET_RULES.register(Stepwise)
 def _stepwise(primitive: Stepwise, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     outs = ctx.parent.bind(primitive, *[arg.primal for arg in args])
     return [Series(out, (None,) * len(args[0].terms)) for out in outs]
@@ -107,19 +107,19 @@ def _joint(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequence[S
     return [Series(out, tuple(terms))]
 
 
-@RULES.register(Add)
+@JET_RULES.register(Add)
 def _add(primitive: Add, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     (x, y), p = args, ctx.parent
     return [Series(add(p, x.primal, y.primal), tuple(plus(p, a, b) for a, b in zip(x.terms, y.terms, strict=True)))]
 
 
-@RULES.register(Sub)
+@JET_RULES.register(Sub)
 def _sub(primitive: Sub, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     (x, y), p = args, ctx.parent
     return [Series(sub(p, x.primal, y.primal), tuple(minus(p, a, b) for a, b in zip(x.terms, y.terms, strict=True)))]
 
 
-@RULES.register(SelectN)
+@JET_RULES.register(SelectN)
 def _select(primitive: SelectN, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     (which, *cases), p = args, ctx.parent
     (out,) = p.bind(primitive, which.primal, *[case.primal for case in cases])
@@ -141,22 +141,22 @@ def _bilinear(p: Parent, x: Series, y: Series, product: Product) -> Series:
     return Series(product(x.primal, y.primal), tuple(terms))
 
 
-@RULES.register(Mul)
+@JET_RULES.register(Mul)
 def _mul(primitive: Mul, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     return [_bilinear(ctx.parent, args[0], args[1], products(ctx.parent))]
 
 
-@RULES.register(Square)
+@JET_RULES.register(Square)
 def _square(primitive: Square, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     return [_bilinear(ctx.parent, args[0], args[0], products(ctx.parent))]
 
 
-@RULES.register(DotGeneral)
+@JET_RULES.register(DotGeneral)
 def _dot(primitive: DotGeneral, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     return [_bilinear(ctx.parent, args[0], args[1], lambda a, b: ctx.parent.bind(primitive, a, b)[0])]
 
 
-@RULES.register(Div)
+@JET_RULES.register(Div)
 def _div(primitive: Div, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     return [_quotient(ctx.parent, args[0], args[1])]
 
@@ -170,7 +170,7 @@ def _quotient(p: Parent, x: Series, y: Series) -> Series:
     return Series(div(p, x.primal, y.primal), tuple(found[1:]))
 
 
-@RULES.register(IntegerPow)
+@JET_RULES.register(IntegerPow)
 def _integer_pow(primitive: IntegerPow, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     (x,), p = args, ctx.parent
     (out,) = p.bind(primitive, x.primal)
@@ -204,13 +204,13 @@ def _integrated(p: Parent, y: Hidden, x: Series, rate: Callable[[Sequence[Coeffi
     return Series(y, tuple(found[1:]))
 
 
-@RULES.register(Exp)
+@JET_RULES.register(Exp)
 def _exp(primitive: Exp, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     y = exp(ctx.parent, args[0].primal)
     return [_integrated(ctx.parent, y, args[0], lambda found: found[-1])]
 
 
-@RULES.register(Tanh)
+@JET_RULES.register(Tanh)
 def _tanh(primitive: Tanh, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     p = ctx.parent
     (y,) = p.bind(primitive, args[0].primal)
@@ -222,14 +222,14 @@ def _tanh(primitive: Tanh, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]
     return [_integrated(p, y, args[0], rate)]
 
 
-@RULES.register(Logistic)
+@JET_RULES.register(Logistic)
 def _logistic(primitive: Logistic, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     p = ctx.parent
     (y,) = p.bind(primitive, args[0].primal)
     return [_integrated(p, y, args[0], lambda found: minus(p, found[-1], convolve(p, found, found, products(p))))]
 
 
-@RULES.register(Log)
+@JET_RULES.register(Log)
 def _log(primitive: Log, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     """From x y' = x'."""
     (x,), p = args, ctx.parent
@@ -241,7 +241,7 @@ def _log(primitive: Log, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     return [Series(log(p, x.primal), tuple(found))]
 
 
-@RULES.register(Sqrt)
+@JET_RULES.register(Sqrt)
 def _sqrt(primitive: Sqrt, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     """From y y = x."""
     (x,), p = args, ctx.parent
@@ -253,7 +253,7 @@ def _sqrt(primitive: Sqrt, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]
     return [Series(y, tuple(found))]
 
 
-@RULES.register(Pow)
+@JET_RULES.register(Pow)
 def _pow(primitive: Pow, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     """exp(y log x), but for the value itself."""
     (x, y), p = args, ctx.parent
@@ -298,7 +298,7 @@ def _hyperbolic(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Seque
     return [pair[isinstance(primitive, Cosh)]]
 
 
-register_all(RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum))
-register_all(RULES, _joint, (Concatenate, Pad))
-register_all(RULES, _trigonometric, (Sin, Cos))
-register_all(RULES, _hyperbolic, (Sinh, Cosh))
+register_all(JET_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum))
+register_all(JET_RULES, _joint, (Concatenate, Pad))
+register_all(JET_RULES, _trigonometric, (Sin, Cos))
+register_all(JET_RULES, _hyperbolic, (Sinh, Cosh))

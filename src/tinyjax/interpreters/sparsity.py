@@ -68,7 +68,7 @@ class Pattern:
 
 
 PatternRules: TypeAlias = Rules[Pattern, Pattern]
-RULES: PatternRules = rule_table("Sparsity", name="tinyjax.interpreters.SPARSITY_RULES")
+SPARSITY_RULES: PatternRules = rule_table("Sparsity", name="tinyjax.interpreters.SPARSITY_RULES")
 EVALUATION: Final = EvalContext()
 
 
@@ -100,7 +100,7 @@ class SparsityContext(RuleContext[Pattern, Pattern]):
     """
 
     __slots__ = ("any_dependence", "columns")
-    rules = RULES
+    rules = SPARSITY_RULES
 
     def __init__(self, parent: Context[Hidden], columns: int, *, any_dependence: bool = False) -> None:
         super().__init__(parent)

@@ -20,7 +20,7 @@ from tinyjax.control.custom_derivatives import (
     MappedCustom,
 )
 from tinyjax.interpreters.base import RuleContext
-from tinyjax.interpreters.sparsity import RULES, Bools, Pattern, SparsityContext, anywhere
+from tinyjax.interpreters.sparsity import SPARSITY_RULES, Bools, Pattern, SparsityContext, anywhere
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Zero
@@ -49,12 +49,12 @@ def _forward(primitive: CustomCall, ctx: RuleContext[Pattern, Pattern], args: Se
     return [Pattern(out.aval, depends, out.value) for out, depends in zip(outs, rows, strict=True)]
 
 
-@RULES.register(CustomJvp)
+@SPARSITY_RULES.register(CustomJvp)
 def _custom_jvp(primitive: CustomJvp, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
     return anywhere(primitive, ctx, args) if primitive.jvp_jaxpr is None else _forward(primitive, ctx, args)
 
 
-@RULES.register(CustomVjp)
+@SPARSITY_RULES.register(CustomVjp)
 def _custom_vjp(primitive: CustomVjp, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
     outs = interpret(ctx, primitive.jaxpr, args)
     if all(arg.constant for arg in args):
@@ -72,12 +72,12 @@ def _custom_vjp(primitive: CustomVjp, ctx: RuleContext[Pattern, Pattern], args: 
     return [Pattern(out.aval, depends, out.value) for out, depends in zip(outs, rows, strict=True)]
 
 
-@RULES.register(MappedCustom)
+@SPARSITY_RULES.register(MappedCustom)
 def _mapped(primitive: MappedCustom, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
     return _forward(primitive, ctx, args)
 
 
-@RULES.register(CustomLin)
+@SPARSITY_RULES.register(CustomLin)
 def _custom_lin(primitive: CustomLin, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
     n, avals = primitive.num_residuals, primitive.bwd.in_avals[primitive.num_residuals :]
     if not all(arg.constant for arg in args[:n]):

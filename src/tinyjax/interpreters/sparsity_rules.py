@@ -14,7 +14,7 @@ from tinyjax.control.callbacks import Callback
 from tinyjax.control.cond import Cond
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import RuleContext, register_all
-from tinyjax.interpreters.sparsity import EVALUATION, RULES, Pattern, anywhere, each_spread
+from tinyjax.interpreters.sparsity import EVALUATION, SPARSITY_RULES, Pattern, anywhere, each_spread
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray, array_type
 from tinyjax.ir.interpret import interpret
@@ -143,22 +143,22 @@ def _unchanged(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Seque
 
 
 # Over a named axis, each element depends on the same inputs, of every element of the batch.
-register_all(RULES, _elementwise, (Elementwise, ReducingCollective))
-register_all(RULES, _nowhere, (Stepwise, Position, Constant, Iota, AxisIndex))
-register_all(RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd,
+register_all(SPARSITY_RULES, _elementwise, (Elementwise, ReducingCollective))
+register_all(SPARSITY_RULES, _nowhere, (Stepwise, Position, Constant, Iota, AxisIndex))
+register_all(SPARSITY_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd,
                               DynamicSlice, DynamicUpdateSlice))  # fmt: skip
-register_all(RULES, _scattered, (Scattering,))
-register_all(RULES, _bilinear, (Mul, DotGeneral))
-register_all(RULES, _reduced, (Reduction,))
-register_all(RULES, _cumulated, (Cumulative,))
-register_all(RULES, _integer_pow, (IntegerPow,))
-register_all(RULES, _select, (SelectN,))
-register_all(RULES, _unchanged, (OptimizationBarrier,))
+register_all(SPARSITY_RULES, _scattered, (Scattering,))
+register_all(SPARSITY_RULES, _bilinear, (Mul, DotGeneral))
+register_all(SPARSITY_RULES, _reduced, (Reduction,))
+register_all(SPARSITY_RULES, _cumulated, (Cumulative,))
+register_all(SPARSITY_RULES, _integer_pow, (IntegerPow,))
+register_all(SPARSITY_RULES, _select, (SelectN,))
+register_all(SPARSITY_RULES, _unchanged, (OptimizationBarrier,))
 # What a Python function does isn't known, and it isn't run.
-register_all(RULES, anywhere, (Sort, Callback))
+register_all(SPARSITY_RULES, anywhere, (Sort, Callback))
 
 
-@RULES.register(Cond)
+@SPARSITY_RULES.register(Cond)
 def _cond(primitive: Cond, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
     index, *operands = args
     if index.value is not None:
@@ -171,7 +171,7 @@ def _cond(primitive: Cond, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pa
     return outs
 
 
-@RULES.register(Scan)
+@SPARSITY_RULES.register(Scan)
 def _scan(primitive: Scan, ctx: RuleContext[Pattern, Pattern], args: Sequence[Pattern]) -> Sequence[Pattern]:
     """One iteration after the other, as each has slices of its own."""
     consts, carry, xs = primitive.operands(args)

@@ -103,10 +103,10 @@ class Constants(Lattice[Fact]):
 
 
 #: What is known of results, where this is what is known of operands.
-RULES: Rules[Fact] = forward_rules("Constancy", name="tinyjax.tools.dataflow.CONSTANCY_RULES")
+CONSTANCY_RULES: Rules[Fact] = forward_rules("Constancy", name="tinyjax.tools.dataflow.CONSTANCY_RULES")
 
 
-@RULES.register(Primitive)
+@CONSTANCY_RULES.register(Primitive)
 def _computed(primitive: Primitive, walk: Walk[Fact], eqn: Eqn, facts: Sequence[Fact]) -> Sequence[Fact]:
     """The results are computed if all operands are known and they aren't large."""
     lattice = walk.lattice
@@ -140,7 +140,7 @@ def _outside(primitive: Primitive, walk: Walk[Fact], eqn: Eqn, facts: Sequence[F
     return [Fixed.VARYING] * len(eqn.outvars)
 
 
-register_all(RULES, _outside, (Callback, Enclosing, CustomLin))
+register_all(CONSTANCY_RULES, _outside, (Callback, Enclosing, CustomLin))
 
 
 @final
@@ -202,4 +202,4 @@ def constancy(
     closed = checked(program, "constancy")
     given = [None] * len(closed.in_avals) if inputs is None else inputs
     facts: list[Fact] = [Fixed.VARYING if value is None else value for value in given]
-    return Constancy(forward(closed, Constants(limit), RULES, facts))
+    return Constancy(forward(closed, Constants(limit), CONSTANCY_RULES, facts))

@@ -57,7 +57,7 @@ class InputSets(Lattice[Bits]):
 
 #: What results depend on, where this is what operands depend on. Each program within is walked once, for sets of its
 #: own inputs, and what is found is put together: so the cost doesn't depend on how often a program is applied.
-RULES: Rules[Bits] = forward_rules("Dependence", name="tinyjax.tools.dataflow.DEPENDENCE_RULES")
+DEPENDENCE_RULES: Rules[Bits] = forward_rules("Dependence", name="tinyjax.tools.dataflow.DEPENDENCE_RULES")
 _Walk: TypeAlias = Walk[Bits]
 
 
@@ -79,7 +79,7 @@ def _through(walk: _Walk, jaxpr: Jaxpr, facts: Sequence[Bits], number: int = 0) 
     return [_union(facts, bits) for bits in own]
 
 
-@RULES.register(Primitive)
+@DEPENDENCE_RULES.register(Primitive)
 def _everything(primitive: Primitive, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequence[Bits]:
     """All results depend on all operands; but arrays without elements depend on nothing."""
     given = 0
@@ -88,12 +88,12 @@ def _everything(primitive: Primitive, walk: _Walk, eqn: Eqn, facts: Sequence[Bit
     return [given if var.aval.size else 0 for var in eqn.outvars]
 
 
-@RULES.register(OptimizationBarrier)
+@DEPENDENCE_RULES.register(OptimizationBarrier)
 def _each(primitive: OptimizationBarrier, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequence[Bits]:
     return facts
 
 
-@RULES.register(Sort)
+@DEPENDENCE_RULES.register(Sort)
 def _sort(primitive: Sort, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequence[Bits]:
     """Each array depends on itself and on the keys."""
     keys = 0
@@ -102,7 +102,7 @@ def _sort(primitive: Sort, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequ
     return [bits | keys for bits in facts]
 
 
-@RULES.register(Calling)
+@DEPENDENCE_RULES.register(Calling)
 def _calling(primitive: Calling, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequence[Bits]:
     return _through(walk, primitive.jaxpr, facts)
 
@@ -111,12 +111,12 @@ def _custom(primitive: CustomCall, walk: _Walk, eqn: Eqn, facts: Sequence[Bits])
     return _through(walk, primitive.jaxpr, facts)
 
 
-RULES[CustomJvp] = _custom
-RULES[CustomVjp] = _custom
-RULES[MappedCustom] = _custom
+DEPENDENCE_RULES[CustomJvp] = _custom
+DEPENDENCE_RULES[CustomVjp] = _custom
+DEPENDENCE_RULES[MappedCustom] = _custom
 
 
-@RULES.register(CustomLin)
+@DEPENDENCE_RULES.register(CustomLin)
 def _custom_lin(primitive: CustomLin, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequence[Bits]:
     """Known by its transpose: a result depends on those tangents whose cotangents depend on the result's."""
     n = primitive.num_residuals
@@ -136,7 +136,7 @@ def _residuals(backwards: Sequence[Bits], n: int, out: int) -> Bits:
     return found
 
 
-@RULES.register(Cond)
+@DEPENDENCE_RULES.register(Cond)
 def _cond(primitive: Cond, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequence[Bits]:
     (index, *operands), chosen = facts, eqn.invars[0]
     if isinstance(chosen, Literal):
@@ -152,7 +152,7 @@ def _cond(primitive: Cond, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequ
     ]
 
 
-@RULES.register(While)
+@DEPENDENCE_RULES.register(While)
 def _while(primitive: While, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequence[Bits]:
     """After any number of iterations: sets grow until they are closed under one more."""
     cond_consts, body_consts, start = primitive.operands(facts)
@@ -174,7 +174,7 @@ def _while(primitive: While, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Se
         carry = after
 
 
-@RULES.register(Scan)
+@DEPENDENCE_RULES.register(Scan)
 def _scan(primitive: Scan, walk: _Walk, eqn: Eqn, facts: Sequence[Bits]) -> Sequence[Bits]:
     """After exactly `length` iterations: the dependence of one iteration, to that power."""
     own = walk.apply(primitive.jaxpr, singletons(len(primitive.jaxpr.invars)))
@@ -277,5 +277,5 @@ def dependence(program: AnyProgram) -> Dependence:
     """
     closed = checked(program, "dependence")
     masks = singletons(len(closed.jaxpr.invars))
-    flow = forward(closed, InputSets(), RULES, masks[len(closed.consts) :])
+    flow = forward(closed, InputSets(), DEPENDENCE_RULES, masks[len(closed.consts) :])
     return Dependence(flow)

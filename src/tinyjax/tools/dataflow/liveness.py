@@ -40,10 +40,10 @@ class Needed(Lattice[bool]):
 
 
 #: Which operands are needed, where these results are.
-RULES: Rules[bool] = backward_rules("Liveness", name="tinyjax.tools.dataflow.LIVENESS_RULES")
+LIVENESS_RULES: Rules[bool] = backward_rules("Liveness", name="tinyjax.tools.dataflow.LIVENESS_RULES")
 
 
-@RULES.register(Primitive)
+@LIVENESS_RULES.register(Primitive)
 def _all_operands(primitive: Primitive, walk: Walk[bool], eqn: Eqn, needed: Sequence[bool]) -> Sequence[bool]:
     return [any(needed) or must_stay(primitive.effects)] * len(eqn.invars)
 
@@ -156,4 +156,4 @@ def liveness(program: AnyProgram, wanted: Sequence[bool] | None = None) -> Liven
     """
     jaxpr = checked_jaxpr(program, "liveness")
     marks = (True,) * len(jaxpr.outvars) if wanted is None else tuple(map(bool, wanted))
-    return Liveness(backward(jaxpr, Needed(), RULES, marks))
+    return Liveness(backward(jaxpr, Needed(), LIVENESS_RULES, marks))
