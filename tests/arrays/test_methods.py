@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import typing
 
 import jax
 import jax.numpy as jnp
@@ -12,7 +13,6 @@ import pytest
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import Function, agree, compare, numbers, words
 from tinyjax import Array, ShapedArray, make_jaxpr
-from tinyjax.arrays.methods import Methods
 from tinyjax.errors import ShapeError, UnsupportedError
 
 CALLS: dict[str, tuple[object, ...]] = {
@@ -111,11 +111,37 @@ def test_signatures_are_those_of_jax(name: str) -> None:
         ]
 
     theirs = parameters(getattr(jnp.zeros(()), name))
-    ours = [p for p in parameters(getattr(Methods, name)) if p not in ("shape", "axes")]
+    ours = [p for p in parameters(getattr(tnp.zeros(()), name)) if p not in ("shape", "axes")]
     assert [p for p in ours if p in theirs] == [p for p in theirs if p in ours]
-    # Arguments that jax has and we don't would be features that we lack; those that only we have, NumPy has.
+    # Arguments that jax has and we don't would be features that we lack; those that only we have, NumPy has, or jax's
+    # function of this name.
     assert set(theirs) <= set(ours) | {"total_repeat_length"}
-    assert set(ours) <= set(theirs) | {"out", "mean"}
+    assert set(ours) <= set(theirs) | {"out", "mean"} | ({"dtype"} if name == "argsort" else set())
+
+
+#: Methods that take other arguments than NumPy's functions of these names, or arguments in another form.
+OWN = {"reshape", "transpose", "astype", "copy", "take"}
+
+
+@pytest.mark.parametrize("name", sorted({key.strip() for key in CALLS} - OWN))
+def test_methods_are_functions(name: str) -> None:
+    method, function = (inspect.unwrap(found) for found in (getattr(Array, name), getattr(tnp, name, tnp.ravel)))
+    assert method is function
+    assert function.__doc__
+    bound = list(inspect.signature(getattr(tnp.zeros(()), name)).parameters.values())
+    assert bound == list(inspect.signature(function).parameters.values())[1:]
+
+
+@pytest.mark.parametrize("name", sorted({key.strip() for key in CALLS}))
+def test_annotations_mean_something(name: str) -> None:
+    for found in (getattr(Array, name), getattr(tnp, name, tnp.ravel)):
+        assert typing.get_type_hints(found)["return"] is Array
+
+
+def test_keywords() -> None:
+    x = np.arange(6.0).reshape(2, 3)
+    assert tnp.sum(a=x, axis=0, initial=1.0).tolist() == tnp.asarray(x).sum(axis=0, initial=1.0).tolist() == [4, 6, 8]
+    assert tnp.argmax(a=x, keepdims=True).tolist() == tnp.asarray(x).argmax(keepdims=True).tolist() == [[5]]
 
 
 def test_arguments_that_are_not_supported() -> None:

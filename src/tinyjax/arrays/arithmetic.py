@@ -24,6 +24,7 @@ from tinyjax.arrays.elementwise import (
     promote_numeric,
     where,
 )
+from tinyjax.arrays.intake import as_array, refuse_out
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import TypingError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
@@ -47,7 +48,7 @@ from tinyjax.primitives.exponential import pow_
 from tinyjax.primitives.rounding import round_away_from_zero, round_to_even, sign
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.array import Array
+    from tinyjax.tracing.array import Array, ArrayLike
 
 
 def refuse_complex(name: str, *arrays: Array) -> None:
@@ -317,13 +318,17 @@ def imag(x: Array) -> Array:
     return apply(parts.imag, x) if x.aval.dtype in COMPLEXES else full_like(x, 0)
 
 
-def conjugate(x: Array) -> Array:
-    return apply(parts.conj, x) if x.aval.dtype in COMPLEXES else x
+def conjugate(x: ArrayLike, /) -> Array:
+    """The complex conjugate."""
+    array = as_array(x)
+    return apply(parts.conj, array) if array.aval.dtype in COMPLEXES else array
 
 
 @prepared
-def round_(x: Array, decimals: int = 0) -> Array:
+def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
     """Rounded to this many decimals, halves to even."""
+    refuse_out("round", out)
+    x = as_array(a)
     decimals, dtype = integer(decimals, "round: decimals"), x.aval.dtype
     if dtype == BOOL:
         raise TypingError("round does not accept bool operands")
@@ -332,7 +337,7 @@ def round_(x: Array, decimals: int = 0) -> Array:
             raise TypingError(f"round: integers ({short_name(dtype)}) can't be rounded to {decimals} decimals")
         return x
     if dtype in COMPLEXES:
-        return apply(parts.complex_, round_(real(x), decimals), round_(imag(x), decimals))
+        return apply(parts.complex_, round(real(x), decimals), round(imag(x), decimals))
     if decimals == 0:
         return apply(round_to_even, x)
     if decimals > math.log10(LARGEST[dtype]):
@@ -353,12 +358,14 @@ def minimum(x: Array, y: Array) -> Array:
     return elementwise(min_, x, y)
 
 
-def clip(x: Array, low: Array | None, high: Array | None) -> Array:
-    """x, raised to `low` and lowered to `high`."""
-    bounds = [bound for bound in (low, high) if bound is not None]
+def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None, out: None = None) -> Array:
+    """The elements, raised to `min` and lowered to `max`."""
+    refuse_out("clip", out)
+    bounds = [as_array(bound) for bound in (min, max) if bound is not None]
+    x = as_array(arr)
     refuse_complex("clip", x, *bounds)
     x, *bounds = promote(x, *bounds)
-    return _clip(x, None if low is None else bounds[0], None if high is None else bounds[-1])
+    return _clip(x, None if min is None else bounds[0], None if max is None else bounds[-1])
 
 
 @prepared

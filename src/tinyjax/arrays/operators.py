@@ -95,7 +95,7 @@ class Operators(ABC):
 
     def __round__(self, ndigits: int | None = None) -> Array:
         """Rounded to this many decimals; to an integer, int64, if it isn't given."""
-        rounded = arithmetic.round_(self._array, ndigits or 0)
+        rounded = arithmetic.round(self._array, ndigits or 0)
         return astype(rounded, INT64) if ndigits is None else rounded
 
     # Two operands.

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from tinyjax.arrays.arithmetic import multiply
 from tinyjax.arrays.elementwise import astype, promote, user_dtype
+from tinyjax.arrays.intake import as_operand
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.caching import bounded
 from tinyjax.errors import ShapeError
@@ -20,7 +21,7 @@ from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.structure import Transpose
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.array import Array
+    from tinyjax.tracing.array import Array, ArrayLike
 
 
 _PrecisionName: TypeAlias = Literal[
@@ -106,9 +107,14 @@ def _without(x: Array, sizes: list[int | None], dropped: list[int]) -> tuple[Arr
 
 
 def dot(
-    x: Array, y: Array, precision: PrecisionLike = None, preferred_element_type: npt.DTypeLike | None = None
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
-    """The sum over the last axis of x and the last but one of y; for scalars the product."""
+    """The sum over the last axis of a and the last but one of b; for scalars the product."""
+    x, y = as_operand(a), as_operand(b)
     left, right = x.aval, y.aval
     if left.shape and right.shape:
         axes = (left.ndim - 1,), (max(right.ndim - 2, 0),)

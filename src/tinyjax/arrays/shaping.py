@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, SupportsIndex
 
 from tinyjax.arrays.elementwise import promote
+from tinyjax.arrays.intake import as_array
 from tinyjax.caching import bounded
 from tinyjax.errors import ConcretizationError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
@@ -19,7 +20,7 @@ from tinyjax.primitives.slicing import Concatenate, Slice
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
 
 if TYPE_CHECKING:
-    from tinyjax.tracing.array import Array
+    from tinyjax.tracing.array import Array, ArrayLike
 
 _INT: Final = frozenset({int})
 
@@ -98,8 +99,9 @@ def _full_shape(aval: ShapedArray, shape: tuple[int, ...]) -> Shape:
     return as_shape(sizes)
 
 
-def ravel(x: Array, order: str = "C") -> Array:
+def ravel(a: ArrayLike, order: str = "C") -> Array:
     """The elements in one axis."""
+    x = as_array(a)
     return reshape(x, x.aval.size, order)
 
 
@@ -120,7 +122,9 @@ def matrix_transpose(x: Array) -> Array:
     return swapaxes(x, -1, -2)
 
 
-def swapaxes(x: Array, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
+def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
+    """Two axes exchanged."""
+    x = as_array(a)
     ndim = x.aval.ndim
     first, second = canonical_axis(axis1, ndim, "swapaxes"), canonical_axis(axis2, ndim, "swapaxes")
     order = list(range(ndim))
@@ -148,8 +152,9 @@ def _listed(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> list[in
     return [canonical_axis(axis, ndim, "moveaxis") for axis in (axes if isinstance(axes, Sequence) else [axes])]
 
 
-def squeeze(x: Array, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> Array:
-    """x without axes of size 1: all of them, or these."""
+def squeeze(a: ArrayLike, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> Array:
+    """The array without axes of size 1: all of them, or these."""
+    x = as_array(a)
     shape = x.aval.shape
     if axis is None:
         axes = tuple(i for i, size in enumerate(shape) if size == 1)
@@ -181,8 +186,9 @@ def concatenate(arrays: Sequence[Array], axis: int) -> Array:
     return parts[0]._bind(made_once(Concatenate, axis), *parts)[0]
 
 
-def repeat(x: Array, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> Array:
-    """Each element this many times."""
+def repeat(a: ArrayLike, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> Array:
+    """Each element this many times, along an axis or in row-major order."""
+    x = as_array(a)
     if axis is None:
         return repeat(ravel(x), repeats, 0)
     shape, count = x.aval.shape, integer(repeats, "repeat: repeats")
@@ -196,8 +202,9 @@ def repeat(x: Array, repeats: SupportsIndex, axis: SupportsIndex | None = None) 
 
 
 @prepared
-def diagonal(x: Array, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Array:
+def diagonal(a: ArrayLike, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Array:
     """The elements whose index along `axis2` is that along `axis1` plus `offset`, as the last axis."""
+    x = as_array(a)
     ndim, k = x.aval.ndim, integer(offset, "the offset")
     rows_at, columns_at = canonical_axis(axis1, ndim, "diagonal"), canonical_axis(axis2, ndim, "diagonal")
     if rows_at == columns_at:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Final
 
 from tinyjax.arrays import arithmetic
 from tinyjax.arrays.elementwise import (
@@ -161,12 +162,10 @@ def _is_whole(x: Array) -> bool:
 def rint(x: ArrayLike, /) -> Array:
     """The nearest integer, halves to even, as a float: float64 for integers."""
     found = as_array(x)
-    return astype(found, FLOAT64) if _is_whole(found) else arithmetic.round_(found)
+    return astype(found, FLOAT64) if _is_whole(found) else arithmetic.round(found)
 
 
-def round(a: ArrayLike, decimals: int = 0, out: None = None) -> Array:
-    """Rounded to this many decimals, halves to even."""
-    return as_array(a).round(decimals, out)
+round: Final = arithmetic.round
 
 
 def modf(x: ArrayLike, /) -> tuple[Array, Array]:
@@ -189,9 +188,8 @@ def imag(val: ArrayLike, /) -> Array:
     return arithmetic.imag(as_array(val))
 
 
-def conj(x: ArrayLike, /) -> Array:
-    """The complex conjugate."""
-    return arithmetic.conjugate(as_array(x))
+conj: Final = arithmetic.conjugate
+conjugate: Final = arithmetic.conjugate
 
 
 def angle(z: ArrayLike, deg: bool = False) -> Array:
@@ -225,9 +223,7 @@ def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     return where((x < y) | is_nan(y), x, y)
 
 
-def clip(arr: ArrayLike, /, min: ArrayLike | None = None, max: ArrayLike | None = None) -> Array:
-    """The elements, raised to `min` and lowered to `max`."""
-    return as_array(arr).clip(min, max)
+clip: Final = arithmetic.clip
 
 
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
@@ -265,5 +261,4 @@ def nan_to_num(
 absolute = abs
 true_divide = divide
 mod = remainder
-conjugate = conj
 around = round

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy.typing as npt
 
 from tinyjax.arrays.elementwise import astype, promote, user_dtype
-from tinyjax.arrays.methods import refuse_out
+from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.products import PrecisionLike, contract
 from tinyjax.arrays.shaping import diagonal, squeeze, transpose
 from tinyjax.caching import bounded

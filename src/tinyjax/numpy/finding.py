@@ -7,7 +7,7 @@ from typing import Final
 
 import numpy as np
 
-from tinyjax.arrays import reductions
+from tinyjax.arrays import along_axis, reductions
 from tinyjax.arrays.arithmetic import floor_divide, remainder
 from tinyjax.arrays.elementwise import astype, truth, where
 from tinyjax.arrays.shaping import integer, ravel
@@ -57,9 +57,9 @@ def nonzero(
     flat = full((count,), 0, dtype=INT64)
     if count:
         # Each goes to the place that says how many there were before it, or nowhere.
-        places = where(marks, reductions.cumsum(numbers) - 1, as_array(np.int64(count)))
+        places = where(marks, along_axis.cumsum(numbers) - 1, as_array(np.int64(count)))
         flat = flat.at[places].set(arange(marks.size, dtype=INT64), mode="drop")
-    missing = arange(count, dtype=INT64) >= reductions.sum_(numbers)
+    missing = arange(count, dtype=INT64) >= reductions.sum(numbers)
     positions: list[Array] = []
     for axis, length in enumerate(x.shape):
         step = int(np.prod(x.shape[axis + 1 :], dtype=np.int64))

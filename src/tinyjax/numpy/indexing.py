@@ -8,7 +8,7 @@ import numpy as np
 
 from tinyjax.arrays import arithmetic, taking
 from tinyjax.arrays.elementwise import broadcast_to, is_nan, promote, where
-from tinyjax.arrays.methods import refuse_out
+from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, ravel, reshape
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INEXACT, INT32, INT64, Scalar

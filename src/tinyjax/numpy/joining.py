@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from tinyjax.arrays import shaping
 from tinyjax.arrays.elementwise import astype, user_dtype
-from tinyjax.arrays.methods import refuse_out
+from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import ShapeError
 from tinyjax.ir.result_types import made_once

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex
+from typing import Final, SupportsIndex
 
 import numpy as np
 
@@ -30,14 +30,8 @@ def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | No
     return shaping.reshape(as_array(a), shape, order)
 
 
-def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """The elements in one axis."""
-    return shaping.ravel(as_array(a), order)
-
-
-def squeeze(a: ArrayLike, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> Array:
-    """a without axes of size 1: all of them, or these."""
-    return shaping.squeeze(as_array(a), axis)
+ravel: Final = shaping.ravel
+squeeze: Final = shaping.squeeze
 
 
 def expand_dims(a: ArrayLike, axis: Axes) -> Array:
@@ -100,9 +94,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return shaping.matrix_transpose(as_array(x))
 
 
-def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
-    """Two axes exchanged."""
-    return shaping.swapaxes(as_array(a), axis1, axis2)
+swapaxes: Final = shaping.swapaxes
 
 
 def moveaxis(a: ArrayLike, source: Axes, destination: Axes) -> Array:
@@ -110,9 +102,7 @@ def moveaxis(a: ArrayLike, source: Axes, destination: Axes) -> Array:
     return shaping.moveaxis(as_array(a), source, destination)
 
 
-def diagonal(a: ArrayLike, offset: SupportsIndex = 0, axis1: SupportsIndex = 0, axis2: SupportsIndex = 1) -> Array:
-    """The elements whose index along `axis2` is that along `axis1` plus `offset`, as the last axis."""
-    return shaping.diagonal(as_array(a), offset, axis1, axis2)
+diagonal: Final = shaping.diagonal
 
 
 # Orders.
@@ -176,9 +166,7 @@ def _roll(x: Array, shift: int, axis: int) -> Array:
 # Repetition.
 
 
-def repeat(a: ArrayLike, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> Array:
-    """Each element this many times, along an axis or in row-major order."""
-    return shaping.repeat(as_array(a), repeats, axis)
+repeat: Final = shaping.repeat
 
 
 def tile(A: ArrayLike, reps: Axes) -> Array:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import Final, SupportsIndex
 
 import numpy.typing as npt
 
-from tinyjax.arrays import products, shaping
+from tinyjax.arrays import products, reductions, shaping
 from tinyjax.arrays.arithmetic import conjugate, multiply
 from tinyjax.arrays.elementwise import astype, broadcast_shapes, broadcast_to, full_like, user_dtype
-from tinyjax.arrays.methods import refuse_out
+from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ShapeError
@@ -30,15 +30,8 @@ def matmul(
     return products.matmul(as_operand(a), as_operand(b), precision, preferred_element_type)
 
 
-def dot(
-    a: ArrayLike,
-    b: ArrayLike,
-    *,
-    precision: PrecisionLike = None,
-    preferred_element_type: npt.DTypeLike | None = None,
-) -> Array:
-    """The sum over the last axis of a and the last but one of b; for scalars the product."""
-    return products.dot(as_operand(a), as_operand(b), precision, preferred_element_type)
+dot: Final = products.dot
+trace: Final = reductions.trace
 
 
 def vdot(
@@ -50,7 +43,7 @@ def vdot(
 ) -> Array:
     """The sum of the products of all elements of b with the complex conjugates of those of a."""
     x, y = shaping.ravel(conjugate(as_array(a))), shaping.ravel(as_array(b))
-    return products.dot(x, y, precision, preferred_element_type)
+    return products.dot(x, y, precision=precision, preferred_element_type=preferred_element_type)
 
 
 def vecdot(
@@ -149,15 +142,3 @@ def _components(x: Array) -> tuple[Array, Array, Array]:
     """The components of a vector; the third of two is 0."""
     first, second = x[..., 0], x[..., 1]
     return first, second, x[..., 2] if x.aval.shape[-1] == 3 else full_like(first, 0)
-
-
-def trace(
-    a: ArrayLike,
-    offset: SupportsIndex = 0,
-    axis1: SupportsIndex = 0,
-    axis2: SupportsIndex = 1,
-    dtype: npt.DTypeLike | None = None,
-    out: None = None,
-) -> Array:
-    """The sum of the diagonal."""
-    return as_array(a).trace(offset, axis1, axis2, dtype, out)

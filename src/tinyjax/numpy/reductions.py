@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from typing import Literal, SupportsIndex, overload
+from typing import Final, Literal, SupportsIndex, overload
 
 import numpy.typing as npt
 
-from tinyjax.arrays import reductions, shaping
+from tinyjax.arrays import along_axis, reductions, shaping
 from tinyjax.arrays.elementwise import broadcast_to, is_nan, promote_inexact, truth, user_dtype, where
-from tinyjax.arrays.methods import refuse_kind, refuse_out
+from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.reductions import Axis
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer
 from tinyjax.errors import ShapeError
@@ -17,135 +17,26 @@ from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.numpy.creation import full
 from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import as_array, as_operand
+from tinyjax.tracing.concrete import as_array
 
-
-@prepared
-def sum(
-    a: ArrayLike,
-    axis: Axis = None,
-    dtype: npt.DTypeLike | None = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: ArrayLike | None = None,
-    where: ArrayLike | None = None,
-    promote_integers: bool = True,
-) -> Array:
-    """The sum over axes, all by default. Bools and integers are added as 64-bit integers."""
-    return as_operand(a).sum(axis, dtype, out, keepdims, initial, where, promote_integers)
-
-
-@prepared
-def prod(
-    a: ArrayLike,
-    axis: Axis = None,
-    dtype: npt.DTypeLike | None = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: ArrayLike | None = None,
-    where: ArrayLike | None = None,
-    promote_integers: bool = True,
-) -> Array:
-    """The product over axes, all by default. Bools and integers are multiplied as 64-bit integers."""
-    return as_operand(a).prod(axis, dtype, out, keepdims, initial, where, promote_integers)
-
-
-@prepared
-def max(
-    a: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: ArrayLike | None = None,
-    where: ArrayLike | None = None,
-) -> Array:
-    """The maximum over axes, all by default: nan if there is one."""
-    return as_operand(a).max(axis, out, keepdims, initial, where)
-
-
-@prepared
-def min(
-    a: ArrayLike,
-    axis: Axis = None,
-    out: None = None,
-    keepdims: bool = False,
-    initial: ArrayLike | None = None,
-    where: ArrayLike | None = None,
-) -> Array:
-    """The minimum over axes, all by default: nan if there is one."""
-    return as_operand(a).min(axis, out, keepdims, initial, where)
-
-
-@prepared
-def all(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
-) -> Array:
-    """Whether no element is zero."""
-    return as_operand(a).all(axis, out, keepdims, where=where)
-
-
-@prepared
-def any(
-    a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None
-) -> Array:
-    """Whether any element isn't zero."""
-    return as_operand(a).any(axis, out, keepdims, where=where)
+sum: Final = reductions.sum
+prod: Final = reductions.prod
+max: Final = reductions.max
+min: Final = reductions.min
+ptp: Final = reductions.ptp
+all: Final = reductions.all
+any: Final = reductions.any
+mean: Final = reductions.mean
+var: Final = reductions.var
+std: Final = reductions.std
 
 
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """How many elements aren't zero."""
-    return reductions.sum_(truth(as_array(a)), axis, INT64, keepdims)
+    return reductions.sum(truth(as_array(a)), axis, INT64, keepdims=keepdims)
 
 
 # Statistics.
-
-
-@prepared
-def mean(
-    a: ArrayLike,
-    axis: Axis = None,
-    dtype: npt.DTypeLike | None = None,
-    out: None = None,
-    keepdims: bool = False,
-    *,
-    where: ArrayLike | None = None,
-) -> Array:
-    """The mean over axes, all by default: a float."""
-    return as_operand(a).mean(axis, dtype, out, keepdims, where=where)
-
-
-@prepared
-def var(
-    a: ArrayLike,
-    axis: Axis = None,
-    dtype: npt.DTypeLike | None = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: ArrayLike | None = None,
-    mean: ArrayLike | None = None,
-    correction: float | None = None,
-) -> Array:
-    """The variance over axes, all by default. The divisor is the number of elements minus `correction` (`ddof`)."""
-    return as_operand(a).var(axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
-
-
-@prepared
-def std(
-    a: ArrayLike,
-    axis: Axis = None,
-    dtype: npt.DTypeLike | None = None,
-    out: None = None,
-    ddof: float = 0,
-    keepdims: bool = False,
-    *,
-    where: ArrayLike | None = None,
-    mean: ArrayLike | None = None,
-    correction: float | None = None,
-) -> Array:
-    """The standard deviation over axes: the square root of the variance."""
-    return as_operand(a).std(axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
 
 
 @overload
@@ -176,8 +67,8 @@ def average(
         x, w = promote_inexact(x, as_array(weights))
         if w.aval.shape != x.aval.shape:
             w = _along("average", w, x.aval.shape, axes)
-        total = reductions.sum_(w, axes, keepdims=keepdims)
-        out = reductions.sum_(x * w, axes, keepdims=keepdims) / total
+        total = reductions.sum(w, axes, keepdims=keepdims)
+        out = reductions.sum(x * w, axes, keepdims=keepdims) / total
     return (out, broadcast_to(total, out.aval.shape)) if returned else out
 
 
@@ -186,11 +77,6 @@ def _along(name: str, weights: Array, shape: tuple[int, ...], axes: tuple[int, .
     if weights.aval.shape != tuple(shape[axis] for axis in axes):
         raise ShapeError(f"{name}: weights must have the shape of the array, or of the axes, got {weights.aval}")
     return shaping.reshape(weights, tuple(size if i in axes else 1 for i, size in enumerate(shape)))
-
-
-def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False) -> Array:
-    """The maximum minus the minimum."""
-    return as_operand(a).ptp(axis, out, keepdims)
 
 
 def median(
@@ -209,7 +95,7 @@ def _median(x: Array, axis: Axis, keepdims: bool) -> Array:
     kept = [i for i in range(ndim) if i not in axes]
     rest = tuple(x.aval.shape[i] for i in kept)
     size = math.prod(x.aval.shape[i] for i in axes)
-    ordered = reductions.sort(shaping.reshape(shaping.transpose(x, (*kept, *axes)), (*rest, size)))
+    ordered = along_axis.sort(shaping.reshape(shaping.transpose(x, (*kept, *axes)), (*rest, size)))
     if size == 0:
         raise ShapeError(f"median of no elements isn't defined: {x.aval} has an axis of size 0")
     middle = (ordered[..., (size - 1) // 2] + ordered[..., size // 2]) * 0.5
@@ -221,28 +107,12 @@ def _median(x: Array, axis: Axis, keepdims: bool) -> Array:
 # Positions, cumulative sums, sorting.
 
 
-def argmax(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The index of the first maximum, or of the first nan, along an axis or in row-major order."""
-    return as_operand(a).argmax(axis, out, keepdims)
-
-
-def argmin(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
-    """The index of the first minimum, or of the first nan, along an axis or in row-major order."""
-    return as_operand(a).argmin(axis, out, keepdims)
-
-
-def cumsum(
-    a: ArrayLike, axis: SupportsIndex | None = None, dtype: npt.DTypeLike | None = None, out: None = None
-) -> Array:
-    """The sums of all elements so far, along an axis or in row-major order. Integers keep their dtype."""
-    return as_array(a).cumsum(axis, dtype, out)
-
-
-def cumprod(
-    a: ArrayLike, axis: SupportsIndex | None = None, dtype: npt.DTypeLike | None = None, out: None = None
-) -> Array:
-    """The products of all elements so far, along an axis or in row-major order. Integers keep their dtype."""
-    return as_array(a).cumprod(axis, dtype, out)
+argmax: Final = along_axis.argmax
+argmin: Final = along_axis.argmin
+cumsum: Final = along_axis.cumsum
+cumprod: Final = along_axis.cumprod
+sort: Final = along_axis.sort
+argsort: Final = along_axis.argsort
 
 
 def cumulative_sum(
@@ -256,7 +126,7 @@ def cumulative_sum(
     """The sums of all elements so far, from 0 on if `include_initial`. Integers are added as 64-bit integers."""
     found = as_array(x)
     at = _one_axis("cumulative_sum", found, axis)
-    out = reductions.cumsum(found, at, user_dtype(dtype) or reductions.sum_dtype(found.aval.dtype))
+    out = along_axis.cumsum(found, at, user_dtype(dtype) or reductions.sum_dtype(found.aval.dtype))
     return _after(0, out, at) if include_initial else out
 
 
@@ -271,7 +141,7 @@ def cumulative_prod(
     """The products of all elements so far, from 1 on if `include_initial`."""
     found = as_array(x)
     at = _one_axis("cumulative_prod", found, axis)
-    out = reductions.cumprod(found, at, dtype)
+    out = along_axis.cumprod(found, at, dtype)
     return _after(1, out, at) if include_initial else out
 
 
@@ -284,35 +154,6 @@ def _one_axis(name: str, x: Array, axis: SupportsIndex | None) -> int:
 def _after(value: int, x: Array, axis: int) -> Array:
     shape = x.aval.shape
     return shaping.concatenate([full((*shape[:axis], 1, *shape[axis + 1 :]), value, x.aval.dtype), x], axis)
-
-
-def sort(
-    a: ArrayLike,
-    axis: SupportsIndex | None = -1,
-    *,
-    kind: None = None,
-    order: None = None,
-    stable: bool = True,
-    descending: bool = False,
-) -> Array:
-    """The elements in order along an axis, nan last; in one axis if it is None."""
-    refuse_kind("sort", kind, order)
-    return reductions.sort(as_array(a), axis, stable, descending)
-
-
-def argsort(
-    a: ArrayLike,
-    axis: SupportsIndex | None = -1,
-    *,
-    kind: None = None,
-    order: None = None,
-    stable: bool = True,
-    descending: bool = False,
-    dtype: npt.DTypeLike | None = None,
-) -> Array:
-    """The indices that sort along an axis."""
-    refuse_kind("argsort", kind, order)
-    return reductions.argsort(as_array(a), axis, stable, descending, dtype)
 
 
 def diff(

@@ -46,6 +46,8 @@ class Stager(Protocol):
 
 #: What finds out what a function does, for each class of arrays: it is handed in by who has that class.
 STAGING: Final[dict[type[StoredArray], Stager]] = {}
+#: What makes an operand of a NumPy array without copying it; None if it has to be looked at first. Handed in as well.
+OPERAND: Final[dict[type, Callable[[object], StoredArray | None]]] = {}
 #: Arguments other than arrays that a function may depend on: what can be told apart by type and value.
 _STATIC: Final = frozenset({int, bool, str, type(None), type})
 
@@ -54,15 +56,30 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
     """Marks a function whose first argument is an array, which depends on nothing but the types of its arrays, and on
     small other arguments, such as axes. It returns an array, or a tuple of them."""
 
+    return _marked(function, {})
+
+
+def prepared_operation(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for a function that makes a new array: if its first argument is a NumPy array, that isn't copied."""
+    return _marked(function, OPERAND)
+
+
+def _marked(
+    function: Callable[P, R], operands: Mapping[type, Callable[[object], StoredArray | None]]
+) -> Callable[P, R]:
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if args:  # else the array was given by name, or is missing
             first = args[0]
-            if isinstance(first, StoredArray) and first.evaluated:
-                done = _run(function, first, args, kwargs)
-                if done is not None:
-                    result: R = done
-                    return result
+            done = None
+            if isinstance(first, StoredArray):
+                if first.evaluated:
+                    done = _run(function, first, args, kwargs)
+            elif (taken := operands.get(type(first))) is not None and (array := taken(first)) is not None:
+                done = _run(function, array, (array, *args[1:]), kwargs)
+            if done is not None:
+                result: R = done
+                return result
         return function(*args, **kwargs)
 
     return run

@@ -16,6 +16,7 @@ from typing_extensions import override
 from tinyjax import backend
 from tinyjax.arrays.advice import Wanted
 from tinyjax.arrays.display import Displayed
+from tinyjax.arrays.intake import INTAKE
 from tinyjax.caching import bounded
 from tinyjax.contexts.watching import Watcher
 from tinyjax.ir.context import Context
@@ -23,6 +24,7 @@ from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, Scalar, may_be_key
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.prepared.functions import OPERAND
 from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.tracing.array import Array, ArrayLike
@@ -248,3 +250,14 @@ def top_frame(args: Iterable[Array], effects: Effects = NO_EFFECTS) -> Frame:
 def find_axis(name: str) -> tuple[BatchAxis, Frame]:
     """The innermost named axis of this name; an AxisNameError if there is none."""
     return named_axis(active_frame().axes, name)
+
+
+def _at_once(x: object) -> ConcreteArray | None:
+    """The operand of what is computed at once; None if something else may be going on."""
+    found = as_operand(x) if innermost() is ROOT else None
+    return found if type(found) is ConcreteArray else None
+
+
+# What lower layers need of this one.
+INTAKE.update(array=as_array, operand=as_operand)
+OPERAND[np.ndarray] = _at_once
