@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, SupportsIndex
+from typing import TYPE_CHECKING, Final, SupportsIndex
 
 import numpy.typing as npt
 
@@ -79,8 +79,9 @@ class Methods(Operators):
         """The same elements in another shape, given as a tuple or as arguments; one size may be -1."""
         return shaping.reshape(self._array, _spread("reshape", shape), order)
 
-    ravel = flatten = shaping.ravel
-    squeeze = shaping.squeeze
+    ravel: Final = shaping.ravel
+    flatten: Final = shaping.ravel
+    squeeze: Final = shaping.squeeze
 
     def transpose(self, *axes: SupportsIndex | Iterable[SupportsIndex] | None) -> Array:
         """The axes in this order, given as a tuple or as arguments; reversed by default."""
@@ -89,10 +90,10 @@ class Methods(Operators):
         order = _spread("transpose", axes)
         return shaping.transpose(self._array, order if isinstance(order, Iterable) else (order,))
 
-    swapaxes = shaping.swapaxes
-    repeat = shaping.repeat
-    diagonal = shaping.diagonal
-    trace = reductions.trace
+    swapaxes: Final = shaping.swapaxes
+    repeat: Final = shaping.repeat
+    diagonal: Final = shaping.diagonal
+    trace: Final = reductions.trace
 
     # Elements.
 
@@ -108,7 +109,8 @@ class Methods(Operators):
         """The imaginary part."""
         return arithmetic.imag(self._array)
 
-    conj = conjugate = arithmetic.conjugate
+    conj: Final = arithmetic.conjugate
+    conjugate: Final = arithmetic.conjugate
 
     def astype(self, dtype: npt.DTypeLike | None, copy: bool = False) -> Array:
         """The elements converted to a dtype; None is float64. Arrays are immutable, so `copy` makes no difference."""
@@ -119,28 +121,28 @@ class Methods(Operators):
         """The same elements in memory of their own."""
         return elementwise.apply(copy, self._array)
 
-    round = arithmetic.round
-    clip = arithmetic.clip
-    dot = products.dot
+    round: Final = arithmetic.round
+    clip: Final = arithmetic.clip
+    dot: Final = products.dot
 
     # Along axes.
 
-    sum = reductions.sum
-    prod = reductions.prod
-    max = reductions.max
-    min = reductions.min
-    ptp = reductions.ptp
-    all = reductions.all
-    any = reductions.any
-    mean = reductions.mean
-    var = reductions.var
-    std = reductions.std
-    argmax = along_axis.argmax
-    argmin = along_axis.argmin
-    cumsum = along_axis.cumsum
-    cumprod = along_axis.cumprod
-    sort = along_axis.sort
-    argsort = along_axis.argsort
+    sum: Final = reductions.sum
+    prod: Final = reductions.prod
+    max: Final = reductions.max
+    min: Final = reductions.min
+    ptp: Final = reductions.ptp
+    all: Final = reductions.all
+    any: Final = reductions.any
+    mean: Final = reductions.mean
+    var: Final = reductions.var
+    std: Final = reductions.std
+    argmax: Final = along_axis.argmax
+    argmin: Final = along_axis.argmin
+    cumsum: Final = along_axis.cumsum
+    cumprod: Final = along_axis.cumprod
+    sort: Final = along_axis.sort
+    argsort: Final = along_axis.argsort
 
     # Some of the elements.
 
