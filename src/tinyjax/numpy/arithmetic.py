@@ -261,4 +261,4 @@ def nan_to_num(
 absolute = abs
 true_divide = divide
 mod = remainder
-around = round
+around: Final = round

@@ -187,5 +187,5 @@ def _edge(value: ArrayLike | None, x: Array, axis: int) -> list[Array]:
 
 # NumPy's other names.
 
-amax = max
-amin = min
+amax: Final = max
+amin: Final = min
