@@ -2,26 +2,47 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
+
 from tinyjax.errors import UnsupportedError
+from tinyjax.prepared.functions import OPERAND
+from tinyjax.prepared.stored_array import StoredArray
 
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array, ArrayLike
 
-#: What makes arrays of NumPy arrays, scalars and others: handed in by the layer that has the classes of arrays.
-INTAKE: Final[dict[str, Callable[[object], Array]]] = {}
+#: What makes arrays of NumPy arrays, scalars and others.
+_INTAKE: Final[dict[str, Callable[[object], Array]]] = {}
+
+
+def hand_in(
+    array: object,
+    array_like: object,
+    as_array: Callable[[object], Array],
+    as_operand: Callable[[object], Array],
+    at_once: Callable[[object], StoredArray | None],
+) -> None:
+    """What this layer needs of the one that has the classes of arrays. Annotations here name `Array` and `ArrayLike`:
+    `typing.get_type_hints` finds them."""
+    _INTAKE.update(array=as_array, operand=as_operand)
+    OPERAND[np.ndarray] = at_once
+    for name, module in list(sys.modules.items()):
+        if name.startswith(f"{__package__}."):
+            vars(module).update(Array=array, ArrayLike=array_like)
 
 
 def as_array(x: ArrayLike) -> Array:
     """An array as it is, or what can be one as one. A copy, if it may be written to."""
-    return INTAKE["array"](x)
+    return _INTAKE["array"](x)
 
 
 def as_operand(x: ArrayLike) -> Array:
     """The same for an operation whose result is a new array: what is computed with at once isn't copied."""
-    return INTAKE["operand"](x)
+    return _INTAKE["operand"](x)
 
 
 def optional(x: ArrayLike | None) -> Array | None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 import numpy as np
 from typing_extensions import override
 
-from tinyjax.arrays import along_axis, arithmetic, methods, products, reductions, shaping
 from tinyjax.arrays.conversions import Conversions
 from tinyjax.arrays.methods import Methods
 from tinyjax.ir.aval import ShapedArray
@@ -62,7 +61,3 @@ class Array(Methods, Conversions, ABC):
 
 #: What functions take for an array.
 ArrayLike: TypeAlias = Array | HostArray | np.generic | Scalar
-
-# Annotations of lower layers name these two: with this, `typing.get_type_hints` finds them there.
-for _module in (arithmetic, along_axis, methods, products, reductions, shaping):
-    vars(_module).update(Array=Array, ArrayLike=ArrayLike)

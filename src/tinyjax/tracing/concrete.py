@@ -16,7 +16,7 @@ from typing_extensions import override
 from tinyjax import backend
 from tinyjax.arrays.advice import Wanted
 from tinyjax.arrays.display import Displayed
-from tinyjax.arrays.intake import INTAKE
+from tinyjax.arrays.intake import hand_in
 from tinyjax.caching import bounded
 from tinyjax.contexts.watching import Watcher
 from tinyjax.ir.context import Context
@@ -24,7 +24,6 @@ from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, Scalar, may_be_key
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.functions import OPERAND
 from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.tracing.array import Array, ArrayLike
@@ -258,6 +257,4 @@ def _at_once(x: object) -> ConcreteArray | None:
     return found if type(found) is ConcreteArray else None
 
 
-# What lower layers need of this one.
-INTAKE.update(array=as_array, operand=as_operand)
-OPERAND[np.ndarray] = _at_once
+hand_in(Array, ArrayLike, as_array, as_operand, _at_once)
