@@ -81,6 +81,7 @@ def filter_package(package: str, names: Iterable[str], home: str | None = None) 
     What is defined elsewhere than in the package `home`, itself by default, stays there as it is: others call it often.
     """
     offering = vars(sys.modules[package])
+    made: dict[FunctionType, FunctionType] = {}
     for name in names:
         found = offering.get(name)
         if not isinstance(found, FunctionType) or name.startswith("_") or found.__module__ == __name__:
@@ -93,11 +94,15 @@ def filter_package(package: str, names: Iterable[str], home: str | None = None) 
         if within and getattr(known, "__wrapped__", None) is found:  # offered under two names
             offering[name] = known
             continue
-        entry = offering[name] = _entry_of_function(found)
+        if found in made:
+            offering[name] = made[found]
+            continue
+        own = found.__name__ if offering.get(found.__name__) is found else name
+        entry = offering[name] = made[found] = _entry_of_function(found)
         if within:
             setattr(module, found.__name__, entry)
         else:
-            entry.__module__, entry.__name__, entry.__qualname__ = package, name, name
+            entry.__module__, entry.__name__, entry.__qualname__ = package, own, own
 
 
 def filter_class(cls: C) -> C:
