@@ -6,9 +6,8 @@ long and as aligned as those that a device takes over without a copy.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final, cast
 
 import numpy as np
 import pytest
@@ -38,9 +37,9 @@ ENTRIES: Final[dict[str, Callable[[HostArray], Array]]] = {
     "frozen, of a view": lambda x: tnp.asarray(np.broadcast_to(x, x.shape)),
     "astype": lambda x: tnp.astype(tnp.asarray(x), np.float64, copy=False),
     "device_put": tj.device_put,
-    "jit": tj.jit(lambda x: x),
+    "jit": tj.jit(tnp.asarray),
     "jit of a transposition": lambda x: tj.jit(lambda y: y.T)(x.T),
-    "tree": lambda x: tj.tree.map(tnp.asarray, {"x": x})["x"],
+    "a part": lambda x: tnp.stack([x, x])[1],
 }
 #: What NumPy makes views for, or returns as it is. Each takes a square and gives one.
 STEPS: Final[dict[str, Step]] = {
@@ -137,13 +136,17 @@ def test_aligned_arrays_of_any_length(size: int) -> None:
         assert check_results_stay(call, lambda: (aligned(size, size),), 1)
 
 
+#: Its stub asks for a signature that is older than the protocol.
+from_dlpack: Final[Callable[[object], HostArray]] = cast("Callable[[object], HostArray]", np.from_dlpack)
+
+
 def ways_out(x: Array) -> dict[str, object]:
     """Each way of getting at the elements of an array."""
     return {
         "asarray": np.asarray(x),
         "array": np.array(x, copy=None),
         "__array__": x.__array__(),
-        "from_dlpack": np.from_dlpack(x),
+        "from_dlpack": from_dlpack(x),
         "device_get": tj.device_get(x),
         "of a part": np.asarray(x[:0]) if x.shape else np.asarray(x[()]),
         "view": np.asarray(x).view(f"i{x.dtype.itemsize}"),
@@ -173,12 +176,12 @@ def test_nobody_gets_elements_to_write_to(entry: Callable[[HostArray], Array]) -
 
 def test_copies_are_the_users() -> None:
     """What is asked for as a copy can be written to, and is nobody else's."""
-    for entry, copied in itertools.product(ENTRIES.values(), (np.array, lambda x: x.__array__(copy=True))):
+    for entry in ENTRIES.values():
         x = entry(floats(3, 3))
-        mine = copied(x)
         before = np.array(x)
-        write_to(mine)
-        np.testing.assert_array_equal(np.asarray(x), before)
+        for mine in (np.array(x), x.__array__(copy=True), np.asarray(x, copy=True)):
+            write_to(mine)
+            np.testing.assert_array_equal(np.asarray(x), before)
 
 
 @pytest.mark.parametrize("way", ["eager", "jit", "vmap", "jit of vmap"])
@@ -195,11 +198,16 @@ def test_callbacks(way: str) -> None:
         kept.append(mine)
         return mine, view, x
 
-    def call(x: ArrayLike) -> tuple[Array, ...]:
+    def call(x: ArrayLike) -> Any:
         return tj.pure_callback(keep, (tj.ShapedArray((3,), "float64"),) * 3, x, vmap_method="sequential")
 
     given = tnp.asarray(floats(3) if "vmap" not in way else floats(3)[None])
-    functions = {"eager": call, "jit": tj.jit(call), "vmap": tj.vmap(call), "jit of vmap": tj.jit(tj.vmap(call))}
+    functions: dict[str, Callable[[ArrayLike], Any]] = {
+        "eager": call,
+        "jit": tj.jit(call),
+        "vmap": tj.vmap(call),
+        "jit of vmap": tj.jit(tj.vmap(call)),
+    }
     results = functions[way](given)
     assert not any(x.flags.writeable for x in seen)
     for mine in kept:
@@ -224,5 +232,5 @@ class FromBefore:
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
 def test_consumers_that_know_nothing_of_frozen_elements(entry: Callable[[HostArray], Array]) -> None:
     x = entry(floats(3, 3))
-    taken = np.from_dlpack(FromBefore(x))
+    taken = from_dlpack(FromBefore(x))
     np.testing.assert_array_equal(taken, floats(3, 3))

@@ -164,6 +164,8 @@ class Abs(Smooth):
 @final
 @frozen
 class Square(Unary):
+    """x times x, of numbers of any kind."""
+
     name: ClassVar[str] = "square"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = np.square
@@ -218,10 +220,12 @@ square: Final = Square()
 
 
 def reciprocal(ctx: Context[V], x: V) -> V:
+    """1 / x, of a floating or complex number."""
     return div(ctx, constant_like(ctx, x, 1), x)
 
 
 def integer_pow(ctx: Context[V], x: V, y: int) -> V:
+    """x to the power of an integer that is known."""
     return ctx.bind(made_once(IntegerPow, y), x)[0]
 
 

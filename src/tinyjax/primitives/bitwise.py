@@ -17,6 +17,8 @@ BITS: Final = INTEGERS | {BOOL}
 @final
 @frozen
 class Not(Stepwise, OneOperand):
+    """Each bit inverted, of an integer; of a bool, its negation."""
+
     name: ClassVar[str] = "not"
     accepts: ClassVar[Dtypes] = BITS
     function: ClassVar[NumPyFunction] = np.invert
@@ -25,6 +27,8 @@ class Not(Stepwise, OneOperand):
 @final
 @frozen
 class And(Stepwise, TwoOperands):
+    """The bits that are set in both operands, which are integers or both bool."""
+
     name: ClassVar[str] = "and"
     accepts: ClassVar[Dtypes] = BITS
     function: ClassVar[NumPyFunction] = np.bitwise_and
@@ -33,6 +37,8 @@ class And(Stepwise, TwoOperands):
 @final
 @frozen
 class Or(Stepwise, TwoOperands):
+    """The bits that are set in either operand; both are integers or both bool."""
+
     name: ClassVar[str] = "or"
     accepts: ClassVar[Dtypes] = BITS
     function: ClassVar[NumPyFunction] = np.bitwise_or
@@ -41,6 +47,8 @@ class Or(Stepwise, TwoOperands):
 @final
 @frozen
 class Xor(Stepwise, TwoOperands):
+    """The bits that are set in one operand only; both are integers or both bool."""
+
     name: ClassVar[str] = "xor"
     accepts: ClassVar[Dtypes] = BITS
     function: ClassVar[NumPyFunction] = np.bitwise_xor
@@ -76,6 +84,8 @@ class Shift(Stepwise, TwoOperands):
 @final
 @frozen
 class ShiftLeft(Shift):
+    """Shifts to the left, and fills with zeros."""
+
     name: ClassVar[str] = "shift_left"
     function: ClassVar[NumPyFunction] = np.left_shift
 

@@ -161,16 +161,20 @@ class AxisIndex(Collective):
 
 
 def psum(ctx: Context[V], x: V, axis_name: str) -> V:
+    """The sum over the mapped axis of this name."""
     return ctx.bind(PSum(axis_name), x)[0]
 
 
 def pmax(ctx: Context[V], x: V, axis_name: str) -> V:
+    """The largest over the mapped axis of this name."""
     return ctx.bind(PMax(axis_name), x)[0]
 
 
 def pmin(ctx: Context[V], x: V, axis_name: str) -> V:
+    """The smallest over the mapped axis of this name."""
     return ctx.bind(PMin(axis_name), x)[0]
 
 
 def axis_index(ctx: Context[V], axis_name: str) -> V:
+    """Which element of the mapped axis of this name this is: an int32."""
     return ctx.bind(AxisIndex(axis_name))[0]

@@ -28,6 +28,8 @@ class Comparison(Stepwise, TwoOperands):
 @final
 @frozen
 class Eq(Comparison):
+    """x == y. nan equals nothing, and -0.0 equals 0.0; complex numbers have both parts compared."""
+
     name: ClassVar[str] = "eq"
     accepts: ClassVar[Dtypes] = SUPPORTED
     function: ClassVar[NumPyFunction] = np.equal
@@ -36,6 +38,8 @@ class Eq(Comparison):
 @final
 @frozen
 class Ne(Comparison):
+    """x != y. nan differs from everything, itself included."""
+
     name: ClassVar[str] = "ne"
     accepts: ClassVar[Dtypes] = SUPPORTED
     function: ClassVar[NumPyFunction] = np.not_equal
@@ -44,6 +48,8 @@ class Ne(Comparison):
 @final
 @frozen
 class Lt(Comparison):
+    """x < y, of operands that have an order; False where either is nan."""
+
     name: ClassVar[str] = "lt"
     function: ClassVar[NumPyFunction] = np.less
 
@@ -51,6 +57,8 @@ class Lt(Comparison):
 @final
 @frozen
 class Le(Comparison):
+    """x <= y, of operands that have an order; False where either is nan."""
+
     name: ClassVar[str] = "le"
     function: ClassVar[NumPyFunction] = np.less_equal
 
@@ -58,6 +66,8 @@ class Le(Comparison):
 @final
 @frozen
 class Gt(Comparison):
+    """x > y, of operands that have an order; False where either is nan."""
+
     name: ClassVar[str] = "gt"
     function: ClassVar[NumPyFunction] = np.greater
 
@@ -65,6 +75,8 @@ class Gt(Comparison):
 @final
 @frozen
 class Ge(Comparison):
+    """x >= y, of operands that have an order; False where either is nan."""
+
     name: ClassVar[str] = "ge"
     function: ClassVar[NumPyFunction] = np.greater_equal
 

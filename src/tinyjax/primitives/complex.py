@@ -25,6 +25,8 @@ PARTS: Final = frozenset({FLOAT32, FLOAT64})
 @final
 @frozen
 class Real(LinearUnary):
+    """The real part of a complex number, as a floating number of half its width."""
+
     name: ClassVar[str] = "real"
     accepts: ClassVar[Dtypes] = COMPLEXES
     function: ClassVar[NumPyFunction] = np.real
@@ -41,6 +43,8 @@ class Real(LinearUnary):
 @final
 @frozen
 class Imag(LinearUnary):
+    """The imaginary part of a complex number, as a floating number of half its width."""
+
     name: ClassVar[str] = "imag"
     accepts: ClassVar[Dtypes] = COMPLEXES
     function: ClassVar[NumPyFunction] = np.imag

@@ -290,6 +290,7 @@ def dot_general(
     precision: Precision | tuple[Precision, Precision] | None = None,
     preferred_element_type: DType | None = None,
 ) -> V:
+    """Products summed over the contracting axes, for each element of the batch axes; see `DotGeneral`."""
     return ctx.bind(DotGeneral(dimension_numbers, precision, preferred_element_type), x, y)[0]
 
 

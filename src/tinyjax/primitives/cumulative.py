@@ -116,6 +116,8 @@ class Cumulative(Primitive):
 @final
 @frozen
 class CumSum(Cumulative):
+    """The sum of all elements up to each, along an axis; from the end, if `reverse`."""
+
     name: ClassVar[str] = "cumsum"
     operator: ClassVar[np.ufunc] = np.add
 
@@ -154,6 +156,8 @@ class PrefixScan(Cumulative):
 @final
 @frozen
 class CumProd(PrefixScan):
+    """The product of all elements up to each, along an axis; from the end, if `reverse`."""
+
     name: ClassVar[str] = "cumprod"
     operator: ClassVar[np.ufunc] = np.multiply
 
@@ -165,6 +169,8 @@ class CumProd(PrefixScan):
 @final
 @frozen
 class CumMax(PrefixScan):
+    """The largest of all elements up to each, along an axis; from the end, if `reverse`. nan wins."""
+
     name: ClassVar[str] = "cummax"
     operator: ClassVar[np.ufunc] = np.maximum
 
@@ -176,6 +182,8 @@ class CumMax(PrefixScan):
 @final
 @frozen
 class CumMin(PrefixScan):
+    """The smallest of all elements up to each, along an axis; from the end, if `reverse`. nan wins."""
+
     name: ClassVar[str] = "cummin"
     operator: ClassVar[np.ufunc] = np.minimum
 
@@ -250,20 +258,25 @@ def _between(ctx: Context[V], z: V) -> V:
 
 
 def cumsum(ctx: Context[V], x: V, axis: int, reverse: bool = False) -> V:
+    """The sum of all elements up to each along an axis, or from the end if `reverse`."""
     return ctx.bind(CumSum(axis, reverse), x)[0]
 
 
 def cumprod(ctx: Context[V], x: V, axis: int, reverse: bool = False) -> V:
+    """The product of all elements up to each along an axis, or from the end if `reverse`."""
     return ctx.bind(CumProd(axis, reverse), x)[0]
 
 
 def cummax(ctx: Context[V], x: V, axis: int, reverse: bool = False) -> V:
+    """The largest of all elements up to each along an axis, or from the end if `reverse`."""
     return ctx.bind(CumMax(axis, reverse), x)[0]
 
 
 def cummin(ctx: Context[V], x: V, axis: int, reverse: bool = False) -> V:
+    """The smallest of all elements up to each along an axis, or from the end if `reverse`."""
     return ctx.bind(CumMin(axis, reverse), x)[0]
 
 
 def cumlogsumexp(ctx: Context[V], x: V, axis: int, reverse: bool = False) -> V:
+    """The logarithm of the sum of exponentials of all elements up to each along an axis, or from the end."""
     return ctx.bind(CumLogSumExp(axis, reverse), x)[0]

@@ -284,6 +284,8 @@ class Binary(TwoOperands):
 @final
 @frozen
 class Neg(LinearUnary):
+    """The number with the other sign. Unsigned integers wrap around."""
+
     name: ClassVar[str] = "neg"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = np.negative
@@ -325,6 +327,8 @@ class Additive(Binary):
 @final
 @frozen
 class Add(Additive):
+    """The sum. Integers wrap around."""
+
     name: ClassVar[str] = "add"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = np.add
@@ -337,6 +341,8 @@ class Add(Additive):
 @final
 @frozen
 class Sub(Additive):
+    """The difference: the first operand less the second. Integers wrap around."""
+
     name: ClassVar[str] = "sub"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = np.subtract
@@ -349,6 +355,8 @@ class Sub(Additive):
 @final
 @frozen
 class Mul(Binary):
+    """The product. Integers wrap around."""
+
     name: ClassVar[str] = "mul"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = np.multiply

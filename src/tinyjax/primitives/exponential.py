@@ -39,6 +39,8 @@ V = TypeVar("V")
 @final
 @frozen
 class Exp(Unary):
+    """e to the power of x, of a floating or complex number."""
+
     name: ClassVar[str] = "exp"
     function: ClassVar[NumPyFunction] = np.exp
 
@@ -119,6 +121,8 @@ class Logistic(Unary):
 @final
 @frozen
 class Sqrt(Unary):
+    """The square root of a floating or complex number: nan for negative ones, the principal one for complex."""
+
     name: ClassVar[str] = "sqrt"
     function: ClassVar[NumPyFunction] = np.sqrt
 

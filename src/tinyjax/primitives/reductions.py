@@ -306,6 +306,8 @@ class Position(Primitive):
 @final
 @frozen
 class ArgMax(Position):
+    """Where the largest element along an axis is: the first such, or the first nan. Its dtype is `index_dtype`."""
+
     name: ClassVar[str] = "argmax"
 
     @override
@@ -316,6 +318,8 @@ class ArgMax(Position):
 @final
 @frozen
 class ArgMin(Position):
+    """Where the smallest element along an axis is: the first such, or the first nan. Its dtype is `index_dtype`."""
+
     name: ClassVar[str] = "argmin"
 
     @override
@@ -327,32 +331,40 @@ class ArgMin(Position):
 
 
 def reduce_prod(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    """The product over these axes."""
     return ctx.bind(ReduceProd(axes), x)[0]
 
 
 def reduce_max(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    """The largest element over these axes; nan wins."""
     return ctx.bind(ReduceMax(axes), x)[0]
 
 
 def reduce_min(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    """The smallest element over these axes; nan wins."""
     return ctx.bind(ReduceMin(axes), x)[0]
 
 
 def reduce_and(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    """The bits that are set in all elements over these axes; of bools, whether all are True."""
     return ctx.bind(ReduceAnd(axes), x)[0]
 
 
 def reduce_or(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    """The bits that are set in any element over these axes; of bools, whether any is True."""
     return ctx.bind(ReduceOr(axes), x)[0]
 
 
 def reduce_xor(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
+    """The bits that are set in an odd number of elements over these axes."""
     return ctx.bind(ReduceXor(axes), x)[0]
 
 
 def argmax(ctx: Context[V], x: V, axis: int, index_dtype: DType) -> V:
+    """Where the largest element along an axis is: the first such, or the first nan."""
     return ctx.bind(ArgMax((axis,), index_dtype), x)[0]
 
 
 def argmin(ctx: Context[V], x: V, axis: int, index_dtype: DType) -> V:
+    """Where the smallest element along an axis is: the first such, or the first nan."""
     return ctx.bind(ArgMin((axis,), index_dtype), x)[0]

@@ -42,6 +42,8 @@ class Sign(Stepwise, OneOperand):
 @final
 @frozen
 class Floor(Stepwise, OneOperand):
+    """The largest integer that is at most x, as a floating number."""
+
     name: ClassVar[str] = "floor"
     accepts: ClassVar[Dtypes] = FLOATS
     function: ClassVar[NumPyFunction] = np.floor
@@ -50,6 +52,8 @@ class Floor(Stepwise, OneOperand):
 @final
 @frozen
 class Ceil(Stepwise, OneOperand):
+    """The smallest integer that is at least x, as a floating number."""
+
     name: ClassVar[str] = "ceil"
     accepts: ClassVar[Dtypes] = FLOATS
     function: ClassVar[NumPyFunction] = np.ceil
@@ -72,6 +76,8 @@ class Round(Stepwise, OneOperand):
 @final
 @frozen
 class IsFinite(Stepwise, OneOperand):
+    """Whether a floating number is neither infinite nor nan: a bool."""
+
     name: ClassVar[str] = "is_finite"
     accepts: ClassVar[Dtypes] = FLOATS
     function: ClassVar[NumPyFunction] = np.isfinite

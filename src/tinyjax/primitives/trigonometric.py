@@ -21,6 +21,8 @@ V = TypeVar("V")
 @final
 @frozen
 class Sin(Unary):
+    """The sine, of an angle in radians, real or complex."""
+
     name: ClassVar[str] = "sin"
     function: ClassVar[NumPyFunction] = np.sin
 
@@ -32,6 +34,8 @@ class Sin(Unary):
 @final
 @frozen
 class Cos(Unary):
+    """The cosine, of an angle in radians, real or complex."""
+
     name: ClassVar[str] = "cos"
     function: ClassVar[NumPyFunction] = np.cos
 
@@ -43,6 +47,8 @@ class Cos(Unary):
 @final
 @frozen
 class Tan(Unary):
+    """The tangent, of an angle in radians, real or complex."""
+
     name: ClassVar[str] = "tan"
     function: ClassVar[NumPyFunction] = np.tan
 
@@ -54,6 +60,8 @@ class Tan(Unary):
 @final
 @frozen
 class Asin(Unary):
+    """The angle whose sine is x, from -π/2 to π/2; nan for real x outside of -1 to 1."""
+
     name: ClassVar[str] = "asin"
     function: ClassVar[NumPyFunction] = np.arcsin
 
@@ -65,6 +73,8 @@ class Asin(Unary):
 @final
 @frozen
 class Acos(Unary):
+    """The angle whose cosine is x, from 0 to π; nan for real x outside of -1 to 1."""
+
     name: ClassVar[str] = "acos"
     function: ClassVar[NumPyFunction] = np.arccos
 
@@ -76,6 +86,8 @@ class Acos(Unary):
 @final
 @frozen
 class Atan(Smooth):
+    """The angle whose tangent is x, from -π/2 to π/2 for real x."""
+
     name: ClassVar[str] = "atan"
     function: ClassVar[NumPyFunction] = np.arctan
 
@@ -105,6 +117,8 @@ class Atan2(Binary):
 @final
 @frozen
 class Sinh(Unary):
+    """The hyperbolic sine, real or complex."""
+
     name: ClassVar[str] = "sinh"
     function: ClassVar[NumPyFunction] = np.sinh
 
@@ -116,6 +130,8 @@ class Sinh(Unary):
 @final
 @frozen
 class Cosh(Unary):
+    """The hyperbolic cosine, real or complex."""
+
     name: ClassVar[str] = "cosh"
     function: ClassVar[NumPyFunction] = np.cosh
 
@@ -127,6 +143,8 @@ class Cosh(Unary):
 @final
 @frozen
 class Tanh(Unary):
+    """The hyperbolic tangent, real or complex."""
+
     name: ClassVar[str] = "tanh"
     function: ClassVar[NumPyFunction] = np.tanh
 
@@ -139,6 +157,8 @@ class Tanh(Unary):
 @final
 @frozen
 class Asinh(Unary):
+    """The number whose hyperbolic sine is x."""
+
     name: ClassVar[str] = "asinh"
     function: ClassVar[NumPyFunction] = np.arcsinh
 
@@ -150,6 +170,8 @@ class Asinh(Unary):
 @final
 @frozen
 class Acosh(Unary):
+    """The number whose hyperbolic cosine is x; nan for real x below 1."""
+
     name: ClassVar[str] = "acosh"
     function: ClassVar[NumPyFunction] = np.arccosh
 
@@ -163,6 +185,8 @@ class Acosh(Unary):
 @final
 @frozen
 class Atanh(Smooth):
+    """The number whose hyperbolic tangent is x; nan for real x outside of -1 to 1."""
+
     name: ClassVar[str] = "atanh"
     function: ClassVar[NumPyFunction] = np.arctanh
 
