@@ -85,7 +85,9 @@ def entries() -> Sequence[Entry]:
             home = _home(value)
             full_name = f"{page}.{name}"
             # Numbers and types of NumPy may be one object under several names without being one thing.
-            described_as = first.setdefault((id(value), "" if home else name), full_name)
+            # A package that is loaded when it is used gives its functions before their tracebacks are filtered, too.
+            itself = inspect.unwrap(value) if inspect.isfunction(value) else value
+            described_as = first.setdefault((id(itself), "" if home else name), full_name)
             found.append(Entry(name, page, described_as, home))
     return found
 
