@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from jax.extend.core import primitives
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
@@ -22,10 +23,12 @@ from tinyjax import Array, ClosedJaxpr, Jaxpr, ShapedArray, ir, lax
 from tinyjax.contexts.devices import single_equation
 from tinyjax.control.cond import Cond
 from tinyjax.interop.jax import from_jax, to_jax
+from tinyjax.interop.jax_context import TO_JAX
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.selection import clamp, select_n
+from tinyjax.registered.first_order import FIRST_ORDER
 
 
 def there_and_back(program: Jaxpr | ClosedJaxpr) -> ClosedJaxpr:
@@ -65,7 +68,17 @@ def elementwise_applications() -> list[tuple[ir.Primitive, tuple[ShapedArray, ..
         scalars = tuple(ShapedArray((), dt, dt != BOOL) for dt in dtypes)
         mixed = tuple(ShapedArray((2,) if i else (), dt) for i, dt in enumerate(dtypes))
         found += [(entry.primitive, avals) for avals in (arrays, scalars, mixed)]
-    return [(primitive, avals) for primitive, avals in found if not changes_nothing(primitive, avals)]
+    return [
+        (primitive, avals)
+        for primitive, avals in found
+        if not changes_nothing(primitive, avals) and not TO_JAX.reason(type(primitive))
+    ]
+
+
+def test_what_jax_lacks_is_said() -> None:
+    names = {cls.name for cls in FIRST_ORDER if cls not in TO_JAX}
+    assert all(TO_JAX.reason(cls) for cls in FIRST_ORDER if cls.name in names)
+    assert not [name for name in names if hasattr(primitives, f"{name}_p")]
 
 
 def test_every_elementwise_primitive() -> None:

@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from attrs import frozen
 from jax import lax
+from jax.extend.core import primitives
 
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -130,6 +131,11 @@ class Entry:
     def smooth(self, dtype: DType) -> list[int]:
         """The operands to differentiate with respect to."""
         return [i for i, dt in enumerate(self.operands(dtype)) if dt in FLOATS | COMPLEXES and i not in self.no_rule]
+
+    @property
+    def known_to_jax(self) -> bool:
+        """Whether jax has a primitive of this name. Otherwise the oracle computes the same, and takes more dtypes."""
+        return hasattr(primitives, f"{self.primitive.name}_p")
 
     @property
     def arity(self) -> int:

@@ -59,7 +59,10 @@ def own_type(primitive: Primitive, avals: list[ShapedArray]) -> ShapedArray | No
 def test_accepts_the_dtypes_that_jax_accepts(entry: Entry) -> None:
     for dtype in ALL:
         avals = [ShapedArray((3,), dt) for dt in entry.operands(dtype)]
-        assert own_type(entry.primitive, avals) == jax_type(entry, avals)
+        if entry.known_to_jax:
+            assert own_type(entry.primitive, avals) == jax_type(entry, avals)
+        else:
+            assert (own_type(entry.primitive, avals) is not None) == (dtype in entry.dtypes)
 
 
 @st.composite
@@ -84,7 +87,7 @@ def test_gives_the_types_that_jax_gives(case: tuple[Entry, list[ShapedArray]]) -
     assert found == jax_type(entry, avals)
 
 
-@given(st.sampled_from([entry for entry in ELEMENTWISE if entry.arity > 1]), st.data())
+@given(st.sampled_from([entry for entry in ELEMENTWISE if entry.arity > 1 and entry.known_to_jax]), st.data())
 @settings(max_examples=60, deadline=None)
 def test_refuses_operands_of_different_dtypes_as_jax_does(entry: Entry, data: st.DataObject) -> None:
     dtypes = data.draw(st.lists(st.sampled_from(ALL), min_size=entry.arity, max_size=entry.arity))

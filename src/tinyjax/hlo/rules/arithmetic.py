@@ -59,12 +59,9 @@ def _abs(_: arithmetic.Abs, ctx: LoweringContext, args: Sequence[SSA], types: Se
     return (same_type(ctx, "stablehlo.abs", (x,), out),)
 
 
-@RULES.register(arithmetic.Square)
-def _square(
-    _: arithmetic.Square, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
-) -> Sequence[SSA]:
-    x = args[0]
-    return (mul(ctx, x, x),)
+def computed(function: Callable[[LoweringContext, SSA], SSA]) -> Rule:
+    """The rule of a primitive of one operand that others of ours compute."""
+    return lambda _, ctx, args, types: (function(ctx, *args),)
 
 
 @RULES.register(arithmetic.IntegerPow)
@@ -153,6 +150,7 @@ def _polygamma(
     return (select(ctx, logical_and(ctx, end, even), neg(ctx, inverse), y),)
 
 
+RULES[arithmetic.Square] = computed(lambda ctx, x: mul(ctx, x, x))
 RULES[arithmetic.Rem] = plain("stablehlo.remainder")
 RULES[arithmetic.Max] = MAXIMUM
 RULES[arithmetic.Min] = MINIMUM
