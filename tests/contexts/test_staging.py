@@ -8,7 +8,7 @@ import pytest
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import TypingError
-from tinyjax.ir import ConcreteValue, Literal, ShapedArray, SourceInfo, Var, typecheck
+from tinyjax.ir import Atom, ConcreteValue, Literal, ShapedArray, SourceInfo, Var, typecheck
 from tinyjax.primitives.elementwise import add, mul, neg
 from tinyjax.primitives.trigonometric import sin
 
@@ -43,6 +43,19 @@ def test_values_from_outside_become_leading_inputs() -> None:
     assert [var.index for var in staged.jaxpr.invars] == [0, 1, 2]
     assert staged.captured == (ConcreteValue.of(np.arange(3.0)), ConcreteValue.of(np.ones(3)))
     assert len(staged.jaxpr.invars) == 3, "each array once"
+
+
+@pytest.mark.parametrize("made", [(), ("argument",), ("captured",), ("argument", "captured"), ("captured", "argument")])
+@pytest.mark.parametrize("bound", [0, 1, 2])
+def test_a_context_holds_what_it_made(made: tuple[str, ...], bound: int) -> None:
+    ctx = StagingContext()
+    own: list[Atom] = [ctx.argument(F64) if each == "argument" else ctx.leading(F64) for each in made]
+    for _ in range(bound if own else 0):
+        own += ctx.bind(neg, own[-1])
+    assert ctx.holds(Literal.of(1.0))
+    assert all(map(ctx.holds, own))
+    assert not ctx.holds(Var(len(own), F64)), "a variable of another program"
+    assert not ctx.holds(1.0)
 
 
 def test_captured_arrays_are_copies() -> None:

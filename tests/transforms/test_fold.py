@@ -16,9 +16,10 @@ from tests.transforms.test_cse import program_with_tables
 from tests.transforms.test_dce import Emit, Noise, names
 from tinyjax import Array, ShapedArray, ir, lax, transforms
 from tinyjax.contexts.staging import stage
+from tinyjax.control.cond import Cond
 from tinyjax.errors import InputError
 from tinyjax.ir import HostArray, Jaxpr, Literal, Primitive
-from tinyjax.ir.dtypes import BFLOAT16
+from tinyjax.ir.dtypes import BFLOAT16, INT32
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.elementwise import add, mul
 from tinyjax.primitives.trigonometric import sin
@@ -87,6 +88,17 @@ def applied(primitive: Primitive, *operands: Literal) -> Jaxpr:
 
 def sine_of(primitive: Primitive, operand: Literal) -> Jaxpr:
     return stage([], lambda ctx, ins: ctx.bind(sin, *ctx.bind(primitive, operand)))
+
+
+@pytest.mark.parametrize("weak", [(True, False, False), (False, True, False), (False, False, True), (True, True, True)])
+def test_operands_are_converted_to_what_a_program_takes(weak: tuple[bool, ...]) -> None:
+    """The branch that is chosen takes strong operands, and any may be weak."""
+    inner = program(lambda a, b, c: (a * 2.0 - b, tnp.sin(c) / b), F64, F64, F64)
+    given = [ShapedArray((), "float64", mark) for mark in weak]
+    j = stage(given, lambda ctx, ins: ctx.bind(Cond((inner, inner)), Literal.of(1, INT32), *ins))
+    for change in ("fold_constants", "simplify", "inline", "optimize"):
+        check_laws(j, [1.5, 2.5, 3.5], laws=[change])
+    assert "cond" not in names(transforms.fold_constants(j)) + names(transforms.simplify(j))
 
 
 def test_special_values_and_dtypes() -> None:

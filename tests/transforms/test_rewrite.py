@@ -21,6 +21,7 @@ from tinyjax.errors import InputError, RewriteError
 from tinyjax.ir import Atom, Context, HostArray, Jaxpr, Primitive
 from tinyjax.primitives.elementwise import Add, Elementwise, Mul, Neg, Sub, add, mul, neg
 from tinyjax.primitives.exponential import Exp, Log
+from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum, Transpose
 from tinyjax.primitives.trigonometric import Cos, Sin, cos, sin
@@ -158,6 +159,11 @@ def test_base_classes_and_the_rest_of_the_operands() -> None:
     j = program(lambda a, b: tnp.where(a > 0.0, -a, a * b), F64, F64)
     assert rewrite(j, [Rewrite("look", pattern(Elementwise, x, rest), look)]) is j
     assert seen == [("gt", 1), ("neg", 0), ("mul", 1), ("select_n", 2)]
+    seen.clear()
+    # After any number of operands of their own, which may be patterns.
+    for parts in ([x, y, rest], [x, y, z, rest], [x, pattern(Neg, y), rest]):
+        assert rewrite(j, [Rewrite("look", pattern(SelectN, *parts), look)]) is j
+    assert seen == [("select_n", 1), ("select_n", 0)]
 
 
 def test_several_results() -> None:
@@ -169,6 +175,40 @@ def test_several_results() -> None:
     second = Rewrite("second", pattern(Neg, pattern(Sort, x, y, output=1)), lambda ctx, m: m[y], shared=True)
     k = program(lambda a, b: [-v for v in lax.sort((a, b))], VECTOR, VECTOR)
     assert names(rewrite(k, [second])) == ["sort", "neg"]
+
+
+def test_another_result_that_is_read_elsewhere_keeps_the_equation() -> None:
+    """It would be computed twice; a rule with `shared` doesn't mind."""
+
+    def second(shared: bool) -> Rewrite:
+        return Rewrite("second", pattern(Neg, pattern(Sort, x, y, output=1)), lambda ctx, m: m[y], shared=shared)
+
+    def one(a: Array, b: Array) -> Array:
+        return -lax.sort((a, b))[1]
+
+    def both(a: Array, b: Array) -> tuple[Array, Array]:
+        first, other = lax.sort((a, b))
+        return -other, tnp.sin(first)
+
+    assert names(rewrite(program(one, VECTOR, VECTOR), [second(False)])) == []
+    j = program(both, VECTOR, VECTOR)
+    assert rewrite(j, [second(False)]) is j
+    assert names(rewrite(j, [second(True)])) == ["sort", "sin"]
+
+
+def test_arrays_in_replacements() -> None:
+    """A number becomes a literal, an array an equation."""
+
+    def constants(ctx: Context[Atom], m: Match) -> Atom:
+        row, number = (ctx.constant(ir.ConcreteValue.of(value)) for value in (np.arange(3.0), np.asarray(2.0)))
+        return add(ctx, mul(ctx, m[x], row), number)
+
+    j = program(tnp.sin, VECTOR)
+    result = rewrite(j, [Rewrite("constants", pattern(Sin, x), constants)])
+    assert ir.typecheck(result) == j.type
+    assert names(result) == ["constant", "mul", "add"]
+    assert [isinstance(atom, ir.Literal) for atom in result.eqns[-1].invars] == [False, True]
+    np.testing.assert_array_equal(run(result, [np.ones(3)])[0], [2.0, 3.0, 4.0])
 
 
 def test_rules_apply_to_what_rules_bind() -> None:
@@ -208,6 +248,8 @@ def test_rules_that_never_end_are_refused() -> None:
 def test_wrong_patterns_are_refused() -> None:
     with pytest.raises(InputError, match="Several must be the last operand of a pattern"):
         pattern(Add, Several("rest"), x)
+    with pytest.raises(InputError, match="Several must be the last operand of a pattern"):
+        pattern(SelectN, x, Several("rest"), y)
     with pytest.raises(InputError, match="a commutative pattern has two operands, got 1 for Sin"):
         pattern(Sin, x, commutative=True)
     unknown = Rewrite("unknown", pattern(Sin, x), lambda ctx, m: m[y])
