@@ -217,6 +217,9 @@ def test_rules_apply_to_what_rules_bind() -> None:
     twice = Rewrite("twice", pattern(Neg, pattern(Neg, x)), lambda ctx, m: m[x])
     j = program(lambda a: -tnp.sin(a), F64)
     assert rewrite(j, [sine, cosine, twice]).eqns == ()
+    # Also where one replacement binds all of what another rule matches.
+    longer = Rewrite("longer", pattern(Sin, x), lambda ctx, m: neg(ctx, neg(ctx, ctx.bind(cos, m[x])[0])))
+    assert names(rewrite(program(tnp.sin, F64), [longer, twice])) == ["cos"]
 
 
 def test_effects_never_match() -> None:
