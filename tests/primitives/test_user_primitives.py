@@ -215,13 +215,14 @@ def test_decompositions_are_transposed_in_any_context() -> None:
     factors, ct = np.array([2.0, 3.0]), np.array([1.0, 10.0, 100.0])
     x = tj.ShapedArray((3,), "float64")
 
-    def back(factor: tj.Array, total: tj.Array) -> tj.Array:
-        (found,) = tj.linear_transpose(lambda y: scaled(y, tnp.broadcast_to(factor, (3,))), x)((ct, total))
+    def back(factor: tj.ArrayLike, total: tj.ArrayLike) -> tj.Array:
+        factors = tnp.broadcast_to(tnp.asarray(factor), (3,))
+        found: tj.Array = tj.linear_transpose(lambda y: scaled(y, factors), x)((ct, total))[0]
         return found
 
     expected = np.stack([factor * (ct + total) for factor, total in zip(factors, (4.0, 5.0), strict=True)])
     for f in (back, tj.jit(back)):
-        np.testing.assert_allclose(tj.vmap(f)(factors, np.array([4.0, 5.0])), expected)
+        np.testing.assert_allclose(tj.vmap(f)(tnp.asarray(factors), tnp.asarray([4.0, 5.0])), expected)
         _, tangent = tj.jvp(f, (tnp.asarray(2.0), tnp.asarray(4.0)), (tnp.asarray(1.0), tnp.asarray(0.0)))
         np.testing.assert_allclose(tangent, ct + 4.0)
 
