@@ -183,6 +183,24 @@ def test_what_depends_on_elements_is_called() -> None:
     assert len(calls) == 5  # once more to find out
 
 
+def test_what_else_is_passed_counts() -> None:
+    """In whatever order calls with more and fewer arguments come, by position and by name."""
+
+    def plain(x: tj.Array, axis: int | None = None, keepdims: bool = False, y: tj.Array | None = None) -> tj.Array:
+        return tnp.sum(x if y is None else x * y, axis=axis, keepdims=keepdims)
+
+    total = prepared(plain)
+    x, weights = tnp.asarray(np.arange(4.0).reshape(2, 2)), tnp.asarray(np.array([1.0, 10.0]))
+    calls: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
+        *(((), {}), ((0,), {}), ((1,), {}), ((0, True), {}), ((), {"axis": 1}), ((), {"keepdims": True})),
+        *(((), {"keepdims": True, "axis": 0}), ((1,), {"keepdims": True}), ((), {"y": x}), ((0,), {"y": weights})),
+    ]
+    assert len({repr(plain(x, *args, **kwargs)) for args, kwargs in calls}) >= 8, "they differ"
+    for _ in range(3):
+        for args, kwargs in [*calls, *reversed(calls)]:
+            np.testing.assert_array_equal(total(x, *args, **kwargs), plain(x, *args, **kwargs))
+
+
 def test_results_are_nobody_elses() -> None:
     """A result that is an argument, or part of one, doesn't change when that is written to."""
 
