@@ -97,7 +97,8 @@ def filter_package(package: str, names: Iterable[str], home: str | None = None) 
         if found in made:
             offering[name] = made[found]
             continue
-        own = found.__name__ if offering.get(found.__name__) is found else name
+        named: object = offering.get(found.__name__)
+        own = found.__name__ if named is found else name
         entry = offering[name] = made[found] = _entry_of_function(found)
         if within:
             setattr(module, found.__name__, entry)

@@ -19,7 +19,8 @@ from tests.api.families import TRANSFORMATIONS
 from tests.api.matching import assert_matches
 from tinyjax import ir, lax
 from tinyjax.api.rules.custom_vjp import CustomVjpFunction
-from tinyjax.control.custom_derivatives import CustomLin, CustomVjp, MappedCustom
+from tinyjax.control.custom_derivatives import CustomVjp, MappedCustom
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.errors import (
     ConcretizationError,
     ForwardModeError,

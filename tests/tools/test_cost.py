@@ -28,7 +28,8 @@ from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.callbacks import Callback
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall, CustomLin
+from tinyjax.control.custom_derivatives import CustomCall
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.loops import While
 from tinyjax.control.recursion import Enclosing
 from tinyjax.control.scan import Scan

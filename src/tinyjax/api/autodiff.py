@@ -1,41 +1,33 @@
-"""`jvp`, `linearize`, `vjp`, `linear_transpose`, on functions of trees; and what `grad` does."""
+"""`jvp`, `linearize`, `vjp`, `linear_transpose`, on functions of trees."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, final, overload
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
-import numpy as np
-from typing_extensions import TypeVarTuple, override
+from typing_extensions import TypeVarTuple
 
 from tinyjax.api import derivatives
-from tinyjax.api.arguments import resolve_argnums
 from tinyjax.api.linear_maps import PullBack, PushForward, Transposed, linear_map
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import COMPLEXES, FLOATS
 from tinyjax.ir.tangents import has_tangent
-from tinyjax.ir.value import ConcreteValue
 from tinyjax.lax.signatures import AnyTree
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.functions import (
-    Filled,
     FlatFunction,
     argument_path,
     check_callable,
     describe,
     flatten_arguments,
-    function_name,
 )
 from tinyjax.tracing.programs import trace
 from tinyjax.transforms.linearity import Kind, check_linear, kind_of
 
 if TYPE_CHECKING:
-    from jax.tree_util import PyTreeDef
+    pass
 
 A = TypeVar("A", bound=Any)  # any: a lambda computes with it
 B = TypeVar("B", bound=Any)
@@ -188,13 +180,7 @@ def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) 
     >>> f_lin(2.0)
     Array(2., dtype=float64, weak_type=True)
     """
-    check_callable("linearize", fun)
-    values, treedef = flatten_arguments(fun, primals, {})
-    linearized = derivatives.linearize(FlatFunction(fun, "linearize", treedef, has_aux), values)
-
-    form = PushForward(treedef, linearized.results.treedef, fun, linearized.program)
-    results = linearized.results
-    return (results.tree(), linear_map(form, linearized.residuals), *((results.aux(),) if has_aux else ()))
+    return _linearized("linearize", PushForward, fun, primals, has_aux)
 
 
 @overload
@@ -267,13 +253,19 @@ def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tup
     >>> f_vjp(2.0)
     (Array(2., dtype=float64, weak_type=True),)
     """
-    check_callable("vjp", fun)
-    values, treedef = flatten_arguments(fun, primals, {})
-    linearized = derivatives.linearize(FlatFunction(fun, "vjp", treedef, has_aux), values)
+    return _linearized("vjp", PullBack, fun, primals, has_aux)
 
-    form = PullBack(treedef, linearized.results.treedef, fun, linearized.program)
+
+def _linearized(
+    what: str, form: type[PushForward | PullBack], fun: Callable[..., Any], primals: Sequence[object], has_aux: bool
+) -> tuple[Any, ...]:
+    """The results, the derivative as a function, and what is passed through."""
+    check_callable(what, fun)
+    values, treedef = flatten_arguments(fun, primals, {})
+    linearized = derivatives.linearize(FlatFunction(fun, what, treedef, has_aux), values)
     results = linearized.results
-    return (results.tree(), linear_map(form, linearized.residuals), *((results.aux(),) if has_aux else ()))
+    derivative = linear_map(form(treedef, results.treedef, fun, linearized.program), linearized.residuals)
+    return (results.tree(), derivative, *((results.aux(),) if has_aux else ()))
 
 
 @filtered
@@ -298,107 +290,3 @@ def linear_transpose(fun: Callable[[*Ts], R], *primals: object) -> Callable[[Any
     check_linear(describe("linear_transpose", fun), traced.jaxpr, kinds, [True] * len(traced.jaxpr.outvars))
 
     return linear_map(Transposed(treedef, traced.treedef, fun, traced.jaxpr), traced.captured)
-
-
-def differentiated(
-    what: str,
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int],
-    has_aux: bool,
-    holomorphic: bool,
-    allow_int: bool,
-) -> Callable[..., tuple[Any, Any]]:
-    """A function that returns what `fun` does, and its gradient. `what` is the transformation that messages name."""
-
-    @filtered
-    @wraps(fun)
-    def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:  # the user's arguments
-        chosen = resolve_argnums(what, argnums, len(args))
-        selected = ChosenArguments(fun, args, kwargs, chosen)
-        values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
-        check_inputs(what, selected, values, treedef, holomorphic, allow_int)
-        linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
-        seed = _seed(describe(what, fun), linearized, holomorphic)
-        gradients, _ = tree.unflatten(treedef, derivatives.pull_back(linearized.program, linearized.residuals, [seed]))
-        results = linearized.results
-        value = (results.tree(), results.aux()) if has_aux else results.tree()
-        return value, (gradients if isinstance(argnums, Sequence) else gradients[0])
-
-    return both
-
-
-@final
-class ChosenArguments(Filled):
-    """A function of some of its arguments, with the others fixed."""
-
-    def __init__(
-        self, f: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], chosen: Sequence[int]
-    ) -> None:
-        self.__wrapped__ = f
-        self.__name__: str = function_name(f)
-        self._args = args
-        self._kwargs = kwargs
-        self._chosen = chosen
-
-    @property
-    @override
-    def filled_in(self) -> tuple[object, ...]:
-        return (*self._chosen, *self._args, *self._kwargs, *self._kwargs.values())
-
-    @override
-    def position(self, index: int) -> int:
-        return self._chosen[index]
-
-    @override
-    def __call__(self, *values: Any) -> Any:  # the user's arguments
-        args = list(self._args)
-        for i, value in zip(self._chosen, values, strict=True):
-            args[i] = value
-        return self.__wrapped__(*args, **self._kwargs)
-
-
-def check_inputs(
-    what: str, f: Callable[..., Any], values: Sequence[Array], treedef: PyTreeDef, holomorphic: bool, allow_int: bool
-) -> None:
-    """An InputError for arguments that can't be differentiated with respect to."""
-    for i, value in enumerate(values):
-        dtype = value.aval.dtype
-        if holomorphic:
-            if dtype not in COMPLEXES:
-                where = argument_path(f, treedef, i)
-                raise InputError(
-                    f"{describe(what, f)} with holomorphic=True needs complex arguments; {where} is {value.aval}"
-                )
-        elif dtype in COMPLEXES:
-            if what in ("jacfwd", "sparse_jacobian"):  # along the real unit vectors it would see half of the derivative
-                raise InputError(
-                    f"{describe(what, f)} needs real arguments; {argument_path(f, treedef, i)} is {value.aval}. If the "
-                    "function is holomorphic, pass holomorphic=True; if not, make it one of real and imaginary parts."
-                )
-        elif dtype not in FLOATS and not allow_int:
-            where = argument_path(f, treedef, i)
-            leaving = "leave it out of argnums, or pass allow_int=True for gradients of dtype float0"
-            if what in ("jacfwd", "sparse_jacobian"):
-                leaving = "or leave it out of argnums"
-            raise InputError(
-                f"{describe(what, f)} needs arguments of floating-point or complex dtype; {where} is {value.aval}. "
-                f"Convert it to a float, {leaving}."
-            )
-
-
-def _seed(what: str, linearized: derivatives.Linearized, holomorphic: bool) -> Array:
-    """The cotangent 1 for a scalar result."""
-    if len(linearized.program.out_avals) != 1 or linearized.results.treedef.num_nodes != 1:
-        shown = tree.unflatten(linearized.results.treedef, linearized.program.out_avals)
-        raise InputError(f"{what} needs a function with one scalar result; it returned {shown}")
-    (aval,) = linearized.program.out_avals
-    if aval.shape != ():
-        raise InputError(
-            f"{what} needs a function with a scalar result; it returned {aval}. Sum it, or use jacrev, jacfwd or vjp."
-        )
-    if holomorphic and aval.dtype not in COMPLEXES:
-        raise InputError(f"{what} with holomorphic=True needs a complex result; it returned {aval}")
-    if not holomorphic and aval.dtype not in FLOATS:
-        hint = " Take its real part, or pass holomorphic=True." if aval.dtype in COMPLEXES else ""
-        raise InputError(f"{what} needs a function with a real, floating-point result; it returned {aval}.{hint}")
-    return as_array(ConcreteValue(np.ones((), aval.dtype), aval))

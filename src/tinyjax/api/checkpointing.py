@@ -16,6 +16,7 @@ from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.tangents import has_tangent
+from tinyjax.lax.bodies import stage
 from tinyjax.primitives.annotations import Name
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
@@ -27,7 +28,6 @@ from tinyjax.tracing.functions import (
     check_callable,
     describe,
     flatten_arguments,
-    float0_zeros,
     function_name,
 )
 from tinyjax.tracing.programs import trace
@@ -90,10 +90,8 @@ def _checkpoint(
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         call = split_static(fun, args, kwargs, static_argnums, ())
         arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
-        fixed = {i: float0_zeros(x.aval.shape) for i, x in enumerate(arrays) if x.aval.dtype == FLOAT0}
-        inputs = [x for i, x in enumerate(arrays) if i not in fixed]
-        flat = FlatFunction(call.function, "checkpoint", treedef, fixed=fixed)
-        traced = trace(flat, [x.aval for x in inputs], erase_float0=True)
+        traced = stage("checkpoint", call.function, treedef, [x.aval for x in arrays])
+        inputs = [x for x in arrays if x.aval.dtype != FLOAT0]
         primitive = Checkpoint(function_name(fun), traced.jaxpr, policy, prevent_cse)
         result: R = traced.results(bind(primitive, *traced.captured, *inputs))
         return result

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Literal, overload
 
-from tinyjax.api.autodiff import differentiated
+from tinyjax.api.chosen_arguments import differentiated
 from tinyjax.api.signatures import (
     A,
     Aux,
@@ -30,7 +30,6 @@ from tinyjax.api.signatures import (
 )
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.functions import check_callable
 
 
 @overload
@@ -187,7 +186,6 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * x)(3.0)
     (Array(9., dtype=float64, weak_type=True), Array(6., dtype=float64, weak_type=True))
     """
-    check_callable("value_and_grad", fun)
     return differentiated("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int)
 
 
@@ -391,7 +389,6 @@ def grad(
     >>> grad(lambda x: x**2 if x > 0 else 0.0)(3.0)
     Array(6., dtype=float64, weak_type=True)
     """
-    check_callable("grad", fun)
     both = differentiated("grad", fun, argnums, has_aux, holomorphic, allow_int)
 
     @filtered

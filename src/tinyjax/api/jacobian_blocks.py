@@ -3,24 +3,44 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from itertools import accumulate, pairwise
 from typing import Any
 
 from tinyjax.api import derivatives
-from tinyjax.api.arguments import resolve_argnums
-from tinyjax.api.autodiff import ChosenArguments, check_inputs
+from tinyjax.api.chosen_arguments import linearize_chosen
 from tinyjax.api.vectorize import vmap
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, FLOATS
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.numpy import eye, zeros
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.functions import FlatFunction, describe, flatten_arguments
+from tinyjax.tracing.functions import check_callable, describe
 
 
-def jacobian_of(
+def jacobian_by(
+    what: str,
+    fun: Callable[..., Any],
+    argnums: int | Sequence[int],
+    has_aux: bool,
+    holomorphic: bool,
+    allow_int: bool,
+) -> Callable[..., Any]:
+    """A function that returns the Jacobian of `fun`, as `what`, `jacfwd` or `jacrev`, finds it."""
+    check_callable(what, fun)
+
+    @filtered
+    @wraps(fun)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:  # the user's; a tree of trees of arrays
+        return _jacobian_of(what, fun, argnums, args, kwargs, has_aux, holomorphic, allow_int)
+
+    return jacobian
+
+
+def _jacobian_of(
     what: str,
     fun: Callable[..., object],
     argnums: int | Sequence[int],
@@ -32,11 +52,7 @@ def jacobian_of(
 ) -> Any:  # a tree of trees of arrays
     """The Jacobian of a function at these arguments, as `what` finds it: a tree like the results, of trees like the
     arguments."""
-    chosen = resolve_argnums(what, argnums, len(args))
-    selected = ChosenArguments(fun, args, kwargs, chosen)
-    values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
-    check_inputs(what, selected, values, treedef, holomorphic, allow_int)
-    linearized = derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
+    treedef, linearized = linearize_chosen(what, fun, argnums, args, kwargs, has_aux, holomorphic, allow_int)
     check_results(what, describe(what, fun), linearized.program.out_avals, holomorphic)
     blocks = (_by_columns if what == "jacfwd" else _by_rows)(linearized)
     inner = []

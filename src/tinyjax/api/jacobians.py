@@ -8,15 +8,13 @@ type can't be written down, so they are Any.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any, Literal, overload
 
-from tinyjax.api.jacobian_blocks import jacobian_of
+from tinyjax.api.jacobian_blocks import jacobian_by
 from tinyjax.api.signatures import A, Aux, B, FirstTwo, JustFirst, NoAux, One, P, Two, Untyped, Untyped2, WithAux
 from tinyjax.lax.signatures import Arrays, Arrays2, K
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.functions import check_callable
 
 
 @overload
@@ -142,14 +140,7 @@ def jacfwd(
     Array([[1., 0.],
            [0., 1.]], dtype=float64)
     """
-    check_callable("jacfwd", fun)
-
-    @filtered
-    @wraps(fun)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:  # the user's; a tree of trees of arrays
-        return jacobian_of("jacfwd", fun, argnums, args, kwargs, has_aux, holomorphic, allow_int=False)
-
-    return jacobian
+    return jacobian_by("jacfwd", fun, argnums, has_aux, holomorphic, allow_int=False)
 
 
 @overload
@@ -291,14 +282,7 @@ def jacrev(
     >>> jacrev(lambda x: (x * x).sum())(np.arange(3.0))
     Array([0., 2., 4.], dtype=float64)
     """
-    check_callable("jacrev", fun)
-
-    @filtered
-    @wraps(fun)
-    def jacobian(*args: Any, **kwargs: Any) -> Any:  # the user's; a tree of trees of arrays
-        return jacobian_of("jacrev", fun, argnums, args, kwargs, has_aux, holomorphic, allow_int)
-
-    return jacobian
+    return jacobian_by("jacrev", fun, argnums, has_aux, holomorphic, allow_int)
 
 
 @overload
@@ -412,6 +396,5 @@ def hessian(
     Array([[0., 0.],
            [0., 6.]], dtype=float64)
     """
-    backward: Callable[..., Any] = jacrev(fun, argnums, has_aux, holomorphic)
-    forward: Callable[..., Any] = jacfwd(backward, argnums, has_aux, holomorphic)
-    return forward
+    backward = jacobian_by("jacrev", fun, argnums, has_aux, holomorphic, allow_int=False)
+    return jacobian_by("jacfwd", backward, argnums, has_aux, holomorphic, allow_int=False)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, final, overload
 
 from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
+from tinyjax.api.bound import Bound
 from tinyjax.api.dispatch import MISS, ReadyCall, ready_call, run_flat, run_tree
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
 from tinyjax.api.lowered import Lowered
@@ -26,21 +26,20 @@ from tinyjax.errors import StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import axis_names
+from tinyjax.lax.bodies import stage
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, innermost, top_frame
 from tinyjax.tracing.core import bind
-from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, function_name
-from tinyjax.tracing.programs import Traced, trace
+from tinyjax.tracing.functions import check_callable, flatten_arguments, function_name
+from tinyjax.tracing.programs import Traced
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 P = ParamSpec("P")
-Q = ParamSpec("Q")
 R = TypeVar("R")
-S = TypeVar("S")
 
 #: Traced programs by function, so that every `jit` of a function shares them; they go with the function.
 _TRACES: Final[weakref.WeakKeyDictionary[Callable[..., object], BoundedCache[Hashable, Traced]]] = (
@@ -110,7 +109,7 @@ def jit(
 
 
 @final
-class Jitted(Generic[P, R]):
+class Jitted(Bound[P, R]):
     """What `jit` returns: the function, staged out and compiled when it is called."""
 
     __name__: str
@@ -134,6 +133,7 @@ class Jitted(Generic[P, R]):
         for cache in (self._own, self._recent, self._staged, self._misses):
             register(cache, temporary=True)
 
+    @override
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         result: R
         try:  # costs nothing, unlike the decorator
@@ -236,16 +236,6 @@ class Jitted(Generic[P, R]):
         found = self._cache().get((treedef, avals, call.key)) is not None
         return explain(self._fun, self._misses, call, avals, treedef, found)
 
-    @overload  # of a class method
-    def __get__(self: Callable[Concatenate[S, Q], R], instance: object, owner: S) -> Callable[Q, R]: ...
-    @overload
-    def __get__(self: Callable[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> Callable[Q, R]: ...
-    @overload  # of the class, or of a static method
-    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
-    def __get__(self, instance: object, owner: object = None) -> object:
-        """As a method: the instance becomes the first argument."""
-        return self if instance is None else MethodType(self, instance)
-
     @override
     def __repr__(self) -> str:
         return f"<jit of {self._fun!r}>"
@@ -266,9 +256,7 @@ class Jitted(Generic[P, R]):
         found = cache.get(key)
         kept = found is not None
         if found is None:
-            fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
-            function = FlatFunction(call.function, "jit", treedef, fixed=fixed)
-            found = trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
+            found = stage("jit", call.function, treedef, avals)
             kept = _reusable(found)
             if kept:
                 cache.put(key, found)

@@ -22,13 +22,13 @@ from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.program import ClosedJaxpr, Eqn
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.lax.bodies import stage
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import programs, tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import (
-    FlatFunction,
     argument_paths,
     as_arrays,
     check_callable,
@@ -309,9 +309,7 @@ def trace(
         call = split_resolved(fun, args, kwargs, *static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = [abstractify(leaf) for leaf in leaves]
-        fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
-        function = FlatFunction(call.function, "trace", treedef, fixed=fixed)
-        traced = programs.trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
+        traced = stage("trace", call.function, treedef, avals)
         return record(fun, "trace", traced, call, static, treedef, avals)
 
     return make(*args, **kwargs) if args or kwargs else make

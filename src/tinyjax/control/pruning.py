@@ -12,7 +12,8 @@ from tinyjax.control.branches import any_of
 from tinyjax.control.call import Calling
 from tinyjax.control.carry import fixpoint
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomJvp, CustomLin, CustomVjp
+from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.loops import While
 from tinyjax.control.recursion import Backward, Recursion, everywhere
 from tinyjax.control.scan import Scan

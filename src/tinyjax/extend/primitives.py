@@ -14,7 +14,7 @@ interpreters do: `add(ctx, x, y)`.
 from inspect import signature
 from types import FunctionType
 
-from tinyjax.control import call, callbacks, checkpoint, cond, custom_derivatives, loops, scan
+from tinyjax.control import call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, loops, scan
 from tinyjax.exports import collect
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives import (
@@ -54,7 +54,7 @@ def _is_vocabulary(value: object) -> bool:
 
 collect(
     __name__,
-    *(call, callbacks, checkpoint, cond, custom_derivatives, loops, scan),
+    *(call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, loops, scan),
     *(
         annotations,
         arithmetic,

@@ -10,10 +10,10 @@ from tinyjax.control.checkpoint import Checkpoint as Checkpoint
 from tinyjax.control.cond import Cond as Cond
 from tinyjax.control.custom_derivatives import CustomCall as CustomCall
 from tinyjax.control.custom_derivatives import CustomJvp as CustomJvp
-from tinyjax.control.custom_derivatives import CustomLin as CustomLin
 from tinyjax.control.custom_derivatives import CustomVjp as CustomVjp
 from tinyjax.control.custom_derivatives import MappedCustom as MappedCustom
-from tinyjax.control.custom_derivatives import linear_part as linear_part
+from tinyjax.control.custom_linear import CustomLin as CustomLin
+from tinyjax.control.custom_linear import linear_part as linear_part
 from tinyjax.control.loops import While as While
 from tinyjax.control.scan import Scan as Scan
 from tinyjax.primitives.annotations import Name as Name

@@ -15,7 +15,8 @@ from attrs import evolve
 
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin, CustomVjp, MappedCustom
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.loops import While
 from tinyjax.control.recursion import Enclosing
 from tinyjax.control.scan import Scan

@@ -13,11 +13,11 @@ from typing_extensions import override
 
 from tinyjax.api import derivatives
 from tinyjax.api.arguments import resolve_argnums
-from tinyjax.api.autodiff import ChosenArguments, check_inputs
+from tinyjax.api.chosen_arguments import ChosenArguments, check_inputs
 from tinyjax.api.jacobian_blocks import check_results
 from tinyjax.api.vectorize import vmap
 from tinyjax.arrays.shaping import reshape
-from tinyjax.control.custom_derivatives import CustomLin
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.errors import InputError
 from tinyjax.interpreters.sparsity import Bools, jacobian_sparsity
 from tinyjax.ir.aval import ShapedArray

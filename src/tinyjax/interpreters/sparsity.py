@@ -20,7 +20,7 @@ from tinyjax.api.arguments import resolve_argnums
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomLin
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.loops import While
 from tinyjax.errors import InputError
 from tinyjax.interpreters.base import RuleContext, Rules, overridden, rule_table

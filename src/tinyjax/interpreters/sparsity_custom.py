@@ -12,13 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from attrs import evolve
 
-from tinyjax.control.custom_derivatives import (
-    CustomCall,
-    CustomJvp,
-    CustomLin,
-    CustomVjp,
-    MappedCustom,
-)
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.interpreters.base import RuleContext
 from tinyjax.interpreters.sparsity import SPARSITY_RULES, Bools, Pattern, SparsityContext, anywhere
 from tinyjax.ir.aval import ShapedArray

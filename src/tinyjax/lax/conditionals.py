@@ -20,6 +20,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INT32, INTEGERS
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.lax import bodies
 from tinyjax.lax.binary import ne
 from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Class, K, Pair, Triple
 from tinyjax.primitives.selection import clamp
@@ -27,8 +28,8 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ConcreteArray, as_array
 from tinyjax.tracing.core import bind
-from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, float0_zeros, located
-from tinyjax.tracing.programs import Traced, trace
+from tinyjax.tracing.functions import FlatFunction, check_callable, flatten_arguments, located
+from tinyjax.tracing.programs import Traced
 
 _R = TypeVar("_R", bound=AnyTree)
 _S = TypeVar("_S", bound=AnyTree)
@@ -273,10 +274,9 @@ def _stage(
 ) -> _Staged:
     """Stages functions of the same arguments. What they close over becomes operands: of each the same."""
     arrays, treedef = flatten_arguments(functions[0], operands, {})
-    fixed = {i: float0_zeros(array.aval.shape) for i, array in enumerate(arrays) if array.aval.dtype == FLOAT0}
-    arrays = [array for i, array in enumerate(arrays) if i not in fixed]
     avals = [array.aval for array in arrays]
-    traced = [trace(FlatFunction(f, what, treedef, fixed=fixed), avals, erase_float0=True) for f in functions]
+    traced = [bodies.stage(what, f, treedef, avals) for f in functions]
+    arrays = [array for array in arrays if array.aval.dtype != FLOAT0]
     described = [f"{name}, {located(f)}," for name, f in zip(names, functions, strict=True)]
     for other, name in zip(traced[1:], described[1:], strict=True):
         if other.treedef != traced[0].treedef:
@@ -288,7 +288,7 @@ def _stage(
             captured.setdefault(_identity(array), array)
     positions = {key: i for i, key in enumerate(captured)}
     result_avals = _joined_types(what, traced, names, described)
-    in_avals = [*(array.aval for array in captured.values()), *avals]
+    in_avals = [*(array.aval for array in captured.values()), *(array.aval for array in arrays)]
     branches = [
         with_types(
             _with_inputs(branch.jaxpr, in_avals, [positions[_identity(array)] for array in branch.captured]),

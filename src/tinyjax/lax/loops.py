@@ -12,119 +12,36 @@ import numpy as np
 from tinyjax.arrays.elementwise import convert
 from tinyjax.arrays.shaping import integer
 from tinyjax.control.call import Call
-from tinyjax.control.carry import rearranged
-from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
-from tinyjax.errors import ConcretizationError, InputError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOATS, INTEGERS, SIGNED, HostArray
-from tinyjax.ir.merging import completed
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.bodies import Body, described, out_avals, stage, stage_body
+from tinyjax.lax.loop_equations import (
+    bind_scan,
+    bind_while,
+    scan_length,
+    slice_type,
+    unrolling,
+    with_erased,
+)
 from tinyjax.lax.shaping import concatenate, reshape, slice_in_dim
 from tinyjax.lax.signatures import Arrays, Arrays2, Arrays3, C, D, Jumble, K, Mixed, N, Numbers, Pair, Triple, Unroll, Y
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
-from tinyjax.tracing.functions import argument_path, check_callable, flatten_arguments, float0_zeros, located
+from tinyjax.tracing.functions import check_callable, flatten_arguments, located
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.batch import batch
 
 if TYPE_CHECKING:
-    from jax.tree_util import PyTreeDef
+    pass
 
 #: How many iterations of a loop over floats are counted beforehand.
 _COUNTED: Final = 1 << 16
-
-
-def _slice_type(aval: ShapedArray) -> ShapedArray:
-    return array_type(aval.shape[1:], aval.dtype, aval.weak_type)
-
-
-def _scan_length(
-    what: str, f: Callable[..., object], treedef: PyTreeDef, arrays: Sequence[Array], first: int, length: int | None
-) -> int:
-    """The number of iterations. The arrays from the `first` one on are scanned over."""
-    shapes = [x.aval.shape for x in arrays[first:]]
-    if length is None and all(shapes) and len({shape[0] for shape in shapes}) == 1:
-        return shapes[0][0]
-    sizes: dict[str, int] = {}  # by what messages say of each
-    for i in range(first, len(arrays)):
-        aval = arrays[i].aval
-        name = f"{argument_path(f, treedef, i)}, {aval}"
-        if aval.ndim == 0:
-            raise InputError(f"{what} goes along the leading axis of each array, but argument {name}, has none")
-        sizes[name] = aval.shape[0]
-    if length is not None:
-        try:
-            length = integer(length, f"{what}: the length")
-        except ConcretizationError as error:
-            raise ConcretizationError(
-                f"{what}: the length must be known when the program is traced; for a number of iterations that isn't, "
-                f"use while_loop or fori_loop. {error}"
-            ) from None
-        if length < 0:
-            raise InputError(f"{what}: the length must be at least 0, got {length}")
-        sizes = {"length": length, **sizes}
-    if not sizes:
-        raise InputError(f"{what} needs arrays to go along, or a length")
-    if len(set(sizes.values())) > 1:
-        lines = "\n".join(f"  {size}: {name}" for name, size in sizes.items())
-        raise InputError(f"{what}: the leading axes must have one size, but have\n{lines}")
-    return next(iter(sizes.values()))
-
-
-def _unrolling(unroll: int | bool, length: int) -> int:
-    if isinstance(unroll, bool):
-        return max(length, 1) if unroll else 1
-    number = integer(unroll, "unroll")
-    if number < 0:
-        raise InputError(f"unroll must be a bool or an integer of at least 0, got {unroll}")
-    return number or max(length, 1)
-
-
-def _bind_scan(body: Body, xs: Sequence[Array], length: int, reverse: bool, unroll: int) -> list[Array]:
-    """The leaves of the carry at the end, and of the stacks."""
-    jaxpr, consts = body.traced.jaxpr, [*body.traced.captured]
-    carry = [x for x in body.carry if x.aval.dtype != FLOAT0]
-    moved, kept = _unchanged(body, len(carry))
-    if moved:
-        n, inputs, outputs = len(consts), range(len(jaxpr.invars)), range(len(jaxpr.outvars))
-        order = (*inputs[:n], *(n + i for i in (*moved, *kept)), *inputs[n + len(carry) :])
-        jaxpr = rearranged(jaxpr, order, (*kept, *outputs[len(carry) :]))
-        consts += [carry[i] for i in moved]
-    loop = Scan(jaxpr, length, reverse, len(consts), len(kept), unroll)
-    outs = bind(loop, *consts, *[carry[i] for i in kept], *[x for x in xs if x.aval.dtype != FLOAT0])
-    if not moved and not body.traced.erased:
-        return list(outs)
-    return _with_constant(body, carry, kept, outs, length)
-
-
-def _unchanged(body: Body, num_carry: int) -> tuple[list[int], list[int]]:
-    """The carries that the body returns as they are, and the others.
-
-    The former are constants of the loop: so nobody keeps them for each iteration, and they are mapped only if they are
-    mapped at the start.
-    """
-    jaxpr, n = body.traced.jaxpr, len(body.traced.captured)
-    same = [jaxpr.outvars[i] == jaxpr.invars[n + i] for i in range(num_carry)]
-    return [i for i, mark in enumerate(same) if mark], [i for i, mark in enumerate(same) if not mark]
-
-
-def _with_constant(
-    body: Body, carry: Sequence[Array], kept: Sequence[int], outs: Sequence[Array], length: int
-) -> list[Array]:
-    """All leaves of the results: the carries at the end, those of them that were `kept` from `outs`, and the stacks."""
-    last = dict(enumerate(carry)) | dict(zip(kept, outs, strict=False))
-    return _with_erased(body.traced, len(body.carry), [*last.values(), *outs[len(kept) :]], length)
-
-
-def _with_erased(traced: Traced, num_carry: int, outs: Sequence[Array], length: int) -> list[Array]:
-    """All leaves of the results, carries and then stacks: those without bits, too, which the program doesn't have."""
-    erased = {i: x if i < num_carry else float0_zeros((length, *x.aval.shape)) for i, x in traced.erased.items()}
-    return completed(erased, outs, traced.treedef.num_leaves)
 
 
 @overload
@@ -187,25 +104,7 @@ def while_loop(
     avals = out_avals(cond)
     if cond.treedef.num_nodes != 1 or len(avals) != 1 or not avals[0].matches(array_type((), BOOL)):
         raise InputError(f"while_loop: {located(cond_fun)} must return a bool scalar, got {described(cond)}")
-    return tree.unflatten(body.traced.treedef, _bind_while(body, cond))
-
-
-def _bind_while(body: Body, cond: Traced) -> list[Array]:
-    """The leaves of the carry at the end."""
-    jaxpr, cond_jaxpr = body.traced.jaxpr, cond.jaxpr
-    carry = [x for x in body.carry if x.aval.dtype != FLOAT0]
-    consts, cond_consts = [*body.traced.captured], [*cond.captured]
-    moved, kept = _unchanged(body, len(carry))
-    if moved:
-        order = [*moved, *kept]
-        n, m = len(consts), len(cond_consts)
-        jaxpr = rearranged(jaxpr, (*range(n), *(n + i for i in order)), tuple(kept))
-        cond_jaxpr = rearranged(cond_jaxpr, (*range(m), *(m + i for i in order)))
-        consts += [carry[i] for i in moved]
-        cond_consts += [carry[i] for i in moved]
-    loop = While(cond_jaxpr, len(cond_consts), jaxpr, len(consts))
-    outs = bind(loop, *cond_consts, *consts, *(carry[i] for i in kept))
-    return _with_constant(body, carry, kept, outs, 0)
+    return tree.unflatten(body.traced.treedef, bind_while(body, cond))
 
 
 @overload
@@ -317,10 +216,10 @@ def fori_loop(
     arrays, treedef = flatten_arguments(body_fun, (first, init_val), {})
     body = stage_body("fori_loop", step, treedef, tree.flatten((first, init_val))[1], arrays)
     if length is not None:
-        outs = _bind_scan(body, (), length, False, _unrolling(False if unroll is None else unroll, length))
+        outs = bind_scan(body, (), length, False, unrolling(False if unroll is None else unroll, length))
     elif unroll is None or unroll is False or unroll == 1:
         cond = stage("fori_loop", lambda i, _: i < last, treedef, [x.aval for x in body.carry])
-        outs = _bind_while(body, cond)
+        outs = bind_while(body, cond)
     else:
         raise InputError("fori_loop: unroll needs bounds that are known when the program is traced")
     return tree.unflatten(body.traced.treedef, outs)[1]
@@ -386,10 +285,10 @@ def map(
     """
     check_callable("map", f)
     arrays, treedef = flatten_arguments(f, (xs,), {})
-    length = _scan_length("map", f, treedef, arrays, 0, None)
-    traced = stage("map", f, treedef, [_slice_type(x.aval) for x in arrays])
+    length = scan_length("map", f, treedef, arrays, 0, None)
+    traced = stage("map", f, treedef, [slice_type(x.aval) for x in arrays])
     if batch_size is None:
-        outs = _bind_scan(Body(traced, []), arrays, length, False, 1)
+        outs = bind_scan(Body(traced, []), arrays, length, False, 1)
     else:
         outs = _map_batches(traced, arrays, length, integer(batch_size, "map: batch_size"))
     return tree.unflatten(traced.treedef, outs)
@@ -416,4 +315,4 @@ def _map_batches(traced: Traced, arrays: Sequence[Array], length: int, size: int
         rest = [slice_in_dim(x, count * size, length) for x in xs]
         parts.append(bind(Call("map", batched(length - count * size)), *traced.captured, *rest))
     joined = [concatenate(part, 0) if len(part) > 1 else part[0] for part in zip(*parts, strict=True)]
-    return _with_erased(traced, 0, joined, length)
+    return with_erased(traced, 0, joined, length)

@@ -7,7 +7,7 @@ from typing import Any, overload
 
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.lax.bodies import stage_body
-from tinyjax.lax.loops import _bind_scan, _scan_length, _slice_type, _unrolling
+from tinyjax.lax.loop_equations import bind_scan, scan_length, slice_type, unrolling
 from tinyjax.lax.signatures import (
     Along,
     Arrays,
@@ -277,9 +277,9 @@ def scan(
     arrays, treedef = flatten_arguments(f, (init, xs), {})
     carry_tree = tree.flatten(init)[1]
     n = carry_tree.num_leaves
-    count = _scan_length("scan", f, treedef, arrays, n, length)
-    slices = [_slice_type(x.aval) for x in arrays[n:]]
+    count = scan_length("scan", f, treedef, arrays, n, length)
+    slices = [slice_type(x.aval) for x in arrays[n:]]
     body = stage_body("scan", f, treedef, carry_tree, arrays[:n], slices, returns_pair=True)
-    outs = _bind_scan(body, arrays[n:], count, bool(reverse), _unrolling(unroll, count))
+    outs = bind_scan(body, arrays[n:], count, bool(reverse), unrolling(unroll, count))
     carry, ys = tree.unflatten(body.traced.treedef, outs)
     return carry, ys

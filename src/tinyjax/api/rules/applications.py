@@ -9,14 +9,17 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, final
 
 from attrs import frozen
+from typing_extensions import override
 
 from tinyjax.api.arguments import WithStatic, as_tuple, names_tuple, resolve_position, resolve_static
+from tinyjax.api.rules.frames import frame_at
 from tinyjax.arrays.elementwise import convert
 from tinyjax.contexts.staging import Staged, StagingContext, stage
 from tinyjax.control.recursion import Enclosing, refers_to_itself
 from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, TreeError
 from tinyjax.ir.applied import place
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.merging import completed
@@ -160,6 +163,13 @@ class Application(Customised, ABC):
     def __init__(self, call: Call) -> None:
         self.at = call
         self.treedef: PyTreeDef | None = None
+
+    @override
+    def call(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
+        with frame_at(ctx, self.at) as frame:
+            results = self.at.flat([frame.wrap(arg) for arg in args])
+            self.treedef = results.treedef
+            return [frame.read(array) for array in results.arrays]
 
     def stage(self) -> tuple[Primitive, Sequence[Array]]:
         """The primitive that holds the function and its rules as programs, and the values that these close over."""

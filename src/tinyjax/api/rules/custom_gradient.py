@@ -15,18 +15,18 @@ from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Jaxpr
+from tinyjax.lax.bodies import stage
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import (
-    FlatFunction,
     as_arrays,
     check_callable,
     describe,
     float0_zeros,
     function_name,
 )
-from tinyjax.tracing.programs import Traced, trace
+from tinyjax.tracing.programs import Traced
 from tinyjax.tree.nodes import register_static
 
 if TYPE_CHECKING:
@@ -87,10 +87,7 @@ def custom_gradient(fun: Callable[P, tuple[R, Callable[..., object]]]) -> Callab
         arrays = as_arrays(leaves, lambda i: f"result {i} of {function_name(fun)}")
         treedef = tree.flatten(((out,), {}))[1]
         avals = [array.aval.tangent for array in arrays]
-        fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
-        given = [aval for aval in avals if aval.dtype != FLOAT0]
-        function = FlatFunction(rule, "custom_gradient", treedef, fixed=fixed)
-        traced = trace(function, given, erase_float0=True)
+        traced = stage("custom_gradient", rule, treedef, avals)
         erased = tuple((i, array.aval) for i, array in sorted(traced.erased.items()))
         return out, (list(traced.captured), _Rule(traced.jaxpr, traced.treedef, erased))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from itertools import compress
-from types import MethodType
-from typing import Any, Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, TypeVar, final, overload
+from typing import Any, Final, ParamSpec, TypeAlias, TypeVar, final, overload
 
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.api.bound import Bound
 from tinyjax.api.rules.applications import (
     MAX_DEPTH,
     Application,
@@ -48,9 +48,7 @@ from tinyjax.tracing.frames import V
 from tinyjax.tracing.functions import as_arrays, check_callable, float0_zeros, function_name
 
 P = ParamSpec("P")
-Q = ParamSpec("Q")
 R = TypeVar("R")
-S = TypeVar("S")
 #: A tangent that is known to be zero, without elements. Rules with symbolic_zeros=True get them, and any rule may
 #: return them.
 SymbolicZero: TypeAlias = Zero
@@ -95,7 +93,7 @@ def custom_jvp(
 
 @final
 @filter_class
-class CustomJvpFunction(Generic[P, R]):
+class CustomJvpFunction(Bound[P, R]):
     """What `custom_jvp` returns: the function, once it has a rule."""
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: tuple[int, ...]) -> None:
@@ -139,7 +137,8 @@ class CustomJvpFunction(Generic[P, R]):
 
         self.defjvp(rule)
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    @override
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._rule is None:
             name = function_name(self._fun)
             raise MissingRuleError(
@@ -148,16 +147,6 @@ class CustomJvpFunction(Generic[P, R]):
         call = make_call("custom_jvp", self._fun, self._nondiff_argnums, args, kwargs)
         result: R = apply(_JvpApplication(call, self._rule, self._symbolic_zeros))
         return result
-
-    @overload  # of a class method
-    def __get__(self: Callable[Concatenate[S, Q], R], instance: object, owner: S) -> Callable[Q, R]: ...
-    @overload
-    def __get__(self: Callable[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> Callable[Q, R]: ...
-    @overload  # of the class, or of a static method
-    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
-    def __get__(self, instance: object, owner: object = None) -> object:
-        """As a method: the instance becomes the first argument."""
-        return self if instance is None else MethodType(self, instance)
 
 
 def sum_of(tangents: Sequence[Any]) -> Array | Zero:
@@ -180,13 +169,6 @@ class _JvpApplication(Application):
         super().__init__(call)
         self._rule = rule
         self._symbolic_zeros = symbolic_zeros
-
-    @override
-    def call(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
-        with frame_at(ctx, self.at) as frame:
-            results = self.at.flat([frame.wrap(arg) for arg in args])
-            self.treedef = results.treedef
-            return [frame.read(array) for array in results.arrays]
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial, update_wrapper
 from itertools import compress
-from types import MethodType
-from typing import TYPE_CHECKING, Any, Concatenate, Final, Generic, ParamSpec, Self, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, final, overload
 
 from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.api.arguments import WithStatic
+from tinyjax.api.bound import Bound
 from tinyjax.api.rules.applications import (
     MAX_DEPTH,
     Application,
@@ -33,7 +33,8 @@ from tinyjax.api.rules.cases import MAX_CASES, Asked, ask, choices
 from tinyjax.api.rules.frames import frame_at
 from tinyjax.api.rules.hinted import HintedContext
 from tinyjax.api.rules.vjp_cases import StagedBackward, StagedCase, linear
-from tinyjax.control.custom_derivatives import CustomVjp, linear_part
+from tinyjax.control.custom_derivatives import CustomVjp
+from tinyjax.control.custom_linear import linear_part
 from tinyjax.control.recursion import everywhere
 from tinyjax.errors import InputError, MissingRuleError, TreeError
 from tinyjax.ir.aval import ShapedArray
@@ -55,9 +56,7 @@ if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 P = ParamSpec("P")
-Q = ParamSpec("Q")
 R = TypeVar("R")
-S = TypeVar("S")
 
 
 @final
@@ -111,7 +110,7 @@ def custom_vjp(
 
 @final
 @filter_class
-class CustomVjpFunction(Generic[P, R]):
+class CustomVjpFunction(Bound[P, R]):
     """What `custom_vjp` returns: the function, once it has a rule."""
 
     def __init__(self, fun: Callable[P, R], nondiff_argnums: tuple[int, ...]) -> None:
@@ -138,7 +137,8 @@ class CustomVjpFunction(Generic[P, R]):
         check_callable("defvjp", bwd)
         self._rules, self._symbolic_zeros = (fwd, bwd), symbolic_zeros
 
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+    @override
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._rules is None:
             raise MissingRuleError(
                 f"No VJP defined for custom_vjp function {function_name(self._fun)} using defvjp. Call "
@@ -147,16 +147,6 @@ class CustomVjpFunction(Generic[P, R]):
         call = make_call("custom_vjp", self._fun, self._nondiff_argnums, args, kwargs)
         result: R = apply(_VjpApplication(call, *self._rules, self._symbolic_zeros))
         return result
-
-    @overload  # of a class method
-    def __get__(self: Callable[Concatenate[S, Q], R], instance: object, owner: S) -> Callable[Q, R]: ...
-    @overload
-    def __get__(self: Callable[Concatenate[S, Q], R], instance: S, owner: type | None = None) -> Callable[Q, R]: ...
-    @overload  # of the class, or of a static method
-    def __get__(self, instance: object, owner: type | None = None) -> Self: ...
-    def __get__(self, instance: object, owner: object = None) -> object:
-        """As a method: the instance becomes the first argument."""
-        return self if instance is None else MethodType(self, instance)
 
 
 @final
@@ -169,13 +159,6 @@ class _VjpApplication(Application):
         self._fwd = fwd
         self._bwd = bwd
         self._residuals: PyTreeDef | None = None
-
-    @override
-    def call(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
-        with frame_at(ctx, self.at) as frame:
-            results = self.at.flat([frame.wrap(arg) for arg in args])
-            self.treedef = results.treedef
-            return [frame.read(array) for array in results.arrays]
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

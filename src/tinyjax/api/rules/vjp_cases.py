@@ -11,7 +11,7 @@ from attrs import frozen
 from tinyjax.api.rules.cases import Asked
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of, with_types
-from tinyjax.control.custom_derivatives import CustomLin
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.recursion import Backward, VjpCase
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, DType

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyjax.control.checkpoint import Checkpoint
-from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin, CustomVjp, MappedCustom
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import LoweringError
 from tinyjax.hlo.context import SSA, LoweringContext, types_text

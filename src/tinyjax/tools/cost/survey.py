@@ -11,7 +11,7 @@ from attrs import evolve, frozen
 
 from tinyjax.control.callbacks import Callback
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomLin
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.loops import While
 from tinyjax.control.recursion import Enclosing
 from tinyjax.control.scan import Scan

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.callbacks import Callback
-from tinyjax.control.custom_derivatives import CustomLin
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import MissingRuleError
 from tinyjax.interpreters.base import register_all

@@ -10,7 +10,8 @@ from typing_extensions import override
 
 from tinyjax.control.call import Calling
 from tinyjax.control.cond import Cond
-from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomLin, CustomVjp, MappedCustom
+from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
