@@ -1,8 +1,8 @@
 """The library's primitives, to be used as keys of tables of rules, and the functions that rules apply them with.
 
 A class is the key of a rule in a table: one for a base class (`Elementwise`, `Comparison`, `Linear`, …) serves all
-that are derived from it. A function in lower case applies a primitive on a context, as rules of primitives and of
-interpreters do: `add(ctx, x, y)`.
+that are derived from it. What is in lower case applies a primitive on a context, as rules of primitives and of
+interpreters do: `add(ctx, x, y)`. Where it has no parameters it is the primitive itself: `ctx.bind(add, x, y)`.
 
 >>> import tinyjax.numpy as tnp
 >>> from tinyjax import make_jaxpr

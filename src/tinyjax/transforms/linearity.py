@@ -37,9 +37,8 @@ from tinyjax.primitives.elementwise import Additive, LinearUnary, Mul
 from tinyjax.primitives.gather import Gather, ScatterAdd
 from tinyjax.primitives.scatter import Scatter, ScatterMul
 from tinyjax.primitives.selection import SelectN
-from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
-from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
-from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
+from tinyjax.primitives.slicing import Concatenate, Pad
+from tinyjax.primitives.structure import Linear, ReduceSum
 
 
 class Kind(enum.Enum):
@@ -207,10 +206,7 @@ _TOGETHER: Final[tuple[type[Primitive], ...]] = (
     *(Additive, Complex, Concatenate, DynamicUpdateSlice, Pad, Scatter, ScatterAdd, SelectN),
 )
 _EACH: Final[tuple[type[Primitive], ...]] = (DotGeneral, Mul, ScatterMul)
-_FIRST: Final[tuple[type[Primitive], ...]] = (
-    *(BroadcastInDim, CumSum, DynamicSlice, Gather, LinearUnary, PSum, ReduceSum, Reshape, Rev, Slice, Split),
-    *(Squeeze, Transpose),
-)
+_FIRST: Final[tuple[type[Primitive], ...]] = (Linear, LinearUnary, CumSum, DynamicSlice, Gather, PSum, ReduceSum)
 for _classes, _rule in ((_TOGETHER, _in_all), (_EACH, _in_each), (_FIRST, _in_first)):
     for _cls in _classes:
         LINEARITY[_cls] = _rule
