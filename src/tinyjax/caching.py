@@ -256,29 +256,6 @@ class BoundedCache(Generic[K, T]):
         return len(self._entries)
 
 
-@final
-class Recent(Generic[T]):
-    """The last few things of a kind, the newest first, for those who look at each in turn. Bounded."""
-
-    __slots__ = ("__weakref__", "_limit", "_made", "name", "ready")
-
-    def __init__(self, limit: int, name: str) -> None:
-        self.name: str = name
-        self.ready: tuple[T, ...] = ()
-        self._limit = limit
-        self._made = 0
-
-    def add(self, item: T) -> None:
-        self.ready = (item, *self.ready[: self._limit - 1])
-        self._made += 1
-
-    def info(self) -> CacheInfo:
-        return CacheInfo(self._made, len(self.ready), self._limit)
-
-    def clear(self) -> None:
-        self.ready = ()
-
-
 class PlainCache(Generic[K, T]):
     """A dictionary that is emptied when it is full: for what is looked up too often for a lock.
 

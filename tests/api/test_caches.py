@@ -10,7 +10,7 @@ import numpy as np
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax.caching import BoundedCache, CacheInfo, IdentityCache, Recent, registered_caches, remembered_of
+from tinyjax.caching import BoundedCache, CacheInfo, IdentityCache, registered_caches, remembered_of
 from tinyjax.ir.result_types import result_types
 from tinyjax.primitives.elementwise import add
 
@@ -74,16 +74,6 @@ def test_bounds() -> None:
         types.keep(argument, n)
         assert types.entries[(id(argument[0]),)][1] == n
     assert types.info() == CacheInfo(made=10, size=1, limit=3)
-
-
-def test_the_last_few() -> None:
-    recent: Recent[int] = Recent(3, "numbers")
-    for i in range(5):
-        recent.add(i)
-    assert recent.ready == (4, 3, 2)
-    assert recent.info() == CacheInfo(made=5, size=3, limit=3)
-    recent.clear()
-    assert recent.info() == CacheInfo(made=5, size=0, limit=3)
 
 
 def test_remembered_of_one_object() -> None:

@@ -88,7 +88,7 @@ def test_more_signatures_than_are_kept_ready() -> None:
     closed = tj.make_jaxpr(run)(np.arange(20.0))
     assert len(traces) == 20
     assert len(calls(closed)) == 40
-    assert tj.cache_info()["calls of traced functions"].size <= tj.cache_info()["calls of traced functions"].limit
+    assert tj.cache_info()["calls of compiled functions"].size <= tj.cache_info()["calls of compiled functions"].limit
 
 
 def test_what_closes_over_traced_values_is_traced_anew() -> None:

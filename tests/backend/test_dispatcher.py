@@ -37,8 +37,9 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iter
 def through_dispatcher(f: object) -> bool:
     """Whether the only signature of a compiled function that is ready has a dispatcher of jaxlib's."""
     assert isinstance(f, Jitted)
-    (ready,) = f._recent.ready
-    return ready.program.executable._dispatcher is not None
+    (entry,) = f._calls.entries.values()
+    assert entry.device is not None
+    return entry.device.executable._dispatcher is not None
 
 
 def aligned(size: int) -> Array:

@@ -12,14 +12,13 @@ from typing_extensions import override
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
 from tinyjax.api.bound import Bound
-from tinyjax.api.dispatch import MISS, ReadyCall, ready_call, run_flat, run_tree
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
+from tinyjax.api.jit_intake import INTAKE
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify
-from tinyjax.api.staged_calls import StagedCall, bind_flat, bind_tree
 from tinyjax.api.traced import Traced as Record
 from tinyjax.api.traced import record
-from tinyjax.caching import BoundedCache, Recent, register
+from tinyjax.caching import BoundedCache, register
 from tinyjax.control.call import Call
 from tinyjax.control.recursion import is_open
 from tinyjax.errors import StaticArgumentError
@@ -27,6 +26,8 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import axis_names
 from tinyjax.lax.bodies import stage
+from tinyjax.prepared.jitted import MISS, JittedCalls
+from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -46,9 +47,6 @@ _TRACES: Final[weakref.WeakKeyDictionary[Callable[..., object], BoundedCache[Has
     weakref.WeakKeyDictionary()
 )
 _TRACES_PER_FUNCTION: Final = 1024
-#: Signatures of one function that are found without hashing, outside of transformations and within; the others take the
-#: long way.
-_RECENT: Final = 8
 
 
 @overload
@@ -126,57 +124,35 @@ class Jitted(Bound[P, R]):
         self._fun = fun
         self._static = static
         self._donated = donated
+        self._no_static = static == ((), ())
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION, "traced functions")
-        self._recent: Recent[ReadyCall] = Recent(_RECENT, "calls of compiled functions")
-        self._staged: Recent[StagedCall] = Recent(_RECENT, "calls of traced functions")
+        self._calls = JittedCalls(INTAKE)
         self._misses = MissLog()
-        for cache in (self._own, self._recent, self._staged, self._misses):
+        for cache in (self._own, self._calls, self._misses):
             register(cache, temporary=True)
 
     @override
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R
         try:  # costs nothing, unlike the decorator
-            ready = self._recent.ready
-            if innermost() is not ROOT and active_frame() is not ROOT:
-                return self._call_within(args, kwargs)
-            if not ready:
-                return self._call(split_resolved(self._fun, args, kwargs, *self._static), args, kwargs)
-            if not kwargs:
-                result = run_flat(ready, args)
-                if result is not MISS:
-                    return result
-            if self._static == ((), ()):
-                result = run_tree(ready, args, kwargs, ())
-                if result is not MISS:
-                    return result
-            call = split_resolved(self._fun, args, kwargs, *self._static)
-            if call.key:
-                result = run_tree(ready, call.args, call.kwargs, call.key)
-                if result is not MISS:
-                    return result
-            return self._call(call, args, kwargs)
+            calls, outside = self._calls, innermost() is ROOT or active_frame() is ROOT
+            if self._no_static:
+                result = calls.run(args, kwargs, ()) if outside else calls.bind(args, kwargs, ())
+                if result is MISS:
+                    return self._call(StaticCall(self._fun, args, kwargs, ()), args, kwargs)
+            else:
+                call = split_resolved(self._fun, args, kwargs, *self._static)
+                ask = calls.run if outside else calls.bind
+                result = ask(call.args, call.kwargs, call.key)
+                if result is MISS:
+                    return self._call(call, args, kwargs)
         except Exception as error:
             show_users_frames(error)
             raise
-
-    def _call_within(self, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
-        """A call while something is being transformed."""
-        result: R
-        staged = self._staged.ready
-        if staged and not kwargs:
-            result = bind_flat(staged, args)
-            if result is not MISS:
-                return result
-        call = split_resolved(self._fun, args, kwargs, *self._static)
-        if staged:
-            result = bind_tree(staged, call.args, call.kwargs, call.key)
-            if result is not MISS:
-                return result
-        return self._call(call, args, kwargs)
+        found: R = result
+        return found
 
     def _call(self, call: StaticCall, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
-        """A call of a signature that isn't ready, or within a transformation."""
+        """A call that isn't prepared: the next one with such arguments will be."""
         arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
         avals = [array.aval for array in arrays]
         traced, kept = self._trace(call, avals, treedef)
@@ -186,20 +162,21 @@ class Jitted(Bound[P, R]):
         if not complete:
             inputs = tuple(array for array in inputs if array.aval.dtype != FLOAT0)
         name = function_name(self._fun)
+        runner: Launch | Equation | None
         if top_frame(inputs, traced.jaxpr.effects) is ROOT:
             donated = donated if any(donated) else ()
             values = [array.value for array in inputs if isinstance(array, ConcreteArray)]
             executable = backend.execute.executable(traced.jaxpr, values, name, donated)
             outs: Sequence[Array] = list(map(ConcreteArray, executable(values, name)))
-            if complete and kept:
-                ready = ready_call(traced, executable, treedef, avals, call.key, name)
-                if ready is not None:
-                    self._recent.add(ready)
+            captured = values[: len(traced.captured)]
+            runner = Launch.of(executable, captured, traced.jaxpr.out_avals, name) if complete and kept else None
         else:
             equation = Call(name, traced.jaxpr)
             outs = bind(equation, *inputs)
-            if complete and kept:
-                self._staged.add(StagedCall.of(equation, traced, treedef, avals, call.key))
+            runner = Equation(equation, traced.captured) if complete and kept else None
+        if runner is not None:
+            assemble = None if traced.single else traced.results
+            self._calls.keep(call.args, call.kwargs, call.key, treedef, avals, assemble, runner)
         result: R = traced.results(outs)
         return result
 

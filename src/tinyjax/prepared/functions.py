@@ -92,7 +92,12 @@ def _run(
     kind = type(first)
     if len(args) == 1 and not kwargs:  # the most common case, which the general one would take twice as long for
         found = TABLE.entries.get((function, id(first.aval)))
-        if found is not None and (runner := found.host) is not None and found.single and first.host is not None:
+        if (
+            found is not None
+            and (runner := found.host) is not None
+            and found.assemble is None
+            and first.host is not None
+        ):
             return of_host(kind, runner.compute((first.host,)), runner.aval)
     key: list[object] = [function, *kwargs]
     arrays: list[StoredArray] = []
@@ -124,11 +129,13 @@ def _run(
         runner = found.host
         if runner is None:
             return None
-        return of_host(kind, runner.compute(host), runner.aval) if found.single else tuple(runner.run_all(host, kind))
+        if found.assemble is None:
+            return of_host(kind, runner.compute(host), runner.aval)
+        return found.assemble(runner.run_all(host, kind))
     outs = None if found.device is None else found.device.run(arrays, kind)
     if outs is None:
         return None
-    return outs[0] if found.single else tuple(outs)
+    return outs[0] if found.assemble is None else found.assemble(outs)
 
 
 def _prepare(
@@ -146,7 +153,7 @@ def _prepare(
     program = STAGING[type(arrays[0])](function, args, kwargs)
     if program is None:
         return TABLE.put(key, evolve(known, no_host=True, no_device=True))
-    known = evolve(known, single=program.single)
+    known = evolve(known, assemble=None if program.single else tuple)
     if on_device:
         launch = _on_device(function.__name__, program, arrays)
         return TABLE.put(key, evolve(known, device=launch, no_device=launch is None))

@@ -20,8 +20,8 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared.runners import Kernel, Launch
-from tinyjax.prepared.stored_array import StoredArray, of_buffer, of_host
-from tinyjax.prepared.table import TABLE, Entry
+from tinyjax.prepared.stored_array import StoredArray, of_host
+from tinyjax.prepared.table import TABLE
 
 E = TypeVar("E", bound=StoredArray)
 
@@ -74,10 +74,7 @@ def _on_device(launch: Launch | None, arrays: Sequence[StoredArray], kind: type[
             outs = launch.run(arrays, kind)
             return None if outs is None else outs[0]
         buffers.append(x.buffer)
-    executable = launch.executable  # of one equation, which captures nothing
-    if not executable.alone and not executable.holds(buffers):
-        return None
-    return of_buffer(kind, executable.launch(buffers, launch.name, False)[0], launch.out_avals[0])
+    return launch.launch_one(buffers, kind)
 
 
 @final
@@ -138,8 +135,7 @@ def prepare(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None
     kernel = kernel_of(primitive, avals)
     if kernel is not None:
         key = (id(primitive), *map(id, avals))
-        known = TABLE.entries.get(key) or Entry((primitive, *avals))
-        TABLE.put(key, evolve(known, host=kernel))
+        TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), host=kernel))
     return kernel
 
 
@@ -151,5 +147,4 @@ def _prepare_device(primitive: Primitive, args: Sequence[ConcreteValue]) -> None
     launch = Launch.of(executable, (), program.out_avals, primitive.name)
     if launch is not None:
         key = (id(primitive), *map(id, avals))
-        known = TABLE.entries.get(key) or Entry((primitive, *avals))
-        TABLE.put(key, evolve(known, device=launch))
+        TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), device=launch))

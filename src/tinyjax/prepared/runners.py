@@ -1,11 +1,14 @@
-"""Runners: what computes the results of a callee for operands of certain types. One kind calls NumPy on the host, the
-other launches an executable on a device. No context takes part: they are for evaluation only."""
+"""Runners: what gives the results of a callee for operands of certain types.
+
+One kind calls NumPy on the host, one launches an executable on a device: no context takes part, they are for evaluation
+only. One is an equation, for calls within transformations.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Final, TypeAlias, TypeVar, final
 
 import numpy as np
 from attrs import field, frozen
@@ -14,9 +17,13 @@ from typing_extensions import override
 from tinyjax import backend
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.value import ConcreteValue, owned, set_writeable
 from tinyjax.prepared.stored_array import StoredArray, of_buffer, of_host
 from tinyjax.primitives.numpy_values import QUIET
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.array import Array
 
 E = TypeVar("E", bound=StoredArray)
 #: What computes one array on the host.
@@ -153,16 +160,25 @@ class Launch:
             return [of_buffer(kind, results[0], self.out_avals[0])]
         return [of_buffer(kind, buffer, aval) for buffer, aval in zip(results, self.out_avals, strict=True)]
 
+    def launch_one(self, args: list[backend.Argument], kind: type[E]) -> E | None:
+        """The only result for arrays on a device."""
+        executable = self.executable
+        if self.captured:
+            args = self.captured + args
+        if not executable.alone and not executable.holds(args):
+            return None
+        return of_buffer(kind, executable.launch(args, self.name)[0], self.out_avals[0])
+
     def run(self, arrays: Iterable[StoredArray | HostArray], kind: type[E]) -> list[E] | None:
         """The results for any arrays of the program's types; None if they can't all be where the executable is."""
         executable = self.executable
         args: list[backend.Argument] = []
         on_host = False
         for array in arrays:
-            if isinstance(array, np.ndarray):
+            if not isinstance(array, StoredArray):
                 arg = executable.admit_host(array)
-            elif array.buffer is not None:
-                arg = array.buffer
+            elif (buffer := array.buffer) is not None:
+                arg = buffer
             elif (value := array.value).on_host:
                 arg = executable.admit(value)
             else:
@@ -173,3 +189,12 @@ class Launch:
                 on_host = True
             args.append(arg)
         return self.launch(args, on_host, kind)
+
+
+@final
+@frozen(eq=False)
+class Equation:
+    """What a call becomes within a transformation, and the arrays that feed its first inputs."""
+
+    primitive: Primitive
+    captured: tuple[Array, ...]

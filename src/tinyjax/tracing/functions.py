@@ -190,11 +190,6 @@ def flatten_arguments(
     return arrays, treedef
 
 
-def only_positional(treedef: PyTreeDef) -> bool:
-    """Whether a tree of arguments has leaves only, none of them by name."""
-    return treedef == tree.flatten(((0,) * treedef.num_leaves, {}))[1]
-
-
 def argument_path(f: Callable[..., object], treedef: PyTreeDef, position: int) -> str:
     """The n-th leaf of `(args, kwargs)` by its name in the signature of f, such as `params['w']`."""
     return argument_paths(f, treedef)[position]

@@ -28,15 +28,16 @@ def tree_util() -> ModuleType:
 
 
 @cache
-def _flatten() -> Callable[[object, Callable[[object], bool] | None], tuple[list[object], PyTreeDef]]:
+def flattener() -> Callable[[object, Callable[[object], bool] | None], tuple[list[object], PyTreeDef]]:
+    """What `tree_flatten` calls: the same without defaults."""
     function: Callable[[object, Callable[[object], bool] | None], tuple[list[object], PyTreeDef]]
-    function = tree_util().default_registry.flatten  # what `tree_flatten` calls
+    function = tree_util().default_registry.flatten
     return function
 
 
 def flatten(tree: object, is_leaf: Callable[[object], bool] | None = None) -> tuple[list[object], PyTreeDef]:
     """The leaves of a tree, and its structure."""
-    return _flatten()(tree, is_leaf)
+    return flattener()(tree, is_leaf)
 
 
 def unflatten(treedef: PyTreeDef, leaves: Sequence[object]) -> Any:  # the user's own type of tree
