@@ -23,7 +23,8 @@ from tinyjax.primitives.windows import GatherDimensionNumbers
 
 #: Primitives that need the axis of a `vmap`, or hold programs.
 ELSEWHERE = {
-    "psum", "pmax", "pmin", "axis_index", "call", "cond", "scan", "while", "checkpoint", "custom_jvp",
+    "psum", "pmax", "pmin", "axis_index", "all_gather", "all_to_all", "reduce_scatter", "ppermute",
+    "call", "cond", "scan", "while", "checkpoint", "custom_jvp",
     "custom_vjp", "custom_lin", "mapped_custom", "enclosing", "pure_callback", "io_callback", "debug_callback",
 }  # fmt: skip
 

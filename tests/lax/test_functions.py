@@ -290,8 +290,8 @@ def test_stop_gradient_takes_trees() -> None:
     assert grad(f)(tnp.asarray(3.0)).item() == 3.0
 
 
-#: Arguments of jax's that choose devices, accuracies and groups of devices, or are of the past.
-_OMITTED = {"out_sharding", "sharding", "accuracy", "axis_index_groups", "out_dtype", "_split_transpose"}
+#: Arguments of jax's that choose devices and accuracies, say what varies over devices, or are of the past.
+_OMITTED = {"out_sharding", "sharding", "accuracy", "out_dtype", "_split_transpose", "to"}
 _UNLIKE = {"reciprocal", "dot", "top_k", "cond", "switch"}
 
 

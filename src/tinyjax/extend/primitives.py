@@ -30,6 +30,7 @@ from tinyjax.primitives import (
     cumulative,
     dynamic,
     elementwise,
+    exchanges,
     exponential,
     gather,
     reductions,
@@ -55,20 +56,9 @@ def _is_vocabulary(value: object) -> bool:
 collect(
     __name__,
     *(call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, loops, scan),
-    *(
-        annotations,
-        arithmetic,
-        bitwise,
-        collectives,
-        comparison,
-        complex,
-        constant,
-        contractions,
-        conversion,
-        cumulative,
-    ),
-    *(dynamic, elementwise, exponential, gather, reductions, rounding, scatter, selection, shaping, slicing, sorting),
-    *(special, structure, trigonometric),
+    *(annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion),
+    *(cumulative, dynamic, elementwise, exchanges, exponential, gather, reductions, rounding, scatter, selection),
+    *(shaping, slicing, sorting, special, structure, trigonometric),
     only=_is_vocabulary,
     entries=(),  # rules call them for every equation
 )

@@ -136,6 +136,16 @@ from tinyjax.primitives.elementwise import mul as mul
 from tinyjax.primitives.elementwise import neg as neg
 from tinyjax.primitives.elementwise import scale as scale
 from tinyjax.primitives.elementwise import sub as sub
+from tinyjax.primitives.exchanges import AllGather as AllGather
+from tinyjax.primitives.exchanges import AllToAll as AllToAll
+from tinyjax.primitives.exchanges import Exchange as Exchange
+from tinyjax.primitives.exchanges import PPermute as PPermute
+from tinyjax.primitives.exchanges import ReduceScatter as ReduceScatter
+from tinyjax.primitives.exchanges import Tiling as Tiling
+from tinyjax.primitives.exchanges import all_gather as all_gather
+from tinyjax.primitives.exchanges import all_to_all as all_to_all
+from tinyjax.primitives.exchanges import ppermute as ppermute
+from tinyjax.primitives.exchanges import reduce_scatter as reduce_scatter
 from tinyjax.primitives.exponential import Cbrt as Cbrt
 from tinyjax.primitives.exponential import Exp as Exp
 from tinyjax.primitives.exponential import Exp2 as Exp2

@@ -23,6 +23,7 @@ from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
 from tinyjax.primitives.complex import Conj
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.rounding import Round
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
@@ -167,6 +168,27 @@ def _pmax(primitive: PMax, ctx: JaxContext, args: Args) -> Args:
 @TO_JAX.register(PMin)
 def _pmin(primitive: PMin, ctx: JaxContext, args: Args) -> Args:
     return [lax.pmin(args[0], primitive.axis_name)]
+
+
+@TO_JAX.register(AllGather)
+def _all_gather(primitive: AllGather, ctx: JaxContext, args: Args) -> Args:
+    return [lax.all_gather(args[0], primitive.axis_name, axis=primitive.all_gather_dimension, tiled=True)]
+
+
+@TO_JAX.register(ReduceScatter)
+def _reduce_scatter(primitive: ReduceScatter, ctx: JaxContext, args: Args) -> Args:
+    dimension = primitive.scatter_dimension
+    return [lax.psum_scatter(args[0], primitive.axis_name, scatter_dimension=dimension, tiled=True)]
+
+
+@TO_JAX.register(AllToAll)
+def _all_to_all(primitive: AllToAll, ctx: JaxContext, args: Args) -> Args:
+    return [lax.all_to_all(args[0], primitive.axis_name, primitive.split_axis, primitive.concat_axis, tiled=True)]
+
+
+@TO_JAX.register(PPermute)
+def _ppermute(primitive: PPermute, ctx: JaxContext, args: Args) -> Args:
+    return [lax.ppermute(args[0], primitive.axis_name, primitive.perm)]
 
 
 @TO_JAX.register(AxisIndex)

@@ -15,9 +15,10 @@ from tinyjax.ir.dtypes import FLOATS, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.arithmetic import max_, min_
 from tinyjax.primitives.bitwise import logical_and
-from tinyjax.primitives.collectives import PMax, PMin, PSum
+from tinyjax.primitives.collectives import Collective, PMax, PMin, PSum
 from tinyjax.primitives.comparison import ge, gt
 from tinyjax.primitives.elementwise import add, mul, neg
+from tinyjax.primitives.exchanges import ReduceScatter
 from tinyjax.primitives.gather import ScatterAdd, Scattering
 from tinyjax.primitives.reductions import ReduceProd, reduce_max, reduce_min
 from tinyjax.primitives.scatter import Scatter, ScatterExtreme, ScatterMax, ScatterMin, ScatterMul
@@ -158,18 +159,21 @@ def _anywhere(p: Parent, x: Interval, axis: int) -> Interval:
 # Reductions over a named axis.
 
 
-@INTERVAL_RULES.register(PSum)
-def _psum(primitive: PSum, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+def _psum(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+    assert isinstance(primitive, Collective)
+    counting = PSum(primitive.axis_name)
+
     def summed(_: Primitive, ctx: Ctx, operands: Sequence[Interval]) -> Sequence[Interval]:
         (x,), p = operands, ctx.parent
         lower, upper, total = (p.bind(primitive, end)[0] for end in (x.lower, x.upper, magnitude(p, x).upper))
         if p.aval(lower).dtype not in FLOATS:
             return [Interval(lower, upper)]
-        (count,) = p.bind(primitive, constant_like(p, lower, 1))
+        (count,) = p.bind(counting, constant_like(p, lower, 1))
         error = mul(p, slack(p, total, 4), count)
         return [widened(p, lower, upper, error, error)]
 
     return wrapping(summed)(primitive, ctx, args)
 
 
+register_all(INTERVAL_RULES, _psum, (PSum, ReduceScatter))
 register_all(INTERVAL_RULES, exact, (PMax, PMin))

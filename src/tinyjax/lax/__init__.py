@@ -7,6 +7,7 @@ from tinyjax.lax import (
     binary,
     collectives,
     conditionals,
+    exchanges,
     indexing,
     loops,
     parameters,
@@ -18,6 +19,6 @@ from tinyjax.lax import (
 
 collect(
     __name__,
-    *(annotations, associative, binary, collectives, conditionals, indexing, loops, parameters, reductions, scanning),
-    *(shaping, unary),
+    *(annotations, associative, binary, collectives, conditionals, exchanges, indexing, loops, parameters),
+    *(reductions, scanning, shaping, unary),
 )

@@ -33,6 +33,13 @@ from tinyjax.lax.collectives import pmin as pmin
 from tinyjax.lax.collectives import psum as psum
 from tinyjax.lax.conditionals import cond as cond
 from tinyjax.lax.conditionals import switch as switch
+from tinyjax.lax.exchanges import all_gather as all_gather
+from tinyjax.lax.exchanges import all_to_all as all_to_all
+from tinyjax.lax.exchanges import pbroadcast as pbroadcast
+from tinyjax.lax.exchanges import ppermute as ppermute
+from tinyjax.lax.exchanges import pshuffle as pshuffle
+from tinyjax.lax.exchanges import psum_scatter as psum_scatter
+from tinyjax.lax.exchanges import pswapaxes as pswapaxes
 from tinyjax.lax.indexing import dynamic_index_in_dim as dynamic_index_in_dim
 from tinyjax.lax.indexing import dynamic_slice as dynamic_slice
 from tinyjax.lax.indexing import dynamic_slice_in_dim as dynamic_slice_in_dim

@@ -9,8 +9,10 @@ from typing import SupportsIndex
 from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
+from tinyjax.errors import UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
+from tinyjax.lax.signatures import AxisName
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -66,3 +68,13 @@ def axes_tuple(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> tupl
     """One axis or several; negative ones count from the end."""
     listed = integers(axes, "an axis")
     return tuple(axis + ndim if axis < 0 else axis for axis in listed)
+
+
+def axis_names(axis_name: AxisName) -> tuple[str, ...]:
+    """One name or several."""
+    return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+
+
+def refuse_groups(name: str, groups: None) -> None:
+    if groups is not None:
+        raise UnsupportedError(f"{name}: axis_index_groups are not supported. Map over two axes, and name them both.")

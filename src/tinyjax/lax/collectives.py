@@ -9,6 +9,7 @@ from tinyjax.arrays.elementwise import convert, promote_inexact
 from tinyjax.ir.dtypes import BOOL, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binary import div
+from tinyjax.lax.binding import axis_names, refuse_groups
 from tinyjax.lax.signatures import AxisName
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
 from tinyjax.tracing import tree
@@ -19,21 +20,17 @@ from tinyjax.tracing.core import bind
 _T = TypeVar("_T")
 
 
-def _names(axis_name: AxisName) -> tuple[str, ...]:
-    return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
-
-
 def _reduce(make: Callable[[str], Primitive], x: _T, axis_name: AxisName) -> _T:
     def reduce(leaf: object) -> Array:
         array = as_array(leaf)
-        for name in _names(axis_name):
+        for name in axis_names(axis_name):
             (array,) = bind(make(name), array)
         return array
 
     return tree.map_leaves(reduce, x)
 
 
-def psum(x: _T, axis_name: AxisName) -> _T:
+def psum(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
     """The sums of the leaves of x over one named axis or several.
 
     Of a value that is the same all along the axis, such as 1, it is that value times the size. Booleans are counted, in
@@ -44,6 +41,7 @@ def psum(x: _T, axis_name: AxisName) -> _T:
     >>> vmap(lambda x: x / psum(x, "batch"), axis_name="batch")(np.array([1.0, 3.0]))
     Array([0.25, 0.75], dtype=float64)
     """
+    refuse_groups("psum", axis_index_groups)
 
     def counted(leaf: object) -> Array:
         array = as_array(leaf)
@@ -52,8 +50,9 @@ def psum(x: _T, axis_name: AxisName) -> _T:
     return _reduce(PSum, tree.map_leaves(counted, x), axis_name)
 
 
-def pmean(x: _T, axis_name: AxisName) -> _T:
+def pmean(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
     """The means of the leaves of x over one named axis or several."""
+    refuse_groups("pmean", axis_index_groups)
     size = axis_size(axis_name)
 
     def mean(leaf: object) -> Array:
@@ -63,20 +62,22 @@ def pmean(x: _T, axis_name: AxisName) -> _T:
     return tree.map_leaves(mean, x)
 
 
-def pmax(x: _T, axis_name: AxisName) -> _T:
+def pmax(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
     """The largest of the leaves of x over one named axis or several."""
+    refuse_groups("pmax", axis_index_groups)
     return _reduce(PMax, x, axis_name)
 
 
-def pmin(x: _T, axis_name: AxisName) -> _T:
+def pmin(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
     """The smallest of the leaves of x over one named axis or several."""
+    refuse_groups("pmin", axis_index_groups)
     return _reduce(PMin, x, axis_name)
 
 
 def axis_index(axis_name: AxisName) -> Array:
     """The position along a named axis, an int32; along several, the row-major one."""
     index: Array | None = None
-    for name in _names(axis_name):
+    for name in axis_names(axis_name):
         (own,) = bind(AxisIndex(name))
         index = own if index is None else index * axis_size(name) + own
     return as_array(0) if index is None else index
@@ -85,6 +86,6 @@ def axis_index(axis_name: AxisName) -> Array:
 def axis_size(axis_name: AxisName) -> int:
     """The size of a named axis, or of several together."""
     size = 1
-    for name in _names(axis_name):
+    for name in axis_names(axis_name):
         size *= find_axis(name)[0].size
     return size

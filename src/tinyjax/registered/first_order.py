@@ -19,6 +19,7 @@ from tinyjax.primitives import (
     cumulative,
     dynamic,
     elementwise,
+    exchanges,
     exponential,
     gather,
     reductions,
@@ -49,8 +50,8 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 #: Those whose parameters hold no programs.
 FIRST_ORDER: Final = tuple(primitives_of(
     annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion, cumulative,
-    dynamic, elementwise, exponential, gather, reductions, rounding, scatter, selection, shaping, slicing, sorting,
-    special, structure, trigonometric,
+    dynamic, elementwise, exchanges, exponential, gather, reductions, rounding, scatter, selection, shaping, slicing,
+    sorting, special, structure, trigonometric,
 ))  # fmt: skip
 STANDARD.add(*FIRST_ORDER)
 STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision)

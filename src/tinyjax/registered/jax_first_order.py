@@ -11,16 +11,18 @@ from typing import Final
 
 import numpy as np
 
+from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.text.registry import Reader, build
-from tinyjax.primitives import collectives, conversion, elementwise, reductions, rounding
+from tinyjax.primitives import collectives, conversion, elementwise, exchanges, reductions, rounding
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import DotGeneral, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.gather import Gather, Scattering
-from tinyjax.primitives.shaping import Iota, Reshape
+from tinyjax.primitives.shaping import Iota, Reshape, expand_dims, squeeze
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Reduction
 from tinyjax.registered.first_order import STANDARD
 
@@ -196,3 +198,62 @@ for _reducing, _positional in (
     (collectives.PMin, reductions.ReduceMin),
 ):
     STANDARD.read_by(_reducing.name, f"{_reducing.name}_invariant")(_collective(_reducing, _positional))
+
+
+def _one_name(name: str, params: Params) -> dict[str, object]:
+    """The parameters with the one named axis, and without groups of its elements."""
+    kept = without(name, params, axis_index_groups=_NONE)
+    axis_name = kept.get("axis_name")
+    if isinstance(axis_name, tuple) and len(axis_name) == 1:
+        kept["axis_name"] = axis_name[0]
+    elif not isinstance(axis_name, str):
+        raise UnsupportedError(f"{name}[axis_name={axis_name}] is not supported: only one named axis is")
+    return kept
+
+
+def _tiling(cls: type[exchanges.AllGather | exchanges.ReduceScatter], dimension: str) -> None:
+    """JAX's have a form with an axis of its own, besides that with tiles."""
+
+    @STANDARD.read_by(cls.name)
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        return primitive_of(cls, without(cls.name, _one_name(cls.name, params), tiled=(True,)))
+
+    @STANDARD.expand_by(cls.name)
+    def expand(params: Params, in_avals: Avals, out_avals: Avals) -> Jaxpr | None:
+        if params.get("tiled", True) is not False:
+            return None
+        kept = {key: value for key, value in _one_name(cls.name, params).items() if key != "tiled"}
+        found, at = primitive_of(cls, kept), kept.get(dimension)
+        assert type(at) is int
+
+        def staged(ctx: StagingContext, ins: Sequence[Atom]) -> Sequence[Atom]:
+            if cls is exchanges.AllGather:
+                return ctx.bind(found, expand_dims(ctx, ins[0], (at,)))
+            return [squeeze(ctx, ctx.bind(found, *ins)[0], (at,))]
+
+        return stage(in_avals, staged)
+
+
+_tiling(exchanges.AllGather, "all_gather_dimension")
+_tiling(exchanges.ReduceScatter, "scatter_dimension")
+
+
+@STANDARD.read_by("all_to_all")
+def _all_to_all(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX's doesn't say how many elements there are: types do, unless a dimension is both divided and joined."""
+    kept = _one_name("all_to_all", params)
+    tiled, split = kept.pop("tiled", True), kept.get("split_axis")
+    if "axis_size" not in kept:
+        kept["axis_size"] = None
+        if in_avals and out_avals and type(split) is int and split < min(in_avals[0].ndim, out_avals[0].ndim):
+            before, after = in_avals[0].shape[split], out_avals[0].shape[split]
+            if split != kept.get("concat_axis"):
+                kept["axis_size"] = before // after if after else 0
+            elif tiled is False:
+                kept["axis_size"] = before
+    return primitive_of(exchanges.AllToAll, kept)
+
+
+@STANDARD.read_by("ppermute")
+def _ppermute(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    return primitive_of(exchanges.PPermute, _one_name("ppermute", params))

@@ -45,7 +45,7 @@ RecordReader: TypeAlias = Callable[[Mapping[str, object]], object]
 #: What to apply to each operand, in order, before the primitive, for operands of these types.
 Converter: TypeAlias = Callable[[Sequence[ShapedArray]], Sequence[Sequence[Primitive]]]
 #: The program that stands for a primitive: like a `Reader`, but several equations.
-Expander: TypeAlias = Callable[[Mapping[str, object], Sequence[ShapedArray], Sequence[ShapedArray]], Jaxpr]
+Expander: TypeAlias = Callable[[Mapping[str, object], Sequence[ShapedArray], Sequence[ShapedArray]], Jaxpr | None]
 #: Names that mean something else in text.
 _TAKEN: Final = frozenset({"array", "dtype", "inf", "nan", "type"})
 

@@ -1,0 +1,213 @@
+"""What the elements along a named axis give each other: those that an enclosing `vmap(..., axis_name=...)` maps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from tinyjax.arrays.shaping import canonical_axis, expand_dims, moveaxis, reshape, squeeze
+from tinyjax.errors import AxisNameError, ShapeError
+from tinyjax.lax.binding import axis_names, refuse_groups
+from tinyjax.lax.collectives import axis_index, axis_size
+from tinyjax.lax.indexing import dynamic_index_in_dim
+from tinyjax.lax.shaping import broadcast, clamp, full_like, index_in_dim, select
+from tinyjax.lax.signatures import AxisName
+from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
+from tinyjax.tracing import tree
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
+
+_T = TypeVar("_T")
+
+
+def all_gather(x: _T, axis_name: AxisName, *, axis_index_groups: None = None, axis: int = 0, tiled: bool = False) -> _T:
+    """The leaves of x of all elements along one named axis or several, along a new axis, or put together along one.
+
+    `axis` is where the new axis is in the result; with `tiled`, the axis along which they are put together. Of several
+    names, the last one counts fastest.
+
+    >>> import numpy as np
+    >>> from tinyjax.api.vectorize import vmap
+    >>> vmap(lambda x: all_gather(x, "i") - x, axis_name="i")(np.array([1.0, 3.0]))
+    Array([[ 0.,  2.],
+           [-2.,  0.]], dtype=float64)
+    """
+    refuse_groups("all_gather", axis_index_groups)
+
+    def gathered(leaf: object) -> Array:
+        array = as_array(leaf)
+        at = canonical_axis(axis, array.aval.ndim + (not tiled), "all_gather")
+        if not tiled:
+            array = expand_dims(array, at)
+        for name in reversed(axis_names(axis_name)):
+            (array,) = bind(AllGather(name, axis_size(name), at), array)
+        return array
+
+    return tree.map_leaves(gathered, x)
+
+
+def psum_scatter(
+    x: _T, axis_name: AxisName, *, scatter_dimension: int = 0, axis_index_groups: None = None, tiled: bool = False
+) -> _T:
+    """The sums of the leaves of x over one named axis or several, of which each element gets a part.
+
+    The size of `scatter_dimension` is that of the named axis, and the result doesn't have it; with `tiled`, it is a
+    multiple, and each element gets as many equal parts. It is `psum` and the part at `axis_index`.
+
+    >>> import numpy as np
+    >>> from tinyjax.api.vectorize import vmap
+    >>> vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.array([[1.0, 2.0], [10.0, 20.0]]))
+    Array([11., 22.], dtype=float64)
+    """
+    refuse_groups("psum_scatter", axis_index_groups)
+
+    def scattered(leaf: object) -> Array:
+        array = as_array(leaf)
+        at = canonical_axis(scatter_dimension, array.aval.ndim, "psum_scatter")
+        if not tiled:
+            _check_size("psum_scatter", array, at, axis_name)
+        for name in axis_names(axis_name):
+            (array,) = bind(ReduceScatter(name, axis_size(name), at), array)
+        return array if tiled else squeeze(array, at)
+
+    return tree.map_leaves(scattered, x)
+
+
+def all_to_all(
+    x: _T,
+    axis_name: AxisName,
+    split_axis: int,
+    concat_axis: int,
+    *,
+    axis_index_groups: None = None,
+    tiled: bool = False,
+) -> _T:
+    """Each element along the named axis gives every element a part of its leaves, and puts what it gets together.
+
+    The size of `split_axis` is that of the named axis; the result doesn't have that axis, but one of the same size at
+    `concat_axis`, which counts who has given the part. With `tiled`, `split_axis` is divided into as many equal parts,
+    and they are put together along `concat_axis`.
+
+    >>> import numpy as np
+    >>> from tinyjax.api.vectorize import vmap
+    >>> vmap(lambda x: all_to_all(x, "i", 0, 0), axis_name="i")(np.array([[1.0, 2.0], [10.0, 20.0]]))
+    Array([[ 1., 10.],
+           [ 2., 20.]], dtype=float64)
+    """
+    refuse_groups("all_to_all", axis_index_groups)
+
+    def exchanged(leaf: object) -> Array:
+        array = as_array(leaf)
+        split = canonical_axis(split_axis, array.aval.ndim, "all_to_all")
+        concat = canonical_axis(concat_axis, array.aval.ndim, "all_to_all")
+        if tiled:
+            return _exchange(array, axis_name, split, concat)
+        _check_size("all_to_all", array, split, axis_name)
+        # The new axis is put where it belongs once the other is gone.
+        new = concat + (concat >= split)
+        array = _exchange(expand_dims(array, new), axis_name, split + (new <= split), new)
+        return squeeze(array, split + (new <= split))
+
+    return tree.map_leaves(exchanged, x)
+
+
+def _exchange(x: Array, axis_name: AxisName, split: int, concat: int) -> Array:
+    names = axis_names(axis_name)
+    if len(names) == 1:
+        return bind(AllToAll(names[0], axis_size(names[0]), split, concat), x)[0]
+    # Parts have a number for each name. Every name exchanges along the axis of its own numbers.
+    sizes, total, count = list(map(axis_size, names)), axis_size(axis_name), len(names)
+    shape = x.aval.shape
+    if shape[split] % total:
+        raise ShapeError(f"all_to_all: axis {split} of {x.aval} can't be divided into {total} equal parts")
+    x = reshape(x, (*shape[:split], *sizes, shape[split] // total, *shape[split + 1 :]))
+    for i, name in enumerate(names):
+        (x,) = bind(AllToAll(name, sizes[i], split + i, split + i), x)
+    x = moveaxis(x, range(split, split + count), range(concat, concat + count))
+    joined = x.aval.shape
+    return reshape(x, (*joined[:concat], total * joined[concat + count], *joined[concat + count + 1 :]))
+
+
+def ppermute(x: _T, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> _T:
+    """The leaves of x of other elements along the named axis: `perm` has pairs (source, destination).
+
+    Elements that are no destination get zeros. Sources are distinct, and so are destinations.
+
+    >>> import numpy as np
+    >>> from tinyjax.api.vectorize import vmap
+    >>> vmap(lambda x: ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(np.array([1.0, 2.0, 3.0]))
+    Array([0., 1., 2.], dtype=float64)
+    """
+    pairs = tuple((int(source), int(destination)) for source, destination in perm)
+    names = axis_names(axis_name)
+
+    def permuted(leaf: object) -> Array:
+        array = as_array(leaf)
+        if len(names) == 1:
+            return bind(PPermute(names[0], pairs), array)[0]
+        PPermute(" and ".join(names), pairs).check_size(axis_size(axis_name))
+        sources = np.full(axis_size(axis_name), -1, np.int32)
+        for source, destination in pairs:
+            sources[destination] = source
+        giver = as_array(sources)[axis_index(axis_name)]
+        place = clamp(0, giver, len(sources) - 1)
+        found = dynamic_index_in_dim(all_gather(array, axis_name), place, 0, keepdims=False)
+        return select(broadcast(giver < 0, array.aval.shape), full_like(array, 0), found)
+
+    return tree.map_leaves(permuted, x)
+
+
+def pshuffle(x: _T, axis_name: AxisName, perm: Sequence[int]) -> _T:
+    """`ppermute` where each element gets one: that whose number `perm` has at its place.
+
+    >>> import numpy as np
+    >>> from tinyjax.api.vectorize import vmap
+    >>> vmap(lambda x: pshuffle(x, "i", [1, 2, 0]), axis_name="i")(np.array([1.0, 2.0, 3.0]))
+    Array([2., 3., 1.], dtype=float64)
+    """
+    size = axis_size(axis_name)
+    if sorted(perm) != list(range(size)):
+        raise AxisNameError(f"pshuffle: perm must be a permutation of the {size} elements; got {list(perm)}")
+    return ppermute(x, axis_name, [(source, destination) for destination, source in enumerate(perm)])
+
+
+def pswapaxes(x: _T, axis_name: AxisName, axis: int, *, axis_index_groups: None = None) -> _T:
+    """An axis of the leaves of x, and the named one, exchanged: they have the same size.
+
+    >>> import numpy as np
+    >>> from tinyjax.api.vectorize import vmap
+    >>> vmap(lambda x: pswapaxes(x, "i", 0), axis_name="i")(np.array([[1.0, 2.0], [10.0, 20.0]]))
+    Array([[ 1., 10.],
+           [ 2., 20.]], dtype=float64)
+    """
+    return all_to_all(x, axis_name, axis, axis, axis_index_groups=axis_index_groups)
+
+
+def pbroadcast(x: _T, axis_name: AxisName, source: int) -> _T:
+    """The leaves of x of one element, for all along the named axis.
+
+    >>> import numpy as np
+    >>> from tinyjax.api.vectorize import vmap
+    >>> vmap(lambda x: pbroadcast(x, "i", 1), axis_name="i", out_axes=None)(np.array([1.0, 2.0]))
+    Array(2., dtype=float64)
+    """
+    size = axis_size(axis_name)
+    if not 0 <= source < size:
+        raise AxisNameError(f"pbroadcast: there is no element {source} among the {size} along {axis_name!r}")
+
+    def chosen(leaf: object) -> Array:
+        return index_in_dim(as_array(all_gather(leaf, axis_name)), source, 0, keepdims=False)
+
+    return tree.map_leaves(chosen, x)
+
+
+def _check_size(name: str, x: Array, axis: int, axis_name: AxisName) -> None:
+    size = axis_size(axis_name)
+    if x.aval.shape[axis] != size:
+        raise ShapeError(
+            f"{name}: axis {axis} of {x.aval} must have the size of the named axis, {size}. Or use `tiled=True`, which "
+            "divides it into equal parts."
+        )

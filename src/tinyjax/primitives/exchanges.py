@@ -1,0 +1,297 @@
+"""What the elements along a named axis give each other: gathering, sums that are scattered, exchanges, permutations.
+
+Each is linear, and its transpose is one of them too. They work on tiles: along a dimension, every element has its part,
+and parts are put together in the order of the elements. (`lax` makes the forms with an axis of their own of these.)
+
+The classes come first, then the vocabulary.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, TypeVar, final
+
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.errors import AxisNameError, ShapeError
+from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import NUMERIC
+from tinyjax.ir.primitive import BatchAxis, UndefPrimal, Zero
+from tinyjax.ir.shapes import Shape
+from tinyjax.primitives.collectives import Collective
+from tinyjax.primitives.elementwise import check_dtype
+from tinyjax.primitives.shaping import reshape
+from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.structure import Linear, check_arity, check_axes, full, move_axis, reduce_sum, with_leading_axis
+
+V = TypeVar("V")
+
+
+@frozen
+class Exchange(Collective, Linear):
+    """A linear function of the operands of all elements along the named axis."""
+
+    @abstractmethod
+    def moved(self, before: int) -> Exchange:
+        """The same for operands with `before` more dimensions before their own."""
+
+    @abstractmethod
+    def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
+        """The results for an operand whose first dimension is the named axis, and where that is in them."""
+
+    @abstractmethod
+    def transposed(self) -> Exchange:
+        """What cotangents go through."""
+
+    def part(self, x: ShapedArray, dimension: int, count: int) -> int:
+        """The size of one of as many equal parts of a dimension as there are elements."""
+        size, over = divmod(x.shape[dimension], count)
+        if over:
+            raise ShapeError(
+                f"{self.name}: dimension {dimension} of {x} can't be divided into {count} equal parts, one for each "
+                f"element of axis {self.axis_name!r}"
+            )
+        return size
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        (x,), (at,) = args, axes
+        if axis.name != self.axis_name:
+            if at is None:
+                return ctx.bind(self, x), [None]
+            return ctx.bind(self.moved(1), move_axis(ctx, x, at, 0)), [0]
+        self.check_size(axis.size)
+        shape = ctx.aval(x).shape
+        own = shape if at is None else (*shape[:at], *shape[at + 1 :])
+        out, where = self.exchanged(ctx, with_leading_axis(ctx, x, at, axis.size, own), axis.size)
+        return [out], [where]
+
+    def check_size(self, size: int) -> None:
+        """An error unless the named axis may have this size."""
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,) = cotangents
+        return [ct] if isinstance(ct, Zero) else ctx.bind(self.transposed(), ct)
+
+
+@frozen
+class Tiling(Exchange):
+    """One whose types depend on the size of the named axis."""
+
+    axis_size: int
+
+    @override
+    def check_size(self, size: int) -> None:
+        if size != self.axis_size:
+            raise AxisNameError(
+                f"{self.name} was staged for axis {self.axis_name!r} with {self.axis_size} elements; here it has {size}"
+            )
+
+
+@final
+@frozen
+class AllGather(Tiling):
+    """The operands of all elements, one after the other along a dimension. The result is the same for all.
+
+    >>> print(*AllGather("i", 4, all_gather_dimension=1).type_of(ShapedArray((2, 3), "float32")))
+    f32[2,12]
+    """
+
+    all_gather_dimension: int
+    name: ClassVar[str] = "all_gather"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
+        (x,), at = avals, self.all_gather_dimension
+        check_axes(self.name, (at,), x.ndim)
+        return (array_type(_with(x.shape, at, x.shape[at] * self.axis_size), x.dtype, x.weak_type),)
+
+    @override
+    def moved(self, before: int) -> AllGather:
+        return AllGather(self.axis_name, self.axis_size, self.all_gather_dimension + before)
+
+    @override
+    def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
+        return _merged(ctx, move_axis(ctx, x, 0, self.all_gather_dimension), self.all_gather_dimension), None
+
+    @override
+    def transposed(self) -> ReduceScatter:
+        return ReduceScatter(self.axis_name, self.axis_size, self.all_gather_dimension)
+
+
+@final
+@frozen
+class ReduceScatter(Tiling):
+    """The sum of the operands of all elements, divided along a dimension: a part for each."""
+
+    scatter_dimension: int
+    name: ClassVar[str] = "reduce_scatter"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
+        (x,), at = avals, self.scatter_dimension
+        check_dtype(self.name, x.dtype, NUMERIC)
+        check_axes(self.name, (at,), x.ndim)
+        return (array_type(_with(x.shape, at, self.part(x, at, self.axis_size)), x.dtype, x.weak_type),)
+
+    @override
+    def moved(self, before: int) -> ReduceScatter:
+        return ReduceScatter(self.axis_name, self.axis_size, self.scatter_dimension + before)
+
+    @override
+    def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
+        summed = reduce_sum(ctx, x, (0,))
+        return _divided(ctx, summed, self.scatter_dimension, size), self.scatter_dimension
+
+    @override
+    def transposed(self) -> AllGather:
+        return AllGather(self.axis_name, self.axis_size, self.scatter_dimension)
+
+
+@final
+@frozen
+class AllToAll(Exchange):
+    """Each element divides its operand along one dimension, and puts the parts that are meant for it together along
+    another.
+
+    Along the same dimension types don't depend on the size of the named axis, which may be None.
+    """
+
+    axis_size: int | None
+    split_axis: int
+    concat_axis: int
+    name: ClassVar[str] = "all_to_all"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
+        (x,), split, concat, count = avals, self.split_axis, self.concat_axis, self.axis_size
+        check_axes(self.name, (split,), x.ndim)
+        check_axes(self.name, (concat,), x.ndim)
+        if count is None:
+            if split != concat:
+                raise ShapeError(f"all_to_all needs axis_size to divide dimension {split} and join dimension {concat}")
+            return avals
+        divided = _with(x.shape, split, self.part(x, split, count))
+        return (array_type(_with(divided, concat, divided[concat] * count), x.dtype, x.weak_type),)
+
+    @override
+    def check_size(self, size: int) -> None:
+        if self.axis_size not in (size, None):
+            raise AxisNameError(
+                f"all_to_all was staged for axis {self.axis_name!r} with {self.axis_size} elements; here it has {size}"
+            )
+
+    @override
+    def moved(self, before: int) -> AllToAll:
+        return AllToAll(self.axis_name, self.axis_size, self.split_axis + before, self.concat_axis + before)
+
+    @override
+    def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
+        self.part(ctx.aval(x), self.split_axis + 1, size)
+        # The part's number becomes the named axis, and that the part's number along the other dimension.
+        x = move_axis(ctx, _divided(ctx, x, self.split_axis + 1, size), self.split_axis + 1, 0)
+        return _merged(ctx, move_axis(ctx, x, 1, self.concat_axis + 1), self.concat_axis + 1), 0
+
+    @override
+    def transposed(self) -> AllToAll:
+        return AllToAll(self.axis_name, self.axis_size, self.concat_axis, self.split_axis)
+
+
+@final
+@frozen
+class PPermute(Exchange):
+    """Each pair (source, destination) of `perm` gives the second element the operand of the first. Elements that get
+    nothing have zeros."""
+
+    perm: tuple[tuple[int, int], ...]
+    name: ClassVar[str] = "ppermute"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
+        self.check_size(None)
+        return avals
+
+    @override
+    def check_size(self, size: int | None) -> None:
+        """What doesn't depend on the size, too; only that if it is None."""
+        for ends in zip(*self.perm, strict=True):
+            if len(set(ends)) < len(ends):
+                raise AxisNameError(f"ppermute: sources and destinations must be unique; got perm={list(self.perm)}")
+        for source, to in self.perm:
+            if size is not None and not (0 <= source < size and 0 <= to < size):
+                raise AxisNameError(
+                    f"ppermute: axis {self.axis_name!r} has {size} elements, and perm has the pair {(source, to)}"
+                )
+
+    @override
+    def moved(self, before: int) -> PPermute:
+        return self
+
+    @override
+    def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
+        aval = ctx.aval(x)
+        sources = {to: source for source, to in self.perm}
+        parts: list[V] = []
+        start = 0
+        while start < size:  # neighbours that get what neighbours have are one part
+            first, stop = sources.get(start), start + 1
+            while stop < size and sources.get(stop) == (None if first is None else first + stop - start):
+                stop += 1
+            if first is None:
+                shape = (stop - start, *aval.shape[1:])
+                parts.append(full(ctx, array_type(shape, aval.dtype, aval.weak_type), 0))
+            else:
+                parts.append(slice_in_dim(ctx, x, first, first + stop - start, 1, 0))
+            start = stop
+        return concatenate(ctx, parts, 0), 0
+
+    @override
+    def transposed(self) -> PPermute:
+        return PPermute(self.axis_name, tuple((to, source) for source, to in self.perm))
+
+
+def _with(shape: Shape, at: int, size: int) -> Shape:
+    return (*shape[:at], size, *shape[at + 1 :])
+
+
+def _divided(ctx: Context[V], x: V, at: int, parts: int) -> V:
+    """x with a dimension as two: the number of the part, and the place in it."""
+    shape = ctx.aval(x).shape
+    return reshape(ctx, x, (*shape[:at], parts, shape[at] // parts, *shape[at + 1 :]))
+
+
+def _merged(ctx: Context[V], x: V, at: int) -> V:
+    """x with a dimension and the next one as one."""
+    shape = ctx.aval(x).shape
+    return reshape(ctx, x, (*shape[:at], shape[at] * shape[at + 1], *shape[at + 2 :]))
+
+
+# The vocabulary.
+
+
+def all_gather(ctx: Context[V], x: V, axis_name: str, axis_size: int, dimension: int) -> V:
+    return ctx.bind(AllGather(axis_name, axis_size, dimension), x)[0]
+
+
+def reduce_scatter(ctx: Context[V], x: V, axis_name: str, axis_size: int, dimension: int) -> V:
+    return ctx.bind(ReduceScatter(axis_name, axis_size, dimension), x)[0]
+
+
+def all_to_all(ctx: Context[V], x: V, axis_name: str, axis_size: int, split_axis: int, concat_axis: int) -> V:
+    return ctx.bind(AllToAll(axis_name, axis_size, split_axis, concat_axis), x)[0]
+
+
+def ppermute(ctx: Context[V], x: V, axis_name: str, perm: tuple[tuple[int, int], ...]) -> V:
+    return ctx.bind(PPermute(axis_name, perm), x)[0]
