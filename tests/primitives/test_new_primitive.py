@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import ClassVar, Final, TypeVar, final
 
@@ -18,14 +18,16 @@ import tinyjax as tj
 from tinyjax import Array, ShapedArray, extend, interpreters, ir
 from tinyjax.arrays.elementwise import inexact
 from tinyjax.errors import UnsupportedError
+from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.rules.arithmetic import computed
 from tinyjax.hlo.tables import RULES
 from tinyjax.interop.jax import to_jax
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, HostArray
-from tinyjax.lax.binding import strict
+from tinyjax.lax.binding import strict, strict_pair
 from tinyjax.primitives.arithmetic import abs_, div, reciprocal
-from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Smooth, Unary, add, mul
+from tinyjax.primitives.elementwise import Binary, Dtypes, NumPyFunction, Smooth, Unary, add, mul
+from tinyjax.primitives.exponential import sqrt
 from tinyjax.primitives.structure import constant_like
 from tinyjax.registered.first_order import FIRST_ORDER, primitives_of
 from tinyjax.testing import check_laws
@@ -58,11 +60,35 @@ class Softsign(Unary):
         return mul(ctx, slope, slope)
 
 
+@final
+@frozen
+class Hypot(Binary):
+    name: ClassVar[str] = "hypot"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function: ClassVar[NumPyFunction] = np.hypot
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return mul(ctx, t, div(ctx, x, out))
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return mul(ctx, t, div(ctx, y, out))
+
+
 softsign: Final = Softsign()
+hypot: Final = Hypot()
 
 # In `hlo.rules`:
 
 RULES[Softsign] = computed(lambda ctx, x: div(ctx, x, _one_and_magnitude(ctx, x)))
+
+
+@RULES.register(Hypot)
+def _hypot(_: Hypot, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    x, y = args
+    return (sqrt(ctx, add(ctx, mul(ctx, x, x), mul(ctx, y, y))),)
+
 
 # In `lax`, and in `numpy`:
 
@@ -75,12 +101,16 @@ def promoted(x: tj.ArrayLike) -> Array:
     return inexact(softsign, extend.as_array(x))
 
 
+def strictly_of_two(x: tj.ArrayLike, y: tj.ArrayLike) -> Array:
+    return strict_pair(hypot, x, y)
+
+
 REGISTRY: Final = ir.STANDARD.extended(*primitives_of(sys.modules[__name__]))
 POINTS: Final = np.array([-3.0, -0.25, 0.0, 0.5, 8.0])
 
 
 def test_it_is_registered() -> None:
-    assert list(primitives_of(sys.modules[__name__])) == [Softsign]
+    assert list(primitives_of(sys.modules[__name__])) == [Softsign, Hypot]
     assert str(tj.make_jaxpr(strictly)(0.5)) == "{ lambda ; a:~f64[]. let b:~f64[] = softsign a in (b,) }"
 
 
@@ -90,6 +120,12 @@ def test_every_law_holds(dtype: str) -> None:
     x = POINTS.astype(dtype)
     np.testing.assert_allclose(strictly(x), x / (1 + abs(x)), rtol=1e-6)
     report = check_laws(tj.make_jaxpr(lambda x: strictly(x) * x)(x), [x + 0.125], registry=REGISTRY)
+    assert {"text", "files", "compilation", "batch", "jvp", "finite_differences", "transpose"} <= set(report.checked)
+
+
+def test_every_law_holds_of_two_operands() -> None:
+    program = tj.make_jaxpr(lambda x, y: strictly_of_two(x, y) * strictly_of_two(2.0, x))(POINTS, POINTS)
+    report = check_laws(program, [POINTS + 0.125, POINTS[::-1] + 0.125], registry=REGISTRY)
     assert {"text", "files", "compilation", "batch", "jvp", "finite_differences", "transpose"} <= set(report.checked)
 
 
@@ -103,6 +139,11 @@ def test_promotion() -> None:
 def test_the_tools_know_it() -> None:
     program = tj.make_jaxpr(strictly)(ShapedArray((100,), "float32"))
     assert cost.program_cost(program).total.fixed == cost.Cost(transcendentals=100, bytes=800)
+    of_two = tj.make_jaxpr(strictly_of_two)(ShapedArray((100,), "float32"), ShapedArray((), "float32"))
+    assert cost.program_cost(of_two).total.fixed == cost.Cost(transcendentals=100, bytes=804)
+    low, high = interpreters.bounds(strictly_of_two)((POINTS, 1.0), (POINTS + 1, 1.0))
+    assert np.all(low <= np.hypot(POINTS, 1))
+    assert np.all(high >= np.hypot(POINTS + 1, 1))
     low, high = interpreters.bounds(strictly)(POINTS, POINTS + 1)
     assert np.all(low <= strictly(POINTS))
     assert np.all(high >= strictly(POINTS + 1))

@@ -28,7 +28,7 @@ from tinyjax.ir.result_types import result_types
 from tinyjax.primitives.arithmetic import Abs, IntegerPow, Max, Min, Square, abs_, div, integer_pow, max_, min_
 from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or
 from tinyjax.primitives.comparison import eq, ge, gt, le, lt
-from tinyjax.primitives.elementwise import Add, Mul, Neg, Smooth, Sub, add, mul, neg, scale, sub
+from tinyjax.primitives.elementwise import Add, Binary, Mul, Neg, Smooth, Sub, add, mul, neg, scale, sub
 from tinyjax.primitives.exponential import Cbrt, Exp, Exp2, Expm1, Log, Log1p, Logistic, Pow, Rsqrt, Sqrt, pow_
 from tinyjax.primitives.rounding import Ceil, Floor, Round, Sign, ceil, floor, is_finite
 from tinyjax.primitives.selection import Clamp, select
@@ -325,12 +325,12 @@ def _atan2(primitive: Atan2, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Int
 
 def _smooth(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Of a function of which nothing is said, nothing is known but its type."""
-    (x,), p = args, ctx.parent
-    (aval,) = result_types(primitive, [p.aval(x.lower)])
+    p = ctx.parent
+    (aval,) = result_types(primitive, [p.aval(arg.lower) for arg in args])
     like = full(p, aval, 0)
     return [whole(p, Interval(like, like))]
 
 
 register_all(INTERVAL_RULES, _monotone, tuple(_MONOTONE))
-register_all(INTERVAL_RULES, _smooth, (Smooth,))
+register_all(INTERVAL_RULES, _smooth, (Smooth, Binary))
 register_all(INTERVAL_RULES, exact, (Max, Min, Clamp, Floor, Ceil, Round, Sign))

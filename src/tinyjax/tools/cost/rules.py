@@ -22,8 +22,8 @@ from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.conversion import BitcastConvertType, Copy, StopGradient
 from tinyjax.primitives.cumulative import CumLogSumExp, Cumulative
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
-from tinyjax.primitives.elementwise import Additive, LinearUnary, Mul, Smooth, Stepwise
-from tinyjax.primitives.exponential import Logistic, Pow
+from tinyjax.primitives.elementwise import Additive, Binary, LinearUnary, Mul, Smooth, Stepwise
+from tinyjax.primitives.exponential import Logistic
 from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.scatter import Scatter
@@ -31,9 +31,7 @@ from tinyjax.primitives.selection import Clamp, SelectN
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sorting import Sort
-from tinyjax.primitives.special import Polygamma
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
-from tinyjax.primitives.trigonometric import Atan2
 from tinyjax.tools.cost.records import FREE, Cost
 
 #: Rules take the primitive and the equation, whose operands and results have types, and return a Cost.
@@ -74,11 +72,11 @@ def _transcendental(primitive: Primitive, eqn: Eqn) -> Cost:
     return Cost(transcendentals=eqn.outvars[0].aval.size, bytes=bytes_moved(eqn))
 
 
-# By families: a smooth function of one operand is one elementary function, unless it has a rule of its own. Nothing is
-# guessed of what says no more than that it is elementwise.
+# By families: a smooth function is one elementary function, unless it has a rule of its own. Nothing is guessed of what
+# says no more than that it is elementwise.
 register_all(COSTS, _elementwise, (Stepwise, LinearUnary, Additive))
 register_all(COSTS, _elementwise, (Mul, Div, Rem, Extreme, NextAfter, Abs, Square, Complex))
-register_all(COSTS, _transcendental, (Smooth, Pow, Atan2, Polygamma))
+register_all(COSTS, _transcendental, (Smooth, Binary))
 
 
 def _with_flops(flops: int) -> Callable[[Primitive, Eqn], Cost]:
