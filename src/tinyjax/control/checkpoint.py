@@ -154,9 +154,7 @@ class Checkpoint(Calling):
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
-        if all(arg.on_host for arg in args):
-            return evaluate(evaluator, self.jaxpr, args)
-        return evaluator.execute(self.jaxpr, args, self.function_name)
+        return evaluate(evaluator, self.jaxpr, args, self.function_name)
 
     @override
     def partial_eval(self, unknown: tuple[bool, ...]) -> Split:

@@ -79,9 +79,7 @@ class Cond(Primitive):
         index, *operands = args
         last = len(self.branches) - 1
         branch = self.branches[min(max(int(np.asarray(index.data)), 0), last)]
-        if all(isinstance(operand.data, np.ndarray) for operand in operands):
-            return evaluate(evaluator, branch, operands)
-        return evaluator.execute(branch, operands, "branch")
+        return evaluate(evaluator, branch, operands, "branch")
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

@@ -61,15 +61,7 @@ class JaxContext(Context[ArrayLike]):
 
     @override
     def bind(self, primitive: Primitive, *args: ArrayLike) -> tuple[ArrayLike, ...]:
-        rule = self.rules.find(type(primitive))
-        if rule is not None:
-            found = rule(primitive, self, args)
-            entry = self.rules.entry(type(primitive))
-            return tuple(contracts.by_table(entry, rule, primitive, self, args, found, typed=False))
-        outs = contracts.expand(primitive, self, args)
-        if outs is None:
-            raise self.rules.missing_rule(type(primitive))
-        return tuple(outs)
+        return contracts.bind_by(self.rules, primitive, self, args, self, args)
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> ArrayLike:

@@ -132,15 +132,7 @@ class RuleContext(Context[W], Generic[W, S]):
 
     @override
     def bind(self, primitive: Primitive, *args: W) -> tuple[W, ...]:
-        rule = self.rules.find(type(primitive))
-        if rule is not None:
-            found = rule(primitive, self, args)
-            entry = self.rules.entry(type(primitive))
-            return tuple(contracts.by_table(entry, rule, primitive, self, args, found, typed=False))
-        outs = contracts.expand(primitive, self, args)
-        if outs is None:
-            raise self.rules.missing_rule(type(primitive))
-        return tuple(outs)
+        return contracts.bind_by(self.rules, primitive, self, args, self, args)
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> W:
@@ -273,6 +265,22 @@ def expansion(eqn: Eqn) -> Jaxpr | None:
 
     jaxpr = stage([atom.aval for atom in eqn.invars], run)
     return jaxpr if defined else None
+
+
+@final
+class Expansions:
+    """The same, made once for each primitive and types of operands."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self) -> None:
+        self._made: dict[tuple[Primitive, tuple[ShapedArray, ...]], Jaxpr | None] = {}
+
+    def of(self, eqn: Eqn) -> Jaxpr | None:
+        key = eqn.primitive, tuple(atom.aval for atom in eqn.invars)
+        if key not in self._made:
+            self._made[key] = expansion(eqn)
+        return self._made[key]
 
 
 #: A table of rules of an interpreter with values W of structure S: the primitive, the interpreter, and the operands.

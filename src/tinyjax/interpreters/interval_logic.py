@@ -9,16 +9,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import reduce
 
+from tinyjax.interpreters.base import register_all
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.interval_rules import Ctx, exact
 from tinyjax.interpreters.intervals import INTERVAL_RULES, Interval, Parent, outward, real, unless_overflow
 from tinyjax.ir.dtypes import BOOL, INTEGERS
+from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.arithmetic import (
     max_,
     min_,
 )
 from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or
-from tinyjax.primitives.comparison import Eq, Ge, Gt, Le, Lt, Ne, eq, ge, gt, le, lt
+from tinyjax.primitives.comparison import Eq, Ge, Gt, Le, Lt, Ne, eq, ge, le, lt
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.reductions import highest, lowest
 from tinyjax.primitives.rounding import IsFinite, is_finite
@@ -28,28 +30,18 @@ from tinyjax.primitives.structure import constant_like
 # Comparisons: certainly true, and possibly true.
 
 
-@INTERVAL_RULES.register(Lt)
-def _lt(primitive: Lt, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+def _less(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
-    return [Interval(lt(p, x.upper, y.lower), lt(p, x.lower, y.upper))]
+    return [Interval(p.bind(primitive, x.upper, y.lower)[0], p.bind(primitive, x.lower, y.upper)[0])]
 
 
-@INTERVAL_RULES.register(Le)
-def _le(primitive: Le, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+def _greater(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     (x, y), p = args, ctx.parent
-    return [Interval(le(p, x.upper, y.lower), le(p, x.lower, y.upper))]
+    return [Interval(p.bind(primitive, x.lower, y.upper)[0], p.bind(primitive, x.upper, y.lower)[0])]
 
 
-@INTERVAL_RULES.register(Gt)
-def _gt(primitive: Gt, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    (x, y), p = args, ctx.parent
-    return [Interval(gt(p, x.lower, y.upper), gt(p, x.upper, y.lower))]
-
-
-@INTERVAL_RULES.register(Ge)
-def _ge(primitive: Ge, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    (x, y), p = args, ctx.parent
-    return [Interval(ge(p, x.lower, y.upper), ge(p, x.upper, y.lower))]
+register_all(INTERVAL_RULES, _less, (Lt, Le))
+register_all(INTERVAL_RULES, _greater, (Gt, Ge))
 
 
 @INTERVAL_RULES.register(Eq)

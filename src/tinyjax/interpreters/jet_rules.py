@@ -107,16 +107,14 @@ def _joint(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequence[S
     return [Series(out, tuple(terms))]
 
 
-@JET_RULES.register(Add)
-def _add(primitive: Add, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
+def _sum(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     (x, y), p = args, ctx.parent
-    return [Series(add(p, x.primal, y.primal), tuple(plus(p, a, b) for a, b in zip(x.terms, y.terms, strict=True)))]
+    combine = plus if isinstance(primitive, Add) else minus
+    (out,) = p.bind(primitive, x.primal, y.primal)
+    return [Series(out, tuple(combine(p, a, b) for a, b in zip(x.terms, y.terms, strict=True)))]
 
 
-@JET_RULES.register(Sub)
-def _sub(primitive: Sub, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
-    (x, y), p = args, ctx.parent
-    return [Series(sub(p, x.primal, y.primal), tuple(minus(p, a, b) for a, b in zip(x.terms, y.terms, strict=True)))]
+register_all(JET_RULES, _sum, (Add, Sub))
 
 
 @JET_RULES.register(SelectN)

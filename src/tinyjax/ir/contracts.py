@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import compress
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -29,8 +29,10 @@ from tinyjax.ir.value import ConcreteValue
 if TYPE_CHECKING:
     from tinyjax.ir.context import Context
     from tinyjax.ir.roles import Evaluator
+    from tinyjax.ir.rules import RuleTable
 
 V = TypeVar("V")
+Args = ParamSpec("Args")
 
 # One function for each rule of `Primitive`.
 
@@ -317,6 +319,25 @@ def by_table(
             if types is not None:
                 rule.expect(f"output {i}", aval, types[i])
     return outs
+
+
+def bind_by(
+    rules: RuleTable[Args, Sequence[V]],
+    primitive: Primitive,
+    ctx: Context[V],
+    operands: Sequence[V],
+    *args: Args.args,
+    **kwargs: Args.kwargs,
+) -> tuple[V, ...]:
+    """What the rule for a primitive in a table returns for `args`, or else what those return that define it."""
+    rule = rules.find(type(primitive))
+    if rule is not None:
+        found, entry = rule(primitive, *args, **kwargs), rules.entry(type(primitive))
+        return tuple(by_table(entry, rule, primitive, ctx, operands, found, typed=False))
+    outs = expand(primitive, ctx, operands)
+    if outs is None:
+        raise rules.missing_rule(type(primitive))
+    return tuple(outs)
 
 
 def decomposed(primitive: Primitive, ctx: Context[V], args: Sequence[V], found: object) -> Sequence[V]:

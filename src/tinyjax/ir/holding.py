@@ -72,6 +72,7 @@ def changed(
 
     A VerificationError if it doesn't typecheck.
     """
+    # Programs have no subclasses and records return their own class, which type checkers don't conclude: so the casts.
     if isinstance(program, Jaxpr):
         verify(program)
         return cast("ProgramT", _program(what, change(program)).named_like(program))

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INEXACT
 from tinyjax.ir.primitive import UndefPrimal, Zero
+
+if TYPE_CHECKING:
+    from tinyjax.ir.context import Context
 
 V = TypeVar("V")
 
@@ -20,6 +23,11 @@ def has_tangent(aval: ShapedArray) -> bool:
 def tangent_avals(avals: Iterable[ShapedArray]) -> tuple[ShapedArray, ...]:
     """The types of the tangents of those that can have one."""
     return tuple([aval.tangent for aval in avals if has_tangent(aval)])
+
+
+def zero_tangents(ctx: Context[V], outs: Iterable[V]) -> list[Zero]:
+    """The tangents of values that depend on nothing that is differentiated with respect to."""
+    return [Zero(ctx.aval(out).tangent) for out in outs]
 
 
 def without_zeros(tangents: Iterable[V | Zero]) -> list[V]:

@@ -19,6 +19,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INEXACT, NUMERIC, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.arithmetic import max_, min_
 from tinyjax.primitives.comparison import eq, lt, ne
@@ -29,7 +30,7 @@ from tinyjax.primitives.prefix_scan import Values, prefixes
 from tinyjax.primitives.rounding import Round, RoundingMethod
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import rev
-from tinyjax.primitives.structure import accumulator, check_arity, check_axes, constant_like, instantiate
+from tinyjax.primitives.structure import accumulator, check_arity, check_axes, constant_like, instantiate, linear_jvp
 from tinyjax.primitives.trigonometric import atan2, cos, sin
 
 V = TypeVar("V")
@@ -123,8 +124,7 @@ class CumSum(Cumulative):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        outs, (t,) = ctx.bind(self, *primals), tangents
-        return outs, [Zero(ctx.aval(outs[0]).tangent)] if isinstance(t, Zero) else ctx.bind(self, t)
+        return linear_jvp(self, ctx, primals, tangents)
 
     @override
     def transpose(
@@ -147,7 +147,7 @@ class PrefixScan(Cumulative):
         (x,), (t,) = primals, tangents
         outs = ctx.bind(self, x)
         if isinstance(t, Zero):
-            return outs, [Zero(ctx.aval(outs[0]).tangent)]
+            return outs, zero_tangents(ctx, outs)
         turned = (self.axis,) if self.reverse else ()
         scanned = prefixes(ctx, (rev(ctx, x, turned), rev(ctx, t, turned)), self.axis, self.combine)
         return outs, [rev(ctx, scanned[1], turned)]

@@ -15,6 +15,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INT32, INTEGERS, SUPPORTED, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import check_dtype, common_dtype
 from tinyjax.primitives.gather import Gather
@@ -102,7 +103,7 @@ class DynamicSlice(Primitive):
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         outs, t = ctx.bind(self, *primals), tangents[0]
         if isinstance(t, Zero):
-            return outs, [Zero(ctx.aval(outs[0]).tangent)]
+            return outs, zero_tangents(ctx, outs)
         return outs, ctx.bind(self, t, *primals[1:])
 
     @override
@@ -161,7 +162,7 @@ class DynamicUpdateSlice(Primitive):
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         outs, (t, t_update) = ctx.bind(self, *primals), tangents[:2]
         if isinstance(t, Zero) and isinstance(t_update, Zero):
-            return outs, [Zero(ctx.aval(outs[0]).tangent)]
+            return outs, zero_tangents(ctx, outs)
         return outs, ctx.bind(self, instantiate(ctx, t), instantiate(ctx, t_update), *primals[2:])
 
     @override

@@ -32,6 +32,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives.numpy_values import QUIET
 from tinyjax.primitives.structure import broadcast_scalar, check_arity, constant_like, unbroadcast, with_leading_axis
 
@@ -196,7 +197,7 @@ class Smooth(OneOperand):
         (x,), (t,) = primals, tangents
         (y,) = ctx.bind(self, x)
         if isinstance(t, Zero):
-            return [y], [Zero(ctx.aval(y).tangent)]
+            return [y], zero_tangents(ctx, [y])
         return [y], [self.tangent(ctx, t, x, y)]
 
 
@@ -246,7 +247,7 @@ class Stepwise(Elementwise):
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         outs = ctx.bind(self, *primals)
-        return outs, [Zero(ctx.aval(out).tangent) for out in outs]
+        return outs, zero_tangents(ctx, outs)
 
 
 @frozen
@@ -274,7 +275,7 @@ class Binary(TwoOperands):
         elif not isinstance(ty, Zero):
             total = self.right(ctx, ty, x, y, out)
         else:
-            return [out], [Zero(ctx.aval(out).tangent)]
+            return [out], zero_tangents(ctx, [out])
         return [out], [broadcast_scalar(ctx, total, ctx.aval(out).shape)]
 
 

@@ -22,6 +22,7 @@ from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, NUMERIC, SIGNE
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, common_dtype
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.structure import broadcast_in_dim, check_arity, full, instantiate, move_axis, shape_error
@@ -158,7 +159,7 @@ class Gather(Primitive):
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         outs, t = ctx.bind(self, *primals), tangents[0]
         if isinstance(t, Zero):
-            return outs, [Zero(ctx.aval(outs[0]).tangent)]
+            return outs, zero_tangents(ctx, outs)
         filling = self.mode is GatherScatterMode.FILL_OR_DROP
         return outs, ctx.bind(attrs.evolve(self, fill_value=0) if filling else self, t, primals[1])
 

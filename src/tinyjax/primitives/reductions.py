@@ -31,6 +31,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
+from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.arithmetic import reciprocal
 from tinyjax.primitives.bitwise import logical_or
@@ -165,7 +166,7 @@ class Choice(Reduction):
         (x,), (t,) = primals, tangents
         (out,) = ctx.bind(self, x)
         if isinstance(t, Zero):
-            return [out], [Zero(ctx.aval(out).tangent)]
+            return [out], zero_tangents(ctx, [out])
         aval = ctx.aval(x)
         kept = tuple(i for i in range(aval.ndim) if i not in self.axes)
         # Of a nan, which equals nothing, every share is nan. Selections say so: XLA takes what is multiplied by a truth
@@ -292,7 +293,7 @@ class Position(Primitive):
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         (out,) = ctx.bind(self, *primals)
-        return [out], [Zero(ctx.aval(out).tangent)]
+        return [out], zero_tangents(ctx, [out])
 
     @override
     def batch(

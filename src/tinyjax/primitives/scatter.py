@@ -16,6 +16,7 @@ from tinyjax.ir.aval import array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import NUMERIC, UINT32, UINT64, HostArray
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
+from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import numpy_values
 from tinyjax.primitives.arithmetic import div, reciprocal
 from tinyjax.primitives.comparison import eq
@@ -49,7 +50,7 @@ class Scatter(Scattering):
         x, indices, updates = primals
         if not _moving(tangents):
             outs = ctx.bind(self, *primals)
-            return outs, [Zero(ctx.aval(outs[0]).tangent)]
+            return outs, zero_tangents(ctx, outs)
         t, t_updates = instantiate(ctx, tangents[0]), instantiate(ctx, tangents[2])
         if self.unique_indices:
             return ctx.bind(self, *primals), ctx.bind(self, t, indices, t_updates)
@@ -160,7 +161,7 @@ class ScatterExtreme(Scattering):
         x, indices, updates = primals
         (out,) = ctx.bind(self, *primals)
         if not _moving(tangents):
-            return [out], [Zero(ctx.aval(out).tangent)]
+            return [out], zero_tangents(ctx, [out])
         t, t_updates = instantiate(ctx, tangents[0]), instantiate(ctx, tangents[2])
         adding = ScatterAdd(self.dimension_numbers, self.mode, self.indices_are_sorted, self.unique_indices)
         taking = self.taking(ctx.aval(x).shape, ctx.aval(updates).shape, fill=False)

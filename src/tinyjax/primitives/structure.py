@@ -37,6 +37,7 @@ from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Literal
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import numpy_values
 
 V = TypeVar("V")
@@ -79,17 +80,19 @@ def check_axes(name: str, axes: Sequence[int], ndim: int) -> None:
         raise shape_error(name, f"axes {tuple(axes)} are not distinct axes of an array with {ndim} dimensions")
 
 
+def linear_jvp(primitive: Primitive, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+    """The rule of a linear function of one operand."""
+    outs, (t,) = ctx.bind(primitive, *primals), tangents
+    return outs, zero_tangents(ctx, outs) if isinstance(t, Zero) else ctx.bind(primitive, t)
+
+
 @frozen
 class Linear(Primitive):
     """A linear function of one operand: its tangent is the function applied to the operand's tangent."""
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        (x,), (t,) = primals, tangents
-        outs = ctx.bind(self, x)
-        if isinstance(t, Zero):
-            return outs, [Zero(ctx.aval(out).tangent) for out in outs]
-        return outs, ctx.bind(self, t)
+        return linear_jvp(self, ctx, primals, tangents)
 
 
 @final
@@ -255,8 +258,7 @@ class ReduceSum(Reduction):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        outs, (t,) = ctx.bind(self, *primals), tangents
-        return outs, [Zero(ctx.aval(outs[0]).tangent)] if isinstance(t, Zero) else ctx.bind(self, t)
+        return linear_jvp(self, ctx, primals, tangents)
 
     @override
     def transpose(

@@ -27,6 +27,8 @@ def but_for_unread(run: Callable[[Jaxpr], R], jaxpr: Jaxpr) -> R:
     return run(cleaned)
 
 
-def evaluate(evaluator: Evaluator, jaxpr: Jaxpr, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
-    """The results of a program within a program, equation by equation."""
+def evaluate(evaluator: Evaluator, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> Sequence[ConcreteValue]:
+    """The results of a program within a program: equation by equation where its arguments are on the host."""
+    if not all(arg.on_host for arg in args):
+        return evaluator.execute(jaxpr, args, name)
     return but_for_unread(lambda program: evaluator.interpret(program, args), jaxpr)

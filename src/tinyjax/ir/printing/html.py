@@ -7,17 +7,17 @@ other places refer to; so are programs that lie very deep. Of long programs the 
 from __future__ import annotations
 
 import html
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias, final
+from collections.abc import Sequence
+from typing import Final, final
 
 from tinyjax.ir.printing.outline import Held, Part, outline, shown_parameters
+from tinyjax.ir.printing.pieces import Pieces, joined
 from tinyjax.ir.printing.printer import variable_names
 from tinyjax.ir.printing.spelling import format_literal, format_parameter, format_string
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.source import SourceInfo
 
 #: HTML in pieces; a piece that is itself in pieces is made by one loop, so that nesting costs no recursion.
-_Pieces: TypeAlias = "Iterator[str | _Pieces]"
 
 #: Programs deeper than this are shown after the others: browsers nest elements to a limited depth.
 _DEEPEST: Final = 12
@@ -68,7 +68,7 @@ def format_html(program: Jaxpr | ClosedJaxpr) -> str:
     True
     """
     jaxpr, consts = (program.jaxpr, len(program.consts)) if isinstance(program, ClosedJaxpr) else (program, 0)
-    return f'<div class="tinyjax"><style>{_STYLE}</style>{_joined(_Page(outline(jaxpr), consts).pieces())}</div>'
+    return f'<div class="tinyjax"><style>{_STYLE}</style>{joined(_Page(outline(jaxpr), consts).pieces())}</div>'
 
 
 def escape(text: str) -> str:
@@ -79,21 +79,6 @@ def escape(text: str) -> str:
 def describe(source: SourceInfo | None) -> str:
     """The line that an equation comes from, for people to read; nothing if it isn't known."""
     return "" if source is None else str(source)
-
-
-def _joined(pieces: _Pieces) -> str:
-    done: list[str] = []
-    stack = [pieces]
-    while stack:
-        for piece in stack[-1]:
-            if isinstance(piece, str):
-                done.append(piece)
-            else:
-                stack.append(piece)
-                break
-        else:
-            stack.pop()
-    return "".join(done)
 
 
 @final
@@ -107,7 +92,7 @@ class _Page:
         self._left = _MOST
         self._later: list[int] = []
 
-    def pieces(self) -> _Pieces:
+    def pieces(self) -> Pieces:
         yield self._program(0, 0)
         for number in self._later:  # grows meanwhile
             if self._left > 0:
@@ -115,7 +100,7 @@ class _Page:
                 yield self._program(number, 0)
                 yield "</div></details>"
 
-    def _program(self, number: int, depth: int) -> _Pieces:
+    def _program(self, number: int, depth: int) -> Pieces:
         part = self._parts[number]
         jaxpr = part.jaxpr
         writer = _Writer(jaxpr)
@@ -138,7 +123,7 @@ class _Page:
                 yield "</details>"
         yield f'<div class="o{_wraps(jaxpr.outvars)}">{writer.foot()}</div>'
 
-    def _held(self, item: Held, depth: int) -> _Pieces:
+    def _held(self, item: Held, depth: int) -> Pieces:
         name = f" = @f{item.number}" if self._parts[item.number].shared or depth == _DEEPEST or not item.here else ""
         yield f'<div class="s"><div class="k">{escape(item.label)}{name}</div>'
         if item.here and depth < _DEEPEST:

@@ -11,11 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import count
 from string import ascii_lowercase
-from typing import Final, TypeAlias, final
+from typing import Final, final
 
 import attrs
 
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printing.pieces import Pieces, joined
 from tinyjax.ir.printing.spelling import format_array, format_literal, format_parameter, format_string
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import nested_programs, programs_of, shown_values, subjaxprs
@@ -24,7 +25,6 @@ from tinyjax.ir.value import ConcreteValue
 #: Lines are broken beyond this column, as JAX breaks them.
 _WIDTH: Final = 80
 #: Text in pieces; a piece that is itself in pieces is printed by one loop, so that nesting costs no recursion.
-_Pieces: TypeAlias = "Iterator[str | _Pieces]"
 
 
 def text_of(program: object) -> str:
@@ -47,7 +47,7 @@ def format_jaxpr(jaxpr: Jaxpr) -> str:
     '{ lambda ; a:f32[3]. let  in (a,) }'
     """
     printer = _Printer(nested_programs(jaxpr))
-    return printer.definitions() + _join(printer.program(jaxpr, 0, 0))
+    return printer.definitions() + joined(printer.program(jaxpr, 0, 0))
 
 
 def format_closed_jaxpr(closed: ClosedJaxpr) -> str:
@@ -55,7 +55,7 @@ def format_closed_jaxpr(closed: ClosedJaxpr) -> str:
     printer = _Printer(nested_programs(closed.jaxpr))
     # One that doesn't typecheck is printed too: it may have more constants than inputs.
     count = min(len(closed.consts), len(closed.jaxpr.invars))
-    return printer.definitions() + _join(printer.program(closed.jaxpr, 0, 0, count))
+    return printer.definitions() + joined(printer.program(closed.jaxpr, 0, 0, count))
 
 
 def format_closed(closed: ClosedJaxpr) -> str:
@@ -75,7 +75,7 @@ def format_closed(closed: ClosedJaxpr) -> str:
     arrays = "".join(f"let {name} = {format_array(const)} in\n" for const, name in names.items())
     printer = _Printer(nested_programs(closed.jaxpr), arrays=[names[const] for const in closed.consts])
     count = len(closed.consts)
-    return arrays + printer.definitions() + _join(printer.program(closed.jaxpr, 0, 0, count))
+    return arrays + printer.definitions() + joined(printer.program(closed.jaxpr, 0, 0, count))
 
 
 def format_eqn(eqn: Eqn, names: Mapping[int, str] | None = None, short: bool = False) -> str:
@@ -88,7 +88,7 @@ def format_eqn(eqn: Eqn, names: Mapping[int, str] | None = None, short: bool = F
         atoms = (*eqn.invars, *eqn.outvars)
         names = {atom.index: variable_name(atom.index) for atom in atoms if isinstance(atom, Var)}
     printer = _Printer([] if short else nested_programs(Jaxpr((), (eqn,), ())), short)
-    return printer.definitions() + _join(printer.equation(eqn, names, 0))
+    return printer.definitions() + joined(printer.equation(eqn, names, 0))
 
 
 def variable_name(number: int) -> str:
@@ -141,21 +141,6 @@ def variable_names(jaxpr: Jaxpr) -> dict[int, str]:
     return names
 
 
-def _join(pieces: _Pieces) -> str:
-    done: list[str] = []
-    stack = [pieces]
-    while stack:
-        for piece in stack[-1]:
-            if isinstance(piece, str):
-                done.append(piece)
-            else:
-                stack.append(piece)
-                break
-        else:
-            stack.pop()
-    return "".join(done)
-
-
 def _fill(words: Iterable[str], column: int, indent: int) -> str:
     """The words with single spaces between them, broken into lines at the width, as a line's end from `column` on."""
     lines: list[str] = []
@@ -200,11 +185,11 @@ class _Printer:
     def definitions(self) -> str:
         """The programs that occur several times, each once."""
         return "".join(
-            f"let {name} = {_join(self.program(program, 0, len(name) + 7))} in\n"
+            f"let {name} = {joined(self.program(program, 0, len(name) + 7))} in\n"
             for program, name in self._defined.items()
         )
 
-    def program(self, jaxpr: Jaxpr, indent: int, column: int, constants: int = 0) -> _Pieces:
+    def program(self, jaxpr: Jaxpr, indent: int, column: int, constants: int = 0) -> Pieces:
         """A program that begins at `column` of a line which is indented by `indent`."""
         line = self._on_one_line(jaxpr, column, constants)
         if line is not None:
@@ -224,7 +209,7 @@ class _Printer:
         yield "\n" + " " * (indent + 2)
         yield _fill(["in", *_tuple([self._atom(atom, names) for atom in jaxpr.outvars]), "}"], indent + 2, indent + 4)
 
-    def equation(self, eqn: Eqn, names: Mapping[int, str], indent: int) -> _Pieces:
+    def equation(self, eqn: Eqn, names: Mapping[int, str], indent: int) -> Pieces:
         """An equation that begins at the indentation of its line, and may need more of them."""
         if eqn.outvars:
             binders = [*(self._binder(var, names) for var in eqn.outvars), "="]
@@ -242,7 +227,7 @@ class _Printer:
         for atom in eqn.invars:
             yield " " + self._atom(atom, names)
 
-    def _parameter(self, value: object, indent: int, column: int) -> _Pieces:
+    def _parameter(self, value: object, indent: int, column: int) -> Pieces:
         """A parameter, on several lines if it holds programs that haven't been printed ahead."""
         if self._known(programs_of(value)):
             yield format_parameter(value, self._defined, self._short)

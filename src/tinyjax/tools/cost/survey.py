@@ -15,8 +15,7 @@ from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.loops import While
 from tinyjax.control.recursion import Enclosing
 from tinyjax.control.scan import Scan
-from tinyjax.interpreters.base import expansion
-from tinyjax.ir.aval import ShapedArray
+from tinyjax.interpreters.base import Expansions
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Eqn, Jaxpr, Literal
 from tinyjax.ir.source import SourceInfo
@@ -104,7 +103,7 @@ class Survey:
         self._rules = rules
         self._summaries: dict[_Key, _Summary] = {}
         self._names = (f"n{i}" for i in count(1))
-        self._expansions: dict[tuple[Primitive, tuple[ShapedArray, ...]], Jaxpr | None] = {}
+        self._expansions = Expansions()
         self._loops: dict[str, Loop] = {}
         self._rank: dict[str, int] = {}
         self._ruled: dict[type[Primitive], bool] = {}
@@ -139,14 +138,8 @@ class Survey:
             return ()
         if type(primitive).expand is Primitive.expand:
             return primitive.applied_programs
-        expanded = self._decomposition(eqn)
+        expanded = self._expansions.of(eqn)
         return primitive.applied_programs if expanded is None else (expanded,)
-
-    def _decomposition(self, eqn: Eqn) -> Jaxpr | None:
-        key = eqn.primitive, tuple(atom.aval for atom in eqn.invars)
-        if key not in self._expansions:
-            self._expansions[key] = expansion(eqn)
-        return self._expansions[key]
 
     def summary(self, jaxpr: Jaxpr) -> _Summary:
         return self._summaries[_key(jaxpr)]

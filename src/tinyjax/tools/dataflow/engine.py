@@ -12,8 +12,7 @@ from typing_extensions import override
 
 from tinyjax.caching import with_room
 from tinyjax.errors import DataflowError
-from tinyjax.interpreters.base import expansion
-from tinyjax.ir.aval import ShapedArray
+from tinyjax.interpreters.base import Expansions
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.display import Block
@@ -133,7 +132,7 @@ class _Engine(Generic[T]):
         self._rules = rules
         self._default = rules.find(Primitive)
         self._by_class: dict[type[Primitive], Callable[[Primitive, Walk[T], Eqn, Sequence[T]], Sequence[T]]] = {}
-        self._expansions: dict[tuple[Primitive, tuple[ShapedArray, ...]], Jaxpr | None] = {}
+        self._expansions = Expansions()
         self._flows: dict[tuple[Jaxpr, int, tuple[T, ...]], Flow[T]] = {}
 
     def flow(self, jaxpr: Jaxpr, facts: tuple[T, ...]) -> Flow[T]:
@@ -189,7 +188,7 @@ class _Engine(Generic[T]):
                 raise self._rules.missing_rule(cls)
             self._by_class[cls] = rule
         if rule is self._default and cls.expand is not Primitive.expand:
-            expanded = self._expansion(eqn)
+            expanded = self._expansions.of(eqn)
             if expanded is not None:
                 return walk.apply(expanded, facts)
         found = rule(eqn.primitive, walk, eqn, facts)
@@ -199,12 +198,6 @@ class _Engine(Generic[T]):
                 f"{_described(eqn)}, but there are {expected} {'results' if self.forward else 'operands'}"
             )
         return found
-
-    def _expansion(self, eqn: Eqn) -> Jaxpr | None:
-        key = eqn.primitive, tuple(atom.aval for atom in eqn.invars)
-        if key not in self._expansions:
-            self._expansions[key] = expansion(eqn)
-        return self._expansions[key]
 
 
 def _described(eqn: Eqn) -> str:
