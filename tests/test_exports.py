@@ -41,12 +41,15 @@ def reexported(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def imported_modules(path: Path) -> Iterator[ModuleType]:
-    """The modules of ours that a module imports."""
+    """The modules of ours that a module imports, by themselves or in a tuple."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.ImportFrom):
+        if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
+                found = getattr(sys.modules[node.module], alias.name)
                 if (name := f"{node.module}.{alias.name}") in sys.modules:
                     yield sys.modules[name]
+                elif isinstance(found, tuple):
+                    yield from found
 
 
 def _itself(value: object) -> object:

@@ -17,33 +17,7 @@ from types import FunctionType
 from tinyjax.control import call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, loops, scan
 from tinyjax.exports import collect
 from tinyjax.ir.primitive import Primitive
-from tinyjax.primitives import (
-    annotations,
-    arithmetic,
-    bitwise,
-    collectives,
-    comparison,
-    complex,  # noqa: A004
-    constant,
-    contractions,
-    conversion,
-    cumulative,
-    dynamic,
-    elementwise,
-    exchanges,
-    exponential,
-    gather,
-    reductions,
-    rounding,
-    scatter,
-    selection,
-    shaping,
-    slicing,
-    sorting,
-    special,
-    structure,
-    trigonometric,
-)
+from tinyjax.registered.first_order import MODULES
 
 
 def _is_vocabulary(value: object) -> bool:
@@ -56,9 +30,7 @@ def _is_vocabulary(value: object) -> bool:
 collect(
     __name__,
     *(call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, loops, scan),
-    *(annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion),
-    *(cumulative, dynamic, elementwise, exchanges, exponential, gather, reductions, rounding, scatter, selection),
-    *(shaping, slicing, sorting, special, structure, trigonometric),
+    *MODULES,
     only=_is_vocabulary,
     entries=(),  # rules call them for every equation
 )

@@ -35,7 +35,7 @@ from tinyjax.primitives import (
     windows,
 )
 
-__all__ = ["FIRST_ORDER", "STANDARD", "primitives_of"]
+__all__ = ["FIRST_ORDER", "MODULES", "STANDARD", "primitives_of"]
 
 
 def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
@@ -47,12 +47,13 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
                 yield value
 
 
-#: Those whose parameters hold no programs.
-FIRST_ORDER: Final = tuple(primitives_of(
+#: The modules that define primitives whose parameters hold no programs.
+MODULES: Final = (
     annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion, cumulative,
     dynamic, elementwise, exchanges, exponential, gather, reductions, rounding, scatter, selection, shaping, slicing,
     sorting, special, structure, trigonometric,
-))  # fmt: skip
+)  # fmt: skip
+FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)
 STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision)
 STANDARD.add(windows.GatherScatterMode, windows.GatherDimensionNumbers, windows.ScatterDimensionNumbers)
