@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Hashable
-from contextvars import copy_context
 from functools import lru_cache, partial, wraps
 from threading import RLock
 from typing import TYPE_CHECKING, Final, Generic, ParamSpec, Protocol, TypeVar, cast, final, runtime_checkable
 from weakref import WeakSet
 
 from attrs import frozen
+
+from tinyjax.stack import with_room
 
 if TYPE_CHECKING:
     from functools import _CacheInfo
@@ -64,20 +64,6 @@ def remembered_of(f: Callable[P, T]) -> Callable[P, T]:
         return found[1]
 
     return call
-
-
-def with_room(f: Callable[[], T]) -> T:
-    """f(), on the empty stack of a new thread if this one's is half full: so recursion is as deep as it has to be."""
-    try:
-        sys._getframe(sys.getrecursionlimit() // 2)
-    except ValueError:  # there are fewer frames than that
-        pass
-    else:
-        from concurrent.futures import ThreadPoolExecutor  # rarely needed, and not quick to import
-
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(copy_context().run, f).result()
-    return f()  # here, so that what it raises isn't raised while handling the ValueError
 
 
 class Keyed:

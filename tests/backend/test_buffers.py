@@ -16,9 +16,9 @@ from tests.hlo.test_text import DTYPES, random_bits
 from tinyjax import backend
 from tinyjax.backend import DeviceBuffer
 from tinyjax.errors import DeletedBufferError
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import BFLOAT16, BOOL, FLOAT0, FLOAT32, FLOAT64, INT64, SHORT_NAMES, DType
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import Buffer, ConcreteValue
 
 

@@ -22,9 +22,10 @@ from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.call import Call
 from tinyjax.errors import DeletedBufferError, InputError, LoweringError, MissingRuleError, XlaError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, FLOAT32, FLOAT64
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.elementwise import add, mul
 from tinyjax.primitives.trigonometric import sin

@@ -12,7 +12,6 @@ from tests.extremes import check_classes, combinations
 from tests.hlo.programs import run, side_by_side
 from tests.primitives.catalog import ELEMENTWISE, Entry, check_close
 from tinyjax.contexts.devices import single_equation
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -31,6 +30,7 @@ from tinyjax.ir.dtypes import (
     HostArray,
 )
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.reductions import ArgMax, ArgMin, ReduceMax, ReduceMin, ReduceProd

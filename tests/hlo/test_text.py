@@ -12,7 +12,7 @@ from tests.hlo.programs import run
 from tinyjax.errors import LoweringError
 from tinyjax.hlo import lower
 from tinyjax.hlo.text import ELEMENT_TYPES, dense_text, scalar_text, tensor_text, type_text
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
     COMPLEX128,
@@ -30,6 +30,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.program import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant
 

@@ -11,8 +11,8 @@ from tests.hlo.programs import run, side_by_side
 from tests.primitives import array_catalog
 from tests.primitives.array_checks import close, samples
 from tests.primitives.catalog import ELEMENTWISE, Entry, check_close
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import SHORT_NAMES
+from tinyjax.ir.shared_types import array_type
 
 #: How much farther from NumPy's results than evaluation's are from jax's, where XLA's own algorithms are less exact.
 FARTHER = {"sinh": 2, "cosh": 2, "atan2": 8}

@@ -11,7 +11,6 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir import ShapedArray
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     COMPLEX64,
@@ -31,6 +30,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.shapes import as_shape
+from tinyjax.ir.shared_types import array_type
 
 
 def test_a_type_has_a_shape_and_a_dtype() -> None:

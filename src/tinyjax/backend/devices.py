@@ -15,9 +15,10 @@ from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
 from tinyjax.errors import XlaError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import SUPPORTED, DType, HostArray
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
 #: NumPy arrays may be written to after the call, so their elements are copied during it.

@@ -11,12 +11,13 @@ from typing_extensions import override
 
 from tinyjax.errors import MissingRuleError, TypingError
 from tinyjax.ir import contracts
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import Literal
 from tinyjax.ir.roles import Foreign, Origin
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 

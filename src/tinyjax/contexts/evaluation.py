@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 from typing_extensions import override
 
-from tinyjax.caching import with_room
 from tinyjax.contexts.devices import Executor, on_device
 from tinyjax.contexts.literals import literal_value
 from tinyjax.errors import MissingRuleError
@@ -21,6 +20,7 @@ from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.roles import Customised
 from tinyjax.ir.value import ConcreteValue, owned
+from tinyjax.stack import with_room
 
 
 class EvalContext(Context[ConcreteValue]):

@@ -9,7 +9,6 @@ from typing import ClassVar, final
 from attrs import evolve, frozen
 from typing_extensions import override
 
-from tinyjax.caching import with_room
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call, Calling
 from tinyjax.ir.aval import ShapedArray
@@ -25,6 +24,7 @@ from tinyjax.ir.roles import Evaluator, Foreign
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.stack import with_room
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
 from tinyjax.transforms.unread import evaluate

@@ -10,13 +10,12 @@ import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
-from tinyjax.caching import with_room
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of, divide, of_one_type, pick_outputs
 from tinyjax.control.scan import Scan
 from tinyjax.errors import BatchedPredicateError, LinearityError, ParameterError, TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INEXACT, INT32
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names, must_stay
@@ -24,6 +23,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import all_match, expect_types
 from tinyjax.ir.value import ConcreteValue
@@ -31,6 +31,7 @@ from tinyjax.primitives.comparison import eq, ge, le
 from tinyjax.primitives.conversion import stop_gradient
 from tinyjax.primitives.selection import select, select_n
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, move_axis
+from tinyjax.stack import with_room
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.transpose import transpose_linear

@@ -23,7 +23,7 @@ from tinyjax.control.carry import (
     with_unused,
 )
 from tinyjax.errors import LinearityError, TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.ir.effects import Effects
@@ -31,6 +31,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import expect_types, listed
 from tinyjax.ir.value import ConcreteValue

@@ -15,7 +15,7 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.carry import check_carry, fixpoint, groups, interleaved, positions, rearranged
 from tinyjax.errors import TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import Effects, must_stay
@@ -24,6 +24,7 @@ from tinyjax.ir.merging import merged, sourced
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue

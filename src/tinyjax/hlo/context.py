@@ -14,7 +14,7 @@ from tinyjax.contexts.watching import Seen, Watcher
 from tinyjax.errors import LeakedTracerError, MissingRuleError
 from tinyjax.hlo.text import dense_text, scalar_text, type_text
 from tinyjax.ir import contracts
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.effects import must_stay
@@ -25,6 +25,7 @@ from tinyjax.ir.result_types import result_types
 from tinyjax.ir.roles import Foreign
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceCursor, is_our_function
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue

@@ -8,7 +8,6 @@ from typing import final
 
 from attrs import frozen
 
-from tinyjax.caching import with_room
 from tinyjax.contexts.watching import Watcher
 from tinyjax.errors import InputError, LoweringError
 from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, LoweringRules, Module, identifier, types_text
@@ -21,6 +20,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.stack import with_room
 from tinyjax.transforms.unread import but_for_unread
 
 

@@ -29,12 +29,13 @@ from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import from_jax_policy
 from tinyjax.interop.rules import bwd_program, fwd_program, jvp_program
 from tinyjax.interop.types import constant_of, type_of
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import SUPPORTED, UINT32
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.primitives.constant import Constant

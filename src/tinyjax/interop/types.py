@@ -6,8 +6,9 @@ import numpy as np
 
 from tinyjax.backend import jax_programs
 from tinyjax.errors import UnsupportedError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOAT0, SUPPORTED, UINT32
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
 

@@ -13,7 +13,6 @@ from typing import Concatenate, Final, Generic, ParamSpec, Self, TypeAlias, Type
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.caching import with_room
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import InputError
 from tinyjax.interpreters.hidden import Hidden, staged
@@ -28,6 +27,7 @@ from tinyjax.ir.rules import RuleTable, missing_primitives
 from tinyjax.ir.source import SourceCursor, is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.conversion import convert
+from tinyjax.stack import with_room
 
 W = TypeVar("W")
 S = TypeVar("S")

@@ -21,8 +21,9 @@ from tinyjax.control.loops import While
 from tinyjax.control.recursion import Enclosing
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import CONTROL, Form, RuleContext, Transformed, Wanted
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.shared_types import array_type
 
 W = TypeVar("W")
 S = TypeVar("S")

@@ -13,7 +13,7 @@ from typing import Any, Final, TypeAlias, final
 from attrs import evolve
 from typing_extensions import override
 
-from tinyjax.caching import remembered, with_room
+from tinyjax.caching import remembered
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.carry import rearranged
 from tinyjax.control.cond import Cond
@@ -23,7 +23,7 @@ from tinyjax.control.scan import Scan
 from tinyjax.errors import InputError
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.interpreters.running import stage_call
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
@@ -31,9 +31,11 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.roles import Foreign, Origin
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
+from tinyjax.stack import with_room
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.frames import OpenFrame

@@ -15,11 +15,11 @@ from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.interpreters.interval_logic import hull, possible
 from tinyjax.interpreters.interval_rules import Ctx, exact, magnitude, wrapping
 from tinyjax.interpreters.intervals import INTERVAL_RULES, Interval, Parent, slack, widened
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import BOOL, FLOATS, INT32, SIGNED
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import max_, min_
 from tinyjax.primitives.bitwise import logical_and, logical_or

@@ -10,9 +10,9 @@ from tinyjax.interpreters.base import register_all
 from tinyjax.interpreters.hidden import Hidden
 from tinyjax.interpreters.interval_rules import Ctx, exact, magnitude, wrapping
 from tinyjax.interpreters.intervals import INTERVAL_RULES, Interval, Parent, chosen, outward, slack, whole, widened
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import FLOATS, INT32
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.arithmetic import max_, min_
 from tinyjax.primitives.bitwise import logical_and
 from tinyjax.primitives.collectives import Collective, PMax, PMin, PSum

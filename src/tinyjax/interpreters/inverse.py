@@ -13,7 +13,6 @@ from attrs import frozen
 
 from tinyjax.api.arguments import as_tuple, resolve_position
 from tinyjax.api.make_jaxpr import abstractify
-from tinyjax.caching import with_room
 from tinyjax.control.loops import While
 from tinyjax.errors import InputError, TreeError
 from tinyjax.interpreters.base import expansion
@@ -23,6 +22,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.merging import completed, staged_operands
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
+from tinyjax.stack import with_room
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array

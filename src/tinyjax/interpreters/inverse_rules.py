@@ -16,12 +16,13 @@ from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.interpreters.inverse import INVERSE_RULES, Partly, Unknown, inverted
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INEXACT, INT64
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Literal
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import Div, IntegerPow, Square, abs_, div, integer_pow, reciprocal, square
 from tinyjax.primitives.bitwise import Not, Xor, logical_not, logical_xor

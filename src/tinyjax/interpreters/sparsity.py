@@ -26,13 +26,14 @@ from tinyjax.errors import InputError
 from tinyjax.interpreters.base import RuleContext, Rules, overridden, rule_table
 from tinyjax.interpreters.hidden import Hidden, staged
 from tinyjax.ir import contracts
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Literal
 from tinyjax.ir.result_types import result_types
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.arithmetic import IntegerPow

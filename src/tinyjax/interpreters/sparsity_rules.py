@@ -16,10 +16,11 @@ from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.sparsity import EVALUATION, SPARSITY_RULES, Pattern, anywhere, each_spread
 from tinyjax.ir import contracts
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Primitive, Zero
 from tinyjax.ir.result_types import result_types
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import OptimizationBarrier

@@ -8,9 +8,9 @@ from typing import final
 from attrs import field, frozen
 from typing_extensions import override
 
-from tinyjax.caching import bounded
 from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, short_name
 from tinyjax.ir.shapes import Shape, as_shape, dtype_of
+from tinyjax.ir.shared_types import array_type
 
 
 @final
@@ -64,15 +64,3 @@ class ShapedArray:
     @override
     def __repr__(self) -> str:
         return f"ShapedArray({self})"
-
-
-@bounded(16384)
-def array_type(shape: Shape, dtype: DType, weak_type: bool = False) -> ShapedArray:
-    """The one ShapedArray of this shape and dtype that the library itself uses: shared, so comparing it is cheap."""
-    return _shared(shape, dtype, weak_type)
-
-
-@bounded(16384)
-def _shared(shape: Shape, dtype: DType, weak_type: bool) -> ShapedArray:
-    """The same however `array_type` is called: its own cache tells a default that is given from one left out."""
-    return ShapedArray(shape, dtype, weak_type)

@@ -16,13 +16,14 @@ import numpy as np
 
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.applied import AppliedRule, shown
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import NO_EFFECTS, Effect
 from tinyjax.ir.fitting import fits_batch, fits_jvp, fits_transpose, known_types
 from tinyjax.ir.merging import merged, staged_operands
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.result_types import result_types
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import is_our_function
 from tinyjax.ir.value import ConcreteValue
 

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
 from tinyjax.errors import MissingRuleError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero
 from tinyjax.ir.result_types import result_types
+from tinyjax.ir.shared_types import array_type
 
 if TYPE_CHECKING:
     from tinyjax.ir.context import Context

@@ -10,7 +10,7 @@ import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.constants import constants
 from tinyjax.ir.dtypes import BOOL, PYTHON_DTYPES, DType, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effects
@@ -19,6 +19,7 @@ from tinyjax.ir.literals import python_scalar, scalar_bits
 from tinyjax.ir.printing.printed import Printed
 from tinyjax.ir.program_type import JaxprType
 from tinyjax.ir.program_value import ProgramValue
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
 

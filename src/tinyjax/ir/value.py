@@ -10,9 +10,10 @@ import numpy.typing as npt
 from attrs import field, frozen
 from typing_extensions import override
 
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, PYTHON_DTYPES, DType, HostArray, Scalar
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 
 
 @runtime_checkable

@@ -10,9 +10,10 @@ from tinyjax.control.carry import rearranged
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ConcretizationError, InputError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
+from tinyjax.ir.shared_types import array_type
 from tinyjax.lax.bodies import Body
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.core import bind

@@ -14,10 +14,10 @@ from tinyjax.arrays.shaping import integer
 from tinyjax.control.call import Call
 from tinyjax.control.scan import Scan
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOATS, INTEGERS, SIGNED, HostArray
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.shared_types import array_type
 from tinyjax.lax.bodies import Body, described, out_avals, stage, stage_body
 from tinyjax.lax.loop_equations import (
     bind_scan,

@@ -6,10 +6,10 @@ import numpy as np
 
 from tinyjax.arrays import shaping
 from tinyjax.arrays.shaping import integers
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.numpy.signatures import ShapeLike
 from tinyjax.primitives.shaping import Iota

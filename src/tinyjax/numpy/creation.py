@@ -29,7 +29,7 @@ from tinyjax.arrays.shaping import (
     moveaxis,
 )
 from tinyjax.errors import InputError, ShapeError, UnsupportedError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
     FLOAT0,
@@ -39,6 +39,7 @@ from tinyjax.ir.dtypes import (
     DType,
     real_dtype,
 )
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.numpy.arguments import iota, scalar, shape_of
 from tinyjax.numpy.signatures import Nested, ShapeLike

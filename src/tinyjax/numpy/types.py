@@ -13,7 +13,7 @@ import numpy.typing as npt
 from tinyjax.arrays import promotion
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -30,6 +30,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.numpy.limits import FloatInfo, IntInfo
 from tinyjax.numpy.signatures import Casting
 from tinyjax.primitives.conversion import array_dtype

@@ -13,11 +13,12 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import AxisNameError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INT32, NUMERIC, SUPPORTED, HostArray
 from tinyjax.ir.effects import Effects, NamedAxisEffect
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, scale
 from tinyjax.primitives.reductions import reduce_max, reduce_min
 from tinyjax.primitives.shaping import iota

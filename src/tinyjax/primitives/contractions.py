@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from tinyjax.caching import bounded
 from tinyjax.errors import LinearityError, TypingError, UnsupportedError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
     COMPLEXES,
@@ -30,6 +30,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, check_dtype
 from tinyjax.primitives.shaping import shift_axes

@@ -12,10 +12,11 @@ from typing_extensions import override
 
 from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ParameterError, ShapeError, TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, as_dtype, short_name
 from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import numpy_values
 from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction, OneOperand, Stepwise, check_dtype
 from tinyjax.primitives.structure import check_arity, move_axis

@@ -10,11 +10,12 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import LinearityError, TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INT32, INTEGERS, SUPPORTED, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import check_dtype, common_dtype

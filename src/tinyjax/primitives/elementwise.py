@@ -14,7 +14,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import LinearityError, ShapeError, TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
     BOOL,
@@ -32,6 +32,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives.numpy_values import QUIET
 from tinyjax.primitives.structure import broadcast_scalar, check_arity, constant_like, unbroadcast, with_leading_axis

@@ -16,11 +16,12 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import AxisNameError, ShapeError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import NUMERIC
 from tinyjax.ir.primitive import BatchAxis, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.collectives import Collective
 from tinyjax.primitives.elementwise import check_dtype
 from tinyjax.primitives.shaping import reshape

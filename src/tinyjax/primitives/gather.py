@@ -16,12 +16,13 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.errors import LinearityError, TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, NUMERIC, SIGNED, SUPPORTED, DType, HostArray, Scalar
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, common_dtype
 from tinyjax.primitives.shaping import reshape

@@ -16,7 +16,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
     BOOL,
@@ -31,6 +31,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.arithmetic import reciprocal

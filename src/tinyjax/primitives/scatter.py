@@ -12,10 +12,10 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import LinearityError, UnsupportedError
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import NUMERIC, UINT32, UINT64, HostArray
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import numpy_values
 from tinyjax.primitives.arithmetic import div, reciprocal

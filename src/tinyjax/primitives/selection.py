@@ -9,10 +9,11 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import LinearityError, TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, SUPPORTED
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import complex_values, numpy_values
 from tinyjax.primitives.bitwise import BITS, logical_and
 from tinyjax.primitives.comparison import eq, gt, lt

@@ -14,11 +14,12 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import TypingError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import NUMERIC, DType, HostArray, short_name
 from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.structure import Linear, broadcast_in_dim, check_arity, check_axes, move_axis, shape_error
 
 V = TypeVar("V")

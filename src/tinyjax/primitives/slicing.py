@@ -13,10 +13,11 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, HostArray, Scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.elementwise import common_dtype, unmapped
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import (

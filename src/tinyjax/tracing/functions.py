@@ -14,10 +14,10 @@ import numpy as np
 from attrs import frozen
 
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array

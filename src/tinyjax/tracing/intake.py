@@ -7,10 +7,11 @@ import numpy as np
 from tinyjax import backend
 from tinyjax.caching import bounded
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, Scalar, may_be_key
 from tinyjax.ir.program import Literal
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue, Data, frozen_elements
 from tinyjax.primitives.numpy_values import convert
 from tinyjax.tracing.messages.unregistered import how_to_register

@@ -1,6 +1,6 @@
 """Functions that are traced inside each other: deep is well, without end is an error.
 
-Each trace has room on the stack (`caching.with_room`), so Python's own limit never stops a function that calls itself
+Each trace has room on the stack (`stack.with_room`), so Python's own limit never stops a function that calls itself
 by `jit`. What tells that there is no end: the function is being traced already, many times over, and for the same
 types. A program that goes down by static arguments or other Python values is another function at each level.
 """

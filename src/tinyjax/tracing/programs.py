@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any, final
 
 from attrs import frozen
 
-from tinyjax.caching import with_room
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.stack import with_room
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray

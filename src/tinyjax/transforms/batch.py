@@ -10,13 +10,14 @@ from attrs import frozen
 from tinyjax.caching import remembered
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import broadcast_in_dim, move_axis
 from tinyjax.transforms.arguments import axes_each, check_axis

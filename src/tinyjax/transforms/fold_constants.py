@@ -9,13 +9,13 @@ import numpy as np
 
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import SUPPORTED
 from tinyjax.ir.holding import ProgramT, changed
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.traverse import holds_programs, record_values
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name, OptimizationBarrier

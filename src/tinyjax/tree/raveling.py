@@ -11,9 +11,9 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import concatenate, reshape
 from tinyjax.arrays.shaping import ravel as raveled
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.aval import array_type
 from tinyjax.ir.dtypes import FLOAT32, DType
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike

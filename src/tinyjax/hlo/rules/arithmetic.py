@@ -20,9 +20,10 @@ from tinyjax.hlo.rules.elementwise import (
     typed,
 )
 from tinyjax.hlo.tables import CPU_RULES, RULES
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, UNSIGNED
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import arithmetic, elementwise, exponential, rounding, special, trigonometric
 from tinyjax.primitives.arithmetic import abs_, reciprocal, rem
 from tinyjax.primitives.bitwise import logical_and, logical_or

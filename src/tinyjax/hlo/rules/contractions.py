@@ -9,8 +9,9 @@ from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import type_text
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, DType
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.contractions import DotGeneral
 
 

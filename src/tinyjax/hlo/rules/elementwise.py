@@ -8,9 +8,10 @@ from typing import Final
 from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import tensor_text, type_text
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, SIGNED, DType, real_dtype
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import bitwise, comparison, conversion, elementwise, selection
 from tinyjax.primitives import complex as parts
 

@@ -12,9 +12,10 @@ from tinyjax.hlo.rules.reductions import array_text, combining
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import GPU_RULES, RULES
 from tinyjax.hlo.text import type_text
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEX128, INT32, INT64, UINT32, UINT64
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.arithmetic import Max, Min, min_
 from tinyjax.primitives.bitwise import logical_and

@@ -10,9 +10,10 @@ from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import type_text
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INT32, INT64
 from tinyjax.ir.effects import Effects, must_stay
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.elementwise import add, sub
 

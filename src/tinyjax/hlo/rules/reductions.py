@@ -13,9 +13,10 @@ from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, FLOATS, SIGNED, DType, Scalar
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import cumulative, reductions, structure
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import Max, Min

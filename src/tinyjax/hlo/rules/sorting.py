@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from tinyjax.hlo.context import SSA, Body, LoweringContext, types_text
 from tinyjax.hlo.rules.elementwise import choose, compare, comparison_kind, part, same_type
 from tinyjax.hlo.tables import RULES
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.sorting import Sort
 
 

@@ -9,12 +9,13 @@ import msgspec
 import numpy as np
 
 from tinyjax.errors import FileFormatError, TinyjaxError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.files import schema
 from tinyjax.ir.files.archive import Archive, array_of
 from tinyjax.ir.files.columns import COLUMNS, ColumnReader, Extent, Indices
 from tinyjax.ir.files.encoding import ValueReader, decode_number, dtype_named, pick
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.text.registry import Registry
 from tinyjax.ir.typecheck import typecheck

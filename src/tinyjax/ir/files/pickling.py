@@ -14,11 +14,12 @@ import numpy as np
 from attrs import frozen
 
 from tinyjax.errors import VerificationError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.files.columns import ColumnReader, ColumnWriter, Extent, program_key, programs_inner_first
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.traverse import programs_of
 

@@ -17,10 +17,11 @@ import ml_dtypes
 import numpy as np
 
 from tinyjax.errors import InputError
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SHORT_NAMES, DType, Scalar, short_name
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.program import Literal
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
 _DTYPES: Final = {name: dtype for dtype, name in SHORT_NAMES.items()}

@@ -9,7 +9,6 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.caching import with_room
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import expansion, register_all
@@ -24,6 +23,7 @@ from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.conversion import StopGradient
 from tinyjax.primitives.shaping import Reshape, Squeeze
+from tinyjax.stack import with_room
 from tinyjax.tools.dataflow.liveness import last_uses
 
 #: For primitives whose results are operands seen differently, and take no memory: which operand each result is.

@@ -10,7 +10,6 @@ from typing import Final, Generic, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.caching import with_room
 from tinyjax.errors import DataflowError
 from tinyjax.interpreters.base import Expansions
 from tinyjax.ir.holding import AnyProgram, checked
@@ -19,6 +18,7 @@ from tinyjax.ir.printing.display import Block
 from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.rules import RuleTable
+from tinyjax.stack import with_room
 from tinyjax.tools.dataflow.lattice import Lattice, T
 
 #: No loop goes round more often than this.
