@@ -22,6 +22,7 @@ PAGE: Final = Path(__file__).parent.parent / "docs" / "coming-from-jax.md"
 COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax": "tinyjax",
     "jax.numpy": "tinyjax.numpy",
+    "jax.numpy.fft": "tinyjax.numpy.fft",
     "jax.lax": "tinyjax.lax",
     "jax.tree": "tinyjax.tree",
     "jax.tree_util": "tinyjax.tree",

@@ -20,6 +20,7 @@ MODULES: Final = (
     "tinyjax",
     "tinyjax.lax",
     "tinyjax.numpy",
+    "tinyjax.numpy.fft",
     "tinyjax.tree",
     "tinyjax.flatten_util",
     "tinyjax.debug",

@@ -107,6 +107,10 @@ class InputError(TinyjaxError, TypeError):
     """An argument is not an array, or not of a kind that the function takes."""
 
 
+class ChoiceError(InputError, ValueError):
+    """An argument, or its dtype, isn't one of the few that the function takes."""
+
+
 class IndexingError(TinyjaxError, IndexError):
     """An index is out of range, or there are too many, or it is no index."""
 

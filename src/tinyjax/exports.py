@@ -28,11 +28,15 @@ def collect(
     package: str,
     *modules: ModuleType,
     only: Callable[[object], bool] | None = None,
+    packages: Iterable[ModuleType] = (),
     entries: Iterable[str] | None = None,
 ) -> None:
-    """The same with the names that modules define, or with some of them only."""
-    found = {name: value for part in modules for name, value in defined(part) if only is None or only(value)}
+    """The same with the names that modules define, or with some of them only, and with packages under it."""
+    found: dict[str, object] = {
+        name: value for part in modules for name, value in defined(part) if only is None or only(value)
+    }
     vars(sys.modules[package]).update(found)
+    found |= {part.__name__.rpartition(".")[2]: part for part in packages}
     _offer(package, found, entries)
 
 

@@ -25,6 +25,7 @@ from tinyjax.primitives import (
     contractions,
     conversion,
     dynamic,
+    fourier,
     gather,
     rounding,
     scatter,
@@ -149,8 +150,14 @@ def _elementwise() -> Iterator[Application]:
         yield from _each([cls()], (2, 3))
 
 
+def _transforms() -> Iterator[Application]:
+    for kind in fourier.FftType:
+        last = 2 if kind is fourier.FftType.IRFFT else 3
+        yield from _each([fourier.Fft(kind, (3,)), fourier.Fft(kind, (2, 3))], (2, last))
+
+
 GRIDS: Final[tuple[Grid, ...]] = (
-    _elementwise, _parameters, _conversions, _contractions, _gathers, _shapes, _along_axes
+    _elementwise, _parameters, _conversions, _contractions, _gathers, _shapes, _along_axes, _transforms
 )  # fmt: skip
 
 

@@ -137,8 +137,8 @@ def test_reading_plain_values() -> None:
 
 
 def test_what_reading_refuses() -> None:
-    with pytest.raises(RegistryError, match="no primitive 'fft'"):
-        ir.STANDARD.read("fft", {}, [])
+    with pytest.raises(RegistryError, match="no primitive 'dft'"):
+        ir.STANDARD.read("dft", {}, [])
     with pytest.raises(ParameterError, match=r"'axes' of primitive 'reduce_sum' must be tuple\[int, ...\], got 3"):
         ir.STANDARD.read("reduce_sum", {"axes": 3}, [F32])
     with pytest.raises(UnsupportedError, match=r"out_sharding=x\] is not supported: only out_sharding=None is"):

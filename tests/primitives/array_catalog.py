@@ -16,6 +16,7 @@ from tinyjax.ir.dtypes import BFLOAT16, INT8, INT32, INT64, UINT8
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.contractions import DotGeneral, Precision
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
+from tinyjax.primitives.fourier import Fft, FftType
 from tinyjax.primitives.reductions import (
     ArgMax,
     ArgMin,
@@ -249,6 +250,31 @@ def _sorting() -> list[Case]:
     ]
 
 
+def _fourier() -> list[Case]:
+    def one(name: str, kind: FftType, lengths: tuple[int, ...], types: str) -> Case:
+        def reference(x: jax.Array) -> jax.Array:
+            return jnp.asarray(lax.fft(x, kind.name, lengths))
+
+        return case(name, Fft(kind, lengths), types, reference, _ALL)
+
+    return [
+        one("fft", FftType.FFT, (5,), "complex64[2,5]"),
+        one("fft-2d", FftType.FFT, (3, 4), "complex128[3,4]"),
+        one("fft-3d", FftType.FFT, (2, 1, 3), "complex64[2,2,1,3]"),
+        one("ifft", FftType.IFFT, (4,), "complex128[4,4]"),
+        one("ifft-3d", FftType.IFFT, (2, 3, 2), "complex64[2,3,2]"),
+        one("rfft-even", FftType.RFFT, (4,), "float32[3,4]"),
+        one("rfft-odd", FftType.RFFT, (5,), "float64[5]"),
+        one("rfft-2d", FftType.RFFT, (3, 2), "float32[3,2]"),
+        one("rfft-1", FftType.RFFT, (1,), "float64[2,1]"),
+        one("irfft-even", FftType.IRFFT, (4,), "complex64[2,3]"),
+        one("irfft-odd", FftType.IRFFT, (5,), "complex128[3]"),
+        one("irfft-3d", FftType.IRFFT, (2, 3, 3), "complex128[2,3,2]"),
+        one("irfft-1", FftType.IRFFT, (1,), "complex128[2,1]"),
+        one("no-rows", FftType.FFT, (3,), "complex64[0,3]"),
+    ]
+
+
 CASES: tuple[Case, ...] = (
     *_shaping(),
     *_slicing(),
@@ -256,6 +282,7 @@ CASES: tuple[Case, ...] = (
     *_cumulative(),
     *_contractions(),
     *_sorting(),
+    *_fourier(),
 )
 
 

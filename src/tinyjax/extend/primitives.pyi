@@ -166,6 +166,8 @@ from tinyjax.primitives.exponential import logistic as logistic
 from tinyjax.primitives.exponential import pow_ as pow_
 from tinyjax.primitives.exponential import rsqrt as rsqrt
 from tinyjax.primitives.exponential import sqrt as sqrt
+from tinyjax.primitives.fourier import Fft as Fft
+from tinyjax.primitives.fourier import fft as fft
 from tinyjax.primitives.gather import Gather as Gather
 from tinyjax.primitives.gather import ScatterAdd as ScatterAdd
 from tinyjax.primitives.gather import Scattering as Scattering

@@ -24,6 +24,7 @@ from tinyjax.primitives.complex import Conj
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
+from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.rounding import Round
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
@@ -45,6 +46,12 @@ def apply(primitive: JaxPrimitive, *args: ArrayLike, **params: object) -> Args:
 @TO_JAX.register(Conj)
 def _conj(primitive: Conj, ctx: JaxContext, args: Args) -> Args:
     return apply(p.conj_p, *args, input_dtype=ctx.aval(args[0]).dtype)
+
+
+@TO_JAX.register(Fft)
+def _fft(primitive: Fft, ctx: JaxContext, args: Args) -> Args:
+    kind = lax.FftType[primitive.fft_type.name]
+    return apply(p.fft_p, *args, fft_type=kind, fft_lengths=primitive.fft_lengths)
 
 
 @TO_JAX.register(Round)

@@ -18,6 +18,7 @@ from tinyjax.primitives.complex import Complex, Conj, Imag, Real
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.cumulative import CumLogSumExp, CumProd
 from tinyjax.primitives.elementwise import add, mul
+from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.slicing import pad
@@ -124,6 +125,6 @@ def _debug_callback(primitive: DebugCallback, ctx: Ctx, args: Sequence[Interval]
 
 register_all(INTERVAL_RULES, exact, (Constant, Iota, AxisIndex))
 _UNORDERED: Final = "complex numbers have no order, so there are no bounds"
-for _cls in (Complex, Conj, Imag, Real):
+for _cls in (Complex, Conj, Imag, Real, Fft):
     INTERVAL_RULES.lacks(_cls, _UNORDERED)
 INTERVAL_RULES.lacks(IOCallback, "it would be called for arguments that the program may never have")

@@ -49,6 +49,7 @@ from tinyjax.primitives.exponential import (
     pow_,
     sqrt,
 )
+from tinyjax.primitives.fourier import Fft, FftType, fft
 from tinyjax.primitives.rounding import sign
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze, reshape
 from tinyjax.primitives.slicing import Concatenate, Pad, Split, pad, slice_
@@ -228,6 +229,14 @@ def _cumsum(primitive: CumSum, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[
     shift = (-1, 1, 0) if primitive.reverse else (1, -1, 0)
     config = tuple(shift if i == primitive.axis else (0, 0, 0) for i in range(ctx.aval(y).ndim))
     return [sub(ctx, y, pad(ctx, y, config))]
+
+
+@INVERSE_RULES.register(Fft)
+def _fft(primitive: Fft, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
+    """Of complex numbers, and of real ones: those that IRFFT reads aren't all told by its result."""
+    back = {FftType.FFT: FftType.IFFT, FftType.IFFT: FftType.FFT, FftType.RFFT: FftType.IRFFT}
+    kind = back.get(primitive.fft_type)
+    return [None if kind is None else fft(ctx, outs[0], kind, primitive.fft_lengths)]
 
 
 # Two operands, one of which is known.

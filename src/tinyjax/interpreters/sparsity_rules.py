@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import partial
 from typing import TypeAlias
@@ -31,6 +32,7 @@ from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.cumulative import CumSum, Cumulative
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Elementwise, LinearUnary, Mul, Stepwise
+from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.selection import SelectN
@@ -91,6 +93,19 @@ def _tangents(arg: Pattern) -> ConcreteValue:
     return ConcreteValue(arg.depends.T.reshape(aval.shape).astype(aval.dtype), aval)
 
 
+def _transformed(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """Each element on all along the axes that are transformed: as far as no number cancels another."""
+    (x,) = args
+    if not isinstance(primitive, Fft):
+        return anywhere(primitive, ctx, args)
+    (out,) = _types(primitive, args)
+    rows = math.prod(x.aval.shape[: x.aval.ndim - len(primitive.fft_lengths)])
+    if not x.aval.size:
+        return _nowhere(primitive, ctx, args)
+    each = x.depends.reshape(rows, x.aval.size // rows, -1).any(1)
+    return [Pattern(out, np.repeat(each, out.size // rows, axis=0))]
+
+
 def _scattered(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
     """As if the updates were added: what is updated depends on the updates, and on what was there."""
     if not isinstance(primitive, Scattering):
@@ -148,6 +163,7 @@ register_all(SPARSITY_RULES, _elementwise, (Elementwise, ReducingCollective))
 register_all(SPARSITY_RULES, _nowhere, (Stepwise, Position, Constant, Iota, AxisIndex))
 register_all(SPARSITY_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd,
                               DynamicSlice, DynamicUpdateSlice))  # fmt: skip
+register_all(SPARSITY_RULES, _transformed, (Fft,))
 register_all(SPARSITY_RULES, _scattered, (Scattering,))
 register_all(SPARSITY_RULES, _bilinear, (Mul, DotGeneral))
 register_all(SPARSITY_RULES, _reduced, (Reduction,))

@@ -8,6 +8,7 @@ from tinyjax.lax import (
     collectives,
     conditionals,
     exchanges,
+    fourier,
     indexing,
     loops,
     parameters,
@@ -19,6 +20,6 @@ from tinyjax.lax import (
 
 collect(
     __name__,
-    *(annotations, associative, binary, collectives, conditionals, exchanges, indexing, loops, parameters),
-    *(reductions, scanning, shaping, unary),
+    *(annotations, associative, binary, collectives, conditionals, exchanges, fourier, indexing, loops),
+    *(parameters, reductions, scanning, shaping, unary),
 )

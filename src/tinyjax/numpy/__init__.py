@@ -8,6 +8,7 @@ from tinyjax.numpy import (
     dtypes,
     einsum,
     elementwise,
+    fft,
     finding,
     indexing,
     joining,
@@ -23,4 +24,5 @@ collect(
     __name__,
     *(arithmetic, constants, creation, dtypes, einsum, elementwise, finding, indexing, joining, logic, manipulation),
     *(matrices, products, reductions, types),
+    packages=(fft,),
 )

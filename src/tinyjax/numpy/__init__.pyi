@@ -1,5 +1,6 @@
 """Derived: `pytest tests/test_exports.py --update-golden` writes it."""
 
+from tinyjax.numpy import fft as fft
 from tinyjax.numpy.arithmetic import abs as abs
 from tinyjax.numpy.arithmetic import absolute as absolute
 from tinyjax.numpy.arithmetic import add as add

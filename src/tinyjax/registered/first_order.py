@@ -21,6 +21,7 @@ from tinyjax.primitives import (
     elementwise,
     exchanges,
     exponential,
+    fourier,
     gather,
     reductions,
     rounding,
@@ -50,10 +51,10 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 #: The modules that define primitives whose parameters hold no programs.
 MODULES: Final = (
     annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion, cumulative,
-    dynamic, elementwise, exchanges, exponential, gather, reductions, rounding, scatter, selection, shaping, slicing,
-    sorting, special, structure, trigonometric,
+    dynamic, elementwise, exchanges, exponential, fourier, gather, reductions, rounding, scatter, selection, shaping,
+    slicing, sorting, special, structure, trigonometric,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)
-STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision)
+STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision, fourier.FftType)
 STANDARD.add(windows.GatherScatterMode, windows.GatherDimensionNumbers, windows.ScatterDimensionNumbers)

@@ -17,7 +17,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.text.registry import Reader, build
-from tinyjax.primitives import collectives, conversion, elementwise, exchanges, reductions, rounding
+from tinyjax.primitives import collectives, conversion, elementwise, exchanges, fourier, reductions, rounding
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import DotGeneral, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
@@ -149,6 +149,16 @@ def _round(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     if type(method) is int and method in (0, 1):
         kept["rounding_method"] = rounding.RoundingMethod(method)
     return primitive_of(rounding.Round, kept)
+
+
+@STANDARD.read_by("fft")
+def _fft(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX prints the type's number."""
+    kept = dict(params)
+    kind = kept.get("fft_type")
+    if type(kind) is int and kind in range(len(fourier.FftType)):
+        kept["fft_type"] = fourier.FftType(kind)
+    return primitive_of(fourier.Fft, kept)
 
 
 @STANDARD.read_by("gather")

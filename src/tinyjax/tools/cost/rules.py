@@ -6,6 +6,7 @@ cost bytes only. Primitives that are defined by others need no rule, and neither
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Final, TypeAlias
 
@@ -24,6 +25,7 @@ from tinyjax.primitives.cumulative import CumLogSumExp, Cumulative
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Additive, Binary, LinearUnary, Mul, Smooth, Stepwise
 from tinyjax.primitives.exponential import Logistic
+from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.scatter import Scatter
@@ -194,6 +196,13 @@ def _dot_general(primitive: DotGeneral, eqn: Eqn) -> Cost:
     for axis in x_sum:
         products *= eqn.invars[0].aval.shape[axis]
     return Cost(2 * products, bytes=bytes_moved(eqn))
+
+
+@COSTS.register(Fft)
+def _fft(primitive: Fft, eqn: Eqn) -> Cost:
+    """A complex multiplication and addition, 8 operations, for each element and each halving of each axis."""
+    halvings = math.prod(max(length.bit_length() - 1, 0) for length in primitive.fft_lengths)
+    return Cost(8 * halvings * eqn.invars[0].aval.size, bytes=bytes_moved(eqn))
 
 
 @COSTS.register(Sort)

@@ -1,0 +1,20 @@
+"""Derived: `pytest tests/test_exports.py --update-golden` writes it."""
+
+from tinyjax.numpy.fft.frequencies import fftfreq as fftfreq
+from tinyjax.numpy.fft.frequencies import fftshift as fftshift
+from tinyjax.numpy.fft.frequencies import ifftshift as ifftshift
+from tinyjax.numpy.fft.frequencies import rfftfreq as rfftfreq
+from tinyjax.numpy.fft.transforms import fft as fft
+from tinyjax.numpy.fft.transforms import fft2 as fft2
+from tinyjax.numpy.fft.transforms import fftn as fftn
+from tinyjax.numpy.fft.transforms import hfft as hfft
+from tinyjax.numpy.fft.transforms import ifft as ifft
+from tinyjax.numpy.fft.transforms import ifft2 as ifft2
+from tinyjax.numpy.fft.transforms import ifftn as ifftn
+from tinyjax.numpy.fft.transforms import ihfft as ihfft
+from tinyjax.numpy.fft.transforms import irfft as irfft
+from tinyjax.numpy.fft.transforms import irfft2 as irfft2
+from tinyjax.numpy.fft.transforms import irfftn as irfftn
+from tinyjax.numpy.fft.transforms import rfft as rfft
+from tinyjax.numpy.fft.transforms import rfft2 as rfft2
+from tinyjax.numpy.fft.transforms import rfftn as rfftn
