@@ -283,16 +283,20 @@ def _merged(ctx: Context[V], x: V, at: int) -> V:
 
 
 def all_gather(ctx: Context[V], x: V, axis_name: str, axis_size: int, dimension: int) -> V:
+    """The operands of all elements along the axis, one after the other along a dimension."""
     return ctx.bind(AllGather(axis_name, axis_size, dimension), x)[0]
 
 
 def reduce_scatter(ctx: Context[V], x: V, axis_name: str, axis_size: int, dimension: int) -> V:
+    """The sum of the operands of all elements along the axis, divided along a dimension."""
     return ctx.bind(ReduceScatter(axis_name, axis_size, dimension), x)[0]
 
 
 def all_to_all(ctx: Context[V], x: V, axis_name: str, axis_size: int, split_axis: int, concat_axis: int) -> V:
+    """The parts that the elements along the axis have for this one, put together along a dimension."""
     return ctx.bind(AllToAll(axis_name, axis_size, split_axis, concat_axis), x)[0]
 
 
 def ppermute(ctx: Context[V], x: V, axis_name: str, perm: tuple[tuple[int, int], ...]) -> V:
+    """The operand of another element along the axis, which the pairs (source, destination) say."""
     return ctx.bind(PPermute(axis_name, perm), x)[0]
