@@ -15,6 +15,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BFLOAT16, INT8, INT32, INT64, UINT8
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.contractions import DotGeneral, Precision
+from tinyjax.primitives.convolution import ConvDimensionNumbers, ConvGeneralDilated
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.fourier import Fft, FftType
 from tinyjax.primitives.reductions import (
@@ -231,6 +232,56 @@ def _contractions() -> list[Case]:
     return [case(name, primitive, types, reference) for name, (primitive, reference), types in table]
 
 
+def convolution(
+    spec: tuple[str, str, str], strides: tuple[int, ...], padding: tuple[tuple[int, int], ...],
+    lhs_dilation: tuple[int, ...] = (), rhs_dilation: tuple[int, ...] = (), features: int = 1, batches: int = 1,
+    precision: Precision | tuple[Precision, Precision] | None = None, preferred: str | None = None,
+) -> tuple[Primitive, Reference]:  # fmt: skip
+    """A convolution with axes as in `spec`, here and in jax."""
+    ones = (1,) * len(strides)
+    dtype = None if preferred is None else jnp.dtype(preferred)
+    rank = (1,) * len(spec[0])
+    numbers = lax.conv_dimension_numbers(rank, rank, spec)
+    primitive = ConvGeneralDilated(
+        strides, padding, lhs_dilation or ones, rhs_dilation or ones, ConvDimensionNumbers(*numbers), features, batches,
+        precision, dtype,
+    )  # fmt: skip
+    left, right = precision if isinstance(precision, tuple) else (precision, precision)
+    pair = None if left is None or right is None else (lax.Precision[left.name], lax.Precision[right.name])
+
+    def reference(x: jax.Array, y: jax.Array) -> jax.Array:
+        return lax.conv_general_dilated(
+            x, y, strides, padding, lhs_dilation or None, rhs_dilation or None, numbers, features, batches,
+            precision=pair, preferred_element_type=dtype,
+        )  # fmt: skip
+
+    return primitive, reference
+
+
+def _convolutions() -> list[Case]:
+    one, two = ("NCH", "OIH", "NCH"), ("NHWC", "HWIO", "NHWC")
+    mixed = ("HNCW", "IWOH", "CWHN")
+    same = ((1, 1), (1, 1))
+    table: list[tuple[str, tuple[Primitive, Reference], str]] = [
+        ("strides", convolution(two, (2, 3), ((0, 2), (1, 0))), "float64[1,5,6,1] float64[2,3,1,2]"),
+        ("order", convolution(mixed, (2, 1), ((1, 0), (0, 1))), "float64[4,2,3,5] float64[3,2,2,3]"),
+        ("dilated", convolution(one, (2,), ((2, 1),), (3,), (2,)), "float64[2,1,3] float64[2,1,2]"),
+        ("negative", convolution(one, (1,), ((-1, -2),), (2,)), "float64[1,2,4] float64[1,2,2]"),
+        ("features", convolution(one, (1,), ((1, 1),), features=2), "float64[2,4,3] float64[6,2,2]"),
+        ("batches", convolution(one, (1,), ((1, 0),), batches=2), "float64[4,3,3] float64[4,3,2]"),
+        ("batches-order", convolution(mixed, (1, 1), same, (1, 2), (2, 1), batches=3),
+         "float64[2,3,2,2] float64[2,2,3,2]"),
+        ("no-space", convolution(("NC", "OI", "NC"), (), ()), "float64[2,3] float64[4,3]"),
+        ("too-large", convolution(one, (1,), ((0, 0),)), "float64[1,2,2] float64[1,2,3]"),
+        ("bf16", convolution(one, (1,), ((1, 1),)), "bfloat16[1,2,4] bfloat16[2,2,3]"),
+        ("f16-to-f32", convolution(one, (1,), ((1, 1),), preferred="float32"), "float16[1,2,4] float16[2,2,3]"),
+        ("int", convolution(two, (1, 1), same), "int32[1,3,3,2] int32[2,2,2,1]"),
+        ("complex", convolution(one, (1,), ((1, 0),)), "complex64[1,2,3] complex64[2,2,2]"),
+        ("weak", convolution(("NC", "OI", "NC"), (), ()), "~float64[1,1] ~float64[1,1]"),
+    ]  # fmt: skip
+    return [case(name, primitive, types, reference) for name, (primitive, reference), types in table]
+
+
 def _sorting() -> list[Case]:
     def both(primitive: Sort, types: str, name: str) -> Case:
         def reference(*xs: jax.Array) -> Sequence[jax.Array]:
@@ -281,6 +332,7 @@ CASES: tuple[Case, ...] = (
     *_reductions(),
     *_cumulative(),
     *_contractions(),
+    *_convolutions(),
     *_sorting(),
     *_fourier(),
 )

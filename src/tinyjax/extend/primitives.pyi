@@ -89,6 +89,7 @@ from tinyjax.primitives.complex import conj as conj
 from tinyjax.primitives.complex import imag as imag
 from tinyjax.primitives.complex import real as real
 from tinyjax.primitives.constant import Constant as Constant
+from tinyjax.primitives.contractions import Bilinear as Bilinear
 from tinyjax.primitives.contractions import DotGeneral as DotGeneral
 from tinyjax.primitives.contractions import dot as dot
 from tinyjax.primitives.contractions import dot_general as dot_general
@@ -100,6 +101,7 @@ from tinyjax.primitives.conversion import StopGradient as StopGradient
 from tinyjax.primitives.conversion import convert as convert
 from tinyjax.primitives.conversion import copy as copy
 from tinyjax.primitives.conversion import stop_gradient as stop_gradient
+from tinyjax.primitives.convolution import ConvGeneralDilated as ConvGeneralDilated
 from tinyjax.primitives.cumulative import CumLogSumExp as CumLogSumExp
 from tinyjax.primitives.cumulative import CumMax as CumMax
 from tinyjax.primitives.cumulative import CumMin as CumMin

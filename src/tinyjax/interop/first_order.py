@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.extend.core import Primitive as JaxPrimitive
@@ -22,7 +23,8 @@ from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
 from tinyjax.primitives.complex import Conj
 from tinyjax.primitives.constant import Constant
-from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.primitives.contractions import DotGeneral, Precision
+from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
@@ -108,13 +110,30 @@ def _constant(primitive: Constant, ctx: JaxContext, args: Args) -> Args:
 
 @TO_JAX.register(DotGeneral)
 def _dot_general(primitive: DotGeneral, ctx: JaxContext, args: Args) -> Args:
-    given = primitive.precision
-    pair = given if isinstance(given, tuple) else (given, given)
-    precision = None if given is None else tuple(one and lax.Precision[one.name] for one in pair)
     return apply(
-        p.dot_general_p, *args, dimension_numbers=primitive.dimension_numbers, precision=precision,
-        preferred_element_type=primitive.preferred_element_type, out_sharding=None,
+        p.dot_general_p, *args, dimension_numbers=primitive.dimension_numbers,
+        precision=_precision(primitive.precision), preferred_element_type=primitive.preferred_element_type,
+        out_sharding=None,
     )  # fmt: skip
+
+
+def _precision(given: Precision | tuple[Precision, Precision] | None) -> tuple[lax.Precision, lax.Precision] | None:
+    if given is None:
+        return None
+    left, right = given if isinstance(given, tuple) else (given, given)
+    return lax.Precision[left.name], lax.Precision[right.name]
+
+
+@TO_JAX.register(ConvGeneralDilated)
+def _convolution(primitive: ConvGeneralDilated, ctx: JaxContext, args: Args) -> Args:
+    x, y = map(jnp.asarray, args)
+    found = lax.conv_general_dilated(
+        x, y, window_strides=primitive.window_strides, padding=primitive.padding, lhs_dilation=primitive.lhs_dilation,
+        rhs_dilation=primitive.rhs_dilation, dimension_numbers=lax.ConvDimensionNumbers(*primitive.dimension_numbers),
+        feature_group_count=primitive.feature_group_count, batch_group_count=primitive.batch_group_count,
+        precision=_precision(primitive.precision), preferred_element_type=primitive.preferred_element_type,
+    )  # fmt: skip
+    return [found]
 
 
 # Windows.

@@ -24,7 +24,7 @@ from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import max_, min_
 from tinyjax.primitives.bitwise import logical_and, logical_or
 from tinyjax.primitives.comparison import gt, lt
-from tinyjax.primitives.contractions import DotGeneral, product_dtypes
+from tinyjax.primitives.contractions import Bilinear
 from tinyjax.primitives.conversion import Copy, ReducePrecision, StopGradient, convert
 from tinyjax.primitives.cumulative import CumMax, CumMin, CumSum
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
@@ -61,15 +61,14 @@ def _summed(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequenc
     return [widened(p, lower, upper, error, error)]
 
 
-@INTERVAL_RULES.register(DotGeneral)
-def _dot(primitive: DotGeneral, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+def _dot(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     """Computed in the dtype that the primitive computes in."""
+    assert isinstance(primitive, Bilinear)
     (aval,) = primitive.type_of(*map(ctx.aval, args))
     x, y = (ctx.aval(arg).dtype for arg in args)
-    _, within = product_dtypes(x, y, primitive.preferred_element_type)
-    plain = DotGeneral(primitive.dimension_numbers, primitive.precision)
+    _, within = primitive.dtypes(x, y)
     ins = [convert(ctx, arg, within, ctx.aval(arg).weak_type) for arg in args]
-    (found,) = wrapping(_float_dot if within in FLOATS else _whole_dot)(plain, ctx, ins)
+    (found,) = wrapping(_float_dot if within in FLOATS else _whole_dot)(primitive.unconverted(), ctx, ins)
     return [convert(ctx, found, aval.dtype, aval.weak_type)]
 
 
@@ -90,6 +89,9 @@ def _whole_dot(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequ
     highs = [add(p, *[dot(a.upper, b.upper) for a, b in pairs]) for pairs in (rising, falling)]
     lower, upper = sub(p, lows[0], highs[1]), sub(p, highs[0], lows[1])
     return [Interval(lower, upper)]
+
+
+register_all(INTERVAL_RULES, _dot, (Bilinear,))
 
 
 def _halves(p: Parent, x: Interval) -> tuple[Interval, Interval]:
@@ -121,8 +123,7 @@ def _float_dot(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequ
         radius = add(p, dot(magnitude(p, Interval(mx, mx)).upper, ry), dot(rx, magnitude(p, y).upper))
         center = dot(mx, my)
         lower, upper = sub(p, center, radius), add(p, center, radius)
-    contracted = primitive.dimension_numbers[0][0] if isinstance(primitive, DotGeneral) else ()
-    terms = math.prod(ctx.aval(x).shape[i] for i in contracted)
+    terms = primitive.terms(ctx.aval(x), ctx.aval(y)) if isinstance(primitive, Bilinear) else 1
     error = slack(p, dot(magnitude(p, x).upper, magnitude(p, y).upper), 16 + 8 * terms)
     return [widened(p, lower, upper, error, error)]
 

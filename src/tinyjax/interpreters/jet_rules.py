@@ -12,7 +12,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.arithmetic import Div, IntegerPow, Square, div
-from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.primitives.contractions import Bilinear
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.cumulative import CumSum
 from tinyjax.primitives.elementwise import Add, LinearUnary, Mul, Stepwise, Sub, add, mul, neg, scale, sub
@@ -149,9 +149,11 @@ def _square(primitive: Square, ctx: Jet, args: Sequence[Series]) -> Sequence[Ser
     return [_bilinear(ctx.parent, args[0], args[0], products(ctx.parent))]
 
 
-@JET_RULES.register(DotGeneral)
-def _dot(primitive: DotGeneral, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
+def _dot(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
     return [_bilinear(ctx.parent, args[0], args[1], lambda a, b: ctx.parent.bind(primitive, a, b)[0])]
+
+
+register_all(JET_RULES, _dot, (Bilinear,))
 
 
 @JET_RULES.register(Div)

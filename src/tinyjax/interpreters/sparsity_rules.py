@@ -28,7 +28,7 @@ from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.collectives import AxisIndex, ReducingCollective
 from tinyjax.primitives.constant import Constant
-from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.primitives.contractions import Bilinear
 from tinyjax.primitives.cumulative import CumSum, Cumulative
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Elementwise, LinearUnary, Mul, Stepwise
@@ -165,7 +165,7 @@ register_all(SPARSITY_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, C
                               DynamicSlice, DynamicUpdateSlice))  # fmt: skip
 register_all(SPARSITY_RULES, _transformed, (Fft,))
 register_all(SPARSITY_RULES, _scattered, (Scattering,))
-register_all(SPARSITY_RULES, _bilinear, (Mul, DotGeneral))
+register_all(SPARSITY_RULES, _bilinear, (Mul, Bilinear))
 register_all(SPARSITY_RULES, _reduced, (Reduction,))
 register_all(SPARSITY_RULES, _cumulated, (Cumulative,))
 register_all(SPARSITY_RULES, _integer_pow, (IntegerPow,))

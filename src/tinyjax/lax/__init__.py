@@ -7,6 +7,7 @@ from tinyjax.lax import (
     binary,
     collectives,
     conditionals,
+    convolution,
     exchanges,
     fourier,
     indexing,
@@ -20,6 +21,6 @@ from tinyjax.lax import (
 
 collect(
     __name__,
-    *(annotations, associative, binary, collectives, conditionals, exchanges, fourier, indexing, loops),
-    *(parameters, reductions, scanning, shaping, unary),
+    *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier, indexing),
+    *(loops, parameters, reductions, scanning, shaping, unary),
 )

@@ -33,6 +33,14 @@ from tinyjax.lax.collectives import pmin as pmin
 from tinyjax.lax.collectives import psum as psum
 from tinyjax.lax.conditionals import cond as cond
 from tinyjax.lax.conditionals import switch as switch
+from tinyjax.lax.convolution import conv as conv
+from tinyjax.lax.convolution import conv_dimension_numbers as conv_dimension_numbers
+from tinyjax.lax.convolution import conv_general_dilated as conv_general_dilated
+from tinyjax.lax.convolution import conv_general_dilated_local as conv_general_dilated_local
+from tinyjax.lax.convolution import conv_general_dilated_patches as conv_general_dilated_patches
+from tinyjax.lax.convolution import conv_transpose as conv_transpose
+from tinyjax.lax.convolution import conv_with_general_padding as conv_with_general_padding
+from tinyjax.lax.convolution import padtype_to_pads as padtype_to_pads
 from tinyjax.lax.exchanges import all_gather as all_gather
 from tinyjax.lax.exchanges import all_to_all as all_to_all
 from tinyjax.lax.exchanges import pbroadcast as pbroadcast
@@ -57,6 +65,7 @@ from tinyjax.lax.indexing import scatter_mul as scatter_mul
 from tinyjax.lax.loops import fori_loop as fori_loop
 from tinyjax.lax.loops import map as map
 from tinyjax.lax.loops import while_loop as while_loop
+from tinyjax.lax.parameters import ConvDimensionNumbers as ConvDimensionNumbers
 from tinyjax.lax.parameters import GatherDimensionNumbers as GatherDimensionNumbers
 from tinyjax.lax.parameters import GatherScatterMode as GatherScatterMode
 from tinyjax.lax.parameters import Precision as Precision

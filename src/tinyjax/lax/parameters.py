@@ -2,9 +2,10 @@
 
 from typing import TypeAlias
 
-from tinyjax.primitives import contractions, rounding, windows
+from tinyjax.primitives import contractions, convolution, rounding, windows
 
 Precision: TypeAlias = contractions.Precision
+ConvDimensionNumbers: TypeAlias = convolution.ConvDimensionNumbers
 RoundingMethod: TypeAlias = rounding.RoundingMethod
 GatherDimensionNumbers: TypeAlias = windows.GatherDimensionNumbers
 GatherScatterMode: TypeAlias = windows.GatherScatterMode

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import ClassVar, Final, TypeAlias, TypeVar, final
 
@@ -88,9 +89,38 @@ def as_precision(given: object) -> Precision | tuple[Precision, Precision] | Non
     )
 
 
+@frozen
+class Bilinear(Primitive):
+    """Linear in each of two operands: a sum of products, for each element of the result."""
+
+    @abstractmethod
+    def terms(self, x: ShapedArray, y: ShapedArray) -> int:
+        """How many products each sum has."""
+
+    @abstractmethod
+    def dtypes(self, x: DType, y: DType) -> tuple[DType, DType]:
+        """The dtype of the result, and the one to multiply and add in."""
+
+    @abstractmethod
+    def unconverted(self) -> Bilinear:
+        """The same with a result of the operands' dtype."""
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (x, y), (tx, ty) = primals, tangents
+        (out,) = ctx.bind(self, x, y)
+        total: V | Zero = Zero(ctx.aval(out).tangent)
+        if not isinstance(tx, Zero):
+            (total,) = ctx.bind(self, tx, y)
+        if not isinstance(ty, Zero):
+            (part,) = ctx.bind(self, x, ty)
+            total = part if isinstance(total, Zero) else add(ctx, total, part)
+        return [out], [total]
+
+
 @final
 @frozen
-class DotGeneral(Primitive):
+class DotGeneral(Bilinear):
     """Sums products over the contracting axes, for each element of the batch axes.
 
     The axes of the result are the batch axes, the other axes of the left operand, those of the right one. The operands
@@ -120,7 +150,7 @@ class DotGeneral(Primitive):
         self._check_pairs("batch", x, y, x_batch, y_batch)
         shape = (*_sizes(x, x_batch), *_sizes(x, _rest(x.ndim, x_sum, x_batch)),
                  *_sizes(y, _rest(y.ndim, y_sum, y_batch)))  # fmt: skip
-        dtype, _ = product_dtypes(x.dtype, y.dtype, self.preferred_element_type)
+        dtype, _ = self.dtypes(x.dtype, y.dtype)
         return (array_type(shape, dtype, x.weak_type and y.weak_type),)
 
     def _check_pairs(self, kind: str, x: ShapedArray, y: ShapedArray, x_axes: Axes, y_axes: Axes) -> None:
@@ -128,9 +158,21 @@ class DotGeneral(Primitive):
             raise shape_error(self.name, f"{kind} axes {x_axes} of {x} and {y_axes} of {y} differ in number or size")
 
     @override
+    def terms(self, x: ShapedArray, y: ShapedArray) -> int:
+        return math.prod(_sizes(x, self.dimension_numbers[0][0]))
+
+    @override
+    def dtypes(self, x: DType, y: DType) -> tuple[DType, DType]:
+        return product_dtypes(x, y, self.preferred_element_type)
+
+    @override
+    def unconverted(self) -> DotGeneral:
+        return DotGeneral(self.dimension_numbers, self.precision)
+
+    @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         x, y = args
-        out, within = product_dtypes(x.dtype, y.dtype, self.preferred_element_type)
+        out, within = self.dtypes(x.dtype, y.dtype)
         x, y = x.astype(within, copy=False), y.astype(within, copy=False)
         alone = self._single(x.shape)
         if self._is_matmul(x.ndim, y.ndim) and not alone:
@@ -155,22 +197,10 @@ class DotGeneral(Primitive):
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
         x, y = avals
-        _, within = product_dtypes(x.dtype, y.dtype, self.preferred_element_type)
+        _, within = self.dtypes(x.dtype, y.dtype)
         if not self._is_matmul(x.ndim, y.ndim) or not x.dtype == y.dtype == within or self._single(x.shape):
             return super().host_function(*avals)
         return np.dot if x.ndim == y.ndim == 1 else np.matmul
-
-    @override
-    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        (x, y), (tx, ty) = primals, tangents
-        (out,) = ctx.bind(self, x, y)
-        total: V | Zero = Zero(ctx.aval(out).tangent)
-        if not isinstance(tx, Zero):
-            (total,) = ctx.bind(self, tx, y)
-        if not isinstance(ty, Zero):
-            (part,) = ctx.bind(self, x, ty)
-            total = part if isinstance(total, Zero) else add(ctx, total, part)
-        return [out], [total]
 
     @override
     def batch(
@@ -257,22 +287,22 @@ def _rank(dtype: DType) -> tuple[int, bool, int, bool]:
 
 
 @bounded(1024)
-def product_dtypes(x: DType, y: DType, preferred: DType | None) -> tuple[DType, DType]:
+def product_dtypes(x: DType, y: DType, preferred: DType | None, name: str = "dot_general") -> tuple[DType, DType]:
     """The dtype of a product, and the dtype to multiply and add in, which is as exact as the operands and the result.
 
     >>> product_dtypes(FLOAT16, FLOAT16, None)
     (dtype('float16'), dtype('float32'))
     """
     for dtype in (x, y):
-        check_dtype("dot_general", dtype, SUPPORTED)
+        check_dtype(name, dtype, SUPPORTED)
     wider = max(x, y, key=_rank)
     out = wider if preferred is None else preferred
     if out != wider:
-        check_dtype("preferred_element_type of dot_general", out, SUPPORTED)
+        check_dtype(f"preferred_element_type of {name}", out, SUPPORTED)
         narrower = wider not in FLOATS and _bits(out) < _bits(wider)
         if narrower or _kind(out) < _kind(wider):
             raise TypingError(
-                f"dot_general: preferred_element_type {short_name(out)} can't hold products of {short_name(wider)}. "
+                f"{name}: preferred_element_type {short_name(out)} can't hold products of {short_name(wider)}. "
                 "Convert the result instead."
             )
     if wider in INEXACT or out in INEXACT:

@@ -16,6 +16,7 @@ from tinyjax.primitives import (
     constant,
     contractions,
     conversion,
+    convolution,
     cumulative,
     dynamic,
     elementwise,
@@ -50,11 +51,12 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 
 #: The modules that define primitives whose parameters hold no programs.
 MODULES: Final = (
-    annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion, cumulative,
-    dynamic, elementwise, exchanges, exponential, fourier, gather, reductions, rounding, scatter, selection, shaping,
-    slicing, sorting, special, structure, trigonometric,
+    annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion,
+    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather, reductions, rounding,
+    scatter, selection, shaping, slicing, sorting, special, structure, trigonometric,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)
 STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision, fourier.FftType)
+STANDARD.add(convolution.ConvDimensionNumbers)
 STANDARD.add(windows.GatherScatterMode, windows.GatherDimensionNumbers, windows.ScatterDimensionNumbers)

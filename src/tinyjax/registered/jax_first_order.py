@@ -19,7 +19,7 @@ from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.text.registry import Reader, build
 from tinyjax.primitives import collectives, conversion, elementwise, exchanges, fourier, reductions, rounding
 from tinyjax.primitives.annotations import Name
-from tinyjax.primitives.contractions import DotGeneral, as_precision
+from tinyjax.primitives.contractions import Bilinear, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.shaping import Iota, Reshape, expand_dims, squeeze
@@ -135,10 +135,16 @@ def _convert_element_type(params: Params, in_avals: Avals, out_avals: Avals) -> 
     return primitive_of(ConvertElementType, kept)
 
 
-@STANDARD.read_by("dot_general")
-def _dot_general(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
-    kept = without("dot_general", params, out_sharding=_NONE)
-    return primitive_of(DotGeneral, {**kept, "precision": as_precision(kept.get("precision"))})
+def _bilinear(cls: type[Primitive]) -> Reader:
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        kept = without(cls.name, params, out_sharding=_NONE)
+        return primitive_of(cls, {**kept, "precision": as_precision(kept.get("precision"))})
+
+    return read
+
+
+for _cls in _derived(Bilinear):
+    STANDARD.read_by(_cls.name)(_bilinear(_cls))
 
 
 @STANDARD.read_by("round")

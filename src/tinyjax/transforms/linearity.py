@@ -30,7 +30,7 @@ from tinyjax.primitives.arithmetic import Div
 from tinyjax.primitives.collectives import PSum
 from tinyjax.primitives.complex import Complex
 from tinyjax.primitives.constant import Constant
-from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.primitives.contractions import Bilinear
 from tinyjax.primitives.cumulative import CumSum
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Additive, LinearUnary, Mul
@@ -205,7 +205,7 @@ def _in_first(primitive: Primitive, facts: Sequence[Fact], atoms: Sequence[Atom]
 _TOGETHER: Final[tuple[type[Primitive], ...]] = (
     *(Additive, Complex, Concatenate, DynamicUpdateSlice, Pad, Scatter, ScatterAdd, SelectN),
 )
-_EACH: Final[tuple[type[Primitive], ...]] = (DotGeneral, Mul, ScatterMul)
+_EACH: Final[tuple[type[Primitive], ...]] = (Bilinear, Mul, ScatterMul)
 _FIRST: Final[tuple[type[Primitive], ...]] = (Linear, LinearUnary, CumSum, DynamicSlice, Gather, PSum, ReduceSum)
 for _classes, _rule in ((_TOGETHER, _in_all), (_EACH, _in_each), (_FIRST, _in_first)):
     for _cls in _classes:

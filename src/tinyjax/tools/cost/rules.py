@@ -21,6 +21,7 @@ from tinyjax.primitives.complex import Complex
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.conversion import BitcastConvertType, Copy, StopGradient
+from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.cumulative import CumLogSumExp, Cumulative
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Additive, Binary, LinearUnary, Mul, Smooth, Stepwise
@@ -34,6 +35,7 @@ from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
+from tinyjax.primitives.window_shapes import inside
 from tinyjax.tools.cost.records import FREE, Cost
 
 #: Rules take the primitive and the equation, whose operands and results have types, and return a Cost.
@@ -203,6 +205,20 @@ def _fft(primitive: Fft, eqn: Eqn) -> Cost:
     """A complex multiplication and addition, 8 operations, for each element and each halving of each axis."""
     halvings = math.prod(max(length.bit_length() - 1, 0) for length in primitive.fft_lengths)
     return Cost(8 * halvings * eqn.invars[0].aval.size, bytes=bytes_moved(eqn))
+
+
+@COSTS.register(ConvGeneralDilated)
+def _convolution(primitive: ConvGeneralDilated, eqn: Eqn) -> Cost:
+    """A multiplication and an addition for each element of the kernel that is over an element, and not over padding."""
+    x, y = (atom.aval for atom in eqn.invars)
+    lhs, rhs, out = primitive.dimension_numbers
+    products = eqn.outvars[0].aval.shape[out[0]] * y.shape[rhs[0]] * y.shape[rhs[1]]
+    for i, padding in enumerate(primitive.padding):
+        products *= inside(
+            x.shape[lhs[2 + i]], y.shape[rhs[2 + i]], primitive.window_strides[i], padding, primitive.rhs_dilation[i],
+            primitive.lhs_dilation[i],
+        )  # fmt: skip
+    return Cost(2 * products, bytes=bytes_moved(eqn))
 
 
 @COSTS.register(Sort)
