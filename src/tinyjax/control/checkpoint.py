@@ -27,6 +27,7 @@ from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.stack import with_room
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
+from tinyjax.transforms.rebuild import read
 from tinyjax.transforms.unread import evaluate
 
 
@@ -188,9 +189,9 @@ def _split(primitive: Checkpoint, parts: PartialEvaluation, policy: Policy) -> S
         with ctx.cursor.within("checkpoint").attributing() as position:
             for eqn in again:
                 position.source = eqn.source
-                args = [env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars]
+                args = read(env, eqn.invars)
                 env.update(zip((var.index for var in eqn.outvars), ctx.bind(eqn.primitive, *args), strict=True))
-        made = [env[atom.index] if isinstance(atom, Var) else atom for atom in computed]
+        made = read(env, computed)
         places = [None if residual.input is None else positions.index(residual.input) for residual in parts.residuals]
         residuals = sourced(places, env, made)
         return interpret(ctx, parts.staged, [*residuals, *ins[len(inputs) + len(saved) :]])

@@ -21,7 +21,6 @@ from tinyjax.control.recursion import (
     WithRules,
     case_for,
     closed_rule,
-    everywhere,
     in_general,
     outside_of_rule,
     refuse,
@@ -155,7 +154,7 @@ class CustomJvp(CustomCall):
 
     @override
     def refusal_of(self, name: str) -> Refusal | None:
-        return None if self.special else everywhere(self.refused)
+        return None if self.special else in_general(self.refused)
 
     @property
     @override
@@ -222,8 +221,8 @@ class CustomVjp(CustomCall):
     def refusal_of(self, name: str) -> Refusal | None:
         general = in_general(self.special)
         if general is None:
-            return everywhere(self.refused)
-        return everywhere(general.refused) if name == "bwd_jaxpr" and not general.special else None
+            return in_general(self.refused)
+        return in_general(general.refused) if name == "bwd_jaxpr" and not general.special else None
 
     @property
     @override

@@ -15,7 +15,7 @@ from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.loops import While
-from tinyjax.control.recursion import Backward, Recursion, everywhere
+from tinyjax.control.recursion import Backward, Recursion, in_general
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
@@ -158,8 +158,8 @@ def _custom_lin(primitive: CustomLin, used: tuple[bool, ...]) -> PrunedPrimitive
         return PrunedPrimitive(primitive, operands, used)
     refused = [evolve(each, given=tuple(compress(each.given, used))) for each in primitive.refused or ()
                if _within_marks(each.given, used)]  # fmt: skip
-    general = everywhere(primitive.refused)
-    if general is not None and not exact and everywhere(refused) is None:
+    general = in_general(primitive.refused)
+    if general is not None and not exact and in_general(refused) is None:
         refused.append(evolve(general, given=(True,) * sum(used)))
     cases = [Backward(tuple(compress(case.given, used)), new) for case, new in zip(special, others, strict=True)]
     pruned = CustomLin(primitive.function_name, backward, sum(residuals), tuple(cases) or None, tuple(refused) or None)

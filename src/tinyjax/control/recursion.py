@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
 from pathlib import PurePath
-from typing import ClassVar, Final, NoReturn, TypeVar, final
+from typing import ClassVar, Final, NoReturn, Protocol, TypeVar, final
 
 import attrs
 from attrs import frozen
@@ -45,6 +45,16 @@ class Case:
 CaseT = TypeVar("CaseT", bound=Case)
 
 
+class Given(Protocol):
+    """What is about a case."""
+
+    @property
+    def given(self) -> tuple[bool, ...]: ...
+
+
+GivenT = TypeVar("GivenT", bound=Given)
+
+
 @final
 @frozen
 class Refusal:
@@ -72,14 +82,9 @@ def refusal_of(given: tuple[bool, ...], error: Exception) -> Refusal:
     return refusal
 
 
-def everywhere(refused: Sequence[Refusal] | None) -> Refusal | None:
-    """What the rule raised when it was asked about the case where nothing is known to be zero: no other case can stand
-    for that one."""
-    return next((refusal for refusal in refused or () if all(refusal.given)), None)
-
-
-def in_general(cases: Sequence[CaseT] | None) -> CaseT | None:
-    """The rule for the case where nothing is known to be zero, which serves the others too."""
+def in_general(cases: Sequence[GivenT] | None) -> GivenT | None:
+    """The one for the case where nothing is known to be zero: of rules, it serves the other cases too; of what a rule
+    raised when it was asked, no other case can stand for that one."""
     return next((case for case in cases or () if all(case.given)), None)
 
 
@@ -99,7 +104,7 @@ def case_for(
     """The rule for this case, if cases are told apart; a MissingRuleError if the user's rule raised an exception when
     it was asked about this one, and that exception itself if it knows no case."""
     found = next((case for case in cases or () if case.given == given), None)
-    general = everywhere(refused)
+    general = in_general(refused)
     if found is None and general is not None and not cases:
         refuse(name, general)
     refusal = next((refusal for refusal in refused or () if refusal.given == given), general)

@@ -27,6 +27,11 @@ def as_shape(shape: Iterable[int] | int) -> Shape:
     return sizes
 
 
+def inserted(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
+    """A shape, or what else there is for each axis, with one axis more."""
+    return (*values[:at], value, *values[at:])
+
+
 def dtype_of(dtype: npt.DTypeLike) -> DType:
     try:
         return printed_dtype(dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from functools import lru_cache
 from typing import TypeVar
 
@@ -74,16 +74,18 @@ def programs_of(parameter: object) -> Iterator[Jaxpr]:
             yield from programs_of(value)
 
 
-def nested_programs(jaxpr: Jaxpr) -> list[Jaxpr]:
-    """The distinct programs within a program, at every depth, inner ones first, and the program itself last."""
+def nested_programs(jaxpr: Jaxpr, key: Callable[[Jaxpr], Hashable] | None = None) -> list[Jaxpr]:
+    """The distinct programs within a program, at every depth, inner ones first, and the program itself last. `key` says
+    what tells them apart: by default, their value."""
     order: list[Jaxpr] = []
-    seen: set[Jaxpr] = set()
+    seen: set[Hashable] = set()
     path: list[tuple[Jaxpr, Iterator[Jaxpr]]] = [(jaxpr, _children(jaxpr))]
     while path:
         program, children = path[-1]
         for child in children:
-            if child not in seen:
-                seen.add(child)
+            found = child if key is None else key(child)
+            if found not in seen:
+                seen.add(found)
                 path.append((child, _children(child)))
                 break
         else:

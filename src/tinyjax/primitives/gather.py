@@ -21,7 +21,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, NUMERIC, SIGNED, SUPPORTED, DType, HostArray, Scalar
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shapes import Shape, inserted
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, common_dtype
@@ -67,10 +67,6 @@ def _fits(fill: Scalar | None, dtype: DType) -> bool:
         return not isinstance(fill, complex)
     limits = np.iinfo(dtype.name)
     return bool(limits.min <= fill <= limits.max)
-
-
-def _inserted(sizes: Shape, at: int, size: int) -> Shape:
-    return (*sizes[:at], size, *sizes[at:])
 
 
 @final
@@ -174,14 +170,14 @@ class Gather(Primitive):
             at = at or 0
             result_ndim = len(dims.offset_dims) + ctx.aval(indices).ndim - 1
             dims, place = dims.with_window_axis(at, len(sizes), result_ndim)
-            mapped = attrs.evolve(self, dimension_numbers=dims, slice_sizes=_inserted(sizes, at, axis.size))
+            mapped = attrs.evolve(self, dimension_numbers=dims, slice_sizes=inserted(sizes, at, axis.size))
             return ctx.bind(mapped, x, indices), [place]
         indices = move_axis(ctx, indices, indices_at, 0)
         dims = dims.with_batch_axis(at)
         if at is None:  # the same windows may be taken for several elements of the batch
             mapped = attrs.evolve(self, dimension_numbers=dims, indices_are_sorted=False, unique_indices=False)
         else:
-            sizes = _inserted(sizes, at, min(axis.size, 1))
+            sizes = inserted(sizes, at, min(axis.size, 1))
             mapped = attrs.evolve(self, dimension_numbers=dims, slice_sizes=sizes)
         return ctx.bind(mapped, x, indices), [0]
 
@@ -265,7 +261,7 @@ class Scattering(Primitive):
         if updates_at is None:
             shape = ctx.aval(updates).shape
             kept = tuple(i + (i >= place) for i in range(len(shape)))
-            updates = broadcast_in_dim(ctx, updates, _inserted(shape, place, axis.size), kept)
+            updates = broadcast_in_dim(ctx, updates, inserted(shape, place, axis.size), kept)
         else:
             updates = move_axis(ctx, updates, updates_at, place)
         mapped = attrs.evolve(self, dimension_numbers=ScatterDimensionNumbers.of(dims))

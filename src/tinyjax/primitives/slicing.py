@@ -17,6 +17,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, HostArray, Scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.shapes import inserted
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.elementwise import common_dtype, unmapped
 from tinyjax.primitives.selection import select
@@ -36,10 +37,6 @@ from tinyjax.primitives.structure import (
 V = TypeVar("V")
 #: For each axis: elements added before, after, and between each two. Negative ones before and after remove elements.
 PaddingConfig: TypeAlias = tuple[tuple[int, int, int], ...]
-
-
-def _inserted(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
-    return (*values[:at], value, *values[at:])
 
 
 def _list(avals: Sequence[ShapedArray]) -> str:
@@ -94,9 +91,9 @@ class Slice(Linear):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         at = axes[0] or 0
-        starts = _inserted(self.start_indices, at, 0)
-        limits = _inserted(self.limit_indices, at, axis.size)
-        strides = None if self.strides is None else _inserted(self.strides, at, 1)
+        starts = inserted(self.start_indices, at, 0)
+        limits = inserted(self.limit_indices, at, axis.size)
+        strides = None if self.strides is None else inserted(self.strides, at, 1)
         return ctx.bind(Slice(starts, limits, strides), *args), [at]
 
     @override
@@ -146,7 +143,7 @@ class Concatenate(_Joint):
         if any(unmapped(aval.shape, at) != rest for aval in avals):
             raise shape_error(self.name, f"{_list(avals)} differ in other axes than axis {at}, along which they are "
                               "joined")  # fmt: skip
-        shape = _inserted(rest, at, sum(aval.shape[at] for aval in avals))
+        shape = inserted(rest, at, sum(aval.shape[at] for aval in avals))
         return (array_type(shape, dtype, all(aval.weak_type for aval in avals)),)
 
     @override
@@ -196,7 +193,7 @@ class Split(Linear):
         if any(size < 0 for size in self.sizes) or sum(self.sizes) != x.shape[at]:
             raise shape_error(self.name, f"the sizes {self.sizes} must be at least 0 and add up to axis {at} of {x}")
         rest = unmapped(x.shape, at)
-        return tuple(array_type(_inserted(rest, at, size), x.dtype, x.weak_type) for size in self.sizes)
+        return tuple(array_type(inserted(rest, at, size), x.dtype, x.weak_type) for size in self.sizes)
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:

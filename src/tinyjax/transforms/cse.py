@@ -14,7 +14,7 @@ from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.bitwise import And, Or, Xor
 from tinyjax.primitives.comparison import Eq, Ne
 from tinyjax.primitives.elementwise import Add, Mul
-from tinyjax.transforms.rebuild import Rebuilding, bottom_up
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read
 
 #: Primitives of two operands whose order doesn't matter. (Of two nans the result may be either; `max` and `min` are not
 #: here because of 0.0 and -0.0.)
@@ -70,7 +70,7 @@ def _merged(jaxpr: Jaxpr) -> Jaxpr:
         env += outs
     if not merged:
         return jaxpr
-    return ctx.finish([env[atom.index] if isinstance(atom, Var) else atom for atom in jaxpr.outvars])
+    return ctx.finish(read(env, jaxpr.outvars))
 
 
 def _in_order(places: tuple[int | Literal, ...]) -> tuple[int | Literal, ...]:

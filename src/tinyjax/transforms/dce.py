@@ -19,7 +19,7 @@ from tinyjax.ir.traverse import holds_programs, map_programs
 from tinyjax.ir.verify import verify
 from tinyjax.transforms.arguments import marks as marks_each
 from tinyjax.transforms.forms import Form
-from tinyjax.transforms.rebuild import Rebuilding, count_vars
+from tinyjax.transforms.rebuild import Rebuilding, count_vars, read
 
 
 @final
@@ -191,4 +191,4 @@ def _rebuilt(
             results = ctx.emit(pruned.primitive, ins, [var.aval for var in bound], eqn.source)
         for old, var in zip(bound, results, strict=True):
             env[old.index] = var
-    return ctx.finish([env[atom.index] if isinstance(atom, Var) else atom for atom in outs])
+    return ctx.finish(read(env, outs))

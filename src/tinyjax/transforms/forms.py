@@ -10,7 +10,7 @@ from typing_extensions import TypeVar
 from tinyjax.ir.naming import InputNames, names_for
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.transforms.rebuild import Rebuilding
+from tinyjax.transforms.rebuild import Rebuilding, read
 
 #: The form of the programs in a record: that of the program which it was made of.
 Form = TypeVar("Form", Jaxpr, ClosedJaxpr, default=Jaxpr)
@@ -35,7 +35,7 @@ def with_first(jaxpr: Jaxpr, first: Sequence[int], values: Sequence[ConcreteValu
     ctx = Rebuilding(invars, jaxpr.names_at(order))
     env: dict[int, Atom] = dict(zip(order, invars, strict=True))
     for eqn in jaxpr.eqns:
-        ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars])
+        ins = read(env, eqn.invars)
         env.update(zip([out.index for out in eqn.outvars], ctx.again(eqn, ins), strict=True))
-    outs = [env[atom.index] if isinstance(atom, Var) else atom for atom in jaxpr.outvars]
+    outs = read(env, jaxpr.outvars)
     return ClosedJaxpr(ctx.finish(outs), tuple(values))

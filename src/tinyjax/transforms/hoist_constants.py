@@ -223,7 +223,7 @@ def _before(jaxpr: Jaxpr, leaving: Sequence[Eqn], passed: Sequence[Var]) -> tupl
     ctx = Rebuilding(jaxpr.invars)
     env: dict[int, Atom] = dict(enumerate(jaxpr.invars))
     for eqn in leaving:
-        ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars])
+        ins = read(env, eqn.invars)
         env.update(zip([out.index for out in eqn.outvars], ctx.again(eqn, ins), strict=True))
     program = ctx.finish([env[var.index] for var in passed])
     pruned = prune(program, (True,) * len(passed))
@@ -238,6 +238,6 @@ def _inside(jaxpr: Jaxpr, staying: set[int], again: set[int], passed: Sequence[V
     env.update(zip([var.index for var in passed], invars[:n], strict=True))
     for position, eqn in enumerate(jaxpr.eqns):
         if position in staying or (eqn.outvars and eqn.outvars[0].index in again):
-            ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars])
+            ins = read(env, eqn.invars)
             env.update(zip([out.index for out in eqn.outvars], ctx.again(eqn, ins), strict=True))
-    return ctx.finish([env[atom.index] if isinstance(atom, Var) else atom for atom in jaxpr.outvars])
+    return ctx.finish(read(env, jaxpr.outvars))

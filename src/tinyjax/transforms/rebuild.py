@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TypeAlias, final
 
 import numpy as np
@@ -94,13 +94,18 @@ class Rebuilding(Context[Atom]):
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> Atom:
-        if isinstance(value, Literal):
-            return value
-        return literal_of(value) if value.aval.shape == () else self.bind(Constant(value.frozen_copy()))[0]
+        return constant_atom(self, value)
 
     @override
     def aval(self, value: Atom) -> ShapedArray:
         return value.aval
+
+
+def constant_atom(ctx: Context[Atom], value: ConcreteValue | Literal) -> Atom:
+    """A value in a program: a literal if it is a scalar, or else what a `constant` equation gives."""
+    if isinstance(value, Literal):
+        return value
+    return literal_of(value) if value.aval.shape == () else ctx.bind(Constant(value.frozen_copy()))[0]
 
 
 def literal_of(value: ConcreteValue) -> Literal:
@@ -108,7 +113,7 @@ def literal_of(value: ConcreteValue) -> Literal:
     return Literal(python_scalar(np.asarray(value.data).reshape(1)[0], value.aval.dtype), value.aval)
 
 
-def read(env: Sequence[Atom], atoms: Sequence[Atom]) -> tuple[Atom, ...]:
+def read(env: Sequence[Atom] | Mapping[int, Atom], atoms: Sequence[Atom]) -> tuple[Atom, ...]:
     """What these atoms of an old program are in a new one."""
     return tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in atoms])
 
@@ -152,10 +157,10 @@ def without_unread(jaxpr: Jaxpr) -> Jaxpr:
     ctx = Rebuilding(jaxpr.invars)
     env: dict[int, Atom] = dict(enumerate(jaxpr.invars))
     for eqn in reversed(kept):
-        ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars])
+        ins = read(env, eqn.invars)
         for old, new in zip(eqn.outvars, ctx.again(eqn, ins), strict=True):
             env[old.index] = new
-    return ctx.finish([env[atom.index] if isinstance(atom, Var) else atom for atom in jaxpr.outvars])
+    return ctx.finish(read(env, jaxpr.outvars))
 
 
 def bottom_up(jaxpr: Jaxpr, change: Callable[[Jaxpr], Jaxpr], before: Callable[[Jaxpr], Jaxpr] | None = None) -> Jaxpr:

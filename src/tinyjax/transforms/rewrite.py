@@ -28,10 +28,16 @@ from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.transforms.patterns import AnyLiteral, Apply, Match, Number, Several, orders
-from tinyjax.transforms.rebuild import Rebuilding, bottom_up, count_reads, literal_of, read, without_unread
+from tinyjax.transforms.rebuild import (
+    Rebuilding,
+    bottom_up,
+    constant_atom,
+    count_reads,
+    read,
+    without_unread,
+)
 
 #: How often rules may apply, one after the other, to what becomes of one equation.
 _LIMIT: Final = 100
@@ -158,7 +164,7 @@ class _Rewriting(Context[Atom]):
         env: list[Atom] = list(jaxpr.invars)
         changed = False
         for eqn in jaxpr.eqns:
-            ins = tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in eqn.invars])
+            ins = read(env, eqn.invars)
             found = None
             candidates = self._rewriter.orders_for(type(eqn.primitive))
             if candidates:
@@ -301,9 +307,7 @@ class _Rewriting(Context[Atom]):
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> Atom:
-        if isinstance(value, Literal):
-            return value
-        return literal_of(value) if value.aval.shape == () else self.bind(Constant(value.frozen_copy()))[0]
+        return constant_atom(self, value)
 
     @override
     def aval(self, value: Atom) -> ShapedArray:

@@ -175,6 +175,17 @@ class Application(Customised, ABC):
         """The primitive that holds the function and its rules as programs, and the values that these close over."""
         return self.enclosing() or self.programs()
 
+    def stage_function(self) -> tuple[Jaxpr, tuple[Array, ...]]:
+        """The function itself as a program, and what it closes over."""
+        self.treedef = None
+
+        def run(arrays: list[Array]) -> Sequence[Array]:
+            results = self.at.flat(arrays)
+            self.treedef = results.treedef
+            return results.arrays
+
+        return stage_rule(self.at, [array.aval for array in self.at.arrays], run)
+
     def programs(self) -> tuple[Primitive, Sequence[Array]]:
         """The primitive, made of programs newly staged, and what these close over.
 

@@ -234,14 +234,7 @@ class _JvpApplication(Application):
     def make(self, captured: Sequence[Array]) -> tuple[Primitive, Sequence[Array]]:
         call = self.at
         avals = [array.aval for array in call.arrays]
-        self.treedef = None
-
-        def run(arrays: list[Array]) -> Sequence[Array]:
-            results = call.flat(arrays)
-            self.treedef = results.treedef
-            return results.arrays
-
-        program = stage_rule(call, avals, run)
+        program = self.stage_function()
         out_avals = program[0].out_avals
         moving = tangent_avals(avals)
 

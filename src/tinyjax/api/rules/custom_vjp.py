@@ -35,7 +35,7 @@ from tinyjax.api.rules.hinted import HintedContext
 from tinyjax.api.rules.vjp_cases import StagedBackward, StagedCase, linear
 from tinyjax.control.custom_derivatives import CustomVjp
 from tinyjax.control.custom_linear import linear_part
-from tinyjax.control.recursion import everywhere
+from tinyjax.control.recursion import in_general
 from tinyjax.errors import InputError, MissingRuleError, TreeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -301,14 +301,7 @@ class _VjpApplication(Application):
     def make(self, captured: Sequence[Array]) -> tuple[Primitive, Sequence[Array]]:
         call = self.at
         avals = [array.aval for array in call.arrays]
-        self.treedef = None
-
-        def run(arrays: list[Array]) -> Sequence[Array]:
-            results = call.flat(arrays)
-            self.treedef = results.treedef
-            return results.arrays
-
-        program = stage_rule(call, avals, run)
+        program = self.stage_function()
         out_avals = program[0].out_avals
         if self.depth >= MAX_DEPTH:
             return CustomVjp(call.name, program[0], num_captured=len(program[1])), program[1]
@@ -325,7 +318,7 @@ class _VjpApplication(Application):
         finished = [case.finished(found, avals, out_avals) for case in cases.found]
         # A rule that tells cases apart needn't know the one where everything moves.
         general = next((case for case in finished if all(case.given)), None)
-        refused = general is not None and everywhere(general.refused) is not None
+        refused = general is not None and in_general(general.refused) is not None
         return CustomVjp(
             call.name,
             jaxpr,

@@ -14,7 +14,7 @@ are written before these, by themselves: neither writing nor reading recurses.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias, final
 
 import numpy as np
@@ -27,7 +27,7 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.source import SourceInfo
-from tinyjax.ir.traverse import subjaxprs
+from tinyjax.ir.traverse import nested_programs
 
 Indices: TypeAlias = npt.NDArray[np.uint64]
 
@@ -54,30 +54,7 @@ def program_key(jaxpr: Jaxpr) -> tuple[int, Jaxpr]:
 
 def programs_inner_first(jaxpr: Jaxpr) -> list[Jaxpr]:
     """The distinct programs within a program, by value and source lines, inner ones first; itself last."""
-    order: list[Jaxpr] = []
-    seen: set[tuple[int, Jaxpr]] = set()
-    path: list[tuple[Jaxpr, Iterator[Jaxpr]]] = [(jaxpr, _children(jaxpr))]
-    while path:
-        program, children = path[-1]
-        for child in children:
-            key = program_key(child)
-            if key not in seen:
-                seen.add(key)
-                path.append((child, _children(child)))
-                break
-        else:
-            order.append(program)
-            path.pop()
-    return order
-
-
-def _children(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
-    known: set[int] = set()
-    for eqn in jaxpr.eqns:
-        primitive = eqn.primitive
-        if id(primitive) not in known:
-            known.add(id(primitive))
-            yield from subjaxprs(primitive)
+    return nested_programs(jaxpr, program_key)
 
 
 @final
