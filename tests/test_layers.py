@@ -92,7 +92,12 @@ def test_the_ir_proper_knows_little_of_how_it_is_shown_and_stored() -> None:
         if path.name != "__init__.py" and (others := rooms & {"printing", "text", "files"}):
             found[path.name] = others
     shown = {"printing"}
-    assert found == {"program.py": shown | {"files"}, "context.py": shown, "typecheck.py": shown}
+    assert found == {
+        "program.py": {"files"},
+        "program_value.py": shown,
+        "described.py": shown,
+        "typecheck.py": shown,
+    }
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(ROOT)))
@@ -153,6 +158,20 @@ def test_the_first_sitting_is_one() -> None:
     page = (ROOT.parent.parent / "docs" / "architecture.md").read_text()
     assert all(f"`{name}`" in page for name in FIRST_SITTING)
     assert sum(lines_of_code(ROOT / name) for name in FIRST_SITTING) <= 800
+
+
+@pytest.mark.parametrize("name", FIRST_SITTING)
+def test_the_first_sitting_neither_caches_nor_displays_nor_words_messages(name: str) -> None:
+    """Those have rooms of their own: what is remembered is asked for there, and an error comes with its message."""
+    used = imported_modules(ROOT / name)
+    assert not {module for module in used if module.startswith(("tinyjax.caching", "tinyjax.ir.printing"))}
+    assert not used & {"functools.cache", "functools.lru_cache", "linecache"}
+    for node in ast.walk(ast.parse((ROOT / name).read_text())):
+        if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
+            parts = list(ast.walk(node.exc))
+            assert not any(isinstance(part, ast.JoinedStr) for part in parts), ast.unparse(node)
+            if isinstance(node.exc.func, ast.Name):  # a class of errors, or a function that makes one
+                assert not any(isinstance(getattr(part, "value", None), str) for part in parts), ast.unparse(node)
 
 
 def test_import_does_not_import_jax() -> None:

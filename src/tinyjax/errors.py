@@ -68,6 +68,13 @@ class RewriteError(TinyjaxError, ValueError):
 class MissingRuleError(TinyjaxError, NotImplementedError):
     """A primitive lacks the rule that a transformation needs."""
 
+    @staticmethod
+    def of(primitive: str, cls: type, rule: str, method: str) -> MissingRuleError:
+        """The error for a rule that would be a method of the primitive's class."""
+        return MissingRuleError(
+            f"{rule} for '{primitive}' not implemented. To add it, define the method `{method}` of {cls.__name__}."
+        )
+
 
 class ContractError(TinyjaxError, TypeError):
     """A rule of a primitive returned something else than such a rule returns."""
@@ -161,6 +168,22 @@ class NonConcreteBooleanIndexError(ConcretizationError, IndexError):
 
 class LeakedTracerError(TinyjaxError, ValueError):
     """A tracer was used after the transformation that made it had ended."""
+
+    @staticmethod
+    def outside(aval: object) -> LeakedTracerError:
+        """The error for a value that no transformation in progress traces."""
+        return LeakedTracerError(
+            f"a traced value of type {aval} was used outside the transformation that made it. Return it from the "
+            "transformed function instead of storing it."
+        )
+
+    @staticmethod
+    def no_lift(context: type, aval: object) -> LeakedTracerError:
+        """The error for a user's context that doesn't say what stands for the values of others."""
+        return LeakedTracerError(
+            f"{context.__name__} can't take a value of type {aval} that a transformation further out is "
+            f"tracing. Define the method `lift` of {context.__name__}, which says what stands for it there."
+        )
 
 
 class RecursiveTracingError(TinyjaxError, RecursionError):

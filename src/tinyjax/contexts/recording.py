@@ -9,6 +9,7 @@ from typing import TypeAlias, final
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printing.spelling import format_literal
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.roles import Foreign
@@ -68,6 +69,11 @@ class Recording:
         if any(value == var for var, _ in self.leading):
             return "a value from outside the function", None, None
         return "", None, self.trailing.index(value)
+
+    @staticmethod
+    def shown(value: Atom) -> str:
+        """An atom as text: a literal, or the type of a variable."""
+        return format_literal(value) if isinstance(value, Literal) else str(value.aval)
 
 
 def _names(leading: int, names: Callable[[], Sequence[str]]) -> InputNames:

@@ -13,7 +13,6 @@ from tinyjax.contexts.recording import Captured, Record, Recording, renumber
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.printing.spelling import format_literal
 from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.roles import Foreign, Origin
@@ -123,7 +122,7 @@ class StagingContext(Context[Atom]):
 
     @override
     def shown(self, value: Atom) -> str:
-        return format_literal(value) if isinstance(value, Literal) else str(value.aval)
+        return self._program.shown(value)
 
 
 def stage(avals: Sequence[ShapedArray], run: Callable[[StagingContext, list[Atom]], Sequence[Atom]]) -> Jaxpr:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, TypeVar
+
+from typing_extensions import override
 
 from tinyjax.errors import LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.printing.values import shown_value
+from tinyjax.ir.described import Described
 from tinyjax.ir.program import Literal
 from tinyjax.ir.roles import Customised, Foreign, Origin
 from tinyjax.ir.source import SourceCursor, is_ours
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 V = TypeVar("V")
 
 
-class Context(ABC, Generic[V]):
+class Context(Described[V]):
     """An interpretation of programs whose values are `V`.
 
     Contexts nest: all but the outermost are built from a parent, on which their rules run. A context over a parent
@@ -40,6 +42,7 @@ class Context(ABC, Generic[V]):
     def constant(self, value: ConcreteValue | Literal, /) -> V:
         """The value that stands for a constant."""
 
+    @override
     @abstractmethod
     def aval(self, value: V, /) -> ShapedArray:
         """The type of a value."""
@@ -51,15 +54,10 @@ class Context(ABC, Generic[V]):
     def lift(self, value: Foreign, /) -> V:
         """The value that stands for one of a context further out. By default there is none: a LeakedTracerError."""
         if not is_ours(type(self)):
-            raise LeakedTracerError(
-                f"{type(self).__name__} can't take a value of type {value.aval} that a transformation further out is "
-                f"tracing. Define the method `lift` of {type(self).__name__}, which says what stands for it there."
-            )
-        raise LeakedTracerError(
-            f"a traced value of type {value.aval} was used outside the transformation that made it. Return it from the "
-            "transformed function instead of storing it."
-        )
+            raise LeakedTracerError.no_lift(type(self), value.aval)
+        raise LeakedTracerError.outside(value.aval)
 
+    @override
     def concrete(self, value: V, /) -> ConcreteValue | None:
         """The elements behind a value, where they are known already."""
         return None
@@ -82,18 +80,3 @@ class Context(ABC, Generic[V]):
     ) -> Sequence[V | Zero | None]:
         """Applies a primitive's `transpose`."""
         return primitive.transpose(self, cotangents, args)
-
-    # What a context says of itself, in logs and messages.
-
-    @property
-    def label(self) -> str:
-        """What it does."""
-        return type(self).__name__.removesuffix("Context").lower()
-
-    def rule_of(self, primitive: Primitive, args: Sequence[V]) -> str:
-        """The method of a primitive that `bind` will call, or "" if it hands the primitive on."""
-        return ""
-
-    def shown(self, value: V) -> str:
-        """A value as text: what is known of it now; its type if nothing else is."""
-        return shown_value(self.concrete(value), self.aval(value))

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar
 
-from tinyjax.errors import InputError
 from tinyjax.ir.context import Context
 from tinyjax.ir.program import Jaxpr, Var
-from tinyjax.ir.verify import verify
+from tinyjax.ir.verify import verify_call
 
 V = TypeVar("V")
 
@@ -20,10 +19,8 @@ def interpret(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V]) -> list[V]:
     context stages is attributed to the line that the interpreted equation came from, and to the transformations that
     the context stands for. A program that was made by hand must typecheck.
     """
-    if not jaxpr.well_typed:
-        verify(jaxpr)
-    if len(args) != len(jaxpr.invars):
-        raise InputError(f"the program takes {len(jaxpr.invars)} inputs, got {len(args)}")
+    if not jaxpr.well_typed or len(args) != len(jaxpr.invars):
+        verify_call(jaxpr, len(args))
     env = list(args)
     bind, constant = ctx.bind, ctx.constant
     position = ctx.cursor.position

@@ -154,7 +154,4 @@ class Primitive(Parameters):
         return None
 
     def _missing(self, rule: str, method: str) -> MissingRuleError:
-        return MissingRuleError(
-            f"{rule} for '{self.name}' not implemented. To add it, define the method "
-            f"`{method}` of {type(self).__name__}."
-        )
+        return MissingRuleError.of(self.name, type(self), rule, method)

@@ -14,11 +14,9 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.constants import constants
 from tinyjax.ir.dtypes import BOOL, PYTHON_DTYPES, DType, Scalar
 from tinyjax.ir.effects import NO_EFFECTS, Effects
-from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.literals import python_scalar, scalar_bits
-from tinyjax.ir.printing.printed import Printed
 from tinyjax.ir.program_type import JaxprType
-from tinyjax.ir.program_value import ProgramValue
+from tinyjax.ir.program_value import ProgramPart, ProgramValue
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
@@ -68,7 +66,7 @@ Atom: TypeAlias = Var | Literal
 
 @final
 @frozen
-class Eqn(Printed, Immutable):
+class Eqn(ProgramPart):
     """One application of a primitive. Where it came from (`source`) is no part of its value."""
 
     primitive: Primitive
@@ -88,7 +86,7 @@ class Eqn(Printed, Immutable):
 
 @final
 @frozen(repr=False, eq=False)
-class Jaxpr(Printed, ProgramValue):
+class Jaxpr(ProgramValue):
     """A program: inputs, equations in order, outputs.
 
     Variables are numbered by their bindings, inputs first, then the outputs of each equation, from 0. So programs that
@@ -129,7 +127,7 @@ class Jaxpr(Printed, ProgramValue):
 
 @final
 @frozen(cache_hash=True, repr=False)
-class ClosedJaxpr(Printed, Immutable):
+class ClosedJaxpr(ProgramPart):
     """A program together with the constants that feed its first inputs: any arrays with their elements."""
 
     jaxpr: Jaxpr

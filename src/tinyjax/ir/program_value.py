@@ -16,6 +16,7 @@ from tinyjax.caching import BoundedCache, Keyed, Token, register
 from tinyjax.ir.equality import same_program
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.naming import InputNames, names_for
+from tinyjax.ir.printing.printed import Printed
 
 if TYPE_CHECKING:
     from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
@@ -24,8 +25,14 @@ if TYPE_CHECKING:
 ProgramT = TypeVar("ProgramT", bound="ProgramValue")
 
 
+class ProgramPart(Printed, Immutable):
+    """An equation, a program or a closed program: it never changes, and shows itself."""
+
+    __slots__ = ()
+
+
 @frozen(eq=False, repr=False)
-class ProgramValue(Immutable, Keyed):
+class ProgramValue(ProgramPart, Keyed):
     """The base class of programs."""
 
     names: InputNames | None = field(default=None, kw_only=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tinyjax.caching import BoundedCache, Token, register
-from tinyjax.errors import MissingRuleError
+from tinyjax.errors import InputError, MissingRuleError
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.program_value import well_typed
 
@@ -28,6 +28,13 @@ def verify(program: Jaxpr | ClosedJaxpr) -> None:
         program = program.jaxpr
     if not program.well_typed:
         _check(program)
+
+
+def verify_call(jaxpr: Jaxpr, count: int) -> None:
+    """The same, and an InputError unless the program takes so many inputs."""
+    verify(jaxpr)
+    if count != len(jaxpr.invars):
+        raise InputError(f"the program takes {len(jaxpr.invars)} inputs, got {count}")
 
 
 def _check(jaxpr: Jaxpr) -> None:

@@ -24,7 +24,7 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ConcreteArray, Operand, active, active_frame, as_array, top_frame
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed
-from tinyjax.tracing.messages.unknown import leaked, why_unknown
+from tinyjax.tracing.messages.unknown import leaked, not_pickled, why_unknown
 
 V = TypeVar("V")
 C = TypeVar("C")
@@ -72,7 +72,7 @@ class Tracer(Operand, Generic[V]):
 
     @override
     def __reduce__(self) -> tuple[object, ...]:
-        raise TypeError(f"a traced value ({self.aval}) can't be pickled: it has no elements yet")
+        raise not_pickled(self.aval)
 
 
 def _value_in(x: Array, context: Context[C]) -> C:

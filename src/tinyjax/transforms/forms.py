@@ -5,15 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import compress
 
+from attrs import frozen
 from typing_extensions import TypeVar
 
 from tinyjax.ir.naming import InputNames, names_for
+from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.transforms.rebuild import Rebuilding, read
 
 #: The form of the programs in a record: that of the program which it was made of.
 Form = TypeVar("Form", Jaxpr, ClosedJaxpr, default=Jaxpr)
+
+
+@frozen(eq=False, repr=False)
+class DerivedProgram(Record):
+    """A program that a transformation made, and what else there is to know: it shows itself."""
 
 
 def derived_names(jaxpr: Jaxpr, derive: Callable[[tuple[str, ...]], Sequence[str]]) -> InputNames | None:

@@ -7,7 +7,6 @@ from typing import Generic, final, overload
 
 from attrs import frozen
 
-from tinyjax.caching import remembered
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.dtypes import FLOAT0
@@ -15,18 +14,18 @@ from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Zero
-from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.tangents import with_zeros
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import marks, tangent_marks
-from tinyjax.transforms.forms import Form, derived_names, tangent_names
+from tinyjax.transforms.forms import DerivedProgram, Form, derived_names, tangent_names
+from tinyjax.transforms.once import derived_once
 
 
 @final
 @frozen(repr=False)
-class JvpProgram(Record, Generic[Form]):
+class JvpProgram(DerivedProgram, Generic[Form]):
     """A differentiated program.
 
     `jaxpr` takes the primal inputs, then a tangent for each input marked in `nonzero_in`. It returns the primal
@@ -68,10 +67,9 @@ def jvp(
     verify(jaxpr)
     n = len(jaxpr.outvars)
     forced = (False,) * n if force is None else marks("jvp: force", force, n, "outputs")
-    return _jvp(jaxpr, tangent_marks("jvp", jaxpr, nonzero), forced)
+    return derived_once(_jvp, jaxpr, tangent_marks("jvp", jaxpr, nonzero), forced)
 
 
-@remembered
 def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> JvpProgram:
     marked: list[bool] = []
 

@@ -70,3 +70,8 @@ def leaked(aval: ShapedArray, function: Transformed) -> LeakedTracerError:
         f"A value of type {aval} was used after {function.label} had ended: it escaped, through a global, an attribute "
         "or a container. Return it from the function instead."
     )
+
+
+def not_pickled(aval: ShapedArray) -> TypeError:
+    """The error for a traced value that is to be pickled."""
+    return TypeError(f"a traced value ({aval}) can't be pickled: it has no elements yet")
