@@ -13,11 +13,12 @@ from typing import ClassVar, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.ir.aval import ShapedArray, array_type
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, FLOAT64, DType, HostArray, complex_dtype, real_dtype
 from tinyjax.ir.primitive import BatchAxis, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.arithmetic import div
 from tinyjax.primitives.complex import conj
 from tinyjax.primitives.elementwise import check_dtype, mul, scale
