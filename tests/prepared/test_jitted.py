@@ -1,0 +1,187 @@
+"""Jitted functions as callees: what a call gives doesn't depend on the calls before it, and it asks once."""
+
+from __future__ import annotations
+
+import gc
+import random
+import weakref
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from typing_extensions import override
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax.api.jit import Jitted
+
+X = np.array([1.5, -2.0, 0.25])
+DEVICE: tj.Array = tj.device_put(tnp.asarray(X))
+#: What a call may be made with; of each type several, so that they meet each other's entries.
+VALUES: tuple[Callable[[], Any], ...] = (
+    lambda: tnp.asarray(X),
+    lambda: DEVICE,
+    X.copy,
+    lambda: X.astype("float32"),
+    lambda: tnp.asarray(X.astype("float32")),
+    lambda: tj.device_put(tnp.asarray(X.astype(">f8").astype("f8")) * 2.0),
+    lambda: jnp.asarray([1, 2, 3], "int32"),
+    lambda: 2,
+    lambda: 2.0,
+    lambda: -0.0,
+    lambda: True,
+    lambda: 1j,
+    lambda: np.float32(0.5),
+    lambda: np.array(3),
+    lambda: tnp.asarray(4.0),
+)
+STATIC = (1, 1.0, True, "a", (1, 2), (True, 2), None, 0.0, -0.0)
+
+
+def f(x: Any, y: Any = None, *, z: Any = (), k: Any = 0) -> Any:
+    """Uses each argument, and its type; `k` is static."""
+    scale = {str: 3.0, tuple: 5.0, type(None): 7.0}.get(type(k), k)
+    total = sum((tnp.sum(leaf) for leaf in tj.tree.leaves((y, z))), start=tnp.asarray(1.0))
+    return {repr(k): tj.tree.map(lambda leaf: leaf * scale + total, x)}
+
+
+class Calls:
+    """Calls as users make them."""
+
+    def __init__(self, seed: int) -> None:
+        self.choice = random.Random(seed)
+
+    def tree(self) -> Any:
+        value = self.choice.choice(VALUES)()
+        how = self.choice.randrange(6)
+        if how == 0:
+            return {"a": value, "b": self.choice.choice(VALUES)()}
+        return [value, (value,)] if how == 1 else value
+
+    def any(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        args = [self.tree()]
+        kwargs = {}
+        if self.choice.random() < 0.4:
+            args.append(self.tree())
+        elif self.choice.random() < 0.3:
+            kwargs["y"] = self.tree()
+        if self.choice.random() < 0.2:
+            kwargs["z"] = self.tree()
+        if self.choice.random() < 0.4:
+            kwargs["k"] = self.choice.choice(STATIC)
+        return tuple(args), kwargs
+
+
+def outcome(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """The results to the bit and their types, or the error."""
+    try:
+        out = function(*args, **kwargs)
+    except tj.TinyjaxError as error:
+        return type(error), str(error)
+    leaves, treedef = tj.tree.flatten(out)
+    return treedef, [(leaf.aval, np.asarray(leaf).tobytes()) for leaf in leaves]
+
+
+def traced(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> object:
+    """The same within a transformation, of the arguments that are arrays; and the equation."""
+    arrays = [arg for arg in args if isinstance(arg, tj.Array)]
+
+    def run(*given: Any) -> Any:
+        rest = iter(given)
+        return function(*[next(rest) if isinstance(arg, tj.Array) else arg for arg in args], **kwargs)
+
+    try:
+        return str(tj.make_jaxpr(run)(*arrays))
+    except tj.TinyjaxError as error:
+        return type(error), str(error)
+
+
+def disagreements(seed: int, count: int, names: tuple[str, ...]) -> list[object]:
+    """Calls of a function with these static arguments that don't give what a function gives that was never called."""
+    calls = Calls(seed)
+    compiled = tj.jit(f, static_argnames=names)
+    found: list[object] = []
+    for _ in range(count):
+        args, kwargs = calls.any()
+        if not names:
+            kwargs.pop("k", None)
+        ask = traced if calls.choice.random() < 0.4 else outcome
+        # The programs and executables are shared, the entries are not.
+        if (got := ask(compiled, args, kwargs)) != (expected := ask(tj.jit(f, static_argnames=names), args, kwargs)):
+            found.append((args, kwargs, got, expected))
+    assert isinstance(compiled, Jitted)
+    assert len(compiled._calls.entries) > count // 10
+    return found
+
+
+@pytest.mark.parametrize("names", [(), ("k",)], ids=str)
+def test_calls_do_not_depend_on_those_before(names: tuple[str, ...]) -> None:
+    assert disagreements(1, 60, names) == []
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("names", [(), ("k",)], ids=str)
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_calls_do_not_depend_on_those_before_more(seed: int, names: tuple[str, ...]) -> None:
+    assert disagreements(seed, 1500, names) == []
+
+
+class Counting(dict[Any, Any]):
+    """Entries that count how often they are asked."""
+
+    asked = 0
+
+    @override
+    def get(self, key: Any, default: Any = None) -> Any:
+        self.asked += 1
+        return super().get(key, default)
+
+
+ONCE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
+    "arrays": ((DEVICE, DEVICE), {}),
+    "of the host": ((tnp.asarray(X), DEVICE), {}),
+    "NumPy": ((X,), {}),
+    "numbers": ((2.0, 3), {}),
+    "a tree": (({"a": DEVICE, "b": X},), {}),
+    "a tree on the device": (([DEVICE, DEVICE], (DEVICE,)), {}),
+    "by name": ((X,), {"y": DEVICE}),
+    "bools": ((True,), {}),
+    "static": ((DEVICE,), {"k": 3}),
+}
+
+
+@pytest.mark.parametrize("name", ONCE)
+def test_a_call_asks_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever it is called with, and within a transformation too; no second call takes the long way."""
+    args, kwargs = ONCE[name]
+    compiled = tj.jit(f, static_argnames=tuple(kwargs.keys() & {"k"}))
+    assert isinstance(compiled, Jitted)
+    call = partial(compiled, *args, **kwargs)
+    within = partial(tj.make_jaxpr(lambda _: call()), 0.0)
+    call(), within()
+    entries = compiled._calls.entries = Counting(compiled._calls.entries)
+    monkeypatch.setattr(Jitted, "_call", None)
+    call()
+    assert entries.asked == 1
+    within()
+    assert entries.asked == 2
+
+
+def test_entries_go_with_the_function() -> None:
+    """They hold nothing alive that the function is not called with any more, nor the function."""
+
+    class Option:
+        pass
+
+    option = Option()
+    compiled = tj.jit(lambda x, k: x * 2.0, static_argnums=1)
+    for _ in range(2):
+        compiled(X, option)
+    assert isinstance(compiled, Jitted)
+    seen = weakref.ref(option), weakref.ref(compiled), weakref.ref(compiled._calls)
+    del option, compiled
+    gc.collect()
+    assert [ref() for ref in seen] == [None, None, None]
