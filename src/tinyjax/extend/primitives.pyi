@@ -218,6 +218,7 @@ from tinyjax.primitives.shaping import Iota as Iota
 from tinyjax.primitives.shaping import Reshape as Reshape
 from tinyjax.primitives.shaping import Rev as Rev
 from tinyjax.primitives.shaping import Squeeze as Squeeze
+from tinyjax.primitives.shaping import divide_axis as divide_axis
 from tinyjax.primitives.shaping import expand_dims as expand_dims
 from tinyjax.primitives.shaping import iota as iota
 from tinyjax.primitives.shaping import reshape as reshape

@@ -21,7 +21,7 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.contractions import Bilinear, Precision, as_precision, product_dtypes
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.shaping import reshape, rev
+from tinyjax.primitives.shaping import divide_axis, reshape, rev
 from tinyjax.primitives.structure import check_arity, full, move_axis, shape_error
 from tinyjax.primitives.window_shapes import (
     Padding,
@@ -248,7 +248,7 @@ class ConvGeneralDilated(Bilinear):
         kernel = _sizes(ctx.aval(y), rhs[2:])
         groups = max(self.feature_group_count, self.batch_group_count)
         if groups > 1:
-            y = _merged(ctx, _split(ctx, y, rhs[0], groups), rhs[0], rhs[1])
+            y = _merged(ctx, divide_axis(ctx, y, rhs[0], groups), rhs[0], rhs[1])
         y = _as_dtype(ctx, rev(ctx, y, rhs[2:]), ctx.aval(ct).dtype)
         padding: list[tuple[int, int]] = []
         for i, size in enumerate(dilated_shape(kernel, self.rhs_dilation)):
@@ -262,7 +262,7 @@ class ConvGeneralDilated(Bilinear):
         )  # fmt: skip
         (found,) = ctx.bind(turned, ct, y)
         if self.batch_group_count > 1:
-            found = _merged(ctx, _split(ctx, found, lhs[1], groups), lhs[1], lhs[0])
+            found = _merged(ctx, divide_axis(ctx, found, lhs[1], groups), lhs[1], lhs[0])
         return _as_dtype(ctx, found, x.dtype, x.weak_type)
 
     def _rhs_cotangent(self, ctx: Context[V], ct: V, x: V, y: ShapedArray) -> V:
@@ -302,19 +302,13 @@ def _as_dtype(ctx: Context[V], x: V, dtype: DType, weak_type: bool = False) -> V
     return x if ctx.aval(x).dtype == dtype else convert(ctx, x, dtype, weak_type)
 
 
-def _split(ctx: Context[V], x: V, at: int, size: int) -> V:
-    """x with an axis divided in two, of which the first has this size."""
-    shape = ctx.aval(x).shape
-    return reshape(ctx, x, (*shape[:at], size, shape[at] // size, *shape[at + 1 :]))
-
-
 def _merged(ctx: Context[V], x: V, at: int, into: int, groups: int = 1) -> V:
     """x with the axis `at` made part of another one, whose number is that without it: before what is there, in each
     of its groups."""
     size = ctx.aval(x).shape[at]
     x = move_axis(ctx, x, at, into)
     if groups > 1:
-        x = _split(ctx, x, into + 1, groups)
+        x = divide_axis(ctx, x, into + 1, groups)
         x = move_axis(ctx, x, into + 1, into)
         shape = ctx.aval(x).shape
         return reshape(ctx, x, (*shape[:into], groups * size * shape[into + 2], *shape[into + 3 :]))
@@ -325,8 +319,8 @@ def _merged(ctx: Context[V], x: V, at: int, into: int, groups: int = 1) -> V:
 def _divided(ctx: Context[V], x: V, at: int, size: int, groups: int = 1) -> V:
     """The inverse of `_merged`: x with a new axis of this size at `at`, and what it was part of after it."""
     if groups == 1:
-        return _split(ctx, x, at, size)
-    x = _split(ctx, _split(ctx, x, at, groups), at + 1, size)
+        return divide_axis(ctx, x, at, size)
+    x = divide_axis(ctx, divide_axis(ctx, x, at, groups), at + 1, size)
     x = move_axis(ctx, x, at + 1, at)
     shape = ctx.aval(x).shape
     return reshape(ctx, x, (*shape[: at + 1], groups * shape[at + 2], *shape[at + 3 :]))

@@ -24,7 +24,7 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.collectives import Collective
 from tinyjax.primitives.elementwise import check_dtype
-from tinyjax.primitives.shaping import reshape
+from tinyjax.primitives.shaping import divide_axis, reshape
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.structure import Linear, check_arity, check_axes, full, move_axis, reduce_sum, with_leading_axis
 
@@ -152,7 +152,7 @@ class ReduceScatter(Tiling):
     @override
     def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
         summed = reduce_sum(ctx, x, (0,))
-        return _divided(ctx, summed, self.scatter_dimension, size), self.scatter_dimension
+        return divide_axis(ctx, summed, self.scatter_dimension, size), self.scatter_dimension
 
     @override
     def transposed(self) -> AllGather:
@@ -201,7 +201,7 @@ class AllToAll(Exchange):
     def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
         self.part(ctx.aval(x), self.split_axis + 1, size)
         # The part's number becomes the named axis, and that the part's number along the other dimension.
-        x = move_axis(ctx, _divided(ctx, x, self.split_axis + 1, size), self.split_axis + 1, 0)
+        x = move_axis(ctx, divide_axis(ctx, x, self.split_axis + 1, size), self.split_axis + 1, 0)
         return _merged(ctx, move_axis(ctx, x, 1, self.concat_axis + 1), self.concat_axis + 1), 0
 
     @override
@@ -265,12 +265,6 @@ class PPermute(Exchange):
 
 def _with(shape: Shape, at: int, size: int) -> Shape:
     return (*shape[:at], size, *shape[at + 1 :])
-
-
-def _divided(ctx: Context[V], x: V, at: int, parts: int) -> V:
-    """x with a dimension as two: the number of the part, and the place in it."""
-    shape = ctx.aval(x).shape
-    return reshape(ctx, x, (*shape[:at], parts, shape[at] // parts, *shape[at + 1 :]))
 
 
 def _merged(ctx: Context[V], x: V, at: int) -> V:

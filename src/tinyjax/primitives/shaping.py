@@ -191,6 +191,12 @@ def reshape(ctx: Context[V], x: V, shape: Shape) -> V:
     return x if ctx.aval(x).shape == shape else ctx.bind(Reshape(shape), x)[0]
 
 
+def divide_axis(ctx: Context[V], x: V, at: int, parts: int) -> V:
+    """x with an axis as two: the number of the part, and the place in it."""
+    shape = ctx.aval(x).shape
+    return reshape(ctx, x, (*shape[:at], parts, shape[at] // parts, *shape[at + 1 :]))
+
+
 def squeeze(ctx: Context[V], x: V, dimensions: tuple[int, ...]) -> V:
     """x without these axes, which have size 1."""
     return ctx.bind(Squeeze(dimensions), x)[0] if dimensions else x
