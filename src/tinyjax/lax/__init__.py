@@ -16,11 +16,12 @@ from tinyjax.lax import (
     reductions,
     scanning,
     shaping,
+    special,
     unary,
 )
 
 collect(
     __name__,
     *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier, indexing),
-    *(loops, parameters, reductions, scanning, shaping, unary),
+    *(loops, parameters, reductions, scanning, shaping, special, unary),
 )

@@ -9,6 +9,7 @@ from tinyjax.ir.text.registry import STANDARD
 from tinyjax.primitives import (
     annotations,
     arithmetic,
+    bessel,
     bitwise,
     collectives,
     comparison,
@@ -24,6 +25,7 @@ from tinyjax.primitives import (
     exponential,
     fourier,
     gather,
+    incomplete,
     reductions,
     rounding,
     scatter,
@@ -51,9 +53,9 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 
 #: The modules that define primitives whose parameters hold no programs.
 MODULES: Final = (
-    annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion,
-    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather, reductions, rounding,
-    scatter, selection, shaping, slicing, sorting, special, structure, trigonometric,
+    annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
+    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather, incomplete, reductions,
+    rounding, scatter, selection, shaping, slicing, sorting, special, structure, trigonometric,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

@@ -15,6 +15,7 @@ from tinyjax.hlo.rules import (
     reductions,
     shapes,
     sorting,
+    special,
 )
 
 __all__ = [
@@ -32,4 +33,5 @@ __all__ = [
     "reductions",
     "shapes",
     "sorting",
+    "special",
 ]
