@@ -12,7 +12,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax import transforms
+from tinyjax import ir, transforms
 from tinyjax.errors import InputError, TinyjaxError
 from tinyjax.ir import BatchAxis, Jaxpr
 
@@ -112,6 +112,22 @@ def test_messages(name: str) -> None:
     call, message = MESSAGES[name]
     with pytest.raises(InputError, match=message):
         call()
+
+
+def test_which_names_are_listed() -> None:
+    """Those that there are, unless there are too many of them to help."""
+
+    def message(program: Jaxpr | tj.ClosedJaxpr) -> str:
+        with pytest.raises(InputError) as caught:
+            transforms.jvp(program, [])
+        return str(caught.value)
+
+    two = tj.make_jaxpr(lambda x, y: x * y)(1.0, 2.0)
+    assert message(two).endswith("but the program has 2 inputs (x, y)")
+    unnamed = ir.parse(str(two.jaxpr))
+    assert message(unnamed).endswith("but the program has 2 inputs")
+    many = tj.make_jaxpr(lambda *xs: xs)(*[1.0] * 20)
+    assert message(many).endswith("but the program has 20 inputs")
 
 
 def test_numpy_bools_are_bools() -> None:

@@ -92,6 +92,59 @@ def test_arithmetic_with_every_literal(dtype: DType) -> None:
     assert len(short.eqns) < len(of_arrays(dtype, body).eqns)
 
 
+#: What each law of arithmetic is for, the dtype of the operands, and what is left of it.
+APPLIED: Final[dict[str, tuple[Callable[[tj.Array, tj.Array], object], DType, list[str]]]] = {
+    "x + 0": (lambda x, y: x + 0, INT32, []),
+    "x + -0.0": (lambda x, y: x + -0.0, FLOAT64, []),
+    "x - 0": (lambda x, y: x - 0, INT32, []),
+    "x - 0.0": (lambda x, y: x - 0.0, FLOAT64, []),
+    "x * 1": (lambda x, y: x * 1.0, FLOAT32, []),
+    "x / 1": (lambda x, y: x / 1.0, FLOAT64, []),
+    "x * 0": (lambda x, y: x * 0, INT32, []),
+    "x - x": (lambda x, y: x - x, INT8, []),
+    "x rem 1": (lambda x, y: lax.rem(x, np.int32(1)), INT32, []),
+    "x * -1": (lambda x, y: x * -1.0, FLOAT64, ["neg"]),
+    "-1 * x": (lambda x, y: -1 * x, INT32, ["neg"]),
+    "0 - x": (lambda x, y: 0 - x, INT32, ["neg"]),
+    "-0.0 - x": (lambda x, y: -0.0 - x, FLOAT64, ["neg"]),
+    "--x": (lambda x, y: -tnp.negative(x), FLOAT64, []),
+    "x + -y": (lambda x, y: x + -y, FLOAT64, ["sub"]),
+    "-x + y": (lambda x, y: -x + y, FLOAT64, ["sub"]),
+    "x - -y": (lambda x, y: x - -y, FLOAT64, ["add"]),
+    "-x * -y": (lambda x, y: -x * -y, FLOAT64, ["mul"]),
+    "-(x - y)": (lambda x, y: -(x - y), INT32, ["sub"]),
+    "x ** 1": (lambda x, y: lax.integer_pow(x, 1), FLOAT64, []),
+    "x ** 0": (lambda x, y: lax.integer_pow(x, 0), FLOAT64, []),
+    "x + 2 + 3": (lambda x, y: x + 2 + 3, INT32, ["add"]),
+    "2 * x * 3": (lambda x, y: 2 * x * 3, INT32, ["mul"]),
+    "~~x": (lambda x, y: ~~x, INT32, []),
+    "x & x": (lambda x, y: x & x, INT32, []),
+    "x | x": (lambda x, y: x | x, UINT8, []),
+    "x & -1": (lambda x, y: x & -1, INT32, []),
+    "x & 0": (lambda x, y: x & 0, INT32, []),
+    "x | 0": (lambda x, y: x | 0, INT32, []),
+    "x | -1": (lambda x, y: x | -1, INT32, []),
+    "x ^ 0": (lambda x, y: x ^ 0, INT32, []),
+    "x & True": (lambda x, y: x & True, BOOL, []),
+    "x | True": (lambda x, y: x | True, BOOL, []),
+    "x & False": (lambda x, y: x & False, BOOL, []),
+    # And what is left alone, as it would change a bit.
+    "x + 0.0": (lambda x, y: x + 0.0, FLOAT64, ["add"]),
+    "x * 0.0": (lambda x, y: x * 0.0, FLOAT64, ["mul"]),
+    "x - x of floats": (lambda x, y: x - x, FLOAT64, ["sub"]),
+    "0.0 - x": (lambda x, y: 0.0 - x, FLOAT64, ["sub"]),
+    "-(x - y) of floats": (lambda x, y: -(x - y), FLOAT64, ["sub", "neg"]),
+    "x + 2.0 + 3.0": (lambda x, y: x + 2.0 + 3.0, FLOAT64, ["add", "add"]),
+}
+
+
+@pytest.mark.parametrize("law", APPLIED)
+def test_each_law_applies(law: str) -> None:
+    f, dtype, left = APPLIED[law]
+    aval = ShapedArray((), dtype)
+    assert [eqn.primitive.name for eqn in transforms.simplify(program(f, aval, aval)).eqns] == left
+
+
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_compositions(dtype: DType) -> None:
     """Every two operations in a row that there are rules for."""

@@ -175,8 +175,9 @@ class Scan(Primitive):
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
         linear = linear_marks(args)
-        if not all(_unknown_carries(self, linear)[0]):
-            return self._transpose_in_two(ctx, cotangents, args, linear)
+        split = None if all(_unknown_carries(self, linear)[0]) else _split(self, linear)
+        if split is not None:
+            return self._transpose_in_two(ctx, cotangents, args, linear, split)
         backward = _transposed(self, linear, nonzero_marks(cotangents))
         consts, init, xs = self.operands(args)
         carry_cts, y_cts = self.results(cotangents)
@@ -205,11 +206,9 @@ class Scan(Primitive):
         cotangents: Sequence[V | Zero],
         args: Sequence[V | UndefPrimal],
         linear: tuple[bool, ...],
+        split: Split,
     ) -> Sequence[V | Zero | None]:
         """Runs the carries that don't depend on linear arguments first, then transposes the rest."""
-        split = self.partial_eval(linear)
-        if split is None:  # not for a carry that is known: it is a known output
-            return [None] * len(args)
         passed = range(len(args)) if split.known_inputs is None else split.known_inputs
         given = [args[i] for i in passed]
         known = ctx.bind(split.known, *known_operands(given))
