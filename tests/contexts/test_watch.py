@@ -176,6 +176,8 @@ def test_what_failed_is_seen() -> None:
     assert step.error is not None
     assert step.error.startswith("Differentiation rule for 'nextafter' not implemented")
     assert step.outputs == ()
+    shown = "\n".join(str(block) for block in seen[0].blocks())
+    assert "! Differentiation rule for 'nextafter' not implemented" in shown
     assert str(step).startswith("jvp: nextafter(dual(2., unknown ~f64[]), dual(3., 0)) by NextAfter.jvp ! Different")
 
 

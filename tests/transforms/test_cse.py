@@ -13,13 +13,13 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.golden import Golden
 from tests.transforms.checks import F64, program
-from tests.transforms.test_dce import names
+from tests.transforms.test_dce import Emit, Noise, names
 from tinyjax import Array, ShapedArray, ir, lax, transforms
 from tinyjax.contexts.staging import stage
-from tinyjax.ir import Literal, Primitive
+from tinyjax.ir import Atom, Context, Literal, Primitive
 from tinyjax.primitives.annotations import optimization_barrier
 from tinyjax.primitives.arithmetic import max_
-from tinyjax.primitives.elementwise import add, sub
+from tinyjax.primitives.elementwise import add, neg, sub
 from tinyjax.primitives.trigonometric import sin
 
 
@@ -100,3 +100,22 @@ def test_named_axes_do_not_matter() -> None:
     j = stage([F64], lambda ctx, ins: [*ctx.bind(sin, *ins), *ctx.bind(sin, *ins)])
     merged = transforms.cse(j)
     assert merged.outvars[0] == merged.outvars[1]
+
+
+def test_equations_around_effects_are_merged() -> None:
+    """Effects stay where they are, and what is the same before and after them is computed once."""
+
+    def body(ctx: Context[Atom], x: Atom) -> list[Atom]:
+        first, second = sin(ctx, x), sin(ctx, x)
+        ctx.bind(Emit(Noise()), first)
+        third, fourth = sin(ctx, x), neg(ctx, second)
+        ctx.bind(Emit(Noise()), third)
+        return [second, third, fourth, neg(ctx, first)]
+
+    j = stage([F64], lambda ctx, ins: body(ctx, *ins))
+    merged = transforms.cse(j)
+    assert ir.typecheck(merged) == j.type
+    assert [eqn.primitive.name for eqn in merged.eqns] == ["sin", "emit", "neg", "emit"]
+    assert merged.effects == j.effects
+    a, b = merged.eqns[0].outvars[0], merged.eqns[2].outvars[0]
+    assert merged.outvars == (a, a, b, b)
