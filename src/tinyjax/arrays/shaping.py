@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Final, SupportsIndex
+from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias
 
 from tinyjax.arrays.elementwise import promote
 from tinyjax.arrays.intake import as_array
@@ -22,6 +22,7 @@ from tinyjax.primitives.structure import BroadcastInDim, Transpose
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array, ArrayLike
 
+Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 _INT: Final = frozenset({int})
 
 # Axes.
@@ -115,11 +116,12 @@ def transpose(x: Array, axes: Iterable[SupportsIndex] | None = None) -> Array:
     return x if order == tuple(range(ndim)) else x._bind(made_once(Transpose, order), x)[0]
 
 
-def matrix_transpose(x: Array) -> Array:
+def matrix_transpose(x: ArrayLike, /) -> Array:
     """The last two axes exchanged."""
-    if x.aval.ndim < 2:
-        raise ShapeError(f"matrix_transpose needs an array with at least two axes, got {x.aval}")
-    return swapaxes(x, -1, -2)
+    array = as_array(x)
+    if array.aval.ndim < 2:
+        raise ShapeError(f"matrix_transpose needs an array with at least two axes, got {array.aval}")
+    return swapaxes(array, -1, -2)
 
 
 def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
@@ -132,10 +134,9 @@ def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
     return transpose(x, order)
 
 
-def moveaxis(
-    x: Array, source: SupportsIndex | Sequence[SupportsIndex], destination: SupportsIndex | Sequence[SupportsIndex]
-) -> Array:
+def moveaxis(a: ArrayLike, source: Axes, destination: Axes) -> Array:
     """The axes `source` moved to `destination`; the others stay in order."""
+    x = as_array(a)
     ndim = x.aval.ndim
     starts, ends = (_listed(axes, ndim) for axes in (source, destination))
     if len(starts) != len(ends) or len(set(starts)) < len(starts) or len(set(ends)) < len(ends):
@@ -148,7 +149,7 @@ def moveaxis(
     return transpose(x, order)
 
 
-def _listed(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> list[int]:
+def _listed(axes: Axes, ndim: int) -> list[int]:
     return [canonical_axis(axis, ndim, "moveaxis") for axis in (axes if isinstance(axes, Sequence) else [axes])]
 
 
@@ -163,8 +164,9 @@ def squeeze(a: ArrayLike, axis: SupportsIndex | Iterable[SupportsIndex] | None =
     return x._bind(made_once(Squeeze, axes), x)[0] if axes else x
 
 
-def expand_dims(x: Array, axis: SupportsIndex | Sequence[SupportsIndex]) -> Array:
-    """x with new axes of size 1, which are at these places of the result."""
+def expand_dims(a: ArrayLike, axis: Axes) -> Array:
+    """a with new axes of size 1, which are at these places of the result."""
+    x = as_array(a)
     count = 1 if type(axis) is int else len(axis) if isinstance(axis, Sequence) else 1
     added = canonical_axes(axis, x.aval.ndim + count, "expand_dims")
     return x._bind(expansion(x.aval.shape, added), x)[0] if added else x

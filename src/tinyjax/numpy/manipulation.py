@@ -34,9 +34,7 @@ ravel: Final = shaping.ravel
 squeeze: Final = shaping.squeeze
 
 
-def expand_dims(a: ArrayLike, axis: Axes) -> Array:
-    """a with new axes of size 1, which are at these places of the result."""
-    return shaping.expand_dims(as_array(a), axis)
+expand_dims: Final = shaping.expand_dims
 
 
 def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
@@ -89,19 +87,9 @@ def transpose(a: ArrayLike, axes: Iterable[SupportsIndex] | None = None) -> Arra
     return shaping.transpose(as_array(a), axes)
 
 
-def matrix_transpose(x: ArrayLike, /) -> Array:
-    """The last two axes exchanged."""
-    return shaping.matrix_transpose(as_array(x))
-
-
+matrix_transpose: Final = shaping.matrix_transpose
 swapaxes: Final = shaping.swapaxes
-
-
-def moveaxis(a: ArrayLike, source: Axes, destination: Axes) -> Array:
-    """The axes `source` moved to `destination`; the others stay in order."""
-    return shaping.moveaxis(as_array(a), source, destination)
-
-
+moveaxis: Final = shaping.moveaxis
 diagonal: Final = shaping.diagonal
 
 
