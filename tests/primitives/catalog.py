@@ -354,6 +354,7 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
     Entry(bitwise.population_count, lax.population_count, (*I, *U), ONE),
     Entry(bitwise.clz, lax.clz, (*I, *U), ONE),
     Entry(bitwise.shift_left, lax.shift_left, (*I, *U), TWO),
+    Entry(bitwise.mulhi, lax.mulhi, (*I, *U), TWO),
     Entry(bitwise.shift_right_logical, lax.shift_right_logical, (*I, *U), TWO),
     Entry(bitwise.shift_right_arithmetic, lax.shift_right_arithmetic, (*I, *U), TWO),
     Entry(comparison.eq, lax.eq, ALL, TWO),

@@ -44,6 +44,7 @@ from tinyjax.primitives.bessel import bessel_i0e as bessel_i0e
 from tinyjax.primitives.bessel import bessel_i1e as bessel_i1e
 from tinyjax.primitives.bitwise import And as And
 from tinyjax.primitives.bitwise import Clz as Clz
+from tinyjax.primitives.bitwise import MulHi as MulHi
 from tinyjax.primitives.bitwise import Not as Not
 from tinyjax.primitives.bitwise import Or as Or
 from tinyjax.primitives.bitwise import PopulationCount as PopulationCount
@@ -57,6 +58,7 @@ from tinyjax.primitives.bitwise import logical_and as logical_and
 from tinyjax.primitives.bitwise import logical_not as logical_not
 from tinyjax.primitives.bitwise import logical_or as logical_or
 from tinyjax.primitives.bitwise import logical_xor as logical_xor
+from tinyjax.primitives.bitwise import mulhi as mulhi
 from tinyjax.primitives.bitwise import population_count as population_count
 from tinyjax.primitives.bitwise import shift_left as shift_left
 from tinyjax.primitives.bitwise import shift_right_arithmetic as shift_right_arithmetic

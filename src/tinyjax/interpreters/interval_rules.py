@@ -26,7 +26,7 @@ from tinyjax.ir.dtypes import FLOATS, INTEGERS, UNSIGNED
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import result_types
 from tinyjax.primitives.arithmetic import Abs, IntegerPow, Max, Min, Square, abs_, div, integer_pow, max_, min_
-from tinyjax.primitives.bitwise import logical_and, logical_not, logical_or
+from tinyjax.primitives.bitwise import MulHi, logical_and, logical_not, logical_or
 from tinyjax.primitives.comparison import eq, ge, gt, le, lt
 from tinyjax.primitives.elementwise import Add, Binary, Mul, Neg, Smooth, Sub, add, mul, neg, scale, sub
 from tinyjax.primitives.exponential import Cbrt, Exp, Exp2, Expm1, Log, Log1p, Logistic, Pow, Rsqrt, Sqrt, pow_
@@ -179,6 +179,11 @@ def _product(p: Parent, x: Interval, y: Interval) -> Interval:
 @wrapping
 def _mul(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     return [_product(ctx.parent, *args)]
+
+
+@INTERVAL_RULES.register(MulHi)
+def _mulhi(primitive: MulHi, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+    return [corners(ctx.parent, primitive, *args)]
 
 
 def quotient(p: Parent, x: Interval, y: Interval) -> Interval:

@@ -11,6 +11,7 @@ from tinyjax.lax import (
     exchanges,
     fourier,
     indexing,
+    joining,
     loops,
     parameters,
     reductions,
@@ -23,5 +24,5 @@ from tinyjax.lax import (
 collect(
     __name__,
     *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier, indexing),
-    *(loops, parameters, reductions, scanning, shaping, special, unary),
+    *(joining, loops, parameters, reductions, scanning, shaping, special, unary),
 )

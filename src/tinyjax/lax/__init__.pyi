@@ -17,6 +17,7 @@ from tinyjax.lax.binary import lt as lt
 from tinyjax.lax.binary import max as max
 from tinyjax.lax.binary import min as min
 from tinyjax.lax.binary import mul as mul
+from tinyjax.lax.binary import mulhi as mulhi
 from tinyjax.lax.binary import ne as ne
 from tinyjax.lax.binary import nextafter as nextafter
 from tinyjax.lax.binary import polygamma as polygamma
@@ -57,11 +58,19 @@ from tinyjax.lax.indexing import dynamic_update_index_in_dim as dynamic_update_i
 from tinyjax.lax.indexing import dynamic_update_slice as dynamic_update_slice
 from tinyjax.lax.indexing import dynamic_update_slice_in_dim as dynamic_update_slice_in_dim
 from tinyjax.lax.indexing import gather as gather
+from tinyjax.lax.indexing import index_take as index_take
 from tinyjax.lax.indexing import scatter as scatter
 from tinyjax.lax.indexing import scatter_add as scatter_add
 from tinyjax.lax.indexing import scatter_max as scatter_max
 from tinyjax.lax.indexing import scatter_min as scatter_min
 from tinyjax.lax.indexing import scatter_mul as scatter_mul
+from tinyjax.lax.indexing import scatter_sub as scatter_sub
+from tinyjax.lax.joining import broadcast_like as broadcast_like
+from tinyjax.lax.joining import broadcast_shapes as broadcast_shapes
+from tinyjax.lax.joining import empty as empty
+from tinyjax.lax.joining import stack as stack
+from tinyjax.lax.joining import tile as tile
+from tinyjax.lax.joining import unstack as unstack
 from tinyjax.lax.loops import fori_loop as fori_loop
 from tinyjax.lax.loops import map as map
 from tinyjax.lax.loops import while_loop as while_loop

@@ -122,3 +122,13 @@ def ge(x: ArrayLike, y: ArrayLike) -> Array:
 def polygamma(m: ArrayLike, x: ArrayLike) -> Array:
     """The m-th derivative of digamma at x, for a whole number m in the dtype of x."""
     return strict_pair(special.polygamma, m, x)
+
+
+def mulhi(x: ArrayLike, y: ArrayLike, /) -> Array:
+    """The upper half of the product of two integers, which has twice as many bits: x * y is the lower one.
+
+    >>> import numpy as np
+    >>> mulhi(np.int8(100), np.int8(-100)), mulhi(np.uint64(2**63), np.uint64(6))
+    (Array(-40, dtype=int8), Array(3, dtype=uint64))
+    """
+    return strict_pair(bitwise.mulhi, x, y)

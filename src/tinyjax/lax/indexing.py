@@ -7,13 +7,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinyjax.arrays.advanced_indexing import Known, in_int64, scalars, wrap_negative
-from tinyjax.arrays.shaping import canonical_axis
+from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis
 from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.dtypes import Scalar
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import operands
 from tinyjax.lax.shaping import expand_dims, squeeze
 from tinyjax.lax.signatures import ModeLike, Starts
+from tinyjax.lax.unary import neg
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
@@ -212,6 +213,22 @@ def scatter_add(
     return _scattered(ScatterAdd, operand, scatter_indices, updates, dims, indices_are_sorted, unique_indices, mode)
 
 
+def scatter_sub(
+    operand: ArrayLike,
+    scatter_indices: ArrayLike,
+    updates: ArrayLike,
+    dimension_numbers: ScatterDimensionNumbers,
+    *,
+    indices_are_sorted: bool = False,
+    unique_indices: bool = False,
+    mode: ModeLike = None,
+) -> Array:
+    """Like `scatter`, but the updates are subtracted."""
+    dims = dimension_numbers
+    negative = neg(updates)
+    return _scattered(ScatterAdd, operand, scatter_indices, negative, dims, indices_are_sorted, unique_indices, mode)
+
+
 def scatter_mul(
     operand: ArrayLike,
     scatter_indices: ArrayLike,
@@ -255,3 +272,20 @@ def scatter_max(
     """Like `scatter`, but each element becomes the greatest of what was there and its updates."""
     dims = dimension_numbers
     return _scattered(ScatterMax, operand, scatter_indices, updates, dims, indices_are_sorted, unique_indices, mode)
+
+
+def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -> Array:
+    """The parts of an array at positions along several axes: vectors of indices of one length, one for each axis.
+
+    The positions are along the first axis of the result; the other axes follow. Indices count modulo the sizes.
+
+    >>> import numpy as np
+    >>> index_take(np.arange(6).reshape(2, 3), (np.array([0, 1]), np.array([2, -1])), (0, 1)).tolist()
+    [2, 5]
+    """
+    x = as_array(src)
+    taken = canonical_axes(axes, x.aval.ndim, "index_take")
+    if len(idxs) != len(taken):
+        raise ShapeError(f"index_take needs indices for each of the axes {tuple(axes)}; got {len(idxs)} arrays")
+    moved = moveaxis(x, taken, range(len(taken)))
+    return moved[tuple(as_array(i) % size for i, size in zip(idxs, moved.aval.shape, strict=False))]

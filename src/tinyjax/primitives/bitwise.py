@@ -108,6 +108,16 @@ class ShiftRightArithmetic(Shift):
     function: ClassVar[NumPyFunction] = numpy_values.shift_right_arithmetic
 
 
+@final
+@frozen
+class MulHi(Stepwise, TwoOperands):
+    """The upper half of the product, which has twice as many bits."""
+
+    name: ClassVar[str] = "mulhi"
+    accepts: ClassVar[Dtypes] = INTEGERS
+    function: ClassVar[NumPyFunction] = numpy_values.upper_half_of_product
+
+
 # The vocabulary.
 
 logical_not: Final = Not()
@@ -119,3 +129,4 @@ clz: Final = Clz()
 shift_left: Final = ShiftLeft()
 shift_right_logical: Final = ShiftRightLogical()
 shift_right_arithmetic: Final = ShiftRightArithmetic()
+mulhi: Final = MulHi()

@@ -240,6 +240,20 @@ def population_count(x: Integers) -> HostArray:
     return np.asarray(np.bitwise_count(x.view(unsigned(x.dtype)))).astype(x.dtype)
 
 
+def upper_half_of_product(x: Integers, y: Integers) -> HostArray:
+    """By halves of the factors, as of unsigned numbers: a negative one is too large by a power of two."""
+    wide = unsigned(x.dtype)
+    half = wide.type(4 * wide.itemsize)
+    low = wide.type((1 << int(half)) - 1)
+    u, v = x.astype(wide), y.astype(wide)
+    (u1, u0), (v1, v0) = (u >> half, u & low), (v >> half, v & low)
+    first = u1 * v0 + (u0 * v0 >> half)
+    upper = u1 * v1 + (first >> half) + ((first & low) + u0 * v1 >> half)
+    if x.dtype.kind == "i":
+        upper = upper - np.where(x < 0, v, wide.type(0)) - np.where(y < 0, u, wide.type(0))
+    return np.asarray(upper).astype(x.dtype)
+
+
 def count_leading_zeros(x: Integers) -> HostArray:
     filled, bits = x.view(unsigned(x.dtype)), x.dtype.itemsize * 8
     step = 1
