@@ -16,9 +16,18 @@ from tinyjax.errors import InputError, ShapeError, TinyjaxError, TypingError
 X = np.arange(24.0).reshape(2, 3, 4)
 NUMBERS = lax.ScatterDimensionNumbers((), (0,), (0,))
 
+
+def stacking(axis: int) -> Callable[[Any, Any], Any]:
+    return lambda m, x: m.stack([x, 2 * x], axis)
+
+
+def unstacking(axis: int) -> Callable[[Any, Any], Any]:
+    return lambda m, x: m.unstack(x, axis)
+
+
 CASES: dict[str, Callable[[Any, Any], Any]] = {
-    **{f"stack {axis}": lambda m, x, axis=axis: m.stack([x, 2 * x], axis) for axis in (0, 1, 3, -1, -4)},
-    **{f"unstack {axis}": lambda m, x, axis=axis: m.unstack(x, axis) for axis in (0, 1, -1)},
+    **{f"stack {axis}": stacking(axis) for axis in (0, 1, 3, -1, -4)},
+    **{f"unstack {axis}": unstacking(axis) for axis in (0, 1, -1)},
     "tile": lambda m, x: m.tile(x, (2, 1, 3)),
     "tile by nothing": lambda m, x: m.tile(x, (2, 0, 1)),
     "broadcast_like": lambda m, x: m.broadcast_like(x[0, 0], x),

@@ -183,7 +183,8 @@ def _mul(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[I
 
 @INTERVAL_RULES.register(MulHi)
 def _mulhi(primitive: MulHi, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
-    return [corners(ctx.parent, primitive, *args)]
+    x, y = args
+    return [corners(ctx.parent, primitive, x, y)]
 
 
 def quotient(p: Parent, x: Interval, y: Interval) -> Interval:

@@ -243,14 +243,15 @@ def population_count(x: Integers) -> HostArray:
 def upper_half_of_product(x: Integers, y: Integers) -> HostArray:
     """By halves of the factors, as of unsigned numbers: a negative one is too large by a power of two."""
     wide = unsigned(x.dtype)
-    half = wide.type(4 * wide.itemsize)
-    low = wide.type((1 << int(half)) - 1)
+    half = wide.itemsize * 4
+    low = np.asarray((1 << half) - 1, wide)
     u, v = x.astype(wide), y.astype(wide)
-    (u1, u0), (v1, v0) = (u >> half, u & low), (v >> half, v & low)
-    first = u1 * v0 + (u0 * v0 >> half)
-    upper = u1 * v1 + (first >> half) + ((first & low) + u0 * v1 >> half)
+    u1, u0, v1, v0 = np.right_shift(u, half), np.bitwise_and(u, low), np.right_shift(v, half), np.bitwise_and(v, low)
+    first = u1 * v0 + np.right_shift(u0 * v0, half)
+    second = np.bitwise_and(first, low) + u0 * v1
+    upper = u1 * v1 + np.right_shift(first, half) + np.right_shift(second, half)
     if x.dtype.kind == "i":
-        upper = upper - np.where(x < 0, v, wide.type(0)) - np.where(y < 0, u, wide.type(0))
+        upper = upper - v * (x < 0) - u * (y < 0)
     return np.asarray(upper).astype(x.dtype)
 
 
