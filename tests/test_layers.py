@@ -35,6 +35,7 @@ LAYERS = [
     {"lax"},
     {"numpy"},
     {"api"},
+    {"scipy"},
     {"custom_derivatives", "debug", "extend", "interpreters"},
     {"tools", "interop"},
     {"testing"},
