@@ -24,9 +24,11 @@ from tinyjax.primitives import (
     constant,
     contractions,
     conversion,
+    convolution,
     dynamic,
     fourier,
     gather,
+    reduce_window,
     rounding,
     scatter,
     shaping,
@@ -77,6 +79,20 @@ def _contractions() -> Iterator[Application]:
     batched = ((2,), (1,)), ((0,), (0,))
     yield from _each([contractions.DotGeneral(batched, level) for level in levels], (2, 1, 3), (2, 3))
     yield from _each([contractions.DotGeneral((((), ()), ((), ())))], (), (2,))
+
+
+def _windows() -> Iterator[Application]:
+    sizes, strides, padding, gaps = (2, 2), (1, 2), ((1, 0), (-1, 2)), (1, 2)
+    over = (sizes, strides, padding, gaps, gaps)
+    choices = [cls(*over) for cls in (reduce_window.ReduceWindowMax, reduce_window.ReduceWindowMin)]
+    yield from _each([reduce_window.ReduceWindowSum(*over), *choices], (2, 3))
+    yield from _each([reduce_window.SelectAndGatherAdd(*over, choice) for choice in ("ge", "le")], (2, 3), (2, 3))
+    scattered = [reduce_window.SelectAndScatterAdd(sizes, strides, padding, choice) for choice in ("ge", "le")]
+    yield from _each(scattered, (2, 2), (2, 3))
+    numbers = convolution.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))
+    for out in (None, *ALL):
+        made = convolution.ConvGeneralDilated((1,), ((1, 0),), (2,), (1,), numbers, 2, 1, None, out)
+        yield from _each([made], (1, 4, 3), (2, 2, 2))
 
 
 def _gathers() -> Iterator[Application]:
@@ -157,7 +173,7 @@ def _transforms() -> Iterator[Application]:
 
 
 GRIDS: Final[tuple[Grid, ...]] = (
-    _elementwise, _parameters, _conversions, _contractions, _gathers, _shapes, _along_axes, _transforms
+    _elementwise, _parameters, _conversions, _contractions, _windows, _gathers, _shapes, _along_axes, _transforms
 )  # fmt: skip
 
 

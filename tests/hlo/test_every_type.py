@@ -26,6 +26,7 @@ ELSEWHERE = {
     "psum", "pmax", "pmin", "axis_index", "all_gather", "all_to_all", "reduce_scatter", "ppermute",
     "call", "cond", "scan", "while", "checkpoint", "custom_jvp",
     "custom_vjp", "custom_lin", "mapped_custom", "enclosing", "pure_callback", "io_callback", "debug_callback",
+    "reduce", "reduce_window", "select_and_scatter",
 }  # fmt: skip
 
 

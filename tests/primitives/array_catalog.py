@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from attrs import frozen
 from jax import lax
+from jax.extend.core import Primitive as JaxPrimitive
+from jax.extend.core import primitives
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BFLOAT16, INT8, INT32, INT64, UINT8
@@ -18,6 +20,13 @@ from tinyjax.primitives.contractions import DotGeneral, Precision
 from tinyjax.primitives.convolution import ConvDimensionNumbers, ConvGeneralDilated
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.fourier import Fft, FftType
+from tinyjax.primitives.reduce_window import (
+    ReduceWindowMax,
+    ReduceWindowMin,
+    ReduceWindowSum,
+    SelectAndGatherAdd,
+    SelectAndScatterAdd,
+)
 from tinyjax.primitives.reductions import (
     ArgMax,
     ArgMin,
@@ -32,6 +41,7 @@ from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
+from tinyjax.primitives.window_shapes import Padding, Sizes
 
 Reference: TypeAlias = Callable[..., "jax.Array | Sequence[jax.Array]"]
 
@@ -282,6 +292,56 @@ def _convolutions() -> list[Case]:
     return [case(name, primitive, types, reference) for name, (primitive, reference), types in table]
 
 
+def _windows() -> list[Case]:
+    sizes, strides, padding, base, holes = (2, 3), (1, 2), ((1, 0), (0, 2)), (1, 2), (2, 1)
+    plain = (sizes, strides, padding, (1, 1), (1, 1))
+
+    def over(
+        identity: float,
+        combine: Callable[..., jax.Array],
+        window: Sizes,
+        steps: Sizes,
+        pads: Padding,
+        spread: Sizes,
+        gaps: Sizes,
+    ) -> Reference:
+        def reference(x: jax.Array) -> jax.Array:
+            start = np.asarray(identity, x.dtype)[()]
+            found: jax.Array = lax.reduce_window(x, start, combine, window, steps, pads, spread, gaps)
+            return found
+
+        return reference
+
+    def picked(by: str, which: JaxPrimitive, **parameters: object) -> Reference:
+        chosen = primitives.ge_p if by == "ge" else primitives.le_p
+        return lambda x, y: which.bind(x, y, select_prim=chosen, **parameters)
+
+    gather = {
+        "window_dimensions": sizes, "window_strides": strides, "padding": padding, "base_dilation": (1, 1),
+        "window_dilation": (1, 1),
+    }  # fmt: skip
+    scatter = {key: gather[key] for key in ("window_dimensions", "window_strides", "padding")}
+    every = (sizes, strides, ((-1, 2), (0, 2)), base, holes)
+    low = np.iinfo(np.int8).min
+    return [
+        case("plain", ReduceWindowSum(*plain), "float64[3,4]", over(0, lax.add, *plain), _ALL),
+        case("all", ReduceWindowSum(*every), "float32[4,3]", over(0, lax.add, *every), _ALL),
+        case("bf16", ReduceWindowSum(*plain), "bfloat16[3,4]", over(0, lax.add, *plain), _ALL),
+        case("int", ReduceWindowSum(*plain), "int8[3,4]", over(0, lax.add, *plain)),
+        case("complex", ReduceWindowSum(*plain), "complex64[3,4]", over(0, lax.add, *plain), _ALL),
+        case("none", ReduceWindowSum((3,), (1,), ((0, 0),), (1,), (1,)), "float32[2]",
+             over(0, lax.add, (3,), (1,), ((0, 0),), (1,), (1,)), _ALL),
+        case("plain", ReduceWindowMax(*plain), "float64[3,4]", over(-np.inf, lax.max, *plain)),
+        case("int", ReduceWindowMax(*every), "int8[4,3]", over(low, lax.max, *every)),
+        case("bf16", ReduceWindowMax(*plain), "bfloat16[3,4]", over(-np.inf, lax.max, *plain)),
+        case("f32", ReduceWindowMin(*plain), "float32[3,4]", over(np.inf, lax.min, *plain)),
+        case("ge", SelectAndGatherAdd(*plain, "ge"), "float64[3,4] float64[3,4]",
+             picked("ge", lax.select_and_gather_add_p, **gather), _ALL),
+        case("le", SelectAndScatterAdd(sizes, strides, padding, "le"), "float64[3,2] float64[3,4]",
+             picked("le", lax.select_and_scatter_add_p, **scatter), _ALL),
+    ]  # fmt: skip
+
+
 def _sorting() -> list[Case]:
     def both(primitive: Sort, types: str, name: str) -> Case:
         def reference(*xs: jax.Array) -> Sequence[jax.Array]:
@@ -333,6 +393,7 @@ CASES: tuple[Case, ...] = (
     *_cumulative(),
     *_contractions(),
     *_convolutions(),
+    *_windows(),
     *_sorting(),
     *_fourier(),
 )

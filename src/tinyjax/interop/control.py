@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 import jax
 import numpy as np
+from jax import lax
 from jax.experimental import io_callback
 from jax.extend.core import primitives as p
 from jax.typing import ArrayLike
@@ -18,6 +19,7 @@ from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.loops import While
+from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.control.scan import Scan
 from tinyjax.errors import InputError
 from tinyjax.interop.first_order import Args, apply
@@ -29,6 +31,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.tangents import has_tangent
 
 Tree: TypeAlias = tuple[ArrayLike, ...]
+#: What reductions take besides from 0.11 on.
+_UNSHARDED: Final[Mapping[str, None]] = {"out_sharding": None} if jax.__version_info__ >= (0, 11) else {}
 
 
 @TO_JAX.register(Call)
@@ -68,6 +72,30 @@ def _scan(primitive: Scan, ctx: JaxContext, args: Args) -> Args:
         num_consts=primitive.num_consts, num_carry=primitive.num_carry, num_ys=primitive.num_ys,
         unroll=primitive.unroll,
     )  # fmt: skip
+
+
+@TO_JAX.register(Reduce)
+def _reduce(primitive: Reduce, ctx: JaxContext, args: Args) -> Args:
+    closed = ctx.staged(primitive.jaxpr, "computation")
+    run = ctx.runner(primitive.jaxpr, "computation")
+    return apply(p.reduce_p, *args, computation=run, jaxpr=closed, dimensions=primitive.dimensions, **_UNSHARDED)
+
+
+@TO_JAX.register(ReduceWindow)
+def _reduce_window(primitive: ReduceWindow, ctx: JaxContext, args: Args) -> Args:
+    closed = ctx.staged(primitive.jaxpr, "computation")
+    params = {**primitive.params, "jaxpr": closed.jaxpr, "consts": tuple(closed.consts)}
+    return apply(p.reduce_window_p, *args, **params)
+
+
+@TO_JAX.register(SelectAndScatter)
+def _select_and_scatter(primitive: SelectAndScatter, ctx: JaxContext, args: Args) -> Args:
+    select, scatter = (ctx.staged(each, "computation") for each in (primitive.select_jaxpr, primitive.scatter_jaxpr))
+    params = {
+        **primitive.params, "select_jaxpr": select.jaxpr, "select_consts": tuple(select.consts),
+        "scatter_jaxpr": scatter.jaxpr, "scatter_consts": tuple(scatter.consts),
+    }  # fmt: skip
+    return apply(lax.select_and_scatter_p, *args, **params)
 
 
 @TO_JAX.register(Checkpoint)

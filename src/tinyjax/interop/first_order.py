@@ -28,6 +28,7 @@ from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
+from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.rounding import Round
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.selection import Clamp, SelectN
@@ -176,6 +177,16 @@ def _scatter(primitive: Scattering, ctx: JaxContext, args: Args) -> Args:
 
 for _scattering in (Scatter, ScatterAdd, ScatterMul, ScatterMin, ScatterMax):
     TO_JAX[_scattering] = _scatter
+
+
+def _choosing(primitive: SelectAndGatherAdd | SelectAndScatterAdd, ctx: JaxContext, args: Args) -> Args:
+    own = lax.select_and_gather_add_p if isinstance(primitive, SelectAndGatherAdd) else lax.select_and_scatter_add_p
+    by = p.ge_p if primitive.select_prim == "ge" else p.le_p
+    return apply(own, *args, **{**primitive.params, "select_prim": by})
+
+
+TO_JAX[SelectAndGatherAdd] = _choosing
+TO_JAX[SelectAndScatterAdd] = _choosing
 
 
 # Named axes.

@@ -6,6 +6,7 @@ import enum
 from typing import Final
 
 import numpy as np
+from jax.extend.core import Primitive as JaxPrimitive
 
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.text.registry import Member, Record, Unreadable
@@ -23,6 +24,8 @@ def generic(value: object) -> object:
     """
     if isinstance(value, enum.Enum):  # before numbers: some of JAX's are both
         return Member(type(value).__name__, value.name)
+    if isinstance(value, JaxPrimitive):
+        return value.name
     if isinstance(value, np.generic):
         found: object = value.item()
         return found

@@ -30,6 +30,13 @@ from tinyjax.primitives.cumulative import CumMax, CumMin, CumSum
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import add, mul, neg, scale, sub
 from tinyjax.primitives.gather import Gather
+from tinyjax.primitives.reduce_window import (
+    ReduceWindowMax,
+    ReduceWindowMin,
+    ReduceWindowSum,
+    SelectAndGatherAdd,
+    SelectAndScatterAdd,
+)
 from tinyjax.primitives.reductions import (
     Position,
     ReduceMax,
@@ -56,8 +63,12 @@ def _summed(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequenc
     if p.aval(lower).dtype not in FLOATS:
         return [Interval(lower, upper)]
     aval = p.aval(x.lower)
-    axes = primitive.axes if isinstance(primitive, ReduceSum) else tuple(range(aval.ndim))
-    error = slack(p, p.bind(primitive, magnitude(p, x).upper)[0], 2 + 2 * math.prod(aval.shape[i] for i in axes))
+    if isinstance(primitive, ReduceWindowSum):
+        count = math.prod(primitive.window_dimensions)
+    else:
+        axes = primitive.axes if isinstance(primitive, ReduceSum) else tuple(range(aval.ndim))
+        count = math.prod(aval.shape[i] for i in axes)
+    error = slack(p, p.bind(primitive, magnitude(p, x).upper)[0], 2 + 2 * count)
     return [widened(p, lower, upper, error, error)]
 
 
@@ -194,10 +205,13 @@ def _position(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Seque
     return [Interval(full(p, aval, 0), full(p, aval, size - 1))]
 
 
-register_all(INTERVAL_RULES, wrapping(_summed), (ReduceSum, CumSum))
+register_all(INTERVAL_RULES, wrapping(_summed), (ReduceSum, CumSum, ReduceWindowSum))
 register_all(INTERVAL_RULES, _moved, (Gather, DynamicSlice))
 register_all(INTERVAL_RULES, _position, (Position,))
 register_all(INTERVAL_RULES, exact, (Linear, Concatenate, Pad, Copy, StopGradient, ReducePrecision, Name))
+register_all(INTERVAL_RULES, exact, (ReduceWindowMax, ReduceWindowMin))
+for _cls in (SelectAndGatherAdd, SelectAndScatterAdd):
+    INTERVAL_RULES.lacks(_cls, "which element is chosen isn't known from bounds")
 register_all(INTERVAL_RULES, exact, (OptimizationBarrier, ReduceMax, ReduceMin, CumMax, CumMin))
 
 # Branches and loops.

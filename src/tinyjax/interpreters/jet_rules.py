@@ -17,6 +17,7 @@ from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.cumulative import CumSum
 from tinyjax.primitives.elementwise import Add, LinearUnary, Mul, Stepwise, Sub, add, mul, neg, scale, sub
 from tinyjax.primitives.exponential import Exp, Log, Logistic, Pow, Sqrt, exp, log
+from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd, WindowChoice
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.structure import Linear, ReduceSum, constant_like, full
@@ -298,6 +299,26 @@ def _hyperbolic(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Seque
     return [pair[isinstance(primitive, Cosh)]]
 
 
+def _window_choice(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
+    """Where the chosen element is."""
+    assert isinstance(primitive, WindowChoice)
+    (x,), p = args, ctx.parent
+    (out,) = p.bind(primitive, x.primal)
+    gather = SelectAndGatherAdd(*primitive.parameters(), primitive.select_prim)
+    terms = [None if term is None else p.bind(gather, term, x.primal)[0] for term in x.terms]
+    return [Series(out, tuple(terms))]
+
+
+def _window_pick(primitive: Primitive, ctx: Jet, args: Sequence[Series]) -> Sequence[Series]:
+    """Linear in the first operand; the second one says where."""
+    (t, x), p = args, ctx.parent
+    (out,) = p.bind(primitive, t.primal, x.primal)
+    terms = [None if term is None else p.bind(primitive, term, x.primal)[0] for term in t.terms]
+    return [Series(out, tuple(terms))]
+
+
+register_all(JET_RULES, _window_choice, (WindowChoice,))
+register_all(JET_RULES, _window_pick, (SelectAndGatherAdd, SelectAndScatterAdd))
 register_all(JET_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum))
 register_all(JET_RULES, _joint, (Concatenate, Pad))
 register_all(JET_RULES, _trigonometric, (Sin, Cos))

@@ -34,6 +34,13 @@ from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Elementwise, LinearUnary, Mul, Stepwise
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
+from tinyjax.primitives.reduce_window import (
+    ReduceWindowSum,
+    SelectAndGatherAdd,
+    SelectAndScatterAdd,
+    Windowed,
+    WindowReduction,
+)
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.shaping import Iota
@@ -142,6 +149,12 @@ def _cumulated(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Seque
     return _linear(CumSum(primitive.axis, primitive.reverse), ctx, args)
 
 
+def _windows(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """As the sum of the same windows; of tangents, too, wherever the chosen elements are."""
+    assert isinstance(primitive, Windowed)
+    return _linear(ReduceWindowSum(*primitive.parameters()), ctx, args[:1])
+
+
 def _integer_pow(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
     return (_nowhere if isinstance(primitive, IntegerPow) and primitive.y == 0 else _elementwise)(primitive, ctx, args)
 
@@ -169,7 +182,9 @@ register_all(SPARSITY_RULES, _bilinear, (Mul, Bilinear))
 register_all(SPARSITY_RULES, _reduced, (Reduction,))
 register_all(SPARSITY_RULES, _cumulated, (Cumulative,))
 register_all(SPARSITY_RULES, _integer_pow, (IntegerPow,))
+register_all(SPARSITY_RULES, _windows, (WindowReduction, SelectAndGatherAdd))
 register_all(SPARSITY_RULES, _select, (SelectN,))
+register_all(SPARSITY_RULES, anywhere, (SelectAndScatterAdd,))
 register_all(SPARSITY_RULES, _unchanged, (OptimizationBarrier,))
 # What a Python function does isn't known, and it isn't run.
 register_all(SPARSITY_RULES, anywhere, (Sort, Callback))

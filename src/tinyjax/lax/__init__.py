@@ -19,10 +19,11 @@ from tinyjax.lax import (
     shaping,
     special,
     unary,
+    windows,
 )
 
 collect(
     __name__,
     *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier, indexing),
-    *(joining, loops, parameters, reductions, scanning, shaping, special, unary),
+    *(joining, loops, parameters, reductions, scanning, shaping, special, unary, windows),
 )

@@ -179,3 +179,9 @@ from tinyjax.lax.unary import sqrt as sqrt
 from tinyjax.lax.unary import square as square
 from tinyjax.lax.unary import tan as tan
 from tinyjax.lax.unary import tanh as tanh
+from tinyjax.lax.windows import reduce as reduce
+from tinyjax.lax.windows import reduce_window as reduce_window
+from tinyjax.lax.windows import reduce_window_shape_tuple as reduce_window_shape_tuple
+from tinyjax.lax.windows import select_and_gather_add as select_and_gather_add
+from tinyjax.lax.windows import select_and_scatter as select_and_scatter
+from tinyjax.lax.windows import select_and_scatter_add as select_and_scatter_add

@@ -3,16 +3,17 @@ operands of elementwise functions with the same number of axes are repeated alon
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import SupportsIndex
 
 from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
-from tinyjax.errors import UnsupportedError
+from tinyjax.errors import InputError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.signatures import AxisName
+from tinyjax.primitives.window_shapes import Padding
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -78,3 +79,12 @@ def axis_names(axis_name: AxisName) -> tuple[str, ...]:
 def refuse_groups(name: str, groups: None) -> None:
     if groups is not None:
         raise UnsupportedError(f"{name}: axis_index_groups are not supported. Map over two axes, and name them both.")
+
+
+def padding_pairs(name: str, padding: Iterable[Sequence[SupportsIndex]]) -> Padding:
+    """Pairs of numbers, one for each axis."""
+    if isinstance(padding, Iterable):
+        pairs = [integers(pair, f"{name}: padding") for pair in padding]
+        if all(len(pair) == 2 for pair in pairs):
+            return tuple((low, high) for low, high in pairs)
+    raise InputError(f"{name}: the padding argument is a string, or a pair of numbers for each axis, got {padding!r}")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import builtins
 import math
-from collections.abc import Iterable, Sequence
-from typing import SupportsIndex, TypeAlias
+from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -14,12 +14,12 @@ from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import integer, integers, moveaxis
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
-from tinyjax.lax.binding import operands, strict
+from tinyjax.lax.binding import operands, padding_pairs, strict
 from tinyjax.lax.reductions import dot_general
 from tinyjax.lax.shaping import rev
 from tinyjax.primitives.contractions import Precision, as_precision
 from tinyjax.primitives.convolution import ConvDimensionNumbers, ConvGeneralDilated
-from tinyjax.primitives.window_shapes import Padding, dilated, dilated_shape, pads_of
+from tinyjax.primitives.window_shapes import dilated, dilated_shape, pads_of
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -96,15 +96,6 @@ def conv_dimension_numbers(
     return ConvDimensionNumbers(lhs, rhs, out)
 
 
-def _pads(name: str, padding: Iterable[Sequence[SupportsIndex]]) -> Padding:
-    """Pairs of numbers."""
-    if isinstance(padding, Iterable):
-        pairs = [integers(pair, f"{name}: padding") for pair in padding]
-        if all(len(pair) == 2 for pair in pairs):
-            return tuple((low, high) for low, high in pairs)
-    raise InputError(f"{name}: the padding argument is a string, or a pair of numbers for each axis, got {padding!r}")
-
-
 def conv_general_dilated(
     lhs: ArrayLike,
     rhs: ArrayLike,
@@ -161,7 +152,7 @@ def conv_general_dilated(
                          for aval, spec in ((x.aval, numbers.lhs_spec), (y.aval, numbers.rhs_spec)))  # fmt: skip
         pads = pads_of(shape, dilated_shape(kernel, holes), strides, padding)
     else:
-        pads = _pads(name, padding)
+        pads = padding_pairs(name, padding)
     made = ConvGeneralDilated(strides, pads, spread, holes, numbers, groups, batches, as_precision(precision), dtype)
     return strict(made, x, y)
 
@@ -260,7 +251,7 @@ def conv_transpose(
     if not len(steps) == len(holes) == ndim - 2:
         raise ShapeError(f"conv_transpose: strides and rhs_dilation need {ndim - 2} numbers, got {steps} and {holes}")
     if isinstance(padding, str) or use_consistent_padding:
-        each = [padding] * (ndim - 2) if isinstance(padding, str) else _pads("conv_transpose", padding)
+        each = [padding] * (ndim - 2) if isinstance(padding, str) else padding_pairs("conv_transpose", padding)
         if len(each) != ndim - 2:
             raise ShapeError(f"conv_transpose: padding needs {ndim - 2} pairs of numbers, got {padding}")
         widths = [dilated(y.aval.shape[axis], hole) for axis, hole in zip(kernel[2:], holes, strict=True)]

@@ -3,12 +3,23 @@
 And those of `primitives`, on which they rest: who imports this has the whole registry.
 """
 
-from tinyjax.control import call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, loops, recursion, scan
+from tinyjax.control import (
+    call,
+    callbacks,
+    checkpoint,
+    cond,
+    custom_derivatives,
+    custom_linear,
+    loops,
+    recursion,
+    reducing,
+    scan,
+)
 from tinyjax.registered.first_order import STANDARD, primitives_of
 
 __all__ = ["STANDARD"]
 
-STANDARD.add(*primitives_of(call, callbacks, checkpoint, cond, loops, scan))
+STANDARD.add(*primitives_of(call, callbacks, checkpoint, cond, loops, reducing, scan))
 STANDARD.add(*primitives_of(custom_derivatives, custom_linear, recursion))
 STANDARD.add(checkpoint.NothingSaveable, checkpoint.EverythingSaveable, checkpoint.DotsSaveable)
 STANDARD.add(checkpoint.SaveNames, checkpoint.SaveNamesExcept, checkpoint.SaveAnythingExceptNames)

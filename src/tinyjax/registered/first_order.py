@@ -26,6 +26,7 @@ from tinyjax.primitives import (
     fourier,
     gather,
     incomplete,
+    reduce_window,
     reductions,
     rounding,
     scatter,
@@ -54,8 +55,9 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 #: The modules that define primitives whose parameters hold no programs.
 MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
-    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather, incomplete, reductions,
-    rounding, scatter, selection, shaping, slicing, sorting, special, structure, trigonometric,
+    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather, incomplete,
+    reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special, structure,
+    trigonometric,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

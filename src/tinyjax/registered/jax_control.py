@@ -14,12 +14,13 @@ from tinyjax.control.call import Call
 from tinyjax.control.callbacks import HostFunction
 from tinyjax.control.checkpoint import Checkpoint, DotsSaveable
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
+from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.text.registry import Reader, Record, Unreadable, build
 from tinyjax.registered.control import STANDARD
-from tinyjax.registered.jax_first_order import Avals, Params, primitive_of
+from tinyjax.registered.jax_first_order import Avals, Params, primitive_of, without
 
 __all__ = ["STANDARD"]
 
@@ -167,3 +168,21 @@ def _leaves(tree: object, leaf: object = None) -> int:
 
 
 _STAR: Final = Unreadable("*")
+
+
+@STANDARD.read_by("reduce")
+def _reduce(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX holds the Python function as well as its program."""
+    kept = _renamed(params, {}, frozenset({"computation"}))
+    return primitive_of(Reduce, without("reduce", kept, out_sharding=(None,)))
+
+
+@STANDARD.read_by("reduce_window")
+def _reduce_window(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    return primitive_of(ReduceWindow, without("reduce_window", params, consts=((),)))
+
+
+@STANDARD.read_by("select_and_scatter")
+def _select_and_scatter(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    kept = without("select_and_scatter", params, select_consts=((),), scatter_consts=((),))
+    return primitive_of(SelectAndScatter, kept)

@@ -16,12 +16,13 @@ from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
-from tinyjax.ir.text.registry import Reader, build
+from tinyjax.ir.text.registry import Reader, Unreadable, build
 from tinyjax.primitives import collectives, conversion, elementwise, exchanges, fourier, reductions, rounding
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import Bilinear, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.gather import Gather, Scattering
+from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.shaping import Iota, Reshape, expand_dims, squeeze
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Reduction
 from tinyjax.registered.first_order import STANDARD
@@ -273,3 +274,19 @@ def _all_to_all(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
 @STANDARD.read_by("ppermute")
 def _ppermute(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     return primitive_of(exchanges.PPermute, _one_name("ppermute", params))
+
+
+def _choosing(cls: type[Primitive]) -> Reader:
+    """JAX holds the primitive that compares, of which it prints the name."""
+
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        kept = dict(params)
+        choice = kept.get("select_prim")
+        kept["select_prim"] = choice.text if isinstance(choice, Unreadable) else choice
+        return primitive_of(cls, kept)
+
+    return read
+
+
+for _cls in (SelectAndGatherAdd, SelectAndScatterAdd):
+    STANDARD.read_by(_cls.name)(_choosing(_cls))

@@ -35,6 +35,7 @@ from tinyjax.primitives.cumulative import CumSum
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Additive, LinearUnary, Mul
 from tinyjax.primitives.gather import Gather, ScatterAdd
+from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.scatter import Scatter, ScatterMul
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.slicing import Concatenate, Pad
@@ -206,7 +207,9 @@ _TOGETHER: Final[tuple[type[Primitive], ...]] = (
     *(Additive, Complex, Concatenate, DynamicUpdateSlice, Pad, Scatter, ScatterAdd, SelectN),
 )
 _EACH: Final[tuple[type[Primitive], ...]] = (Bilinear, Mul, ScatterMul)
-_FIRST: Final[tuple[type[Primitive], ...]] = (Linear, LinearUnary, CumSum, DynamicSlice, Gather, PSum, ReduceSum)
+_FIRST: Final[tuple[type[Primitive], ...]] = (
+    *(Linear, LinearUnary, CumSum, DynamicSlice, Gather, PSum, ReduceSum, SelectAndGatherAdd, SelectAndScatterAdd),
+)
 for _classes, _rule in ((_TOGETHER, _in_all), (_EACH, _in_each), (_FIRST, _in_first)):
     for _cls in _classes:
         LINEARITY[_cls] = _rule

@@ -16,6 +16,7 @@ from tinyjax.hlo.rules import (
     shapes,
     sorting,
     special,
+    windows,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "shapes",
     "sorting",
     "special",
+    "windows",
 ]

@@ -29,6 +29,7 @@ from tinyjax.primitives.exponential import Logistic
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.incomplete import RegularizedIncompleteBeta
+from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd, Windowed, WindowReduction
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.scatter import Scatter
 from tinyjax.primitives.selection import Clamp, SelectN
@@ -220,6 +221,22 @@ def _convolution(primitive: ConvGeneralDilated, eqn: Eqn) -> Cost:
             primitive.lhs_dilation[i],
         )  # fmt: skip
     return Cost(2 * products, bytes=bytes_moved(eqn))
+
+
+def _windows(primitive: Primitive, eqn: Eqn) -> Cost:
+    """As many operations as a window has elements, less one, for each; of pairs a comparison and two selections."""
+    assert isinstance(primitive, Windowed)
+    steps = max(math.prod(primitive.window_dimensions) - 1, 0) * eqn.outvars[0].aval.size
+    return Cost((3 if isinstance(primitive, SelectAndGatherAdd) else 1) * steps, bytes=bytes_moved(eqn))
+
+
+register_all(COSTS, _windows, (WindowReduction, SelectAndGatherAdd))
+
+
+@COSTS.register(SelectAndScatterAdd)
+def _select_and_scatter_add(primitive: SelectAndScatterAdd, eqn: Eqn) -> Cost:
+    """A comparison for each element of a window but one, and an addition for each window."""
+    return Cost(math.prod(primitive.window_dimensions) * eqn.invars[0].aval.size, bytes=bytes_moved(eqn))
 
 
 @COSTS.register(Sort)

@@ -1,0 +1,216 @@
+"""Lowering rules of reductions of windows, and of reductions by programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
+from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
+from tinyjax.hlo.rules.convolution import pairs_text
+from tinyjax.hlo.rules.elementwise import convert
+from tinyjax.hlo.rules.reductions import array_text, combining, widened
+from tinyjax.hlo.tables import GPU_RULES, RULES
+from tinyjax.hlo.text import type_text
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOATS
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.shared_types import array_type
+from tinyjax.primitives.arithmetic import Max, Min
+from tinyjax.primitives.elementwise import Elementwise, add
+from tinyjax.primitives.reduce_window import (
+    ReduceWindowMax,
+    ReduceWindowMin,
+    ReduceWindowSum,
+    SelectAndGatherAdd,
+    SelectAndScatterAdd,
+    Windowed,
+    WindowReduction,
+    prefers,
+    worst,
+)
+from tinyjax.primitives.selection import select
+from tinyjax.primitives.slicing import pad, slice_
+
+WindowRule: TypeAlias = Callable[
+    [WindowReduction, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]
+]  # fmt: skip
+
+
+def _attributes(dims: Sequence[int], strides: Sequence[int], padding: Sequence[Sequence[int]]) -> str:
+    return (
+        f"window_dimensions = {array_text(dims)}, window_strides = {array_text(strides)}, "
+        f"padding = {pairs_text(padding)}"
+    )
+
+
+def _scalars(values: Sequence[SSA]) -> list[ShapedArray]:
+    return [array_type((), value.aval.dtype) for value in values]
+
+
+def reduce_windows(
+    made: Windowed,
+    ctx: LoweringContext,
+    xs: Sequence[SSA],
+    initial: Sequence[SSA],
+    body: Body,
+    outs: Sequence[ShapedArray],
+) -> Sequence[SSA]:
+    """The windows of several arrays, reduced together."""
+    scalars = _scalars(xs)
+    attributes = (
+        f"{_attributes(made.window_dimensions, made.window_strides, made.padding)}, "
+        f"base_dilations = {array_text(made.base_dilation)}, window_dilations = {array_text(made.window_dilation)}"
+    )
+    region = ctx.region((*scalars, *scalars), body)
+    names = ", ".join(value.name for value in (*xs, *initial))
+    signature = f"{types_text([*(x.aval for x in xs), *scalars])} -> {_results_text(outs)}"
+    return ctx.emit_many(f'"stablehlo.reduce_window"({names}) <{{{attributes}}}> {region} : {signature}', outs)
+
+
+def _results_text(outs: Sequence[ShapedArray]) -> str:
+    return type_text(outs[0]) if len(outs) == 1 else types_text(outs)
+
+
+def _reducing(combine: Elementwise, wide: bool = False) -> WindowRule:
+    """The rule of a reduction of windows by one primitive. `wide`: in the accumulator's dtype."""
+
+    def rule(
+        primitive: WindowReduction, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        (x,), (out,) = args, types
+        if 0 in (x.aval.size, out.size):
+            return (ctx.full(primitive.identity(out.dtype), out),)
+        x = widened(ctx, x) if wide else x
+        dtype = x.aval.dtype
+        initial = ctx.scalar(-0.0 if combine is add and dtype in FLOATS else primitive.identity(dtype), dtype)
+        (found,) = reduce_windows(primitive, ctx, [x], [initial], combining(combine), [array_type(out.shape, dtype)])
+        return (convert(ctx, found, out),)
+
+    return rule
+
+
+RULES[ReduceWindowSum] = _reducing(add, wide=True)
+RULES[ReduceWindowMax] = _reducing(Max())
+RULES[ReduceWindowMin] = _reducing(Min())
+
+
+def _program(jaxpr: Jaxpr) -> Body:
+    """The inside of a reducer that is a program."""
+
+    def body(ctx: LoweringContext, args: Sequence[SSA]) -> Sequence[SSA]:
+        outs = ctx.run(jaxpr, args, "computation")
+        return [convert(ctx, out, array_type((), out.aval.dtype)) for out in outs]
+
+    return body
+
+
+@RULES.register(Reduce)
+def _reduce(
+    primitive: Reduce, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    n = len(args) // 2
+    scalars = _scalars(args[:n])
+    region = ctx.region((*scalars, *scalars), _program(primitive.jaxpr))
+    names = ", ".join(arg.name for arg in args)
+    signature = f"{types_text([arg.aval for arg in args])} -> {_results_text(types)}"
+    attributes = f"<{{dimensions = {array_text(primitive.dimensions)}}}>"
+    return ctx.emit_many(f'"stablehlo.reduce"({names}) {attributes} {region} : {signature}', types)
+
+
+@RULES.register(ReduceWindow)
+def _reduce_window(
+    primitive: ReduceWindow, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    n = len(args) // 2
+    if 0 in (args[0].aval.size, types[0].size):
+        return list(map(convert, [ctx] * n, primitive.expand(ctx, args), types))
+    return reduce_windows(primitive, ctx, args[:n], args[n:], _program(primitive.jaxpr), types)
+
+
+@RULES.register(SelectAndScatter)
+def _select_and_scatter(
+    primitive: SelectAndScatter, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x, source, initial), (out,) = args, types
+    if source.aval.size == 0:
+        return (SSA(ctx.filled(initial, out.shape), out),)
+    attributes = _attributes(primitive.window_dimensions, primitive.window_strides, primitive.padding)
+    choose, combine = _program(primitive.select_jaxpr), _program(primitive.scatter_jaxpr)
+    return (_scattered(ctx, x, source, initial, attributes, choose, combine, out),)
+
+
+def _scattered(
+    ctx: LoweringContext,
+    x: SSA,
+    source: SSA,
+    initial: SSA,
+    attributes: str,
+    choose: Body,
+    combine: Body,
+    out: ShapedArray,
+) -> SSA:
+    scalars = _scalars([x, x])
+    regions = regions_text(ctx.region(scalars, choose), ctx.region(scalars, combine))
+    signature = f"{types_text([x.aval, source.aval, initial.aval])} -> {type_text(out)}"
+    names = f"{x.name}, {source.name}, {initial.name}"
+    return ctx.emit(f'"stablehlo.select_and_scatter"({names}) <{{{attributes}}}> {regions} : {signature}', out)
+
+
+@RULES.register(SelectAndScatterAdd)
+def _select_and_scatter_add(
+    primitive: SelectAndScatterAdd, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """XLA doesn't get along with padding here, so the operand is padded, and the result cut."""
+    (source, x), (out,) = args, types
+    if source.aval.size == 0:
+        return (ctx.full(0, out),)
+    config = tuple((max(low, 0), max(high, 0), 0) for low, high in primitive.padding)
+    removed = tuple((min(low, 0), min(high, 0), 0) for low, high in primitive.padding)
+    smaller = pad(ctx, x, removed)
+    padded = pad(ctx, smaller, config, worst(primitive.select_prim, x.aval.dtype))
+
+    def choose(inner: LoweringContext, pair: Sequence[SSA]) -> Sequence[SSA]:
+        return (prefers(inner, primitive.select_prim, *pair),)
+
+    nothing = [(0, 0)] * out.ndim
+    attributes = _attributes(primitive.window_dimensions, primitive.window_strides, nothing)
+    initial = ctx.scalar(0, x.aval.dtype)
+    whole = array_type(padded.aval.shape, x.aval.dtype)
+    found = _scattered(ctx, padded, source, initial, attributes, choose, combining(add), whole)
+    starts = tuple(low for low, _, _ in config)
+    ends = tuple(low + size for (low, _, _), size in zip(config, smaller.aval.shape, strict=True))
+    found = slice_(ctx, found, starts, ends)
+    found = pad(ctx, found, tuple((-low, -high, 0) for low, high, _ in removed))
+    return (SSA(found.name, out),)
+
+
+@RULES.register(SelectAndGatherAdd)
+def _select_and_gather_add(
+    primitive: SelectAndGatherAdd, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (t, x), (out,) = args, types
+    if 0 in (x.aval.size, out.size):
+        return (ctx.full(0, out),)
+
+    def body(inner: LoweringContext, pairs: Sequence[SSA]) -> Sequence[SSA]:
+        a, s, b, r = pairs
+        taken = prefers(inner, primitive.select_prim, a, b)
+        return select(inner, taken, a, b), select(inner, taken, s, r)
+
+    dtype = x.aval.dtype
+    initial = [ctx.scalar(worst(primitive.select_prim, dtype), dtype), ctx.scalar(0, dtype)]
+    strong = array_type(out.shape, dtype)
+    found = reduce_windows(primitive, ctx, [x, t], initial, body, [strong, strong])
+    return (SSA(found[1].name, out),)
+
+
+def _by_pairs(
+    primitive: SelectAndGatherAdd, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """Where XLA reduces no windows of several arrays."""
+    (found,) = primitive.by_pairs(ctx, *args)
+    return (SSA(found.name, types[0]),)
+
+
+GPU_RULES[SelectAndGatherAdd] = _by_pairs

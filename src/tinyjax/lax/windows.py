@@ -1,0 +1,331 @@
+"""Reductions by any associative function, of axes and of windows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias, TypeVar
+
+import numpy as np
+
+from tinyjax.arrays.shaping import integers
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter, monoid
+from tinyjax.errors import InputError, ShapeError, TypingError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import DType, Scalar
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.shared_types import array_type
+from tinyjax.lax.binding import axes_tuple, operands, padding_pairs
+from tinyjax.lax.bodies import stage as stage_function
+from tinyjax.primitives.arithmetic import Max, Min
+from tinyjax.primitives.bitwise import And, Or, Xor
+from tinyjax.primitives.constant import Constant
+from tinyjax.primitives.elementwise import Add, Mul
+from tinyjax.primitives.reduce_window import (
+    ReduceWindowMax,
+    ReduceWindowMin,
+    ReduceWindowSum,
+    SelectAndGatherAdd,
+    SelectAndScatterAdd,
+    WindowReduction,
+)
+from tinyjax.primitives.reductions import (
+    ReduceAnd,
+    ReduceMax,
+    ReduceMin,
+    ReduceOr,
+    ReduceProd,
+    ReduceXor,
+    highest,
+    lowest,
+)
+from tinyjax.primitives.structure import ReduceSum, Reduction
+from tinyjax.primitives.window_shapes import Padding, dilated_shape, pads_of, window_shape
+from tinyjax.tracing import tree
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import ConcreteArray, as_array
+from tinyjax.tracing.core import bind
+from tinyjax.tracing.functions import as_arrays, check_callable, function_name
+
+_T = TypeVar("_T")
+_Sizes: TypeAlias = Sequence[int]
+_PaddingLike: TypeAlias = str | Sequence[tuple[int, int]]
+
+
+def _zero(_: DType) -> Scalar:
+    return 0
+
+
+def _one(_: DType) -> Scalar:
+    return 1
+
+
+def _ones(dtype: DType) -> Scalar:
+    found: Scalar = np.asarray(-1).astype(dtype).item()
+    return found
+
+
+def _least(dtype: DType) -> Scalar:
+    return lowest(dtype)
+
+
+def _most(dtype: DType) -> Scalar:
+    return highest(dtype)
+
+
+#: What is a primitive of its own where the initial value changes nothing.
+_REDUCTIONS: Final[dict[type[Primitive], tuple[type[Reduction], Callable[[DType], Scalar]]]] = {
+    Add: (ReduceSum, _zero), Mul: (ReduceProd, _one), Max: (ReduceMax, _least), Min: (ReduceMin, _most),
+    And: (ReduceAnd, _ones), Or: (ReduceOr, _zero), Xor: (ReduceXor, _zero),
+}  # fmt: skip
+_WINDOWS: Final[dict[type[Primitive], tuple[type[WindowReduction], Callable[[DType], Scalar]]]] = {
+    Add: (ReduceWindowSum, _zero), Max: (ReduceWindowMax, _least), Min: (ReduceWindowMin, _most),
+}  # fmt: skip
+
+
+def _operands(name: str, given: object, initial: object) -> tuple[list[Array], list[Array], Any]:
+    """The leaves of operands and of initial values, of which weak ones take the operands' dtype; and their tree."""
+    leaves, treedef = tree.flatten(given)
+    starts, start_tree = tree.flatten(initial)
+    tree.check_same_structure(name, treedef, start_tree, "the operands", "the initial values")
+    if not leaves:
+        raise InputError(f"{name} needs at least one operand")
+    xs = as_arrays(leaves, lambda i: f"{name}: operand {i}")
+    inits = as_arrays(starts, lambda i: f"{name}: initial value {i}")
+    for i, (x, start) in enumerate(zip(xs, inits, strict=True)):
+        if start.aval.dtype != x.aval.dtype and start.aval.shape == ():
+            inits[i] = operands(x, start)[1]
+    return xs, inits, treedef
+
+
+def _staged(
+    name: str,
+    computation: Callable[..., object],
+    avals: Sequence[ShapedArray],
+    treedef: Any,
+    out_avals: Sequence[ShapedArray],
+) -> Jaxpr:
+    """The program of a function of two trees of scalars of these types, which returns scalars of `out_avals`."""
+    check_callable(name, computation)
+    one = tree.unflatten(treedef, range(len(avals)))
+    _, pair = tree.flatten(((one, one), {}))
+    traced = stage_function(name, computation, pair, [*avals, *avals])
+    label = function_name(computation)
+    if not all(isinstance(array, ConcreteArray) for array in traced.captured):
+        raise InputError(
+            f"{name}: {label} closes over a value that is traced, which a reduction can't hold. Reduce it together "
+            "with the operands, or write the reduction with associative_scan."
+        )
+    found = traced.jaxpr.out_avals
+    if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in out_avals]:
+        expected, given = (", ".join(map(str, types)) for types in (out_avals, found))
+        raise TypingError(f"{name}: {label} must return ({expected}), got ({given})")
+    if not traced.captured:
+        return traced.jaxpr
+    consts = [array.value for array in traced.captured if isinstance(array, ConcreteArray)]
+
+    def closed(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        return interpret(ctx, traced.jaxpr, [*(ctx.bind(Constant(const))[0] for const in consts), *ins])
+
+    return stage([*avals, *avals], closed)
+
+
+def _program(name: str, computation: Callable[..., object], xs: Sequence[Array], treedef: Any) -> Jaxpr:
+    scalars = [array_type((), x.aval.dtype) for x in xs]
+    return _staged(name, computation, scalars, treedef, scalars)
+
+
+def _neutral(start: Array, identity: Callable[[DType], Scalar]) -> bool:
+    """Whether an initial value is known, and changes nothing."""
+    known = start.concrete()
+    return known is not None and start.aval.shape == () and bool(np.asarray(known.data) == identity(start.aval.dtype))
+
+
+def reduce(operands: _T, init_values: _T, computation: Callable[[Any, Any], object], dimensions: Sequence[int]) -> _T:
+    """Arrays reduced together over axes by an associative function.
+
+    `operands` is a tree of arrays of one shape, `init_values` the same tree of scalars. `computation` takes two such
+    trees of scalars and returns one. In which order elements are combined isn't said, and the initial values are
+    combined with what was found once.
+
+    Raises:
+      TreeError: the trees differ.
+      TypingError: the function returns other types; an initial value has another dtype than its operand.
+
+    >>> reduce(np.arange(1.0, 5.0), 1.0, lambda x, y: x * y, (0,))
+    Array(24., dtype=float64)
+    """
+    xs, inits, treedef = _operands("reduce", operands, init_values)
+    axes = axes_tuple(dimensions, xs[0].aval.ndim)
+    program = _program("reduce", computation, xs, treedef)
+    known = monoid(program)
+    if known is not None:
+        cls, identity = _REDUCTIONS[type(known)]
+        if _neutral(inits[0], identity) and inits[0].aval.dtype == xs[0].aval.dtype:
+            result: _T = tree.unflatten(treedef, bind(cls(axes), xs[0]))
+            return result
+    found: _T = tree.unflatten(treedef, bind(Reduce(program, axes), *xs, *inits))
+    return found
+
+
+def _parameters(
+    name: str,
+    shape: Sequence[int],
+    window_dimensions: _Sizes,
+    window_strides: _Sizes | None,
+    padding: _PaddingLike,
+    base_dilation: _Sizes | None = None,
+    window_dilation: _Sizes | None = None,
+) -> tuple[tuple[int, ...], tuple[int, ...], Padding, tuple[int, ...], tuple[int, ...]]:
+    """The parameters of windows, as primitives have them."""
+    window = integers(window_dimensions, f"{name}: a size of window_dimensions")
+    ones = (1,) * len(window)
+    strides = ones if window_strides is None else integers(window_strides, f"{name}: a stride")
+    base = ones if base_dilation is None else integers(base_dilation, f"{name}: base_dilation")
+    holes = ones if window_dilation is None else integers(window_dilation, f"{name}: window_dilation")
+    if not isinstance(padding, str):
+        return window, strides, padding_pairs(name, padding), base, holes
+    if not len(window) == len(holes) == len(base) == len(shape):
+        raise ShapeError(
+            f"{name}: window_dimensions {window} and the dilations {base} and {holes} need a number for each of the "
+            f"{len(shape)} axes"
+        )
+    return window, strides, pads_of(shape, dilated_shape(window, holes), strides, padding), base, holes
+
+
+def reduce_window(
+    operand: _T,
+    init_value: _T,
+    computation: Callable[[Any, Any], object],
+    window_dimensions: _Sizes,
+    window_strides: _Sizes | None = None,
+    padding: _PaddingLike = "VALID",
+    base_dilation: _Sizes | None = None,
+    window_dilation: _Sizes | None = None,
+) -> _T:
+    """The windows that slide over arrays, each reduced by an associative function.
+
+    There is a window size, a stride and so on for each axis. `operand` and `init_value` may be trees, see `reduce`; the
+    initial values are combined with each window once. `padding` is "VALID", "SAME", "SAME_LOWER" or for each axis how
+    far windows reach beyond it at both ends; there, nothing is added to them. The dilations put gaps between the
+    elements of the operand, or between those of a window.
+
+    >>> x = np.arange(12.0).reshape(3, 4)
+    >>> reduce_window(x, 0.0, lambda x, y: x + y, (2, 2), (1, 2))
+    Array([[10., 18.],
+           [26., 34.]], dtype=float64)
+    """
+    xs, inits, treedef = _operands("reduce_window", operand, init_value)
+    made = _parameters(
+        "reduce_window", xs[0].aval.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+    )
+    program = _program("reduce_window", computation, xs, treedef)
+    known = monoid(program)
+    if known is not None and type(known) in _WINDOWS:
+        cls, identity = _WINDOWS[type(known)]
+        if _neutral(inits[0], identity) and inits[0].aval.dtype == xs[0].aval.dtype:
+            result: _T = tree.unflatten(treedef, bind(cls(*made), xs[0]))
+            return result
+    found: _T = tree.unflatten(treedef, bind(ReduceWindow(*made, program), *xs, *inits))
+    return found
+
+
+def reduce_window_shape_tuple(
+    operand_shape: _Sizes,
+    window_dimensions: _Sizes,
+    window_strides: _Sizes,
+    padding: Sequence[tuple[int, int]],
+    base_dilation: _Sizes | None = None,
+    window_dilation: _Sizes | None = None,
+) -> tuple[int, ...]:
+    """How many windows there are along each axis.
+
+    >>> reduce_window_shape_tuple((5, 6), (2, 3), (1, 2), ((0, 0), (1, 0)))
+    (4, 3)
+    """
+    name, shape = "reduce_window_shape_tuple", integers(operand_shape, "reduce_window_shape_tuple: a size")
+    window, strides, pads, base, holes = _parameters(
+        name, shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
+    )
+    sizes = [size + low + high for size, (low, high) in zip(dilated_shape(shape, base), pads, strict=True)]
+    return window_shape(tuple(sizes), dilated_shape(window, holes), strides)
+
+
+def select_and_gather_add(
+    tangents: ArrayLike,
+    operand: ArrayLike,
+    select_prim: str,
+    window_dimensions: _Sizes,
+    window_strides: _Sizes | None = None,
+    padding: _PaddingLike = "VALID",
+    base_dilation: _Sizes | None = None,
+    window_dilation: _Sizes | None = None,
+) -> Array:
+    """Of each window, the element of `tangents` where the largest one of `operand` is, or with `select_prim` "le" the
+    smallest: the derivative of a maximum of windows. Of equal elements the first is taken.
+
+    >>> select_and_gather_add(np.arange(4.0), np.array([3.0, 1.0, 2.0, 2.0]), "ge", (2,))
+    Array([0., 2., 2.], dtype=float64)
+    """
+    t, x = map(as_array, (tangents, operand))
+    made = _parameters(
+        "select_and_gather_add",
+        x.aval.shape,
+        window_dimensions,
+        window_strides,
+        padding,
+        base_dilation,
+        window_dilation,
+    )
+    return bind(SelectAndGatherAdd(*made, select_prim), t, x)[0]
+
+
+def select_and_scatter_add(
+    source: ArrayLike,
+    operand: ArrayLike,
+    select_prim: str,
+    window_dimensions: _Sizes,
+    window_strides: _Sizes | None = None,
+    padding: _PaddingLike = "VALID",
+) -> Array:
+    """Zeros to which each element of `source` is added where the largest element of a window of `operand` is, or with
+    `select_prim` "le" the smallest: the transpose of `select_and_gather_add`.
+
+    >>> select_and_scatter_add(np.array([1.0, 10.0, 100.0]), np.array([3.0, 1.0, 2.0, 2.0]), "ge", (2,))
+    Array([  1.,   0., 110.,   0.], dtype=float64)
+    """
+    s, x = map(as_array, (source, operand))
+    window, strides, pads, _, _ = _parameters(
+        "select_and_scatter_add", x.aval.shape, window_dimensions, window_strides, padding
+    )
+    return bind(SelectAndScatterAdd(window, strides, pads, select_prim), s, x)[0]
+
+
+def select_and_scatter(
+    operand: ArrayLike,
+    select: Callable[[Any, Any], object],
+    window_dimensions: _Sizes,
+    window_strides: _Sizes | None,
+    padding: _PaddingLike,
+    source: ArrayLike,
+    init_value: ArrayLike,
+    scatter: Callable[[Any, Any], object],
+) -> Array:
+    """An array filled with `init_value`, in which each element of `source` is combined by `scatter` with what is where
+    the chosen element of a window of `operand` is. `select` says of two elements whether the first is chosen.
+
+    >>> x, source = np.array([3.0, 1.0, 2.0, 2.0]), np.array([1.0, 10.0, 100.0])
+    >>> select_and_scatter(x, lambda x, y: x <= y, (2,), None, "VALID", source, 0.5, lambda x, y: x + y)
+    Array([  0.5,  11.5, 100.5,   0.5], dtype=float64)
+    """
+    name = "select_and_scatter"
+    x, s = operands(operand, source)
+    start = operands(x, init_value)[1]
+    window, strides, pads, _, _ = _parameters(name, x.aval.shape, window_dimensions, window_strides, padding)
+    scalar = array_type((), x.aval.dtype)
+    leaf = tree.flatten(0)[1]
+    chooser = _staged(name, select, [scalar], leaf, [array_type((), np.dtype(np.bool_))])
+    scatterer = _staged(name, scatter, [scalar], leaf, [scalar])
+    return bind(SelectAndScatter(chooser, scatterer, window, strides, pads), x, s, start)[0]

@@ -1,0 +1,51 @@
+"""Sums, maxima and minima of windows, and what chooses elements of windows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax import lax as jax_lax
+from jax.extend.core import primitives as p
+
+from tests.primitives.array_catalog import Case, cases
+from tests.primitives.array_checks import check_all
+from tinyjax import jit, lax
+
+NAMES = (
+    "reduce_window_sum",
+    "reduce_window_max",
+    "reduce_window_min",
+    "select_and_gather_add",
+    "select_and_scatter_add",
+)
+
+
+@pytest.mark.parametrize("example", cases(*NAMES), ids=lambda example: example.name)
+def test_catalog(example: Case) -> None:
+    check_all(example)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.data())
+def test_choices_among_special_values(data: st.DataObject) -> None:
+    """Equal numbers, nan and infinities, at all places of windows with padding and gaps, here and compiled."""
+    values = st.sampled_from([0.0, 1.0, -1.0, np.inf, -np.inf, np.nan])
+    x = np.array(data.draw(st.lists(values, min_size=5, max_size=5)))
+    t = np.arange(1.0, 6.0)
+    size, stride, base, hole, low, high = (
+        data.draw(st.integers(*ends)) for ends in [(1, 3), (1, 2), (1, 2), (1, 2), (0, 2), (0, 2)]
+    )
+    choice = data.draw(st.sampled_from(["ge", "le"]))
+    sizes = {"window_dimensions": (size,), "window_strides": (stride,), "padding": ((low, high),)}
+    gaps = {"base_dilation": (base,), "window_dilation": (hole,)}
+    by = p.ge_p if choice == "ge" else p.le_p
+    expected = jax_lax.select_and_gather_add_p.bind(t, x, select_prim=by, **sizes, **gaps)
+    np.testing.assert_array_equal(lax.select_and_gather_add(t, x, choice, **sizes, **gaps), expected)
+    compiled = jit(lambda t, x: lax.select_and_gather_add(t, x, choice, **sizes, **gaps))
+    np.testing.assert_array_equal(compiled(t, x), expected)
+    count = lax.reduce_window_shape_tuple((5,), (size,), (stride,), ((low, high),))
+    source = np.arange(1.0, count[0] + 1)
+    scattered = jax_lax.select_and_scatter_add_p.bind(source, x, select_prim=by, **sizes)
+    np.testing.assert_array_equal(lax.select_and_scatter_add(source, x, choice, **sizes), scattered)
