@@ -102,7 +102,7 @@ def convolve(x: Any = X, w: Any = W, strides: Any = (1, 1), padding: Any = "SAME
         (lambda: convolve(rhs_dilation=(1, -1)), ShapeError, "rhs_dilation must be at least 1"),
         (lambda: convolve(lhs_dilation=(2, 2)), InputError, "no meaning where lhs is dilated.* conv_transpose"),
         (lambda: convolve(padding="FULL"), InputError, "padding is 'VALID', 'SAME', .*got 'FULL'"),
-        (lambda: convolve(padding=(3, 3)), InputError, r"padding argument is a string, .* got \(3, 3\)"),
+        (lambda: convolve(padding=(3, 3)), ShapeError, r"padding argument is a string, .* got \(3, 3\)"),
         (lambda: convolve(padding=[(1, 1)]), ShapeError, r"padding needs 2 pairs of numbers"),
         (lambda: convolve(padding=[(-9, 1), (0, 0)]), ShapeError, r"removes more elements than f32"),
         (lambda: convolve(feature_group_count=3), ShapeError, "feature_group_count 3 must divide the features, 4 in"),

@@ -11,7 +11,8 @@ from jax.extend.core import primitives as p
 
 from tests.primitives.array_catalog import Case, cases
 from tests.primitives.array_checks import check_all
-from tinyjax import jit, lax
+from tinyjax import Array, jit, lax
+from tinyjax.tracing.array import ArrayLike
 
 NAMES = (
     "reduce_window_sum",
@@ -42,10 +43,14 @@ def test_choices_among_special_values(data: st.DataObject) -> None:
     gaps = {"base_dilation": (base,), "window_dilation": (hole,)}
     by = p.ge_p if choice == "ge" else p.le_p
     expected = jax_lax.select_and_gather_add_p.bind(t, x, select_prim=by, **sizes, **gaps)
-    np.testing.assert_array_equal(lax.select_and_gather_add(t, x, choice, **sizes, **gaps), expected)
-    compiled = jit(lambda t, x: lax.select_and_gather_add(t, x, choice, **sizes, **gaps))
-    np.testing.assert_array_equal(compiled(t, x), expected)
+
+    def gather(t: ArrayLike, x: ArrayLike) -> Array:
+        return lax.select_and_gather_add(t, x, choice, (size,), (stride,), ((low, high),), (base,), (hole,))
+
+    np.testing.assert_array_equal(np.asarray(gather(t, x)), expected)
+    np.testing.assert_array_equal(np.asarray(jit(gather)(t, x)), expected)
     count = lax.reduce_window_shape_tuple((5,), (size,), (stride,), ((low, high),))
     source = np.arange(1.0, count[0] + 1)
     scattered = jax_lax.select_and_scatter_add_p.bind(source, x, select_prim=by, **sizes)
-    np.testing.assert_array_equal(lax.select_and_scatter_add(source, x, choice, **sizes), scattered)
+    found = lax.select_and_scatter_add(source, x, choice, (size,), (stride,), ((low, high),))
+    np.testing.assert_array_equal(np.asarray(found), scattered)

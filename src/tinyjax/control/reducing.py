@@ -15,7 +15,7 @@ from typing_extensions import override
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.watching import alike
 from tinyjax.control.composite import Composite
-from tinyjax.errors import TypingError, UnsupportedError
+from tinyjax.errors import ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, INT64
@@ -101,10 +101,12 @@ def _check(name: str, jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> list[Shaped
     if n == 0 or len(avals) % 2:
         raise TypingError(f"{name} takes operands and as many initial values, got {len(avals)}")
     for x, i in zip(operands, initial, strict=True):
-        if i.shape != () or i.dtype != x.dtype:
-            raise TypingError(f"{name}: the initial value of operand {x} must be a scalar of its dtype, got {i}")
+        if i.shape != ():
+            raise ShapeError(f"{name}: the initial value of operand {x} must be a scalar, got {i}")
+        if i.dtype != x.dtype:
+            raise TypingError(f"{name}: the initial value of operand {x} must have its dtype, got {i}")
         if x.shape != operands[0].shape:
-            raise TypingError(f"{name}: the operands must have one shape, got {operands[0]} and {x}")
+            raise ShapeError(f"{name}: the operands must have one shape, got {operands[0]} and {x}")
     scalars = [array_type((), x.dtype) for x in operands]
     _check_program(name, "jaxpr", jaxpr, [*scalars, *scalars], scalars)
     return operands

@@ -9,7 +9,7 @@ from typing import SupportsIndex
 from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
-from tinyjax.errors import InputError, UnsupportedError
+from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.signatures import AxisName
@@ -87,4 +87,4 @@ def padding_pairs(name: str, padding: Iterable[Sequence[SupportsIndex]]) -> Padd
         pairs = [integers(pair, f"{name}: padding") for pair in padding]
         if all(len(pair) == 2 for pair in pairs):
             return tuple((low, high) for low, high in pairs)
-    raise InputError(f"{name}: the padding argument is a string, or a pair of numbers for each axis, got {padding!r}")
+    raise ShapeError(f"{name}: the padding argument is a string, or a pair of numbers for each axis, got {padding!r}")
