@@ -35,6 +35,7 @@ from tinyjax.primitives import (
     slicing,
     sorting,
     structure,
+    window_choices,
 )
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.cumulative import Cumulative
@@ -86,8 +87,8 @@ def _windows() -> Iterator[Application]:
     over = (sizes, strides, padding, gaps, gaps)
     choices = [cls(*over) for cls in (reduce_window.ReduceWindowMax, reduce_window.ReduceWindowMin)]
     yield from _each([reduce_window.ReduceWindowSum(*over), *choices], (2, 3))
-    yield from _each([reduce_window.SelectAndGatherAdd(*over, choice) for choice in ("ge", "le")], (2, 3), (2, 3))
-    scattered = [reduce_window.SelectAndScatterAdd(sizes, strides, padding, choice) for choice in ("ge", "le")]
+    yield from _each([window_choices.SelectAndGatherAdd(*over, choice) for choice in ("ge", "le")], (2, 3), (2, 3))
+    scattered = [window_choices.SelectAndScatterAdd(sizes, strides, padding, choice) for choice in ("ge", "le")]
     yield from _each(scattered, (2, 2), (2, 3))
     numbers = convolution.ConvDimensionNumbers((0, 1, 2), (0, 1, 2), (0, 1, 2))
     for out in (None, *ALL):

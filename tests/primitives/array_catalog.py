@@ -20,13 +20,7 @@ from tinyjax.primitives.contractions import DotGeneral, Precision
 from tinyjax.primitives.convolution import ConvDimensionNumbers, ConvGeneralDilated
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.fourier import Fft, FftType
-from tinyjax.primitives.reduce_window import (
-    ReduceWindowMax,
-    ReduceWindowMin,
-    ReduceWindowSum,
-    SelectAndGatherAdd,
-    SelectAndScatterAdd,
-)
+from tinyjax.primitives.reduce_window import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum
 from tinyjax.primitives.reductions import (
     ArgMax,
     ArgMin,
@@ -41,6 +35,7 @@ from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.window_shapes import Padding, Sizes
 
 Reference: TypeAlias = Callable[..., "jax.Array | Sequence[jax.Array]"]

@@ -29,12 +29,12 @@ from tinyjax.primitives.comparison import ge, lt
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import Add, Elementwise, Mul, unmapped
 from tinyjax.primitives.gather import ScatterAdd, Scattering
-from tinyjax.primitives.reduce_window import Windowed, slide
 from tinyjax.primitives.reductions import ReduceAnd, ReduceMax, ReduceMin, ReduceOr, ReduceProd, ReduceXor
 from tinyjax.primitives.scatter import ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import iota, reshape
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.sliding import Windowed, slide
 from tinyjax.primitives.structure import (
     ReduceSum,
     Reduction,

@@ -198,13 +198,8 @@ from tinyjax.primitives.incomplete import regularized_incomplete_beta as regular
 from tinyjax.primitives.reduce_window import ReduceWindowMax as ReduceWindowMax
 from tinyjax.primitives.reduce_window import ReduceWindowMin as ReduceWindowMin
 from tinyjax.primitives.reduce_window import ReduceWindowSum as ReduceWindowSum
-from tinyjax.primitives.reduce_window import SelectAndGatherAdd as SelectAndGatherAdd
-from tinyjax.primitives.reduce_window import SelectAndScatterAdd as SelectAndScatterAdd
 from tinyjax.primitives.reduce_window import WindowChoice as WindowChoice
 from tinyjax.primitives.reduce_window import WindowReduction as WindowReduction
-from tinyjax.primitives.reduce_window import Windowed as Windowed
-from tinyjax.primitives.reduce_window import prefers as prefers
-from tinyjax.primitives.reduce_window import slide as slide
 from tinyjax.primitives.reductions import ArgMax as ArgMax
 from tinyjax.primitives.reductions import ArgMin as ArgMin
 from tinyjax.primitives.reductions import BitwiseReduction as BitwiseReduction
@@ -320,3 +315,6 @@ from tinyjax.primitives.trigonometric import sin as sin
 from tinyjax.primitives.trigonometric import sinh as sinh
 from tinyjax.primitives.trigonometric import tan as tan
 from tinyjax.primitives.trigonometric import tanh as tanh
+from tinyjax.primitives.window_choices import SelectAndGatherAdd as SelectAndGatherAdd
+from tinyjax.primitives.window_choices import SelectAndScatterAdd as SelectAndScatterAdd
+from tinyjax.primitives.window_choices import prefers as prefers

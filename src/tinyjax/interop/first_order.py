@@ -28,10 +28,10 @@ from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
-from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.rounding import Round
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.selection import Clamp, SelectN
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.registered.first_order import FIRST_ORDER
 from tinyjax.registered.jax_first_order import ACCURATE

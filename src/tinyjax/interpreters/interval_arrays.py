@@ -30,13 +30,7 @@ from tinyjax.primitives.cumulative import CumMax, CumMin, CumSum
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import add, mul, neg, scale, sub
 from tinyjax.primitives.gather import Gather
-from tinyjax.primitives.reduce_window import (
-    ReduceWindowMax,
-    ReduceWindowMin,
-    ReduceWindowSum,
-    SelectAndGatherAdd,
-    SelectAndScatterAdd,
-)
+from tinyjax.primitives.reduce_window import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum
 from tinyjax.primitives.reductions import (
     Position,
     ReduceMax,
@@ -52,6 +46,7 @@ from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.slicing import Concatenate, Pad, pad, slice_in_dim
 from tinyjax.primitives.structure import Linear, ReduceSum, broadcast_scalar, constant_like, full, permute
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.windows import GatherScatterMode
 
 # Sums, whose rounding errors add up.

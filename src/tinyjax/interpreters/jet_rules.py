@@ -17,11 +17,12 @@ from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.cumulative import CumSum
 from tinyjax.primitives.elementwise import Add, LinearUnary, Mul, Stepwise, Sub, add, mul, neg, scale, sub
 from tinyjax.primitives.exponential import Exp, Log, Logistic, Pow, Sqrt, exp, log
-from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd, WindowChoice
+from tinyjax.primitives.reduce_window import WindowChoice
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.structure import Linear, ReduceSum, constant_like, full
 from tinyjax.primitives.trigonometric import Cos, Cosh, Sin, Sinh, Tanh, cos, cosh, sin, sinh
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 
 Parent: TypeAlias = Context[Hidden]
 Jet: TypeAlias = RuleContext[Series, Mask]

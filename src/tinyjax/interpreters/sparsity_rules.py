@@ -34,19 +34,15 @@ from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Elementwise, LinearUnary, Mul, Stepwise
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
-from tinyjax.primitives.reduce_window import (
-    ReduceWindowSum,
-    SelectAndGatherAdd,
-    SelectAndScatterAdd,
-    Windowed,
-    WindowReduction,
-)
+from tinyjax.primitives.reduce_window import ReduceWindowSum, WindowReduction
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.slicing import Concatenate, Pad
+from tinyjax.primitives.sliding import Windowed
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import Linear, ReduceSum, Reduction
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 
 Ctx: TypeAlias = RuleContext[Pattern, Pattern]
 

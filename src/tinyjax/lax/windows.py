@@ -23,14 +23,7 @@ from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import And, Or, Xor
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.elementwise import Add, Mul
-from tinyjax.primitives.reduce_window import (
-    ReduceWindowMax,
-    ReduceWindowMin,
-    ReduceWindowSum,
-    SelectAndGatherAdd,
-    SelectAndScatterAdd,
-    WindowReduction,
-)
+from tinyjax.primitives.reduce_window import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from tinyjax.primitives.reductions import (
     ReduceAnd,
     ReduceMax,
@@ -42,6 +35,7 @@ from tinyjax.primitives.reductions import (
     lowest,
 )
 from tinyjax.primitives.structure import ReduceSum, Reduction
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.window_shapes import Padding, dilated_shape, pads_of, window_shape
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike

@@ -37,6 +37,7 @@ from tinyjax.primitives import (
     special,
     structure,
     trigonometric,
+    window_choices,
     windows,
 )
 
@@ -57,7 +58,7 @@ MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather, incomplete,
     reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special, structure,
-    trigonometric,
+    trigonometric, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

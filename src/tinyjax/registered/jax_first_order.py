@@ -22,9 +22,9 @@ from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import Bilinear, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.gather import Gather, Scattering
-from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.shaping import Iota, Reshape, expand_dims, squeeze
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Reduction
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.registered.first_order import STANDARD
 
 Params = Mapping[str, object]

@@ -35,11 +35,11 @@ from tinyjax.primitives.cumulative import CumSum
 from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Additive, LinearUnary, Mul
 from tinyjax.primitives.gather import Gather, ScatterAdd
-from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.scatter import Scatter, ScatterMul
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.structure import Linear, ReduceSum
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 
 
 class Kind(enum.Enum):

@@ -18,19 +18,11 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.elementwise import Elementwise, add
-from tinyjax.primitives.reduce_window import (
-    ReduceWindowMax,
-    ReduceWindowMin,
-    ReduceWindowSum,
-    SelectAndGatherAdd,
-    SelectAndScatterAdd,
-    Windowed,
-    WindowReduction,
-    prefers,
-    worst,
-)
+from tinyjax.primitives.reduce_window import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.slicing import pad, slice_
+from tinyjax.primitives.sliding import Windowed
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd, prefers, worst
 
 WindowRule: TypeAlias = Callable[
     [WindowReduction, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]

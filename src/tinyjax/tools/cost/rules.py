@@ -29,14 +29,16 @@ from tinyjax.primitives.exponential import Logistic
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.incomplete import RegularizedIncompleteBeta
-from tinyjax.primitives.reduce_window import SelectAndGatherAdd, SelectAndScatterAdd, Windowed, WindowReduction
+from tinyjax.primitives.reduce_window import WindowReduction
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.scatter import Scatter
 from tinyjax.primitives.selection import Clamp, SelectN
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
+from tinyjax.primitives.sliding import Windowed
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
+from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.window_shapes import inside
 from tinyjax.tools.cost.records import FREE, Cost
 
