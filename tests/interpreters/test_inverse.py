@@ -63,6 +63,7 @@ UNARY: dict[str, Callable[[Any], Any]] = {
     "broadcast": lambda x: x[:, None] * np.ones((4, 3)),
     "concatenate": lambda x: tnp.concatenate([np.ones(2), x]),
     "cumsum": tnp.cumsum,
+    "fft": lambda x: tnp.fft.ifft(tnp.fft.rfft(x * 2.0)),
     "float32": lambda x: x.astype("float32").astype("float64"),
     "name": lambda x: tj.checkpoint_name(x * 2.0, "twice"),
     "seed": seed,
