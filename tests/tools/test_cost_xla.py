@@ -195,6 +195,16 @@ def test_positions_of_extremes_compare_numbers_and_indices() -> None:
     assert found.xla.flops == 14 * found.ours.flops
 
 
+@pytest.mark.parametrize("lengths", [(8,), (7,), (4, 16)])
+@pytest.mark.parametrize("kind", lax.FftType)
+def test_fourier_transforms(kind: lax.FftType, lengths: tuple[int, ...]) -> None:
+    last = lengths[-1] // 2 + 1 if kind is lax.FftType.IRFFT else lengths[-1]
+    x = np.ones((3, *lengths[:-1], last), "float32" if kind is lax.FftType.RFFT else "complex64")
+    found = compare((lambda x: lax.fft(x, kind, lengths), (x,)))
+    assert found.ours.flops == found.xla.flops > 0
+    assert found.ours.bytes == found.xla.bytes
+
+
 @pytest.mark.parametrize("f", [tnp.cumsum, tnp.cumprod], ids=["sum", "product"])
 def test_cumulative_reductions_are_windows(f: Callable[..., Any]) -> None:
     found = compare((lambda x: f(x, 1), (X,)))
