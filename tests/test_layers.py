@@ -35,7 +35,6 @@ LAYERS = [
     {"lax"},
     {"numpy"},
     {"api"},
-    {"scipy"},
     {"custom_derivatives", "debug", "extend", "interpreters"},
     {"tools", "interop"},
     {"testing"},
