@@ -17,7 +17,6 @@ from tinyjax.lax import (
     reductions,
     scanning,
     shaping,
-    special,
     unary,
     windows,
 )
@@ -25,5 +24,5 @@ from tinyjax.lax import (
 collect(
     __name__,
     *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier, indexing),
-    *(joining, loops, parameters, reductions, scanning, shaping, special, unary, windows),
+    *(joining, loops, parameters, reductions, scanning, shaping, unary, windows),
 )

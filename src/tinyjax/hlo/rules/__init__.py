@@ -15,7 +15,6 @@ from tinyjax.hlo.rules import (
     reductions,
     shapes,
     sorting,
-    special,
     windows,
 )
 
@@ -34,6 +33,5 @@ __all__ = [
     "reductions",
     "shapes",
     "sorting",
-    "special",
     "windows",
 ]
