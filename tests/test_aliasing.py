@@ -83,7 +83,24 @@ APART = {
     *("broadcast_shapes", "can_cast", "einsum_path", "finfo", "iinfo", "iscomplexobj", "isdtype", "isrealobj"),
     *("isscalar", "issubdtype", "ndim", "promote_types", "result_type", "shape", "size", "put", "put_along_axis"),
     *("axis_index", "axis_size", "broadcasted_iota", "iota", "argmax", "argmin", "dot_general", "gather"),
-    *("associative_scan", "scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul"),
+    *("associative_scan", "scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub"),
+    *("all_to_all", "ppermute", "pshuffle", "pswapaxes", "pbroadcast", "fft", "padtype_to_pads"),
+    *("conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local"),
+    *("conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding", "reduce", "reduce_window"),
+    *("reduce_window_shape_tuple", "select_and_gather_add", "select_and_scatter", "select_and_scatter_add"),
+}
+#: Some of these, where the result could be the operand.
+OWN_ARGUMENTS: dict[str, Callable[[HostArray], object]] = {
+    "ppermute": tj.vmap(lambda x: lax.ppermute(x, "i", [(i, i) for i in range(4)]), axis_name="i"),
+    "pshuffle": tj.vmap(lambda x: lax.pshuffle(x, "i", range(4)), axis_name="i"),
+    "all_gather": tj.vmap(lambda x: lax.all_gather(x, "i"), axis_name="i", out_axes=None),
+    "all_to_all": lambda a: tj.vmap(lambda x: lax.all_to_all(x, "i", 0, 0), axis_name="i")(a.reshape(2, 2)),
+    "pswapaxes": lambda a: tj.vmap(lambda x: lax.pswapaxes(x, "i", 0), axis_name="i")(a.reshape(1, 4)[:, :1]),
+    "conv": lambda a: lax.conv(a.reshape(1, 1, 4), np.ones((1, 1, 1)), (1,), "VALID"),
+    "conv_general_dilated_patches": lambda a: lax.conv_general_dilated_patches(a.reshape(1, 1, 4), (1,), (1,), "VALID"),
+    "reduce": lambda a: lax.reduce(a, np.float64(0), lax.add, ()),
+    "reduce_window": lambda a: lax.reduce_window(a, np.float64(0), lax.add, (1,), (1,), "VALID"),
+    "fft": lambda a: lax.fft(a.astype(np.complex128).reshape(4, 1), "fft", (1,)),
 }
 FUNCTIONS = [
     pytest.param(getattr(module, name), id=f"{module.__name__}.{name}")
@@ -129,6 +146,12 @@ def test_results_do_not_change(f: Callable[..., object]) -> None:
             except (TinyjaxError, TypeError, ValueError, LookupError, NotImplementedError, AttributeError):
                 continue
     assert called or f.__name__ in APART, "no arguments were found that this function takes"
+
+
+@pytest.mark.parametrize("f", OWN_ARGUMENTS.values(), ids=OWN_ARGUMENTS)
+def test_results_with_own_arguments_do_not_change(f: Callable[[HostArray], object]) -> None:
+    for untouched in range(3):
+        assert check_results_stay(f, lambda: (floats(4),), untouched)
 
 
 @pytest.mark.parametrize("positions", [[0], []])

@@ -35,9 +35,10 @@ def fft(x: ArrayLike, fft_type: FftType | str, fft_lengths: SupportsIndex | Sequ
       ShapeError: `fft_lengths` aren't the sizes of the last axes.
       ChoiceError: the operand of "rfft" isn't of float32 or float64, or there is no such type.
 
-    >>> fft([1.0, 2.0, 0.0, 0.0], "fft", 4)
+    >>> import numpy as np
+    >>> fft(np.array([1.0, 2.0, 0.0, 0.0]), "fft", 4)
     Array([ 3.+0.j,  1.-2.j, -1.+0.j,  1.+2.j], dtype=complex128)
-    >>> fft([3.0, 1.0 - 2.0j, -1.0], FftType.IRFFT, 4)
+    >>> fft(np.array([3.0, 1.0 - 2j, -1.0]), FftType.IRFFT, 4)
     Array([1., 2., 0., 0.], dtype=float64)
     """
     kind, lengths, operand = _fft_type(fft_type), integers(fft_lengths, "fft: a length in fft_lengths"), as_array(x)

@@ -46,7 +46,7 @@ def astype(x: ArrayLike, dtype: npt.DTypeLike | None, /, *, copy: bool = False) 
 def result_type(*args: ArrayLike | npt.DTypeLike) -> DType:
     """The dtype that arrays, scalars and dtypes are promoted to.
 
-    >>> result_type(int32, "float32"), result_type(np.float32(1), 2.0)
+    >>> result_type("int32", "float32"), result_type(np.float32(1), 2.0)
     (dtype('float32'), dtype('float32'))
     """
     if not args:
@@ -112,7 +112,7 @@ _EXPONENT_BITS: Final = {FLOAT16: 5, BFLOAT16: 8, FLOAT32: 8, FLOAT64: 11}
 def finfo(dtype: npt.DTypeLike) -> FloatInfo:
     """The limits of a float dtype, or of the parts of a complex one.
 
-    >>> finfo("float16").max, finfo(bfloat16).eps
+    >>> finfo("float16").max, finfo("bfloat16").eps
     (65504.0, 0.0078125)
     """
     found = real_dtype(array_dtype(dtype))

@@ -68,7 +68,7 @@ class Fft(Linear):
             raise shape_error(
                 self.name, f"the last axes of {x} don't have the sizes that fft_lengths={lengths} says{what}"
             )
-        return (array_type(x.shape[: x.ndim - len(lengths)] + made, self._made_of(x.dtype), x.weak_type),)
+        return (array_type(x.shape[: x.ndim - len(lengths)] + made, self._made_of(x.dtype)),)
 
     def _sides(self) -> tuple[Shape, Shape]:
         """The sizes of the last axes of the operand, and of the result."""

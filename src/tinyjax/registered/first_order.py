@@ -54,7 +54,7 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 #: The modules that define primitives whose parameters hold no programs.
 MODULES: Final = (
     annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion,
-    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather, 
+    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather,
     reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special, structure,
     trigonometric, window_choices,
 )  # fmt: skip

@@ -72,7 +72,7 @@ class Registry:
     >>> from tinyjax.primitives.structure import ReduceSum
     >>> STANDARD.read("reduce_sum", {"axes": (0, 1)}, [ShapedArray((2, 3), "float32")])
     ReduceSum(axes=(0, 1))
-    >>> STANDARD.name_of(ReduceSum), "fft" in STANDARD
+    >>> STANDARD.name_of(ReduceSum), "fourier" in STANDARD
     ('ReduceSum', False)
     """
 

@@ -73,7 +73,8 @@ def fftshift(x: ArrayLike, axes: SupportsIndex | Sequence[SupportsIndex] | None 
 def ifftshift(x: ArrayLike, axes: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Array:
     """What undoes `fftshift`: the same, unless a size is odd.
 
-    >>> ifftshift([-1, 0, 1])
+    >>> import numpy as np
+    >>> ifftshift(np.array([-1, 0, 1]))
     Array([ 0,  1, -1], dtype=int64)
     """
     return _shifted("ifftshift", x, axes, -1)

@@ -33,7 +33,8 @@ def fft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, 
       ShapeError: the axis doesn't exist, or n is below 1.
       ChoiceError: the norm isn't one of NumPy's.
 
-    >>> fft([1.0, 2.0, 0.0, 0.0])
+    >>> import numpy as np
+    >>> fft(np.array([1.0, 2.0, 0.0, 0.0]))
     Array([ 3.+0.j,  1.-2.j, -1.+0.j,  1.+2.j], dtype=complex128)
     """
     return _along("fft", FftType.FFT, a, n, axis, norm)
@@ -42,7 +43,8 @@ def fft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, 
 def ifft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`: the sums with exp(2πi jk / n), divided by n.
 
-    >>> ifft([3.0, 1.0 - 2.0j, -1.0, 1.0 + 2.0j])
+    >>> import numpy as np
+    >>> ifft(np.array([3.0, 1.0 - 2j, -1.0, 1.0 + 2j]))
     Array([1.+0.j, 2.+0.j, 0.+0.j, 0.+0.j], dtype=complex128)
     """
     return _along("ifft", FftType.IFFT, a, n, axis, norm)
@@ -51,7 +53,8 @@ def ifft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1,
 def rfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None) -> Array:
     """The first n // 2 + 1 elements of the transform of n real numbers; the others are conjugates of these.
 
-    >>> rfft([1.0, 2.0, 0.0, 0.0])
+    >>> import numpy as np
+    >>> rfft(np.array([1.0, 2.0, 0.0, 0.0]))
     Array([ 3.+0.j,  1.-2.j, -1.+0.j], dtype=complex128)
     """
     return _along("rfft", FftType.RFFT, a, n, axis, norm)
@@ -60,7 +63,8 @@ def rfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1,
 def irfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`: n real numbers, by default 2 (m - 1) of them for m elements.
 
-    >>> irfft([3.0, 1.0 - 2.0j, -1.0])
+    >>> import numpy as np
+    >>> irfft(np.array([3.0, 1.0 - 2j, -1.0]))
     Array([1., 2., 0., 0.], dtype=float64)
     """
     return _along("irfft", FftType.IRFFT, a, n, axis, norm)
@@ -69,8 +73,9 @@ def irfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1
 def hfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None) -> Array:
     """The transform, which is real, of n numbers the second half of which are the conjugates of the first, `a`.
 
-    >>> hfft([1.0, 2.0 + 1.0j, 3.0])
-    Array([ 8., -4.,  0.,  0.], dtype=float64)
+    >>> import numpy as np
+    >>> hfft(np.array([1.0, 2.0 + 1j, 3.0]))
+    Array([ 8.,  0.,  0., -4.], dtype=float64)
     """
     return _along("hfft", FftType.IRFFT, _conjugate(as_array(a)), n, axis, norm)
 
@@ -78,8 +83,9 @@ def hfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1,
 def ihfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None) -> Array:
     """The inverse of `hfft`: the first n // 2 + 1 elements.
 
-    >>> ihfft([8.0, -4.0, 0.0, 0.0])
-    Array([1.-0.j, 2.+1.j, 3.-0.j], dtype=complex128)
+    >>> import numpy as np
+    >>> ihfft(np.array([8.0, -4.0, 0.0, 0.0]))
+    Array([1.-0.j, 2.-1.j, 3.-0.j], dtype=complex128)
     """
     return _conjugate(_along("ihfft", FftType.RFFT, a, n, axis, norm))
 
@@ -87,7 +93,8 @@ def ihfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1
 def fft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TWO, norm: str | None = None) -> Array:
     """`fftn` over two axes.
 
-    >>> fft2([[1.0, 2.0], [3.0, 4.0]])
+    >>> import numpy as np
+    >>> fft2(np.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([[10.+0.j, -2.+0.j],
            [-4.+0.j,  0.+0.j]], dtype=complex128)
     """
@@ -97,7 +104,8 @@ def fft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TW
 def ifft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TWO, norm: str | None = None) -> Array:
     """`ifftn` over two axes.
 
-    >>> ifft2([[10.0, -2.0], [-4.0, 0.0]])
+    >>> import numpy as np
+    >>> ifft2(np.array([[10.0, -2.0], [-4.0, 0.0]]))
     Array([[1.+0.j, 2.+0.j],
            [3.+0.j, 4.+0.j]], dtype=complex128)
     """
@@ -107,7 +115,8 @@ def ifft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_T
 def rfft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TWO, norm: str | None = None) -> Array:
     """`rfftn` over two axes.
 
-    >>> rfft2([[1.0, 2.0], [3.0, 4.0]])
+    >>> import numpy as np
+    >>> rfft2(np.array([[1.0, 2.0], [3.0, 4.0]]))
     Array([[10.+0.j, -2.+0.j],
            [-4.+0.j,  0.+0.j]], dtype=complex128)
     """
@@ -117,7 +126,8 @@ def rfft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_T
 def irfft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TWO, norm: str | None = None) -> Array:
     """`irfftn` over two axes.
 
-    >>> irfft2([[10.0, -2.0], [-4.0, 0.0]])
+    >>> import numpy as np
+    >>> irfft2(np.array([[10.0, -2.0], [-4.0, 0.0]]))
     Array([[1., 2.],
            [3., 4.]], dtype=float64)
     """
@@ -131,7 +141,8 @@ def fftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = N
       ShapeError: an axis doesn't exist or is listed twice, or there are not as many sizes as axes, or one is below 1.
       ChoiceError: the norm isn't one of NumPy's.
 
-    >>> fftn([[1.0, 2.0], [3.0, 4.0]], s=(2,))
+    >>> import numpy as np
+    >>> fftn(np.array([[1.0, 2.0], [3.0, 4.0]]), s=(2,))
     Array([[ 3.+0.j, -1.+0.j],
            [ 7.+0.j, -1.+0.j]], dtype=complex128)
     """
@@ -141,7 +152,8 @@ def fftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = N
 def ifftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = None, norm: str | None = None) -> Array:
     """The inverse of `fftn`.
 
-    >>> ifftn([[10.0, -2.0], [-4.0, 0.0]])
+    >>> import numpy as np
+    >>> ifftn(np.array([[10.0, -2.0], [-4.0, 0.0]]))
     Array([[1.+0.j, 2.+0.j],
            [3.+0.j, 4.+0.j]], dtype=complex128)
     """
@@ -151,8 +163,9 @@ def ifftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = 
 def rfftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = None, norm: str | None = None) -> Array:
     """`fftn` of real numbers, without the second half along the last of the axes.
 
-    >>> rfftn([[1.0, 2.0, 4.0]], axes=(1,))
-    Array([[ 7. +0.j        , -2. +1.73205081j]], dtype=complex128)
+    >>> import numpy as np
+    >>> rfftn(np.array([[1.0, 2.0, 4.0]]), axes=(1,))
+    Array([[ 7.+0.j        , -2.+1.73205081j]], dtype=complex128)
     """
     return _over("rfftn", FftType.RFFT, a, s, axes, norm)
 
@@ -162,7 +175,8 @@ def irfftn(
 ) -> Array:
     """The inverse of `rfftn`; the last size is even, unless `s` says otherwise.
 
-    >>> irfftn([[10.0, -2.0], [-4.0, 0.0]])
+    >>> import numpy as np
+    >>> irfftn(np.array([[10.0, -2.0], [-4.0, 0.0]]))
     Array([[1., 2.],
            [3., 4.]], dtype=float64)
     """
