@@ -202,7 +202,7 @@ RULES[bitwise.Clz] = plain("stablehlo.count_leading_zeros")
 RULES[bitwise.ShiftLeft] = plain("stablehlo.shift_left")
 RULES[bitwise.ShiftRightLogical] = plain("stablehlo.shift_right_logical")
 RULES[bitwise.ShiftRightArithmetic] = plain("stablehlo.shift_right_arithmetic")
-RULES[bitwise.MulHi] = plain("chlo.mulhi")
+RULES[bitwise.MulHi] = typed("chlo.mulhi")
 
 RULES[comparison.Eq] = comparing("EQ")
 RULES[comparison.Ne] = comparing("NE")
