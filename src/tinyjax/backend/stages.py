@@ -46,8 +46,9 @@ class Compiled:
         An InputError for other arguments, a DeletedBufferError for one that has been donated, an XlaError if the run
         fails.
         """
-        found = [arg.aval for arg in args]
-        expect_types(f"{self.name!r} was compiled for", self.jaxpr.in_avals, found, InputError)
+        found = tuple([arg.aval for arg in args])
+        if found != self.jaxpr.in_avals:
+            expect_types(f"{self.name!r} was compiled for", self.jaxpr.in_avals, found, InputError)
         return self.executable(args, self.name)
 
     def as_text(self) -> str:

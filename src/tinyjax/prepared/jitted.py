@@ -32,12 +32,19 @@ Leaf: TypeAlias = StoredArray | HostArray
 Flatten: TypeAlias = Callable[[object, None], tuple[Sequence[object], Hashable]]
 #: What a call returns that hasn't been prepared.
 MISS: Final = object()
+#: What comes of arguments that aren't all on a device.
+_ELSEWHERE: Final = object()
 #: How many kinds of arguments one function has entries for.
 _LIMIT: Final = 256
-#: What is known to be no tree, without asking, apart from arrays of ours.
-_LEAVES: Final = frozenset({int, float, np.ndarray})
-#: What is known to be a tree.
-_TREES: Final = frozenset({dict, list, tuple})
+#: What is known to be a tree or not, without asking, apart from arrays of ours.
+_IS_TREE: Final[Mapping[type, bool]] = {
+    int: False,
+    float: False,
+    np.ndarray: False,
+    dict: True,
+    list: True,
+    tuple: True,
+}
 
 
 @final
@@ -57,41 +64,6 @@ class Intake:
     #: The results of a primitive where it is being transformed; None if no transformation has to do with the operands.
     bind: Callable[[Primitive, Sequence[Array]], Sequence[Array] | None]
 
-    def buffers(self, args: Iterable[object], key: list[object]) -> list[backend.Argument] | None:
-        """The arguments, if they are all arrays on a device; their types come after the rest of the key."""
-        stored = self.stored
-        buffers: list[backend.Argument] = []
-        for arg in args:
-            if type(arg) is not stored or (buffer := arg.buffer) is None:
-                return None
-            buffers.append(buffer)
-            key.append(id(arg.aval))
-        return buffers
-
-    def leaves(self, args: Iterable[object], key: list[object], flat: bool) -> list[Leaf] | None:
-        """The same for any arrays, and what becomes one; None if something doesn't, or, if `flat`, may be a tree."""
-        stored = self.stored
-        leaves: list[Leaf] = []
-        for arg in args:
-            if type(arg) is stored:
-                leaves.append(arg)
-                key.append(id(arg.aval))
-            elif type(arg) is np.ndarray and (aval := self.host_type(arg.shape, arg.dtype)) is not None:
-                leaves.append(arg)
-                key.append(id(aval))
-            elif flat and type(arg) not in _LEAVES:
-                return None
-            else:
-                try:
-                    array = self.as_array(arg)
-                except InputError:
-                    return None
-                if not isinstance(array, StoredArray):
-                    return None
-                leaves.append(array)
-                key.append(id(array.aval))
-        return leaves
-
 
 @final
 class JittedCalls(Table):
@@ -110,39 +82,65 @@ class JittedCalls(Table):
         where the executable is. `static` identifies the arguments that are left out."""
         if not self.entries:
             return MISS
-        intake = self._intake
-        key: list[object] = []
         if not kwargs and not static:
-            buffers = intake.buffers(args, key)
-            if buffers is not None:
-                return self._launch(key, buffers)
-            leaves = None if type(args[0]) in _TREES else intake.leaves(args, key := [], True)
-            if leaves is not None:
-                return self._run(key, leaves)
-        flat, treedef = self._flatten((args, kwargs), None)
-        buffers = intake.buffers(flat, key := [treedef, static])
-        if buffers is not None:
-            return self._launch(key, buffers)
-        leaves = intake.leaves(flat, key := [treedef, static], False)
-        return MISS if leaves is None else self._run(key, leaves)
+            is_tree = _IS_TREE.get(type(args[0])) if args else None
+            if is_tree is None:
+                result = self._launch(args, [])
+                if result is not _ELSEWHERE:
+                    return result
+            if not is_tree:
+                result = self._run(args, [], True)
+                if result is not MISS:
+                    return result
+        leaves, treedef = self._flatten((args, kwargs), None)
+        result = self._launch(leaves, [treedef, static])
+        return self._run(leaves, [treedef, static], False) if result is _ELSEWHERE else result
 
-    def _launch(self, key: Sequence[object], buffers: list[backend.Argument]) -> Any:  # the user's own tree of results
-        """The results for arrays on a device."""
+    def _launch(self, args: Iterable[object], key: list[object]) -> Any:  # the user's own tree of results
+        """The results for arrays on a device, whose types come after the rest of the key; _ELSEWHERE if one isn't."""
+        stored = self._intake.stored
+        buffers: list[backend.Argument] = []
+        for arg in args:
+            if type(arg) is not stored or (buffer := arg.buffer) is None:
+                return _ELSEWHERE
+            buffers.append(buffer)
+            key.append(id(arg.aval))
         entry = self.entries.get(tuple(key))
         if entry is None or (launch := entry.device) is None:
             return MISS
         if entry.assemble is None:
-            out = launch.launch_one(buffers, self._intake.stored)
+            out = launch.launch_one(buffers, stored)
             return MISS if out is None else out
-        outs = launch.launch(buffers, False, self._intake.stored)
+        outs = launch.launch(buffers, False, stored)
         return MISS if outs is None else entry.assemble(outs)
 
-    def _run(self, key: Sequence[object], leaves: Sequence[Leaf]) -> Any:  # the user's own tree of results
-        """The same for any arrays."""
+    def _run(self, args: Iterable[object], key: list[object], flat: bool) -> Any:  # the user's own tree of results
+        """The same for any arrays, and what becomes one; if `flat`, others may be trees."""
+        intake = self._intake
+        stored = intake.stored
+        leaves: list[Leaf] = []
+        for arg in args:
+            if type(arg) is stored:
+                leaves.append(arg)
+                key.append(id(arg.aval))
+            elif type(arg) is np.ndarray and (aval := intake.host_type(arg.shape, arg.dtype)) is not None:
+                leaves.append(arg)
+                key.append(id(aval))
+            elif flat and _IS_TREE.get(type(arg), True):
+                return MISS
+            else:
+                try:
+                    array = intake.as_array(arg)
+                except InputError:
+                    return MISS
+                if not isinstance(array, StoredArray):
+                    return MISS
+                leaves.append(array)
+                key.append(id(array.aval))
         entry = self.entries.get(tuple(key))
         if entry is None or (launch := entry.device) is None:
             return MISS
-        outs = launch.run(leaves, self._intake.stored)
+        outs = launch.run(leaves, stored)
         if outs is None:
             return MISS
         return outs[0] if entry.assemble is None else entry.assemble(outs)
@@ -173,7 +171,9 @@ class JittedCalls(Table):
         entry = entries.get(tuple(key))
         if entry is None or (equation := entry.staged) is None:
             return MISS
-        outs = intake.bind(equation.primitive, (*equation.captured, *arrays))
+        if equation.captured:
+            arrays = [*equation.captured, *arrays]
+        outs = intake.bind(equation.primitive, arrays)
         if outs is None:
             return MISS
         return outs[0] if entry.assemble is None else entry.assemble(outs)
@@ -207,4 +207,4 @@ class JittedCalls(Table):
             return type(arg) in self._intake.arrays
         if type(arg) is np.ndarray:
             return self._intake.host_type(arg.shape, arg.dtype) is not None
-        return isinstance(arg, StoredArray) or type(arg) in _LEAVES
+        return isinstance(arg, StoredArray) or not _IS_TREE.get(type(arg), True)

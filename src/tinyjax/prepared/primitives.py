@@ -50,17 +50,20 @@ def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E 
     else:
         key = [id(primitive)]
         arrays: list[StoredArray] = []
+        several: list[HostArray] = []
         for x in operands:
             if not isinstance(x, StoredArray):
                 return None
             key.append(id(x.aval))
             arrays.append(x)
+            if (elements := x.host) is not None:
+                several.append(elements)
         found = TABLE.entries.get(tuple(key))
         if found is None:
             return None
-        host = [elements for x in arrays if (elements := x.host) is not None]
-        if len(host) < len(arrays):
+        if len(several) < len(arrays):
             return _on_device(found.device, arrays, kind)
+        host = several
     runner = found.host
     return None if runner is None else of_host(kind, runner.compute(host), runner.aval)
 

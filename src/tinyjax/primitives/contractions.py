@@ -30,6 +30,7 @@ from tinyjax.ir.dtypes import (
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.conversion import convert
@@ -322,9 +323,9 @@ def dot_general(
     preferred_element_type: DType | None = None,
 ) -> V:
     """Products summed over the contracting axes, for each element of the batch axes; see `DotGeneral`."""
-    return ctx.bind(DotGeneral(dimension_numbers, precision, preferred_element_type), x, y)[0]
+    return ctx.bind(made_once(DotGeneral, dimension_numbers, precision, preferred_element_type), x, y)[0]
 
 
 def dot(ctx: Context[V], x: V, y: V) -> V:
     """The matrix product of two matrices."""
-    return ctx.bind(DotGeneral(MATMUL), x, y)[0]
+    return ctx.bind(made_once(DotGeneral, MATMUL), x, y)[0]

@@ -18,6 +18,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import NUMERIC, DType, HostArray, short_name
 from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero
+from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.structure import Linear, broadcast_in_dim, check_arity, check_axes, move_axis, shape_error
@@ -110,7 +111,7 @@ class Squeeze(Linear):
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         at = axes[0] or 0
         moved = shift_axes(self.dimensions, at)
-        return ctx.bind(Squeeze(moved), *args), [at - sum(dim < at for dim in moved)]
+        return ctx.bind(made_once(Squeeze, moved), *args), [at - sum(dim < at for dim in moved)]
 
     @override
     def transpose(
@@ -188,7 +189,7 @@ class Iota(Primitive):
 
 def reshape(ctx: Context[V], x: V, shape: Shape) -> V:
     """x in another shape; x itself if it has that shape."""
-    return x if ctx.aval(x).shape == shape else ctx.bind(Reshape(shape), x)[0]
+    return x if ctx.aval(x).shape == shape else ctx.bind(made_once(Reshape, shape), x)[0]
 
 
 def divide_axis(ctx: Context[V], x: V, at: int, parts: int) -> V:
@@ -199,7 +200,7 @@ def divide_axis(ctx: Context[V], x: V, at: int, parts: int) -> V:
 
 def squeeze(ctx: Context[V], x: V, dimensions: tuple[int, ...]) -> V:
     """x without these axes, which have size 1."""
-    return ctx.bind(Squeeze(dimensions), x)[0] if dimensions else x
+    return ctx.bind(made_once(Squeeze, dimensions), x)[0] if dimensions else x
 
 
 def expand_dims(ctx: Context[V], x: V, dimensions: tuple[int, ...]) -> V:

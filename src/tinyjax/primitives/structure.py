@@ -36,6 +36,7 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Literal
+from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
@@ -197,7 +198,7 @@ class Transpose(Linear):
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         at = axes[0] or 0
         permutation = (at, *(i + (i >= at) for i in self.permutation))
-        return ctx.bind(Transpose(permutation), *args), [0]
+        return ctx.bind(made_once(Transpose, permutation), *args), [0]
 
     @override
     def transpose(
@@ -279,19 +280,19 @@ def broadcast_in_dim(ctx: Context[V], x: V, shape: Shape, dims: tuple[int, ...])
     """x with its axes at `dims` of `shape`; x itself if nothing changes."""
     if ctx.aval(x).shape == shape:
         return x
-    return ctx.bind(BroadcastInDim(shape, dims), x)[0]
+    return ctx.bind(made_once(BroadcastInDim, shape, dims), x)[0]
 
 
 def reduce_sum(ctx: Context[V], x: V, axes: tuple[int, ...]) -> V:
     """The sum over `axes`; x itself if there are none."""
-    return ctx.bind(ReduceSum(axes), x)[0] if axes else x
+    return ctx.bind(made_once(ReduceSum, axes), x)[0] if axes else x
 
 
 def permute(ctx: Context[V], x: V, permutation: tuple[int, ...]) -> V:
     """x with its axes permuted; x itself if nothing moves."""
     if permutation == tuple(range(len(permutation))):
         return x
-    return ctx.bind(Transpose(permutation), x)[0]
+    return ctx.bind(made_once(Transpose, permutation), x)[0]
 
 
 def move_axis(ctx: Context[V], x: V, source: int, destination: int) -> V:
