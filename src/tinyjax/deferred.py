@@ -1,4 +1,4 @@
-"""What lower layers need of higher ones, and the top of the library hands them when it is imported."""
+"""What lower layers need of higher ones, which hand it down when they are imported."""
 
 from collections.abc import Callable
 from types import ModuleType
@@ -9,26 +9,19 @@ T = TypeVar("T")
 
 @final
 class Deferred(Generic[T]):
-    """Something that is made once, when it is first needed."""
+    """Something that a higher layer has, for a lower one to `use`."""
 
-    __slots__ = ("_made", "_make")
+    __slots__ = ("use",)
 
-    def __init__(self) -> None:
-        self._make: Callable[[], T] | None = None
-        self._made: T | None = None
+    #: Not there before it has been handed down.
+    use: T
 
-    def hand(self, make: Callable[[], T]) -> None:
-        """Says how it is made. It may be made twice if several threads need it at the same time."""
-        self._make = make
-
-    def __call__(self) -> T | None:
-        """None as long as nothing has been handed down."""
-        if self._made is None and self._make is not None:
-            self._made = self._make()
-        return self._made
+    def hand(self, value: T) -> None:
+        """Says what it is."""
+        self.use = value
 
 
 #: Fills the registry of all primitives that come with the library.
-FILL_REGISTRY: Final = Deferred[ModuleType]()
+FILL_REGISTRY: Final = Deferred[Callable[[], ModuleType]]()
 #: The functions that do for arrays what NumPy's do, for messages.
-NUMPY_FUNCTIONS: Final = Deferred[ModuleType]()
+NUMPY_FUNCTIONS: Final = Deferred[Callable[[], ModuleType]]()

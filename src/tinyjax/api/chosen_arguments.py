@@ -7,6 +7,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, final
 
 import numpy as np
+from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.api import derivatives
@@ -32,46 +33,56 @@ if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 
-def differentiated(
-    what: str,
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int],
-    has_aux: bool,
-    holomorphic: bool,
-    allow_int: bool,
-) -> Callable[..., tuple[Any, Any]]:
-    """A function that returns what `fun` does, and its gradient. `what` is the transformation that messages name."""
-    check_callable(what, fun)
+@final
+@frozen
+class Differentiation:
+    """What is differentiated and how, as the user asked for it. `what` is the transformation that messages name."""
+
+    what: str
+    fun: Callable[..., Any]
+    argnums: int | Sequence[int]
+    has_aux: bool
+    holomorphic: bool
+    allow_int: bool
+
+    def __attrs_post_init__(self) -> None:
+        check_callable(self.what, self.fun)
+
+    @property
+    def said(self) -> str:
+        """How messages begin."""
+        return describe(self.what, self.fun)
+
+    def linearize(
+        self, args: Sequence[object], kwargs: Mapping[str, object]
+    ) -> tuple[PyTreeDef, derivatives.Linearized]:
+        """A call, linearized in the chosen arguments, and the tree of these."""
+        chosen = resolve_argnums(self.what, self.argnums, len(args))
+        selected = ChosenArguments(self.fun, args, kwargs, chosen)
+        values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
+        check_inputs(self.what, selected, values, treedef, self.holomorphic, self.allow_int)
+        return treedef, derivatives.linearize(FlatFunction(selected, self.what, treedef, self.has_aux), values)
+
+    def by_argument(self, treedef: PyTreeDef, leaves: Sequence[object]) -> Any:  # trees like the user's arguments
+        """What belongs to the chosen arguments: one tree, or a tuple of them if they are chosen by a sequence."""
+        found, _ = tree.unflatten(treedef, leaves)
+        return tuple(found) if isinstance(self.argnums, Sequence) else found[0]
+
+
+def differentiated(asked: Differentiation) -> Callable[..., tuple[Any, Any]]:
+    """A function that returns what the user's does, and its gradient."""
 
     @filtered
-    @wraps(fun)
+    @wraps(asked.fun)
     def both(*args: Any, **kwargs: Any) -> tuple[Any, Any]:  # the user's arguments
-        treedef, linearized = linearize_chosen(what, fun, argnums, args, kwargs, has_aux, holomorphic, allow_int)
-        seed = _seed(describe(what, fun), linearized, holomorphic)
-        gradients, _ = tree.unflatten(treedef, derivatives.pull_back(linearized.program, linearized.residuals, [seed]))
+        treedef, linearized = asked.linearize(args, kwargs)
+        seed = _seed(asked.said, linearized, asked.holomorphic)
+        gradients = derivatives.pull_back(linearized.program, linearized.residuals, [seed])
         results = linearized.results
-        value = (results.tree(), results.aux()) if has_aux else results.tree()
-        return value, (gradients if isinstance(argnums, Sequence) else gradients[0])
+        value = (results.tree(), results.aux()) if asked.has_aux else results.tree()
+        return value, asked.by_argument(treedef, gradients)
 
     return both
-
-
-def linearize_chosen(
-    what: str,
-    fun: Callable[..., object],
-    argnums: int | Sequence[int],
-    args: Sequence[object],
-    kwargs: Mapping[str, object],
-    has_aux: bool,
-    holomorphic: bool,
-    allow_int: bool,
-) -> tuple[PyTreeDef, derivatives.Linearized]:
-    """A call of `fun`, linearized in some of its arguments, and the tree of these."""
-    chosen = resolve_argnums(what, argnums, len(args))
-    selected = ChosenArguments(fun, args, kwargs, chosen)
-    values, treedef = flatten_arguments(selected, [args[i] for i in chosen], {})
-    check_inputs(what, selected, values, treedef, holomorphic, allow_int)
-    return treedef, derivatives.linearize(FlatFunction(selected, what, treedef, has_aux), values)
 
 
 @final

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Literal, overload
 
-from tinyjax.api.chosen_arguments import differentiated
+from tinyjax.api.chosen_arguments import Differentiation, differentiated
 from tinyjax.api.signatures import (
     A,
     Aux,
@@ -186,7 +186,7 @@ def value_and_grad(
     >>> value_and_grad(lambda x: x * x)(3.0)
     (Array(9., dtype=float64, weak_type=True), Array(6., dtype=float64, weak_type=True))
     """
-    return differentiated("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int)
+    return differentiated(Differentiation("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
 
 
 @overload
@@ -389,7 +389,7 @@ def grad(
     >>> grad(lambda x: x**2 if x > 0 else 0.0)(3.0)
     Array(6., dtype=float64, weak_type=True)
     """
-    both = differentiated("grad", fun, argnums, has_aux, holomorphic, allow_int)
+    both = differentiated(Differentiation("grad", fun, argnums, has_aux, holomorphic, allow_int))
 
     @filtered
     @wraps(fun)

@@ -8,7 +8,7 @@ from itertools import accumulate, pairwise
 from typing import Any
 
 from tinyjax.api import derivatives
-from tinyjax.api.chosen_arguments import linearize_chosen
+from tinyjax.api.chosen_arguments import Differentiation
 from tinyjax.api.vectorize import vmap
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
@@ -18,49 +18,21 @@ from tinyjax.numpy import eye, zeros
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.functions import check_callable, describe
 
 
-def jacobian_by(
-    what: str,
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int],
-    has_aux: bool,
-    holomorphic: bool,
-    allow_int: bool,
-) -> Callable[..., Any]:
-    """A function that returns the Jacobian of `fun`, as `what`, `jacfwd` or `jacrev`, finds it."""
-    check_callable(what, fun)
+def jacobian_by(asked: Differentiation) -> Callable[..., Any]:
+    """A function that returns the Jacobian of the user's: a tree like the results, of trees like the arguments."""
 
     @filtered
-    @wraps(fun)
+    @wraps(asked.fun)
     def jacobian(*args: Any, **kwargs: Any) -> Any:  # the user's; a tree of trees of arrays
-        return _jacobian_of(what, fun, argnums, args, kwargs, has_aux, holomorphic, allow_int)
+        treedef, linearized = asked.linearize(args, kwargs)
+        check_results(asked.what, asked.said, linearized.program.out_avals, asked.holomorphic)
+        blocks = (_by_columns if asked.what == "jacfwd" else _by_rows)(linearized)
+        outer = tree.unflatten(linearized.results.treedef, [asked.by_argument(treedef, row) for row in blocks])
+        return (outer, linearized.results.aux()) if asked.has_aux else outer
 
     return jacobian
-
-
-def _jacobian_of(
-    what: str,
-    fun: Callable[..., object],
-    argnums: int | Sequence[int],
-    args: Sequence[object],
-    kwargs: dict[str, Any],
-    has_aux: bool,
-    holomorphic: bool,
-    allow_int: bool,
-) -> Any:  # a tree of trees of arrays
-    """The Jacobian of a function at these arguments, as `what` finds it: a tree like the results, of trees like the
-    arguments."""
-    treedef, linearized = linearize_chosen(what, fun, argnums, args, kwargs, has_aux, holomorphic, allow_int)
-    check_results(what, describe(what, fun), linearized.program.out_avals, holomorphic)
-    blocks = (_by_columns if what == "jacfwd" else _by_rows)(linearized)
-    inner = []
-    for row in blocks:
-        found, _ = tree.unflatten(treedef, row)
-        inner.append(tuple(found) if isinstance(argnums, Sequence) else found[0])
-    outer = tree.unflatten(linearized.results.treedef, inner)
-    return (outer, linearized.results.aux()) if has_aux else outer
 
 
 def _by_columns(linearized: derivatives.Linearized) -> list[list[Array]]:

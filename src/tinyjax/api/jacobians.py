@@ -1,8 +1,7 @@
 """`jacfwd`, `jacrev`, `hessian`: whole derivatives.
 
-Their types: the derivative of an array with respect to a tree has the tree's type, and that of a tree of arrays with
-respect to an array is such a tree again, which is said of pairs and dictionaries. The rest are trees of trees, whose
-type can't be written down, so they are Any.
+Their types: the derivative of an array by a tree has the tree's type, that of a tree of arrays by an array is such a
+tree again, which is said of pairs and dictionaries. The rest are trees of trees, whose type can't be written down: Any.
 """
 
 from __future__ import annotations
@@ -10,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
+from tinyjax.api.chosen_arguments import Differentiation
 from tinyjax.api.jacobian_blocks import jacobian_by
 from tinyjax.api.signatures import A, Aux, B, FirstTwo, JustFirst, NoAux, One, P, Two, Untyped, Untyped2, WithAux
 from tinyjax.lax.signatures import Arrays, Arrays2, K
@@ -140,7 +140,7 @@ def jacfwd(
     Array([[1., 0.],
            [0., 1.]], dtype=float64)
     """
-    return jacobian_by("jacfwd", fun, argnums, has_aux, holomorphic, allow_int=False)
+    return jacobian_by(Differentiation("jacfwd", fun, argnums, has_aux, holomorphic, allow_int=False))
 
 
 @overload
@@ -282,7 +282,7 @@ def jacrev(
     >>> jacrev(lambda x: (x * x).sum())(np.arange(3.0))
     Array([0., 2., 4.], dtype=float64)
     """
-    return jacobian_by("jacrev", fun, argnums, has_aux, holomorphic, allow_int)
+    return jacobian_by(Differentiation("jacrev", fun, argnums, has_aux, holomorphic, allow_int))
 
 
 @overload
@@ -396,5 +396,5 @@ def hessian(
     Array([[0., 0.],
            [0., 6.]], dtype=float64)
     """
-    backward = jacobian_by("jacrev", fun, argnums, has_aux, holomorphic, allow_int=False)
-    return jacobian_by("jacfwd", backward, argnums, has_aux, holomorphic, allow_int=False)
+    backward = jacobian_by(Differentiation("jacrev", fun, argnums, has_aux, holomorphic, allow_int=False))
+    return jacobian_by(Differentiation("jacfwd", backward, argnums, has_aux, holomorphic, allow_int=False))

@@ -293,7 +293,7 @@ def _arguments(call: ast.Call) -> str:
 
 def _counterpart(name: str, call: ast.Call) -> str | None:
     """What does for arrays what a function of NumPy or `math` does, if there is such."""
-    found = getattr(NUMPY_FUNCTIONS(), name, None)
+    found = getattr(NUMPY_FUNCTIONS.use(), name, None)
     return (
         f"Use `tinyjax.numpy.{name}({_arguments(call)})`." if callable(found) and not isinstance(found, type) else None
     )

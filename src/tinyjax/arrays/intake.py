@@ -6,8 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-import numpy as np
-
+from tinyjax.deferred import Deferred
 from tinyjax.errors import UnsupportedError
 from tinyjax.prepared.functions import OPERAND
 from tinyjax.prepared.stored_array import StoredArray
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from tinyjax.tracing.array import Array, ArrayLike
 
 #: What makes arrays of NumPy arrays, scalars and others.
-_INTAKE: Final[dict[str, Callable[[object], Array]]] = {}
+AS_ARRAY: Final = Deferred[Callable[[object], "Array"]]()
+AS_OPERAND: Final = Deferred[Callable[[object], "Array"]]()
 
 
 def hand_in(
@@ -28,8 +28,9 @@ def hand_in(
 ) -> None:
     """What this layer needs of the one that has the classes of arrays. Annotations here name `Array` and `ArrayLike`:
     `typing.get_type_hints` finds them."""
-    _INTAKE.update(array=as_array, operand=as_operand)
-    OPERAND[np.ndarray] = at_once
+    AS_ARRAY.hand(as_array)
+    AS_OPERAND.hand(as_operand)
+    OPERAND.hand(at_once)
     for name, module in list(sys.modules.items()):
         if name.startswith(f"{__package__}."):
             vars(module).update(Array=array, ArrayLike=array_like)
@@ -37,12 +38,12 @@ def hand_in(
 
 def as_array(x: ArrayLike) -> Array:
     """An array as it is, or what can be one as one. A copy, if it may be written to."""
-    return _INTAKE["array"](x)
+    return AS_ARRAY.use(x)
 
 
 def as_operand(x: ArrayLike) -> Array:
     """The same for an operation whose result is a new array: what is computed with at once isn't copied."""
-    return _INTAKE["operand"](x)
+    return AS_OPERAND.use(x)
 
 
 def optional(x: ArrayLike | None) -> Array | None:

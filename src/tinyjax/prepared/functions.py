@@ -14,6 +14,7 @@ import numpy as np
 from attrs import evolve, frozen
 
 from tinyjax import backend
+from tinyjax.deferred import Deferred
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared.primitives import kernel_of
@@ -44,10 +45,10 @@ class Stager(Protocol):
     ) -> FunctionProgram | None: ...
 
 
-#: What finds out what a function does, for each class of arrays: it is handed in by who has that class.
-STAGING: Final[dict[type[StoredArray], Stager]] = {}
-#: What makes an operand of a NumPy array without copying it; None if it has to be looked at first. Handed in as well.
-OPERAND: Final[dict[type, Callable[[object], StoredArray | None]]] = {}
+#: What finds out what a function does.
+STAGING: Final = Deferred[Stager]()
+#: What makes an operand of a NumPy array without copying it; None if it has to be looked at first.
+OPERAND: Final = Deferred[Callable[[object], StoredArray | None]]()
 #: Arguments other than arrays that a function may depend on: what can be told apart by type and value.
 _STATIC: Final = frozenset({int, bool, str, type(None), type})
 
@@ -56,17 +57,15 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
     """Marks a function whose first argument is an array, which depends on nothing but the types of its arrays, and on
     small other arguments, such as axes. It returns an array, or a tuple of them."""
 
-    return _marked(function, {})
+    return _marked(function, False)
 
 
 def prepared_operation(function: Callable[P, R]) -> Callable[P, R]:
     """The same for a function that makes a new array: if its first argument is a NumPy array, that isn't copied."""
-    return _marked(function, OPERAND)
+    return _marked(function, True)
 
 
-def _marked(
-    function: Callable[P, R], operands: Mapping[type, Callable[[object], StoredArray | None]]
-) -> Callable[P, R]:
+def _marked(function: Callable[P, R], takes_numpy: bool) -> Callable[P, R]:
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if args:  # else the array was given by name, or is missing
@@ -75,7 +74,7 @@ def _marked(
             if isinstance(first, StoredArray):
                 if first.evaluated:
                     done = _run(function, first, args, kwargs)
-            elif (taken := operands.get(type(first))) is not None and (array := taken(first)) is not None:
+            elif takes_numpy and type(first) is np.ndarray and (array := OPERAND.use(first)) is not None:
                 done = _run(function, array, (array, *args[1:]), kwargs)
             if done is not None:
                 result: R = done
@@ -150,7 +149,7 @@ def _prepare(
     """The entry for a function, with a runner for the place where the arrays are, if there can be one."""
     if known is None:
         known = Entry((function, *[array.aval for array in arrays]))
-    program = STAGING[type(arrays[0])](function, args, kwargs)
+    program = STAGING.use(function, args, kwargs)
     if program is None:
         return TABLE.put(key, evolve(known, no_host=True, no_device=True))
     known = evolve(known, assemble=None if program.single else tuple)

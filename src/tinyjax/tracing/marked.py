@@ -12,7 +12,6 @@ from tinyjax.errors import TinyjaxError
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared.functions import STAGING, FunctionProgram
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.core import activate
 from tinyjax.transforms.dce import dce
 
@@ -52,4 +51,4 @@ def program_of(
     return FunctionProgram(dce(staged.jaxpr), captured, not isinstance(result, tuple))
 
 
-STAGING[ConcreteArray] = program_of
+STAGING.hand(program_of)

@@ -13,6 +13,8 @@ from functools import partial
 from types import CellType, FunctionType, MethodType
 from typing import Final
 
+import attrs
+
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.watching import unwatched
 from tinyjax.errors import RecursiveTracingError
@@ -30,7 +32,7 @@ _REPEATS: Final = 100
 #: How many levels there may be of whatever it is, as a multiple of Python's own limit for functions.
 _LIMIT: Final = 3
 #: How deep two functions are compared that are made anew at each level.
-_DEPTH: Final = 4
+_DEPTH: Final = 5
 
 
 def check_nesting(f: FlatFunction, avals: Sequence[ShapedArray]) -> None:
@@ -72,15 +74,13 @@ def same_function(f: object, g: object, depth: int) -> bool:
     values. Traced values count by their types."""
     if f is g:
         return True
-    if isinstance(f, Tracer) and isinstance(g, Tracer):
-        return f.aval == g.aval
     if type(f) is not type(g):
         return False
+    if isinstance(f, Tracer) and isinstance(g, Tracer):
+        return f.aval == g.aval
     if isinstance(f, int | float | complex | str | bytes):
         return f == g
-    if not depth:
-        return False
-    return _parts_alike(f, g, depth - 1)
+    return bool(depth) and _parts_alike(f, g, depth - 1)
 
 
 def _parts_alike(f: object, g: object, depth: int) -> bool:
@@ -105,6 +105,9 @@ def _parts(f: object) -> Sequence[object] | None:
         return f
     if isinstance(f, Mapping):
         return (*f.keys(), *f.values())
+    cls = type(f)
+    if attrs.has(cls):
+        return [getattr(f, field.name) for field in attrs.fields(cls)]
     wrapped: Callable[..., object] | None = getattr(f, "__wrapped__", None)
     return None if wrapped is None else (wrapped,)
 

@@ -310,4 +310,4 @@ def _full_name(cls: type) -> str:
 
 
 #: The library's own primitives, and the classes of their parameters.
-STANDARD: Final = Registry(fill=FILL_REGISTRY)
+STANDARD: Final = Registry(fill=FILL_REGISTRY.use)
