@@ -12,8 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import pytest
-from jax import lax
-from jax.extend.core import primitives
+from jax.extend.core import Primitive, primitives
 
 import tinyjax as tj
 from tests.api.families import Ours, Theirs
@@ -224,17 +223,44 @@ def test_arguments_may_be_trees_types_and_our_arrays() -> None:
     assert from_jax(f, types, 2.0) == from_jax(f, arrays, tj.numpy.asarray(2.0))
 
 
+ODD: Primitive = Primitive("odd")
+ODD.def_abstract_eval(lambda x: x)
+
+
+def foreign(x: jax.Array) -> jax.Array:
+    """A kernel of somebody else's, which there is nothing for here."""
+    return jnp.asarray(jax.ffi.ffi_call("kernel", jax.ShapeDtypeStruct(x.shape, x.dtype))(x))
+
+
 def test_everything_that_is_missing_is_listed_at_once() -> None:
     def f(x: jax.Array) -> jax.Array:
-        y, _ = lax.approx_max_k(x, 1)
-        square = x @ x.T + jnp.eye(4)
-        inner = jax.jit(lambda z: lax.linalg.cholesky(z) + lax.linalg.cholesky(z + 1.0))
-        return jnp.asarray(y.sum() + inner(square) + inner(2.0 * square))
+        inner = jax.jit(lambda z: foreign(z) + foreign(z + 1.0))
+        return jnp.asarray(inner(x) + inner(2.0 * x) + ODD.bind(x))
 
     with pytest.raises(UnsupportedError) as caught:
         from_jax(f, X)
-    found = dict(re.findall(r"^  (\w+) \((\d+)\)$", str(caught.value), re.MULTILINE))
-    assert found == {"cholesky": "2", "approx_top_k": "1"}
+    found = re.findall(r"^  (\w+) \((\d+)\) at (.*)$", str(caught.value), re.MULTILINE)
+    line, kernel = f.__code__.co_firstlineno, foreign.__code__.co_firstlineno + 2
+    assert [(name, count) for name, count, _ in found] == [("ffi_call", "2"), ("odd", "1")]
+    assert found[0][2] == f"{__file__}:{kernel} (foreign)"
+    assert found[1][2].startswith(f"{__file__}:{line + 2} (")
+
+
+def test_what_a_function_of_jax_lacks_is_at_the_lines_that_apply_it() -> None:
+    names: dict[str, Any] = {"odd": ODD}
+    exec(compile("def one(x): return odd.bind(x)", f"{jax.__path__[0]}/one.py", "exec"), names)  # noqa: S102
+    one = jax.jit(names["one"])
+
+    def f(x: jax.Array) -> jax.Array:
+        y = one(x)
+        return jnp.asarray(one(y + 1.0))
+
+    with pytest.raises(UnsupportedError) as caught:
+        from_jax(f, X)
+    line = f.__code__.co_firstlineno
+    (listed,) = re.findall(r"^  odd \(1\) at (.*)$", str(caught.value), re.MULTILINE)
+    places = listed.split(", ")
+    assert [place.partition(" ")[0] for place in places] == [f"{__file__}:{line + 1}", f"{__file__}:{line + 2}"]
 
 
 def test_parameters_that_have_no_counterpart_are_named() -> None:

@@ -21,7 +21,7 @@ from tinyjax.contexts.devices import single_equation
 from tinyjax.control.call import Call
 from tinyjax.control.composite import Composite
 from tinyjax.control.custom_derivatives import CustomJvp
-from tinyjax.errors import InputError, MissingRuleError, UnsupportedError, X64DisabledError
+from tinyjax.errors import InputError, MissingRuleError, StaticArgumentError, UnsupportedError, X64DisabledError
 from tinyjax.interop.jax import TO_JAX, JaxContext, to_jax
 from tinyjax.ir import Context, Primitive
 from tinyjax.ir.context import V
@@ -244,3 +244,51 @@ def test_a_rule_that_was_left_out_is_missed_when_it_is_needed() -> None:
     assert float(function(0.0)) == 0.0
     with pytest.raises(MissingRuleError, match="no derivative of 'f'"):
         jax.grad(function)(0.0)
+
+
+# Functions.
+
+
+def test_functions_keep_trees_and_names() -> None:
+    traced = []
+
+    def model(params: dict[str, Array], x: Array, *, kind: str = "sine", times: int = 1) -> dict[str, object]:
+        """What it computes."""
+        traced.append(times)
+        y = tnp.matmul(x, params["w"]) + params["b"]
+        return {"y": [tnp.sin(y) if kind == "sine" else y] * times, "n": tnp.argmax(y), "kind": None}
+
+    f = to_jax(model, static_argnames="times")
+    params = {"w": jnp.ones((3, 2)), "b": jnp.arange(2.0)}
+    x = jnp.arange(3.0)
+    assert (f.__name__, f.__doc__) == ("model", "What it computes.")
+    out = f(params, x, times=2)
+    assert isinstance(out["y"][1], jax.Array)
+    assert (len(out["y"]), int(out["n"]), out["kind"]) == (2, 1, None)
+    np.testing.assert_allclose(out["y"][0], jnp.sin(jnp.array([3.0, 4.0])))
+    np.testing.assert_allclose(f(params, x, kind="plain")["y"][0], [3.0, 4.0])
+
+    def total(params: dict[str, jax.Array], x: jax.Array) -> jax.Array:
+        return jnp.sum(f(params, x)["y"][0])
+
+    gradient = jax.jit(jax.vmap(jax.grad(total), in_axes=(None, 0)))(params, jnp.ones((4, 3)))
+    np.testing.assert_allclose(gradient["b"], np.tile(np.cos([3.0, 4.0]), (4, 1)))
+    assert "name=model" in str(jax.make_jaxpr(jax.jit(lambda p: jax.jit(f)(p, x)))(params))
+    count = len(traced)
+    f(params, x + 1.0, times=2)
+    assert (len(traced), sorted(set(traced))) == (count, [1, 2])
+
+
+def test_functions_take_arrays_of_ours_numbers_and_keys() -> None:
+    f = to_jax(lambda x, y: (x * y, y))
+    product, y = f(tnp.asarray([1.0, 2.0]), 3.0)
+    np.testing.assert_array_equal(product, [3.0, 6.0])
+    assert jax.typeof(y).weak_type
+    key = jax.random.key(1)
+    np.testing.assert_array_equal(to_jax(lambda k: k + 1)(key), jax.random.key_data(key) + 1)
+    with pytest.raises(InputError, match="closes over"):
+        tj.make_jaxpr(lambda z: to_jax(lambda x: x * z)(1.0))(2.0)
+    with pytest.raises(StaticArgumentError, match=r"argument y of .* is no array, so it is static, and must be hash"):
+        f(1.0, y={1})
+    with pytest.raises(InputError, match="a program has no static arguments"):
+        to_jax(tj.make_jaxpr(tnp.sin)(1.0), static_argnums=0)

@@ -76,6 +76,18 @@ table = tnp.asarray([1.0, 2.0])
 def closes_over(x):
     return x * table
 """
+THEIRS = """
+import jax
+import jax.numpy as jnp
+
+def model(x, n):
+    return jnp.sin(x) * n
+
+def kernel(tree):
+    f = jax.ffi.ffi_call("somewhere", jax.ShapeDtypeStruct((3,), "float32"))
+    y = f(tree["x"])
+    return f(y)
+"""
 LOSS = """\
 { lambda ; a:f32[8]. let
     b:f32[8] = sin a
@@ -484,6 +496,31 @@ def test_files_next_to_a_file(tinyjax: Run) -> None:
     )
 
 
+# port
+
+
+def test_port(tinyjax: Run) -> None:
+    Path("theirs.py").write_text(THEIRS)
+    code, out, _ = tinyjax("port", "theirs.py:model", "--args", "f32[3], 2")
+    assert (code, out) == (0, "theirs.py:model: nothing is missing: 2 equations\n")
+    Path("theirs_too.py").write_text(THEIRS)
+    for subject in ("theirs.py:kernel", "theirs_too:kernel"):
+        code, out, _ = tinyjax("port", subject, "--args", "{'x': f32[3]}")
+        first, second = out.splitlines()
+        assert code == 1
+        assert first == f"{subject}: tinyjax has nothing for these, with the number of equations, and their lines:"
+        assert re.fullmatch(r"  ffi_call \(2\) at .*theirs\w*.py:10 \(kernel\), .*theirs\w*.py:11 \(kernel\)", second)
+
+
+def test_what_cant_be_ported(tinyjax: Run) -> None:
+    Path("theirs.py").write_text(THEIRS)
+    fails(tinyjax("port", "theirs.py:model"), "model needs --args: a type for each of x, n")
+    fails(tinyjax("port", "no_such_module:f"), "importing no_such_module raised ModuleNotFoundError: No module")
+    fails(tinyjax("port", "json:loads_", "--args", ""), "there is no 'loads_' in json; its functions are ")
+    fails(tinyjax("port", "theirs.py:jnp"), "jnp in theirs.py is no function: module")
+    fails(tinyjax("port", "model"), "'model' names no function: MODULE:FUNC or FILE.py:FUNC")
+
+
 # Help, and colours.
 
 
@@ -491,7 +528,7 @@ def test_help(tinyjax: Run) -> None:
     code, out, _ = tinyjax("--help")
     assert code == 0
     assert "exit codes: 0 all is well; 1 a problem, or a difference, was found; 2 " in out
-    for command in ("show", "run", "check", "diff", "cost", "view"):
+    for command in ("show", "run", "check", "diff", "cost", "port", "view"):
         assert f"    {command} " in out
         code, text, _ = tinyjax(command, "--help")
         assert code == 0

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias, final
 
 import jax
 import numpy as np
 from attrs import frozen
-from jax._src import ad_checkpoint, ad_util, core, literals, source_info_util
+from jax._src import ad_checkpoint, ad_util, config, core, literals, source_info_util
 from jax._src.linear_util import StoreException
 from jax._src.random import threefry2x32
 from jax.extend.core import Jaxpr as JaxJaxpr
@@ -88,6 +88,12 @@ def as_typed(value: Scalar, aval: ShapedArray) -> ArrayLike:
 def x64_enabled() -> bool:
     """Whether JAX has 64-bit types now."""
     return jax.dtypes.canonicalize_dtype(np.float64) == FLOAT64
+
+
+def trace_context() -> Hashable:
+    """What JAX's switches are now, of those that change what is traced."""
+    found: Hashable = config.trace_context()
+    return found
 
 
 def bind_scan(
@@ -218,6 +224,14 @@ def key_shape(aval: Any) -> tuple[int, ...]:  # an aval of JAX
 def integers_of(value: Any) -> Any:  # an array of JAX, or anything else
     """The integers that typed keys consist of; any other array as it is."""
     return jax.random.key_data(value) if is_key(value) else value
+
+
+def like(value: Any, given: jax.Array) -> jax.Array:  # a leaf of the user's
+    """An array in the place of a leaf: as typed keys, if they stood there."""
+    if not is_key(value):
+        return given
+    keys: jax.Array = jax.random.wrap_key_data(given, impl=jax.random.key_impl(value))
+    return keys
 
 
 _RANDOM = frozenset({"random_seed", "random_bits", "random_split", "random_fold_in"})

@@ -11,13 +11,15 @@ from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
 
 from tinyjax.backend import jax_programs
-from tinyjax.errors import InputError, UnsupportedError, X64DisabledError
+from tinyjax.errors import InputError, X64DisabledError
 from tinyjax.interop.importing import Importer
 from tinyjax.interop.jax_context import WIDE, struct
+from tinyjax.interop.missing import Lack, lacks_of, refuse
 from tinyjax.interop.types import constant_of, type_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 
 _NAME: Final = "from_jax"
@@ -35,8 +37,8 @@ def from_jax(function: Callable[..., object] | JaxClosedJaxpr | JaxJaxpr, *args:
         jax.ShapeDtypeStruct). The program takes their leaves.
 
     Raises:
-      UnsupportedError: the program has primitives that we lack. The error lists all of them, and how many equations
-        apply each.
+      UnsupportedError: the program has primitives that we lack. The error lists all of them, how many equations apply
+        each, and their lines.
       X64DisabledError: an argument has a 64-bit dtype, and JAX has these switched off.
 
     >>> import jax.numpy as jnp
@@ -46,29 +48,37 @@ def from_jax(function: Callable[..., object] | JaxClosedJaxpr | JaxJaxpr, *args:
         c:f32[3] = mul b 2.0:f32[]
       in (c,) }
     """
-    closed: JaxClosedJaxpr | JaxJaxpr
+    program, lacks = imported(traced_by_jax(function, *args))
+    refuse(_NAME, lacks)
+    return program
+
+
+def traced_by_jax(function: Callable[..., object] | JaxClosedJaxpr | JaxJaxpr, *args: Any) -> JaxClosedJaxpr | JaxJaxpr:
+    """JAX's program of a function for arguments, which may be types of ours or arrays; or a program of JAX as it is."""
     if isinstance(function, JaxClosedJaxpr | JaxJaxpr):
         if args:
             raise InputError(
                 f"{_NAME}: a program that has been traced already takes no arguments here; got {len(args)}"
             )
-        closed = function
-    elif callable(function):
-        closed = jax.make_jaxpr(function)(*jax.tree_util.tree_map(_argument, args, is_leaf=_is_leaf))
-    else:
+        return function
+    if not callable(function):
         raise InputError(f"{_NAME} needs a function or a program of JAX, got {function!r}")
+    leaves, treedef = tree.flatten(args, _is_leaf)
+    return jax.make_jaxpr(function)(*tree.unflatten(treedef, list(map(_argument, leaves))))
+
+
+def imported(closed: JaxClosedJaxpr | JaxJaxpr) -> tuple[ClosedJaxpr, tuple[Lack, ...]]:
+    """A program that JAX has traced, as ours, and what is missing in it. If that is anything, it can't be
+    run, and has its constants as inputs."""
     jaxpr = closed.jaxpr if isinstance(closed, JaxClosedJaxpr) else closed
     importer = Importer()
     program = importer.run(jaxpr)
-    if importer.missing:
-        listed = "\n".join(f"  {what} ({count})" for what, count in sorted(importer.missing.items()))
-        raise UnsupportedError(
-            f"{_NAME}: tinyjax has nothing for these primitives of JAX, with the number of equations:\n{listed}\n"
-            "Programs within the program count once, however often they are applied."
-        )
+    lacks = lacks_of(program, importer.types)
+    if lacks:
+        return ClosedJaxpr(program), lacks
     consts = tuple(getattr(closed, "consts", ()))
     values = [constant_of(const, type_of(var.aval)) for const, var in zip(consts, jaxpr.constvars, strict=True)]
-    return ClosedJaxpr(program, tuple(values))
+    return ClosedJaxpr(program, tuple(values)), ()
 
 
 def _is_leaf(x: object) -> bool:

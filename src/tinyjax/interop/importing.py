@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Generator, Sequence
-from typing import ClassVar, Final, TypeAlias, TypeVar, final
+from typing import Final, TypeAlias, TypeVar, final
 
 import jax
 from attrs import field, frozen
@@ -13,7 +13,6 @@ from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
 from jax.extend.core import Literal as JaxLiteral
 from jax.extend.core import Var as JaxVar
-from typing_extensions import override
 
 from tinyjax.backend import jax_programs
 from tinyjax.contexts.staging import StagingContext
@@ -25,6 +24,7 @@ from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
 from tinyjax.interop.host_calls import JaxCallback, vmap_method
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.keys import HOLDING, ON_KEYS
+from tinyjax.interop.missing import Missing
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import from_jax_policy
 from tinyjax.interop.rules import bwd_program, fwd_program, jvp_program
@@ -75,27 +75,14 @@ Step: TypeAlias = Generator[Request, Jaxpr, T]
 
 
 @final
-@frozen
-class _Missing(Primitive):
-    """Stands for what can't be imported until the error that says so is raised."""
-
-    results: tuple[ShapedArray, ...]
-    name: ClassVar[str] = "missing"
-
-    @override
-    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        return self.results
-
-
-@final
 class Importer:
-    """Imports one program, and collects what is missing. Programs that JAX shares are imported once."""
+    """Imports one program. Programs that JAX shares are imported once; what is missing has `Missing` in its place."""
 
-    __slots__ = ("_done", "_kept", "missing")
+    __slots__ = ("_done", "_kept", "types")
 
     def __init__(self) -> None:
-        #: What can't be imported, with the number of equations.
-        self.missing: Counter[str] = Counter()
+        #: Types that are missing, by the places where they are met.
+        self.types: Counter[str] = Counter()
         self._done: dict[tuple[object, ...], Jaxpr] = {}
         self._kept: list[Request] = []  # what `_done` identifies by id
 
@@ -153,8 +140,8 @@ class Importer:
                 return outs
             raise TypingError(f"it gives {listed(found)}, but in JAX {listed(expected)}")
         except (TinyjaxError, LookupError) as error:
-            self.missing[name if isinstance(error, _NoSuchPrimitiveError) else f"{name}: {first_line(error)}"] += 1
-            return ctx.bind(_Missing(tuple(expected)), *args)
+            what = name if isinstance(error, _NoSuchPrimitiveError) else f"{name}: {first_line(error)}"
+            return ctx.bind(Missing(what, tuple(expected), jax_programs.line_of(eqn)), *args)
 
     def _applied(
         self, ctx: StagingContext, eqn: JaxprEqn, args: list[Atom], expected: Sequence[ShapedArray],
@@ -322,7 +309,7 @@ class Importer:
         try:
             return type_of(aval)
         except (TinyjaxError, TypeError, AttributeError):
-            self.missing[f"{place} of type {aval}"] += 1
+            self.types[f"{place} of type {aval}"] += 1
             return array_type((), UINT32)
 
     def _read(self, ctx: StagingContext, env: dict[JaxVar, Atom], atom: JaxVar | JaxLiteral) -> Atom:

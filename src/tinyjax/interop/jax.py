@@ -14,10 +14,11 @@ from tinyjax.backend.export import artifact_text
 from tinyjax.interop.exporting import export, export_stablehlo
 from tinyjax.interop.from_jax import from_jax
 from tinyjax.interop.jax_context import TO_JAX, JaxContext
+from tinyjax.interop.of_jax import of_jax
 from tinyjax.interop.to_jax import to_jax
 from tinyjax.tracebacks import filter_package
 
-__all__ = ["TO_JAX", "JaxContext", "artifact_text", "export", "export_stablehlo", "from_jax", "to_jax"]
+__all__ = ["TO_JAX", "JaxContext", "artifact_text", "export", "export_stablehlo", "from_jax", "of_jax", "to_jax"]
 
 
 def __dir__() -> list[str]:

@@ -1,4 +1,4 @@
-"""`to_jax`: a program as a function that JAX can run and transform."""
+"""`to_jax`: a program, or a function, as a function that JAX can run and transform."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from jax.typing import ArrayLike
 from tinyjax.backend import jax_programs
 from tinyjax.errors import InputError, UnsupportedError, X64DisabledError
 from tinyjax.interop import control, first_order
+from tinyjax.interop.function_to_jax import function_to_jax
 from tinyjax.interop.jax_context import TO_JAX, JaxContext, Prepared, ToJaxRules, check_rules, wide_place
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
@@ -20,6 +21,7 @@ from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.type_lists import listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.array import Array
+from tinyjax.tracing.functions import check_callable
 
 __all__ = ["control", "first_order", "to_jax"]  # the first two fill the table of rules
 
@@ -27,18 +29,28 @@ __all__ = ["control", "first_order", "to_jax"]  # the first two fill the table o
 Results: TypeAlias = ArrayLike | tuple[ArrayLike, ...]
 
 
-def to_jax(program: Jaxpr | ClosedJaxpr, *, rules: ToJaxRules | None = None) -> Callable[..., Any]:
-    """A function of JAX that computes what a program does: `jax.jit`, `jax.grad`, `jax.vmap` and others apply to it.
+def to_jax(
+    program: Jaxpr | ClosedJaxpr | Callable[..., Any],
+    *,
+    rules: ToJaxRules | None = None,
+    static_argnums: int | Sequence[int] | None = None,
+    static_argnames: str | Sequence[str] | None = None,
+) -> Callable[..., Any]:
+    """A function of JAX that computes what a program or a function does: JAX's transformations apply to it.
 
-    It takes the program's inputs (those that no constant feeds) by position, and returns its result, or a tuple if it
-    has not exactly one. Each equation is one of JAX with the same meaning, and each program within becomes a program of
-    JAX, with custom derivatives and checkpoints as JAX has them.
+    Of a program, it takes the inputs (those that no constant feeds) by position, and returns the result, or a tuple if
+    there is not exactly one. Of a Python function it has the name and the signature, and takes and returns the same
+    trees, of JAX's arrays; it is traced for each signature, as by `tinyjax.jit`. Each equation is one of JAX with the
+    same meaning, and each program within becomes a program of JAX, with custom derivatives and checkpoints as JAX has
+    them.
 
     Args:
       rules: a table with rules for primitives of your own, whose parent is `TO_JAX`.
+      static_argnums, static_argnames: arguments of a function that aren't traced. Leaves that are no arrays never are.
 
     Raises:
-      UnsupportedError: JAX has nothing for some primitives. The error lists all of them.
+      UnsupportedError: JAX has nothing for some primitives. The error lists all of them. For a function, when it is
+        called.
       X64DisabledError: when it is called, if the program needs 64-bit types and JAX has them switched off.
       InputError: when it is called with arguments of other types than the program's.
 
@@ -56,6 +68,26 @@ def to_jax(program: Jaxpr | ClosedJaxpr, *, rules: ToJaxRules | None = None) -> 
         g:f32[] = add_any d f
       in (g,) }
     """
+    if isinstance(program, Jaxpr | ClosedJaxpr):
+        if static_argnums is not None or static_argnames is not None:
+            raise InputError("to_jax: a program has no static arguments; a function may have some")
+        run = _function_of(program, rules, "tinyjax")
+
+        def tinyjax(*args: ArrayLike) -> Results:
+            results = run(*args)
+            return results[0] if len(results) == 1 else results
+
+        return tinyjax
+    check_callable("to_jax", program)
+    return function_to_jax(
+        program, static_argnums, static_argnames, lambda closed, name: _function_of(closed, rules, name)
+    )
+
+
+def _function_of(
+    program: Jaxpr | ClosedJaxpr, rules: ToJaxRules | None, name: str
+) -> Callable[..., tuple[ArrayLike, ...]]:
+    """A function of JAX of the inputs of a program, which returns all its results."""
     jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
     nested = nested_programs(jaxpr)
     table = TO_JAX if rules is None else rules
@@ -65,7 +97,7 @@ def to_jax(program: Jaxpr | ClosedJaxpr, *, rules: ToJaxRules | None = None) -> 
     held = [context.constant(const) for const in consts]
     avals = jaxpr.in_avals[len(consts) :]
 
-    def tinyjax(*args: ArrayLike) -> Results:
+    def run(*args: ArrayLike) -> tuple[ArrayLike, ...]:
         if wide is not None and not jax_programs.x64_enabled():
             raise X64DisabledError(
                 f"the program computes with 64-bit numbers ({wide}), which JAX has switched off: it would truncate "
@@ -80,10 +112,10 @@ def to_jax(program: Jaxpr | ClosedJaxpr, *, rules: ToJaxRules | None = None) -> 
                 "to_jax: programs within programs are nested more deeply here than JAX, which traces them by "
                 "recursion, can go. Inline calls first, with tinyjax.transforms.inline."
             ) from None
-        results = tuple(map(jax_programs.as_jax, outs))
-        return results[0] if len(results) == 1 else results
+        return tuple(map(jax_programs.as_jax, outs))
 
-    return tinyjax
+    run.__name__ = run.__qualname__ = name
+    return run
 
 
 def _checked(args: Sequence[object], avals: Sequence[ShapedArray]) -> list[ArrayLike]:

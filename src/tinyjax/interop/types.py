@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
 from tinyjax.backend import jax_programs
 from tinyjax.errors import UnsupportedError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, FLOAT0, SUPPORTED, UINT32
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT0,
+    FLOAT32,
+    FLOAT64,
+    INT32,
+    INT64,
+    SUPPORTED,
+    UINT32,
+)
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
+
+#: What JAX makes of Python's numbers where 64-bit types are switched off.
+_NARROW: Final = {FLOAT64: FLOAT32, INT64: INT32, COMPLEX128: COMPLEX64}
 
 
 def type_of(aval: object) -> ShapedArray:
@@ -28,3 +44,10 @@ def type_of(aval: object) -> ShapedArray:
 def constant_of(value: object, aval: ShapedArray) -> ConcreteValue:
     """An array of JAX."""
     return ConcreteValue(np.asarray(jax_programs.integers_of(value)), aval).frozen_copy()
+
+
+def narrow(aval: ShapedArray) -> ShapedArray:
+    """The type that JAX has for this now: a weak one of 64 bits has 32 where those are switched off."""
+    if not aval.weak_type or aval.dtype not in _NARROW or jax_programs.x64_enabled():
+        return aval
+    return ShapedArray(aval.shape, _NARROW[aval.dtype], weak_type=True)

@@ -66,17 +66,32 @@ def load_module(path: Path) -> ModuleType:
     return module
 
 
+def import_named(name: str) -> ModuleType:
+    """The module of a name, as Python imports it where the command is run."""
+    sys.path.insert(0, "")
+    try:
+        with user_code(f"importing {name}"):
+            __import__(name)
+            return sys.modules[name]
+    finally:
+        if "" in sys.path:
+            sys.path.remove("")
+
+
 def load_object(path: Path, name: str) -> object:
     """What a file has under a name, which may have dots."""
-    found: object = load_module(path)
+    return _looked_up(load_module(path), str(path), name)
+
+
+def _looked_up(found: object, home: str, name: str) -> object:
     name = as_python_reads(name)
     done: list[str] = []
     for part in name.split("."):
-        with user_code(f"looking up {name} in {path}"):
+        with user_code(f"looking up {name} in {home}"):
             missing = not hasattr(found, part)
             inner: object = None if missing else getattr(found, part)
         if missing:
-            where = ".".join([str(path), *done]) if not done else f"{'.'.join(done)} in {path}"
+            where = home if not done else f"{'.'.join(done)} in {home}"
             raise CommandError(f"there is no {part!r} in {where}{_others(found)}")
         found = inner
         done.append(part)
@@ -84,9 +99,17 @@ def load_object(path: Path, name: str) -> object:
 
 
 def load_function(path: Path, name: str) -> Callable[..., Any]:  # the user's
-    found = load_object(path, name)
+    return _function(load_object(path, name), str(path), name)
+
+
+def import_function(module: str, name: str) -> Callable[..., Any]:  # the user's
+    """What a module that Python can import has under a name."""
+    return _function(_looked_up(import_named(module), module, name), module, name)
+
+
+def _function(found: object, home: str, name: str) -> Callable[..., Any]:  # the user's
     if not callable(found):
-        raise CommandError(f"{name} in {path} is no function: {type(found).__name__}")
+        raise CommandError(f"{name} in {home} is no function: {type(found).__name__}")
     return found
 
 

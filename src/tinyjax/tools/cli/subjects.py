@@ -51,12 +51,17 @@ class Subject:
             typecheck(self.closed)
             return self.closed
         if self.args is None:
-            raise CommandError(f"{self.name} needs --args{_wanted(self.function)}")
+            raise without_arguments(self)
         args = self.args
         with user_code(f"tracing {self.name}"):
             closed = call_at_definition(self.function, lambda: make_jaxpr(self.function)(*args))
         typecheck(closed)
         return closed
+
+
+def without_arguments(subject: Subject) -> CommandError:
+    """What to say of a function whose arguments nobody told."""
+    return CommandError(f"{subject.name} needs --args{_wanted(subject.function)}")
 
 
 def load_subject(
@@ -65,7 +70,7 @@ def load_subject(
     """The subject that a command's arguments describe."""
     path, separator, name = spec.rpartition(":")
     if separator and path.endswith(".py"):
-        subject = _function(Path(path), name, args)
+        subject = function_subject(load_function(Path(path), name), name, args)
     elif spec.endswith(".py"):
         raise CommandError(f"{spec} needs a function: {spec}:NAME{_available(Path(spec))}")
     else:
@@ -77,8 +82,8 @@ def load_subject(
     return _after_passes(subject, passes)
 
 
-def _function(path: Path, name: str, args: str | None) -> Subject:
-    function = load_function(path, name)
+def function_subject(function: Function, name: str, args: str | None) -> Subject:
+    """A function with the arguments that a text describes."""
     if args is None:
         return Subject(name, function, None if _parameters(function) else ())
     arguments = parse_arguments(args)

@@ -1,0 +1,186 @@
+"""Functions of JAX as functions of ours: trees, signatures, transformations, and what is said when it can't be."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+import pytest
+
+import tinyjax as tj
+from tinyjax import Array
+from tinyjax.errors import StaticArgumentError, UnsupportedError, X64DisabledError
+from tinyjax.interop.jax import of_jax
+
+Matrix = npt.NDArray[np.float64]
+X: Final[Matrix] = np.random.default_rng(0).normal(size=(4, 3))
+WEIGHTS: Final = jnp.asarray(np.random.default_rng(1).normal(size=(3, 2)))
+
+
+class Pair(NamedTuple):
+    x: Any
+    y: Any
+
+
+@jax.custom_jvp
+def tripled(x: jax.Array) -> jax.Array:
+    return jnp.sin(x)
+
+
+@tripled.defjvp
+def _tripled_jvp(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+    return tripled(primals[0]), 3.0 * jnp.cos(primals[0]) * tangents[0]
+
+
+def layer(x: jax.Array) -> jax.Array:
+    """Closes over an array of JAX."""
+    return jnp.tanh(x @ WEIGHTS)
+
+
+FUNCTIONS: Final[dict[str, Callable[[jax.Array], jax.Array]]] = {
+    "softmax": jax.nn.softmax,
+    "gelu": jax.nn.gelu,
+    "jitted": jax.jit(lambda x: jnp.cumsum(x, axis=-1) ** 2),
+    "custom": tripled,
+    "closing over": layer,
+    "loop": lambda x: jax.lax.scan(lambda c, row: (c * 0.5 + row, c), x[0], x)[0],
+    "norm": functools.partial(jnp.linalg.norm, axis=-1),
+}
+TRANSFORMATIONS: Final[dict[str, tuple[Callable[..., Any], Callable[..., Any]]]] = {
+    "value": (lambda f: f, lambda f: f),
+    "jit": (tj.jit, jax.jit),
+    "grad": (lambda f: tj.grad(lambda x: f(x).sum()), lambda f: jax.grad(lambda x: f(x).sum())),
+    "vmap of grad": (
+        lambda f: tj.vmap(tj.grad(lambda x, y: (f(x) * y).sum()), in_axes=(None, 0)),
+        lambda f: jax.vmap(jax.grad(lambda x, y: (f(x) * y).sum()), in_axes=(None, 0)),
+    ),
+    "hessian": (
+        lambda f: tj.jit(tj.jacfwd(tj.jacrev(lambda x: f(x).sum()))),
+        lambda f: jax.jit(jax.jacfwd(jax.jacrev(lambda x: f(x).sum()))),
+    ),
+}
+
+
+QUICK: Final = ("custom", "closing over")
+
+
+@pytest.mark.parametrize(
+    "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.sweep) for name in FUNCTIONS]
+)
+def test_every_transformation_applies(name: str) -> None:
+    theirs = FUNCTIONS[name]
+    ours = of_jax(theirs)
+    scale = np.arange(1.0, 3.0)
+    for transformation, (mine, jaxs) in TRANSFORMATIONS.items():
+        args = (X, scale) if transformation == "vmap of grad" else (X,)
+        found, expected = mine(ours)(*args), jaxs(theirs)(*args)
+        assert isinstance(found, Array)
+        np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-12, err_msg=transformation)
+
+
+def test_trees_go_in_and_come_out() -> None:
+    def f(pair: Pair, *, more: dict[str, jax.Array]) -> tuple[Pair, dict[str, jax.Array | str]]:
+        return Pair(pair.y, None), {"sum": pair.x + more["z"], "name": "f"}
+
+    ours = of_jax(f)
+    swapped, rest = (
+        tj.jit(lambda p, z: ours(p, more={"z": z})[0])(Pair(X, 2.0), X),
+        ours(Pair(X, 2.0), more={"z": X})[1],
+    )
+    assert isinstance(swapped, Pair)
+    assert (float(swapped.x), swapped.y, rest["name"]) == (2.0, None, "f")
+    np.testing.assert_array_equal(rest["sum"], X + X)
+    assert (ours.__name__, repr(ours)[:11]) == ("f", "<of_jax of ")
+
+
+def test_it_is_one_equation_of_its_name() -> None:
+    program = tj.make_jaxpr(of_jax(layer))(X)
+    (eqn,) = [eqn for eqn in program.eqns if eqn.primitive.name == "call"]
+    assert eqn.params["function_name"] == "layer"
+
+
+def test_each_signature_is_imported_once() -> None:
+    traced = []
+
+    @functools.partial(of_jax, static_argnames="n")
+    def f(x: jax.Array, n: int = 1, mode: str = "plain") -> jax.Array:
+        traced.append((x.shape, x.dtype, n, mode))
+        return x * n if mode == "plain" else -x
+
+    for _ in range(2):
+        f(X)
+        f(X, n=2)
+        f(X, 2)
+        f(X.astype("float32"))
+        f(X, mode="other")  # a string is static by itself
+        tj.grad(lambda x: f(x).sum())(X)
+    assert len(traced) == 4 + 1  # by position and by name are two signatures
+    assert float(f(2.0, mode="other")) == -2.0
+    with pytest.raises(
+        StaticArgumentError, match=r"argument mode of f is no array, so it is static, and must be hashable"
+    ):
+        f(X, 1, {1, 2})
+
+
+def test_types_are_those_of_jax() -> None:
+    f = of_jax(lambda x, y: (x + y, jnp.argmax(x), jnp.ones(2)))
+    for dtype in ("float32", "float64", "int32", "bfloat16"):
+        x = X.astype(dtype)
+        expected = jax.eval_shape(lambda x, y: (x + y, jnp.argmax(x), jnp.ones(2)), x, 2.0)
+        assert [out.dtype for out in f(x, 2.0)] == [out.dtype for out in expected]
+    assert of_jax(jnp.sin)(1.0).aval.weak_type
+
+
+def test_numbers_fit_in_where_64_bits_are_switched_off() -> None:
+    with jax.enable_x64(False):
+        f = of_jax(lambda x, n: x * n)
+        out = f(X.astype("float32"), 2.0)
+        assert out.dtype == np.float32
+        assert of_jax(jnp.sin)(1).dtype == np.float32
+        np.testing.assert_array_equal(out, X.astype("float32") * 2)
+        gradient = tj.grad(lambda n: f(X.astype("float32"), n).sum())(2.0)
+        assert gradient.aval.weak_type
+        with pytest.raises(X64DisabledError, match=r"of_jax of sin .*: argument x has dtype float64, which JAX has "):
+            of_jax(jnp.sin)(X)
+
+
+def test_keys_are_taken() -> None:
+    draw = of_jax(lambda key, shape: jax.random.normal(jax.random.split(key)[0], shape), static_argnums=1)
+    key = jax.random.key(3)
+    expected = jax.random.normal(jax.random.split(key)[0], (2,))
+    np.testing.assert_array_equal(draw(key, (2,)), expected)
+    raw = of_jax(jax.random.split)(key)
+    np.testing.assert_array_equal(raw, jax.random.key_data(jax.random.split(key)))
+
+
+def test_named_axes_are_there() -> None:
+    centred = of_jax(lambda x: x - jax.lax.pmean(x, "rows"))
+    found = tj.vmap(centred, axis_name="rows")(X)
+    np.testing.assert_allclose(found, X - X.mean(axis=0), atol=1e-15)
+    np.testing.assert_array_equal(of_jax(lambda x: x)(X), X)
+
+
+def test_what_is_missing_is_said_with_its_line() -> None:
+    def model(x: jax.Array) -> jax.Array:
+        return jnp.asarray(jax.ffi.ffi_call("kernel", jax.ShapeDtypeStruct(x.shape, x.dtype))(x))
+
+    line = model.__code__.co_firstlineno
+    with pytest.raises(UnsupportedError) as caught:
+        of_jax(model)(X)
+    message = str(caught.value)
+    assert message.startswith(f"of_jax of model ({__file__}:{line}): tinyjax has nothing for these")
+    assert f"\n  ffi_call (1) at {__file__}:{line + 1} (" in message
+
+
+def test_errors_of_jax_say_which_function_was_traced() -> None:
+    def branches(x: jax.Array) -> jax.Array:
+        return x if x > 0 else -x
+
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        of_jax(branches)(1.0)
+    assert any(note.startswith("of_jax of branches (") for note in caught.value.__notes__)
