@@ -82,7 +82,17 @@ def write_to(array: HostArray) -> None:
 APART = {
     *("broadcast_shapes", "can_cast", "einsum_path", "finfo", "iinfo", "iscomplexobj", "isdtype", "isrealobj"),
     *("isscalar", "issubdtype", "ndim", "promote_types", "result_type", "shape", "size", "put", "put_along_axis"),
-    *("axis_index", "axis_size", "broadcasted_iota", "iota", "argmax", "argmin", "dot_general", "gather"),
+    *(
+        "__array_namespace_info__",
+        "axis_index",
+        "axis_size",
+        "broadcasted_iota",
+        "iota",
+        "argmax",
+        "argmin",
+        "dot_general",
+        "gather",
+    ),
     *("associative_scan", "scatter", "scatter_add", "scatter_max", "scatter_min", "scatter_mul", "scatter_sub"),
     *("all_to_all", "ppermute", "pshuffle", "pswapaxes", "pbroadcast", "fft", "padtype_to_pads"),
     *("conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local"),

@@ -21,6 +21,10 @@ class ShapeError(TypingError, ValueError):
     """A shape, axis or size is wrong."""
 
 
+class AxisError(ShapeError, IndexError):
+    """There is no such axis."""
+
+
 class ParameterError(TinyjaxError, TypeError):
     """A primitive's parameter isn't an immutable, hashable value, or not one that the primitive takes.
 

@@ -41,11 +41,13 @@ def collect(
 
 
 def defined(module: ModuleType) -> Iterator[tuple[str, object]]:
-    """Classes, functions, and what has an annotation; no name that begins with an underscore."""
+    """Classes, functions, and what has an annotation; no name that begins with an underscore, but for those of the
+    array API standard."""
     annotated = vars(module).get("__annotations__", ())
     for name, value in vars(module).items():
         home = getattr(value, "__module__", None)
-        if (home == module.__name__ or name in annotated) and not name.startswith("_"):
+        public = not name.startswith("_") or name.startswith("__array_")
+        if public and (home == module.__name__ or name in annotated):
             yield name, value
 
 

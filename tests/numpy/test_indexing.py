@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import agree, check, numbers
 from tinyjax import grad, jit, vmap
@@ -84,6 +85,10 @@ def test_searchsorted(data: st.DataObject) -> None:
 
 
 def test_searchsorted_types() -> None:
+    def agree(ours: tj.Array, theirs: jax.Array) -> None:  # whose positions have 32 bits
+        assert (ours.shape, ours.dtype) == (theirs.shape, np.dtype("int64"))
+        np.testing.assert_array_equal(ours, theirs)
+
     x = np.array([3.0, 1.0, 2.0])
     agree(tnp.searchsorted(np.sort(x), np.array([[1.0, 2.5]])), jnp.searchsorted(np.sort(x), np.array([[1.0, 2.5]])))
     agree(tnp.searchsorted(x, 2, "right", np.argsort(x)), jnp.searchsorted(x, 2, "right", sorter=np.argsort(x)))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from types import ModuleType
 from typing import TYPE_CHECKING, Final, SupportsIndex
 
 import numpy.typing as npt
 
-from tinyjax.arrays import along_axis, arithmetic, elementwise, products, reductions, shaping, taking
+from tinyjax import backend
+from tinyjax.arrays import along_axis, arithmetic, elementwise, products, reductions, repeating, shaping, taking
 from tinyjax.arrays.at import IndexUpdates
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.operators import Operators
-from tinyjax.errors import ShapeError
+from tinyjax.backend import Device, DeviceLike
+from tinyjax.deferred import NUMPY_FUNCTIONS
+from tinyjax.errors import ChoiceError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.conversion import copy
@@ -61,6 +65,32 @@ class Methods(Operators):
         """Whether the dtype yields to that of other operands, because the value came from a Python scalar."""
         return self.aval.weak_type
 
+    # The place.
+
+    @property
+    @filtered_method
+    def device(self) -> Device:
+        """Where the elements are: the host, or a device. `Device("traced")` if only the run of a program tells."""
+        value = self._array.concrete()
+        return backend.TRACED if value is None else backend.device_of(value)
+
+    def to_device(self, device: DeviceLike, /, *, stream: object = None) -> Array:
+        """The array on another device, or on the "host"; itself if it is there. What is being traced stays as it is:
+        the program that it belongs to says where it runs."""
+        if stream is not None:
+            raise UnsupportedError("to_device: a stream can't be chosen, XLA has its own")
+        return self._array._placed(backend.as_device(device))
+
+    def _placed(self, device: Device) -> Array:
+        """The array on a device. Here for what is being traced."""
+        return self._array
+
+    def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
+        """The module with the functions of the array API standard: `tinyjax.numpy`."""
+        if api_version not in (None, "2021.12", "2022.12", "2023.12", "2024.12"):
+            raise ChoiceError(f"__array_namespace__: the version is '2024.12', or an earlier one, not {api_version!r}")
+        return NUMPY_FUNCTIONS.use()
+
     # Shapes.
 
     @property
@@ -91,7 +121,7 @@ class Methods(Operators):
         return shaping.transpose(self._array, order if isinstance(order, Iterable) else (order,))
 
     swapaxes: Final = shaping.swapaxes
-    repeat: Final = shaping.repeat
+    repeat: Final = repeating.repeat
     diagonal: Final = shaping.diagonal
     trace: Final = reductions.trace
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias
 from tinyjax.arrays.elementwise import promote
 from tinyjax.arrays.intake import as_array
 from tinyjax.caching import bounded
-from tinyjax.errors import ConcretizationError, ShapeError, UnsupportedError
+from tinyjax.errors import AxisError, ConcretizationError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
@@ -53,15 +53,16 @@ def integers(x: SupportsIndex | Iterable[SupportsIndex], what: str) -> tuple[int
 
 
 def canonical_axis(axis: SupportsIndex, ndim: int, name: str) -> int:
-    """An axis, counted from the end if negative, as one from 0 to ndim - 1; a ShapeError if there is none."""
+    """An axis, counted from the end if negative, as one from 0 to ndim - 1; an AxisError if there is none."""
     found = integer(axis, f"{name}: an axis")
     if not -ndim <= found < ndim:
-        raise ShapeError(f"{name}: axis {found} is out of range for an array with {ndim} axes")
+        raise AxisError(f"{name}: axis {found} is out of range for an array with {ndim} axes")
     return found % ndim
 
 
 def canonical_axes(axes: SupportsIndex | Iterable[SupportsIndex] | None, ndim: int, name: str) -> tuple[int, ...]:
-    """Axes in ascending order: all of them for None. A ShapeError if one doesn't exist, or is listed twice."""
+    """Axes in ascending order: all of them for None. An AxisError if one doesn't exist, a ShapeError if
+    one is listed twice."""
     if axes is None:
         return tuple(range(ndim))
     if type(axes) is int:
@@ -186,21 +187,6 @@ def concatenate(arrays: Sequence[Array], axis: int) -> Array:
         return arrays[0]
     parts = promote(*arrays)
     return parts[0]._bind(made_once(Concatenate, axis), *parts)[0]
-
-
-def repeat(a: ArrayLike, repeats: SupportsIndex, axis: SupportsIndex | None = None) -> Array:
-    """Each element this many times, along an axis or in row-major order."""
-    x = as_array(a)
-    if axis is None:
-        return repeat(ravel(x), repeats, 0)
-    shape, count = x.aval.shape, integer(repeats, "repeat: repeats")
-    if count < 0:
-        raise ShapeError(f"repeat: repeats is at least 0, got {count}")
-    at = canonical_axis(axis, len(shape), "repeat")
-    between = (*shape[: at + 1], count, *shape[at + 1 :])
-    kept = tuple(i for i in range(len(between)) if i != at + 1)
-    (repeated,) = x._bind(made_once(BroadcastInDim, between, kept), x)
-    return reshape(repeated, (*shape[:at], shape[at] * count, *shape[at + 1 :]))
 
 
 @prepared

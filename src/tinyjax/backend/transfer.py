@@ -8,7 +8,9 @@ import numpy as np
 from typing_extensions import CapsuleType
 
 from tinyjax.backend.buffers import DeviceBuffer
-from tinyjax.ir.dtypes import BFLOAT16, FLOAT0
+from tinyjax.errors import InputError, TypingError
+from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, SUPPORTED, HostArray, short_name
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
@@ -95,3 +97,36 @@ def dlpack_device(value: ConcreteValue) -> tuple[int, int]:
         kind, number = to_jax(value).__dlpack_device__()
         return int(kind), number
     return _HOST
+
+
+def from_dlpack(x: object, copy: bool | None) -> ConcreteValue:
+    """The elements of another library's array, on the device where they are.
+
+    Memory of the host, which may be written to, is copied unless `copy` is False; memory of devices is shared.
+    """
+    place = getattr(x, "__dlpack_device__", None)
+    if place is None or not hasattr(x, "__dlpack__"):
+        raise InputError(f"from_dlpack takes an array with the methods __dlpack__ and __dlpack_device__, got {type(x)}")
+    if place()[0] == _HOST[0]:
+        try:
+            elements: HostArray = np.from_dlpack(x)
+        except (BufferError, RuntimeError, ValueError) as error:
+            return _through_jax(x, copy, error)
+        if elements.dtype not in SUPPORTED:
+            raise TypingError(f"from_dlpack: arrays can't have the dtype {short_name(elements.dtype)}")
+        kept = elements.view() if copy is False else elements.copy()
+        kept.flags.writeable = False
+        return ConcreteValue(kept, array_type(kept.shape, kept.dtype))
+    return _through_jax(x, copy, None)
+
+
+def _through_jax(x: object, copy: bool | None, cause: Exception | None) -> ConcreteValue:
+    """For dtypes that NumPy's DLPack doesn't have, and for devices."""
+    from jax import dlpack
+
+    from tinyjax.backend.devices import value_of_jax
+
+    found = value_of_jax(dlpack.from_dlpack(x, copy=copy or None))
+    if found is None:
+        raise TypingError(f"from_dlpack: {x!r} is no array of a dtype that arrays can have, on one device") from cause
+    return found

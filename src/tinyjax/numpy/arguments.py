@@ -6,6 +6,7 @@ import numpy as np
 
 from tinyjax.arrays import shaping
 from tinyjax.arrays.shaping import integers
+from tinyjax.backend import DeviceLike
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
@@ -26,6 +27,11 @@ def shape_of(shape: ShapeLike) -> Shape:
 def scalar(value: Scalar | np.generic, dtype: DType) -> ConcreteArray:
     """A scalar of this dtype, not weakly typed."""
     return ConcreteArray(ConcreteValue(np.asarray(value, dtype), array_type((), dtype)))
+
+
+def placed(x: Array, device: DeviceLike | None) -> Array:
+    """A new array on the device that was asked for, if one was. What is being traced stays as it is."""
+    return x if device is None else x.to_device(device)
 
 
 def iota(dtype: DType, shape: Shape, dimension: int) -> Array:

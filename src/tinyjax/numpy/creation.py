@@ -28,7 +28,8 @@ from tinyjax.arrays.shaping import (
     integer,
     moveaxis,
 )
-from tinyjax.errors import InputError, ShapeError, UnsupportedError
+from tinyjax.backend import DeviceLike
+from tinyjax.errors import ChoiceError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
@@ -41,7 +42,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue, frozen_elements
-from tinyjax.numpy.arguments import iota, scalar, shape_of
+from tinyjax.numpy.arguments import iota, placed, scalar, shape_of
 from tinyjax.numpy.signatures import Nested, ShapeLike
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import conversion as conversion_primitives
@@ -57,18 +58,35 @@ from tinyjax.tracing.functions import float0_zeros
 
 
 def asarray(
-    a: Nested, dtype: npt.DTypeLike | None = None, order: str | None = None, *, copy: bool | None = None
+    a: Nested,
+    dtype: npt.DTypeLike | None = None,
+    order: str | None = None,
+    *,
+    copy: bool | None = None,
+    device: DeviceLike | None = None,
 ) -> Array:
-    """An array, or a copy of NumPy's arrays and of lists. Python scalars are weakly typed unless a dtype is given."""
+    """An array, or a copy of NumPy's arrays and of lists. Python scalars are weakly typed unless a dtype is given.
+
+    With a `device` it is there. (So it is with that of other functions; but what is being traced stays as it is.)
+    """
     if isinstance(a, Array):
-        return array(a, dtype, copy=bool(copy), order=order)
+        found = array(a, dtype, copy=bool(copy), order=order, device=device)
+        if copy is False and found is not a:
+            raise ChoiceError(f"asarray: {a.aval} can't have another dtype or device without a copy. Leave copy out.")
+        return found
     if copy is False:
-        raise UnsupportedError("asarray: what isn't an array yet is always copied, so copy can't be False")
-    return array(a, dtype, order=order)
+        raise ChoiceError("asarray: what isn't an array yet is always copied, so copy can't be False")
+    return array(a, dtype, order=order, device=device)
 
 
 def array(
-    object: Nested, dtype: npt.DTypeLike | None = None, *, copy: bool = True, order: str | None = "K", ndmin: int = 0
+    object: Nested,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    copy: bool = True,
+    order: str | None = "K",
+    ndmin: int = 0,
+    device: DeviceLike | None = None,
 ) -> Array:
     """A new array of these elements; nested sequences become axes. Later writes to a NumPy array don't change it.
 
@@ -80,7 +98,7 @@ def array(
         raise UnsupportedError(f"array: the order of elements in memory can't be chosen, got order={order!r}")
     out = _array(object, user_dtype(dtype), copy)
     missing = ndmin - out.aval.ndim
-    return expand_dims(out, range(missing)) if missing > 0 else out
+    return placed(expand_dims(out, range(missing)) if missing > 0 else out, device)
 
 
 def _array(x: object, dtype: DType | None, copy: bool) -> Array:
@@ -136,26 +154,28 @@ def _kinds(leaves: Iterable[object]) -> list[ShapedArray]:
 # Filled with one value.
 
 
-def full(shape: ShapeLike, fill_value: ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+def full(
+    shape: ShapeLike, fill_value: ArrayLike, dtype: npt.DTypeLike | None = None, *, device: DeviceLike | None = None
+) -> Array:
     """An array filled with one value, or with an array that is broadcast."""
     sizes, value = shape_of(shape), as_array(fill_value)
     chosen = user_dtype(dtype)
-    return broadcast_to(value if chosen is None else astype(value, chosen), sizes)
+    return placed(broadcast_to(value if chosen is None else astype(value, chosen), sizes), device)
 
 
-def zeros(shape: ShapeLike, dtype: npt.DTypeLike | None = None) -> Array:
+def zeros(shape: ShapeLike, dtype: npt.DTypeLike | None = None, *, device: DeviceLike | None = None) -> Array:
     """An array of zeros: float64 unless a dtype is given."""
-    return _filled(shape, 0, dtype)
+    return placed(_filled(shape, 0, dtype), device)
 
 
-def ones(shape: ShapeLike, dtype: npt.DTypeLike | None = None) -> Array:
+def ones(shape: ShapeLike, dtype: npt.DTypeLike | None = None, *, device: DeviceLike | None = None) -> Array:
     """An array of ones: float64 unless a dtype is given."""
-    return _filled(shape, 1, dtype)
+    return placed(_filled(shape, 1, dtype), device)
 
 
-def empty(shape: ShapeLike, dtype: npt.DTypeLike | None = None) -> Array:
+def empty(shape: ShapeLike, dtype: npt.DTypeLike | None = None, *, device: DeviceLike | None = None) -> Array:
     """An array whose elements don't matter: zeros. float64 unless a dtype is given."""
-    return _filled(shape, 0, dtype)
+    return placed(_filled(shape, 0, dtype), device)
 
 
 def _filled(shape: ShapeLike, value: int, dtype: npt.DTypeLike | None) -> Array:
@@ -169,30 +189,48 @@ def full_like(
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     shape: ShapeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
 ) -> Array:
     """An array of the type of a, filled with one value."""
     aval = a if isinstance(a, ShapedArray) else as_array(a).aval
     sizes, chosen, value = aval.shape if shape is None else shape_of(shape), user_dtype(dtype), as_array(fill_value)
     if chosen is not None or not aval.weak_type:
-        return broadcast_to(astype(value, aval.dtype if chosen is None else chosen), sizes)
-    return broadcast_to(bind(conversion(aval.dtype, True), value)[0], sizes)
+        return placed(broadcast_to(astype(value, aval.dtype if chosen is None else chosen), sizes), device)
+    return placed(broadcast_to(bind(conversion(aval.dtype, True), value)[0], sizes), device)
 
 
-def zeros_like(a: ArrayLike | ShapedArray, dtype: npt.DTypeLike | None = None, shape: ShapeLike | None = None) -> Array:
+def zeros_like(
+    a: ArrayLike | ShapedArray,
+    dtype: npt.DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+) -> Array:
     """Zeros of the type of a."""
-    return full_like(a, 0, dtype, shape)
+    return full_like(a, 0, dtype, shape, device=device)
 
 
-def ones_like(a: ArrayLike | ShapedArray, dtype: npt.DTypeLike | None = None, shape: ShapeLike | None = None) -> Array:
+def ones_like(
+    a: ArrayLike | ShapedArray,
+    dtype: npt.DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+) -> Array:
     """Ones of the type of a."""
-    return full_like(a, 1, dtype, shape)
+    return full_like(a, 1, dtype, shape, device=device)
 
 
 def empty_like(
-    prototype: ArrayLike | ShapedArray, dtype: npt.DTypeLike | None = None, shape: ShapeLike | None = None
+    prototype: ArrayLike | ShapedArray,
+    dtype: npt.DTypeLike | None = None,
+    shape: ShapeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
 ) -> Array:
     """An array of the type of another, whose elements don't matter: zeros."""
-    return full_like(prototype, 0, dtype, shape)
+    return full_like(prototype, 0, dtype, shape, device=device)
 
 
 def copy(a: ArrayLike, order: str | None = None) -> Array:
@@ -204,7 +242,12 @@ def copy(a: ArrayLike, order: str | None = None) -> Array:
 
 
 def arange(
-    start: ArrayLike, stop: ArrayLike | None = None, step: ArrayLike | None = None, dtype: npt.DTypeLike | None = None
+    start: ArrayLike,
+    stop: ArrayLike | None = None,
+    step: ArrayLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
 ) -> Array:
     """Numbers from `start` (0 if it is the only argument) up to `stop`, without it, `step` apart.
 
@@ -227,21 +270,21 @@ def arange(
     else:
         size = max(0, math.ceil((last - first) / apart))
     if chosen == BOOL:
-        return arange(first, last, apart) != 0
+        return placed(arange(first, last, apart) != 0, device)
     out = iota(chosen, (size,), 0)
     out = out if apart == 1 else out * scalar(apart, chosen)
-    return out if first == 0 else out + scalar(first, chosen)
+    return placed(out if first == 0 else out + scalar(first, chosen), device)
 
 
 @overload
 def linspace(
     start: ArrayLike, stop: ArrayLike, num: SupportsIndex = 50, endpoint: bool = True, retstep: Literal[False] = False,
-    dtype: npt.DTypeLike | None = None, axis: SupportsIndex = 0,
+    dtype: npt.DTypeLike | None = None, axis: SupportsIndex = 0, *, device: DeviceLike | None = None,
 ) -> Array: ...  # fmt: skip
 @overload
 def linspace(
     start: ArrayLike, stop: ArrayLike, num: SupportsIndex = 50, endpoint: bool = True, *, retstep: Literal[True],
-    dtype: npt.DTypeLike | None = None, axis: SupportsIndex = 0,
+    dtype: npt.DTypeLike | None = None, axis: SupportsIndex = 0, device: DeviceLike | None = None,
 ) -> tuple[Array, Array]: ...  # fmt: skip
 def linspace(
     start: ArrayLike,
@@ -251,6 +294,8 @@ def linspace(
     retstep: bool = False,
     dtype: npt.DTypeLike | None = None,
     axis: SupportsIndex = 0,
+    *,
+    device: DeviceLike | None = None,
 ) -> Array | tuple[Array, Array]:
     """`num` numbers, evenly spaced from `start` to `stop`, along a new axis. With `retstep`, also how far apart."""
     count, low, high = integer(num, "linspace: num"), as_array(start), as_array(stop)
@@ -261,6 +306,7 @@ def linspace(
     sizes = broadcast_shapes(low.aval.shape, high.aval.shape)
     at = canonical_axis(axis, len(sizes) + 1, "linspace")
     out, step = _spaced(astype(low, within), astype(high, within), count, bool(endpoint), at, result)
+    out = placed(out, device)
     return (out, step) if retstep else out
 
 

@@ -11,7 +11,7 @@ from tinyjax.arrays.elementwise import broadcast_to, is_nan, promote, where
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, ravel, reshape
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import INEXACT, INT32, INT64, Scalar
+from tinyjax.ir.dtypes import INEXACT, INT64, Scalar
 from tinyjax.numpy.creation import asarray, zeros_like
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracing.array import Array, ArrayLike
@@ -118,7 +118,7 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     `side` "left" is before equal elements, "right" after them. `sorter` sorts the vector, if it isn't sorted yet.
 
     >>> searchsorted(np.array([1.0, 2.0, 2.0, 5.0]), np.array([2.0, 9.0]))
-    Array([1, 4], dtype=int32)
+    Array([1, 4], dtype=int64)
     """
     if side not in ("left", "right"):
         raise InputError(f"searchsorted: side is 'left' or 'right', got {side!r}")
@@ -128,9 +128,8 @@ def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLi
     if sorter is not None:
         ordered = taking.take(ordered, as_array(sorter), 0, "clip")
     size = ordered.size
-    dtype = INT32 if size < np.iinfo(np.int32).max else INT64
-    low = broadcast_to(as_array(np.zeros((), dtype)), values.shape)
-    high = broadcast_to(as_array(np.asarray(size, dtype)), values.shape)
+    low = broadcast_to(as_array(np.zeros((), INT64)), values.shape)
+    high = broadcast_to(as_array(np.asarray(size, INT64)), values.shape)
     for _ in range(size.bit_length()):  # halves the interval; a number of steps that is known needs no loop
         middle = arithmetic.right_shift(arithmetic.add(low, high), as_array(1))
         element = taking.take(ordered, middle, 0, "clip")

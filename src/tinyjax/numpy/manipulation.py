@@ -7,7 +7,7 @@ from typing import Final, SupportsIndex
 
 import numpy as np
 
-from tinyjax.arrays import elementwise, shaping
+from tinyjax.arrays import elementwise, repeating, shaping
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.errors import ShapeError, UnsupportedError
@@ -154,7 +154,7 @@ def _roll(x: Array, shift: int, axis: int) -> Array:
 # Repetition.
 
 
-repeat: Final = shaping.repeat
+repeat: Final = repeating.repeat
 
 
 def tile(A: ArrayLike, reps: Axes) -> Array:
@@ -248,7 +248,7 @@ def _take_along(x: Array, places: list[int], axis: int) -> Array:
 def _run(x: Array, axis: int, first: int, step: int, length: int) -> Array:
     if step == 0:
         edge = x[(slice(None),) * axis + (slice(first, first + 1),)]
-        return shaping.repeat(edge, length, axis) if length > 1 else edge
+        return repeating.repeat(edge, length, axis) if length > 1 else edge
     last = first + step * (length - 1)
     if step > 0:
         return x[(slice(None),) * axis + (slice(first, last + 1),)]

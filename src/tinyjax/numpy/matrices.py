@@ -8,10 +8,11 @@ import numpy.typing as npt
 
 from tinyjax.arrays.elementwise import astype, constant_like, user_dtype, where
 from tinyjax.arrays.shaping import diagonal, integer, reshape
+from tinyjax.backend import DeviceLike
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64
 from tinyjax.ir.result_types import made_once
-from tinyjax.numpy.arguments import iota, shape_of
+from tinyjax.numpy.arguments import iota, placed, shape_of
 from tinyjax.numpy.creation import zeros
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.slicing import Pad
@@ -22,11 +23,17 @@ from tinyjax.tracing.core import bind
 
 
 def eye(
-    N: SupportsIndex, M: SupportsIndex | None = None, k: SupportsIndex = 0, dtype: npt.DTypeLike | None = None
+    N: SupportsIndex,
+    M: SupportsIndex | None = None,
+    k: SupportsIndex = 0,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
 ) -> Array:
     """An N by M matrix with ones on its k-th diagonal, zeros elsewhere."""
     rows, columns = _matrix_indices(N, M)
-    return astype(rows + integer(k, "eye: k") == columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
+    marks = rows + integer(k, "eye: k") == columns
+    return placed(astype(marks, user_dtype(float if dtype is None else dtype) or FLOAT64), device)
 
 
 def identity(n: SupportsIndex, dtype: npt.DTypeLike | None = None) -> Array:

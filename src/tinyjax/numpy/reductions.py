@@ -138,10 +138,10 @@ def cumulative_prod(
     dtype: npt.DTypeLike | None = None,
     include_initial: bool = False,
 ) -> Array:
-    """The products of all elements so far, from 1 on if `include_initial`."""
+    """The products of all elements so far, from 1 on if `include_initial`. Integers are multiplied as 64-bit ones."""
     found = as_array(x)
     at = _one_axis("cumulative_prod", found, axis)
-    out = along_axis.cumprod(found, at, dtype)
+    out = along_axis.cumprod(found, at, user_dtype(dtype) or reductions.sum_dtype(found.aval.dtype))
     return _after(1, out, at) if include_initial else out
 
 

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from tinyjax.arrays import promotion
 from tinyjax.arrays.shaping import canonical_axes
+from tinyjax.backend import DeviceLike
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
@@ -31,6 +32,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
+from tinyjax.numpy.arguments import placed
 from tinyjax.numpy.limits import FloatInfo, IntInfo
 from tinyjax.numpy.signatures import Casting
 from tinyjax.primitives.conversion import array_dtype
@@ -38,9 +40,11 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
-def astype(x: ArrayLike, dtype: npt.DTypeLike | None, /, *, copy: bool = False) -> Array:
+def astype(
+    x: ArrayLike, dtype: npt.DTypeLike | None, /, *, copy: bool = False, device: DeviceLike | None = None
+) -> Array:
     """The elements converted to a dtype; None is float64."""
-    return as_array(x).astype(dtype, copy)
+    return placed(as_array(x).astype(dtype, copy), device)
 
 
 def result_type(*args: ArrayLike | npt.DTypeLike) -> DType:

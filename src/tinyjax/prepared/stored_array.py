@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import numpy as np
 
@@ -43,6 +43,11 @@ class StoredArray:
     def evaluated(self) -> bool:
         """Whether operations on constants are evaluated now, rather than watched or staged."""
         return False
+
+    def _placed(self, device: backend.Device) -> Self:
+        """The array on a device; itself if it is there."""
+        moved = backend.move(self.value, device)
+        return self if moved is self.value else type(self)(moved)
 
     if not TYPE_CHECKING:  # or every attribute would seem to exist
 

@@ -9,15 +9,22 @@ import numpy.typing as npt
 
 from tinyjax.arrays.elementwise import astype, convert, inexact_dtype, user_dtype
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer
+from tinyjax.backend import DeviceLike
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64, INT64
-from tinyjax.numpy.arguments import iota
+from tinyjax.numpy.arguments import iota, placed
 from tinyjax.numpy.manipulation import roll
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
-def fftfreq(n: SupportsIndex, d: ArrayLike = 1.0, *, dtype: npt.DTypeLike | None = None) -> Array:
+def fftfreq(
+    n: SupportsIndex,
+    d: ArrayLike = 1.0,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    device: DeviceLike | None = None,
+) -> Array:
     """The frequencies that the n elements of `fft` are of, for samples at a distance d: from 0 up, then negative ones.
 
     >>> fftfreq(5, 0.5)
@@ -25,17 +32,23 @@ def fftfreq(n: SupportsIndex, d: ArrayLike = 1.0, *, dtype: npt.DTypeLike | None
     """
     count = _count("fftfreq", n)
     half = count // 2
-    return _over("fftfreq", (iota(INT64, (count,), 0) + half) % count - half, count, d, dtype)
+    return placed(_over("fftfreq", (iota(INT64, (count,), 0) + half) % count - half, count, d, dtype), device)
 
 
-def rfftfreq(n: SupportsIndex, d: ArrayLike = 1.0, *, dtype: npt.DTypeLike | None = None) -> Array:
+def rfftfreq(
+    n: SupportsIndex,
+    d: ArrayLike = 1.0,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    device: DeviceLike | None = None,
+) -> Array:
     """The frequencies that the n // 2 + 1 elements of `rfft` are of, for n samples at a distance d.
 
     >>> rfftfreq(5, 0.5)
     Array([0. , 0.4, 0.8], dtype=float64)
     """
     count = _count("rfftfreq", n)
-    return _over("rfftfreq", iota(INT64, (count // 2 + 1,), 0), count, d, dtype)
+    return placed(_over("rfftfreq", iota(INT64, (count // 2 + 1,), 0), count, d, dtype), device)
 
 
 def _count(name: str, n: SupportsIndex) -> int:

@@ -1,0 +1,94 @@
+"""Each element several times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, SupportsIndex, cast
+
+import numpy as np
+
+from tinyjax.arrays import along_axis
+from tinyjax.arrays.elementwise import astype, broadcast_to
+from tinyjax.arrays.intake import as_array
+from tinyjax.arrays.shaping import canonical_axis, integer, ravel, reshape
+from tinyjax.arrays.taking import take
+from tinyjax.errors import ConcretizationError, InputError, ShapeError
+from tinyjax.ir.dtypes import INT64, INTEGERS, HostArray
+from tinyjax.ir.result_types import made_once
+from tinyjax.primitives.structure import BroadcastInDim
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.array import Array, ArrayLike
+
+
+def repeat(
+    a: ArrayLike,
+    repeats: SupportsIndex | ArrayLike,
+    axis: SupportsIndex | None = None,
+    *,
+    total_repeat_length: int | None = None,
+) -> Array:
+    """Each element this many times, along an axis or in row-major order; the number is the same for all, or an array of
+    them.
+
+    Where an array of numbers isn't known, `total_repeat_length` says how long the result is: it is cut off, or the last
+    element fills it.
+
+    >>> import numpy as np
+    >>> repeat(np.array([5, 6]), np.array([2, 1]))
+    Array([5, 5, 6], dtype=int64)
+    """
+    x = as_array(a)
+    if axis is None:
+        return repeat(ravel(x), repeats, 0, total_repeat_length=total_repeat_length)
+    at = canonical_axis(axis, x.aval.ndim, "repeat")
+    counts = None if type(repeats) is int else _counts(repeats, x, at)
+    if counts is None and total_repeat_length is None:
+        return _repeated(x, integer(cast(SupportsIndex, repeats), "repeat: repeats"), at)
+    found = broadcast_to(x._operands(cast(int, repeats))[1] if counts is None else counts, (x.aval.shape[at],))
+    known = found.concrete()
+    if total_repeat_length is None:
+        if known is None:
+            raise ConcretizationError(
+                f"repeat: the size of the result is the sum of repeats, {found.aval}, which isn't known here. "
+                "Pass total_repeat_length, for a result of that size; or call it outside of jit and vmap."
+            )
+        return take(x, as_array(_places(np.asarray(known.data))), at, "clip")
+    total = integer(total_repeat_length, "repeat: total_repeat_length")
+    if total < 0 or (total and not x.aval.shape[at]):
+        raise ShapeError(f"repeat: a result of {total} elements can't be made of axis {at} of {x.aval}")
+    if not total:
+        return take(x, as_array(np.zeros(0, np.int64)), at)
+    ends = along_axis.cumsum(astype(found, INT64))
+    # As many have ended before a place as its element's number says.
+    marks = as_array(np.zeros(total, np.int64)).at[ends].add(1, mode="drop", wrap_negative_indices=False)
+    return take(x, along_axis.cumsum(marks), at, "clip")
+
+
+def _counts(repeats: object, x: Array, axis: int) -> Array | None:
+    """How often each element is repeated; None if it is a number, the same for all."""
+    if not isinstance(repeats, np.ndarray | list | tuple) and getattr(repeats, "shape", ()) == ():
+        return None
+    counts = as_array(cast("HostArray", np.asarray(repeats) if isinstance(repeats, list | tuple) else repeats))
+    if not counts.aval.size and counts.aval.dtype not in INTEGERS:
+        counts = astype(counts, INT64)
+    if counts.aval.dtype not in INTEGERS:
+        raise InputError(f"repeat: repeats must be integers, got {counts.aval}")
+    if counts.aval.ndim > 1 or counts.aval.shape not in ((), (1,), (x.aval.shape[axis],)):
+        raise ShapeError(f"repeat: there must be a number for each place on axis {axis} of {x.aval}, got {counts.aval}")
+    return counts
+
+
+def _places(counts: HostArray) -> HostArray:
+    if (counts < 0).any():
+        raise ShapeError(f"repeat: repeats are at least 0, got {counts.min()}")
+    return np.repeat(np.arange(len(counts)), counts)
+
+
+def _repeated(x: Array, count: int, at: int) -> Array:
+    shape = x.aval.shape
+    if count < 0:
+        raise ShapeError(f"repeat: repeats is at least 0, got {count}")
+    between = (*shape[: at + 1], count, *shape[at + 1 :])
+    kept = tuple(i for i in range(len(between)) if i != at + 1)
+    (repeated,) = x._bind(made_once(BroadcastInDim, between, kept), x)
+    return reshape(repeated, (*shape[:at], shape[at] * count, *shape[at + 1 :]))

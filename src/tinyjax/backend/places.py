@@ -1,0 +1,132 @@
+"""Where the elements of arrays are, as values that can be compared and passed on. Needs no jax at import."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, final, runtime_checkable
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.errors import ChoiceError, InputError
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.value import ConcreteValue
+
+if TYPE_CHECKING:
+    from jaxlib import _jax
+
+
+@final
+@frozen(repr=False)
+class Device:
+    """Where the elements of an array are: on the host, where NumPy has them, or on a device of a platform.
+
+    >>> Device("host"), Device("gpu", 1)
+    (Device('host'), Device('gpu:1'))
+    """
+
+    platform: str
+    id: int = 0
+
+    @override
+    def __str__(self) -> str:
+        return self.platform if self in (HOST, TRACED) else f"{self.platform}:{self.id}"
+
+    @override
+    def __repr__(self) -> str:
+        return f"Device({str(self)!r})"
+
+
+HOST: Final = Device("host")
+#: Where the elements of an array are that are only known when a program runs.
+TRACED: Final = Device("traced")
+
+
+@runtime_checkable
+class OneDevice(Protocol):
+    """A device of ours or of jax."""
+
+    @property
+    def platform(self) -> str: ...
+    @property
+    def id(self) -> int: ...
+
+
+@runtime_checkable
+class SeveralDevices(Protocol):
+    """A sharding of jax."""
+
+    @property
+    def device_set(self) -> Collection[OneDevice]: ...
+
+
+#: What says where an array is to be: a device, its name ("host", "cpu", "gpu:1"), or jax's sharding over one device.
+DeviceLike: TypeAlias = Device | str | OneDevice | SeveralDevices
+
+
+def as_device(device: DeviceLike) -> Device:
+    """The device that is meant; a ChoiceError if there is none such."""
+    if isinstance(device, SeveralDevices):
+        places = device.device_set
+        if len(places) != 1:
+            raise InputError(f"an array is on one device here, not on the {len(places)} of {device}")
+        (device,) = places
+    if isinstance(device, str):
+        platform, _, number = device.partition(":")
+        if device in (HOST.platform, TRACED.platform):
+            return Device(device)
+        if not number.isdigit() and number:
+            raise ChoiceError(f"a device is named like 'host', 'cpu' or 'gpu:1', not {device!r}")
+        device = Device(platform, int(number or 0))
+    if isinstance(device, OneDevice):
+        found = Device(device.platform, device.id)
+        return found if found in (HOST, TRACED) else _device(_of_jax(found))
+    raise InputError(f"a device is one of {_names(local_devices())}, or its name, not {device!r}")
+
+
+def device_of(value: ConcreteValue) -> Device:
+    """Where the elements are."""
+    data = value.data
+    return _device(data.device) if isinstance(data, DeviceBuffer) else HOST
+
+
+def move(value: ConcreteValue, device: Device) -> ConcreteValue:
+    """The value at another place; itself if it is there, or if it is a tangent that holds nothing (float0)."""
+    if device == TRACED or value.dtype == FLOAT0 or device_of(value) == device:
+        return value
+    if device == HOST:
+        return ConcreteValue(np.asarray(value.data), value.aval)
+    from tinyjax.backend.devices import to_device
+
+    return to_device(value, _of_jax(device))
+
+
+def local_devices() -> tuple[Device, ...]:
+    """The host, and the devices that this process can use."""
+    import jax
+
+    return (HOST, *map(_device, jax.local_devices()))
+
+
+def _device(device: _jax.Device) -> Device:
+    return Device(device.platform, device.id)
+
+
+def _of_jax(device: Device) -> _jax.Device:
+    """The device as jax has it; a ChoiceError if there is none such."""
+    import jax
+
+    try:
+        for found in jax.local_devices(backend=device.platform):
+            if found.id == device.id:
+                known: _jax.Device = found
+                return known
+    except RuntimeError:  # no such platform
+        pass
+    raise ChoiceError(f"there is no device {device} here, only {_names(local_devices())}")
+
+
+def _names(found: Iterable[Device]) -> str:
+    return ", ".join(repr(str(device)) for device in found)
