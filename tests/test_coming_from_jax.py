@@ -23,6 +23,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax": "tinyjax",
     "jax.numpy": "tinyjax.numpy",
     "jax.numpy.fft": "tinyjax.numpy.fft",
+    "jax.image": "tinyjax.image",
     "jax.lax": "tinyjax.lax",
     "jax.tree": "tinyjax.tree",
     "jax.tree_util": "tinyjax.tree",

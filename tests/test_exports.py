@@ -100,7 +100,13 @@ def test_a_package_offers_what_its_modules_define(package: str, request: pytest.
 
 def test_the_large_ones_are_among_them() -> None:
     assert {"tinyjax.ir", "tinyjax.transforms", "tinyjax.tools"} <= PUBLISHING.keys()
-    assert COLLECTING.keys() == {"tinyjax.numpy", "tinyjax.numpy.fft", "tinyjax.lax", "tinyjax.extend.primitives"}
+    assert COLLECTING.keys() == {
+        "tinyjax.numpy",
+        "tinyjax.numpy.fft",
+        "tinyjax.image",
+        "tinyjax.lax",
+        "tinyjax.extend.primitives",
+    }
 
 
 def test_what_a_neighbour_needs_is_not_offered() -> None:

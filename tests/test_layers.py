@@ -34,6 +34,7 @@ LAYERS = [
     {"checkpoint_policies", "flatten_util"},
     {"lax"},
     {"numpy"},
+    {"image"},
     {"api"},
     {"custom_derivatives", "debug", "extend", "interpreters"},
     {"tools", "interop"},

@@ -21,6 +21,7 @@ MODULES: Final = (
     "tinyjax.lax",
     "tinyjax.numpy",
     "tinyjax.numpy.fft",
+    "tinyjax.image",
     "tinyjax.tree",
     "tinyjax.flatten_util",
     "tinyjax.debug",

@@ -7,6 +7,7 @@ from . import errors as errors
 from . import extend as extend
 from . import flatten_util as flatten_util
 from . import hlo as hlo
+from . import image as image
 from . import interop as interop
 from . import interpreters as interpreters
 from . import ir as ir
