@@ -46,11 +46,13 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives import (
     arithmetic,
+    bessel,
     bitwise,
     comparison,
     conversion,
     elementwise,
     exponential,
+    incomplete,
     rounding,
     selection,
     special,
@@ -234,6 +236,8 @@ def _selecting(which: DType, cases: int) -> Operands:
 
 _POSITIVE: Final = Domain(0, math.inf)
 _MODERATE: Final = Domain(0.1, 50, nan=False)
+#: Of distributions.
+_SHAPE: Final = Domain(0.1, 10, nan=False)
 A, X, T, R = arithmetic, exponential, trigonometric, rounding
 
 ELEMENTWISE: Final[tuple[Entry, ...]] = (
@@ -295,6 +299,41 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
         domains=(Domain(1, 3, whole=True), Domain(0.1, 1e3)),
         ulps=32,
         no_rule=(0,),
+    ),
+    Entry(special.zeta, lax.zeta, F, TWO, domains=(Domain(1.1, 40), Domain(0.1, 1e3)), ulps=64, no_rule=(0, 1)),
+    Entry(bessel.bessel_i0e, lax.bessel_i0e, F, ONE, ulps=16),
+    Entry(bessel.bessel_i1e, lax.bessel_i1e, F, ONE, ulps=32, scale=1),
+    Entry(incomplete.igamma, lax.igamma, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1),
+    Entry(incomplete.igammac, lax.igammac, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1),
+    Entry(
+        incomplete.igamma_grad_a,
+        lax.igamma_grad_a,
+        F,
+        TWO,
+        domains=(_SHAPE, _SHAPE),
+        ulps=256,
+        scale=1,
+        no_rule=(0, 1),
+    ),
+    Entry(
+        incomplete.random_gamma_grad,
+        lax.random_gamma_grad,
+        F,
+        TWO,
+        domains=(_SHAPE, _SHAPE),
+        ulps=256,
+        scale=1,
+        no_rule=(0, 1),
+    ),
+    Entry(
+        incomplete.regularized_incomplete_beta,
+        lax.betainc,
+        F,
+        THREE,
+        domains=(_SHAPE, _SHAPE, Domain(0.1, 0.9, nan=False)),
+        ulps=256,
+        scale=1,
+        no_rule=(0, 1),
     ),
     Entry(R.sign, lax.sign, (*I, *U, *F, *C), ONE),
     Entry(R.floor, lax.floor, F, ONE, ulps=0),

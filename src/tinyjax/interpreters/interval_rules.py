@@ -30,6 +30,7 @@ from tinyjax.primitives.bitwise import MulHi, logical_and, logical_not, logical_
 from tinyjax.primitives.comparison import eq, ge, gt, le, lt
 from tinyjax.primitives.elementwise import Add, Binary, Mul, Neg, Smooth, Sub, add, mul, neg, scale, sub
 from tinyjax.primitives.exponential import Cbrt, Exp, Exp2, Expm1, Log, Log1p, Logistic, Pow, Rsqrt, Sqrt, pow_
+from tinyjax.primitives.incomplete import RegularizedIncompleteBeta
 from tinyjax.primitives.rounding import Ceil, Floor, Round, Sign, ceil, floor, is_finite
 from tinyjax.primitives.selection import Clamp, select
 from tinyjax.primitives.special import Erf, Erfc, ErfInv
@@ -338,5 +339,5 @@ def _smooth(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequenc
 
 
 register_all(INTERVAL_RULES, _monotone, tuple(_MONOTONE))
-register_all(INTERVAL_RULES, _smooth, (Smooth, Binary))
+register_all(INTERVAL_RULES, _smooth, (Smooth, Binary, RegularizedIncompleteBeta))
 register_all(INTERVAL_RULES, exact, (Max, Min, Clamp, Floor, Ceil, Round, Sign))

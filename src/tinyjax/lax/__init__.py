@@ -17,6 +17,7 @@ from tinyjax.lax import (
     reductions,
     scanning,
     shaping,
+    special,
     unary,
     windows,
 )
@@ -24,5 +25,5 @@ from tinyjax.lax import (
 collect(
     __name__,
     *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier, indexing),
-    *(joining, loops, parameters, reductions, scanning, shaping, unary, windows),
+    *(joining, loops, parameters, reductions, scanning, shaping, special, unary, windows),
 )

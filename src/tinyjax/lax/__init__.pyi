@@ -132,6 +132,14 @@ from tinyjax.lax.shaping import split as split
 from tinyjax.lax.shaping import squeeze as squeeze
 from tinyjax.lax.shaping import stop_gradient as stop_gradient
 from tinyjax.lax.shaping import transpose as transpose
+from tinyjax.lax.special import bessel_i0e as bessel_i0e
+from tinyjax.lax.special import bessel_i1e as bessel_i1e
+from tinyjax.lax.special import betainc as betainc
+from tinyjax.lax.special import igamma as igamma
+from tinyjax.lax.special import igamma_grad_a as igamma_grad_a
+from tinyjax.lax.special import igammac as igammac
+from tinyjax.lax.special import random_gamma_grad as random_gamma_grad
+from tinyjax.lax.special import zeta as zeta
 from tinyjax.lax.unary import abs as abs
 from tinyjax.lax.unary import acos as acos
 from tinyjax.lax.unary import acosh as acosh

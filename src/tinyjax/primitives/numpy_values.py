@@ -39,6 +39,11 @@ QUIET.run(np.seterr, all="ignore")
 _FORMATS: Final = {FLOAT16: (5, 10), BFLOAT16: (8, 7), FLOAT32: (8, 23), FLOAT64: (11, 52)}
 
 
+def resolution(dtype: DType) -> float:
+    """The distance from 1 to the next number of a float."""
+    return 2.0 ** -_FORMATS[dtype][1]
+
+
 def widened(function: Callable[..., HostArray]) -> Callable[..., HostArray]:
     """The function, computed in float32 for the 16-bit floats and rounded once at the end."""
 

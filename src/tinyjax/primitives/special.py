@@ -62,6 +62,12 @@ def _polygamma(n: numpy_values.Floats, x: numpy_values.Floats) -> HostArray:
     return np.where(whole, np.where(n == 0, special.psi(x), higher), np.nan).astype(x.dtype)
 
 
+def _zeta(x: numpy_values.Floats, q: numpy_values.Floats) -> HostArray:
+    from scipy import special
+
+    return np.asarray(special.zeta(x, q)).astype(x.dtype)
+
+
 @final
 @frozen
 class Erf(Unary):
@@ -151,6 +157,24 @@ class Polygamma(Binary):
         return mul(ctx, t, polygamma(ctx, order, y))
 
 
+@final
+@frozen
+class Zeta(Binary):
+    """The Hurwitz zeta function: the sum of (q + n) ** -x over n from 0, for operands x and q."""
+
+    name: ClassVar[str] = "zeta"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function: ClassVar[NumPyFunction] = numpy_values.widened(_zeta)
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        raise MissingRuleError("zeta has no derivative with respect to its exponent")
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return neg(ctx, mul(ctx, t, mul(ctx, x, zeta(ctx, add(ctx, x, constant_like(ctx, x, 1)), y))))
+
+
 # The vocabulary.
 
 erf: Final = Erf()
@@ -159,3 +183,4 @@ erf_inv: Final = ErfInv()
 lgamma: Final = Lgamma()
 digamma: Final = Digamma()
 polygamma: Final = Polygamma()
+zeta: Final = Zeta()

@@ -9,6 +9,7 @@ from tinyjax.ir.text.registry import STANDARD
 from tinyjax.primitives import (
     annotations,
     arithmetic,
+    bessel,
     bitwise,
     collectives,
     comparison,
@@ -24,6 +25,7 @@ from tinyjax.primitives import (
     exponential,
     fourier,
     gather,
+    incomplete,
     reduce_window,
     reductions,
     rounding,
@@ -53,8 +55,8 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 
 #: The modules that define primitives whose parameters hold no programs.
 MODULES: Final = (
-    annotations, arithmetic, bitwise, collectives, comparison, complex, constant, contractions, conversion,
-    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather,
+    annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
+    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather, incomplete,
     reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special, structure,
     trigonometric, window_choices,
 )  # fmt: skip

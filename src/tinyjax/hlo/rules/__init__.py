@@ -15,6 +15,7 @@ from tinyjax.hlo.rules import (
     reductions,
     shapes,
     sorting,
+    special,
     windows,
 )
 
@@ -33,5 +34,6 @@ __all__ = [
     "reductions",
     "shapes",
     "sorting",
+    "special",
     "windows",
 ]

@@ -12,7 +12,7 @@ from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INT32, INT64
-from tinyjax.ir.effects import Effects, must_stay
+from tinyjax.ir.effects import NO_EFFECTS, Effects, must_stay
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.elementwise import add, sub
@@ -36,6 +36,11 @@ def _emit(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body, ef
     regions = regions_text(ctx.region(types, inside(cond, False)), ctx.region(types, inside(body, True)))
     outs = ctx.emit_many(f'"stablehlo.while"({names}) {regions} : {signature} -> {signature}', types)
     return ctx.after_effects(outs) if ordered else outs
+
+
+def repeat(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body) -> Sequence[SSA]:
+    """The values at the end of a loop without effects."""
+    return _emit(ctx, start, cond, body, NO_EFFECTS)
 
 
 @RULES.register(While)

@@ -28,6 +28,7 @@ from tinyjax.primitives.elementwise import Additive, Binary, LinearUnary, Mul, S
 from tinyjax.primitives.exponential import Logistic
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, Scattering
+from tinyjax.primitives.incomplete import RegularizedIncompleteBeta
 from tinyjax.primitives.reduce_window import WindowReduction
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.scatter import Scatter
@@ -83,7 +84,7 @@ def _transcendental(primitive: Primitive, eqn: Eqn) -> Cost:
 # says no more than that it is elementwise.
 register_all(COSTS, _elementwise, (Stepwise, LinearUnary, Additive))
 register_all(COSTS, _elementwise, (Mul, Div, Rem, Extreme, NextAfter, Abs, Square, Complex))
-register_all(COSTS, _transcendental, (Smooth, Binary))
+register_all(COSTS, _transcendental, (Smooth, Binary, RegularizedIncompleteBeta))
 
 
 def _with_flops(flops: int) -> Callable[[Primitive, Eqn], Cost]:

@@ -1,0 +1,221 @@
+"""How the incomplete gamma and beta functions are computed: by power series, and by continued fractions.
+
+For elements that are done, steps go on without effect until all are.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from typing import Final, TypeVar
+
+from tinyjax.ir.dtypes import FLOAT64
+from tinyjax.primitives.arithmetic import abs_
+from tinyjax.primitives.exponential import exp, log, log1p
+from tinyjax.primitives.formulas import Loop, Number, Numbers
+from tinyjax.primitives.numpy_values import resolution
+from tinyjax.primitives.special import digamma, lgamma
+
+V = TypeVar("V")
+
+#: After so many steps a continued fraction is taken as it is.
+_MOST_STEPS: Final = 2000
+
+
+class Wanted(enum.Enum):
+    """What is computed of P(a, x), the part of the gamma distribution of shape a that is below x."""
+
+    VALUE = enum.auto()
+    #: Its derivative in a.
+    SLOPE = enum.auto()
+    #: The derivative in a of the x at which P has its value: that of a sample.
+    SAMPLE = enum.auto()
+
+
+def _resolution(x: Number[V]) -> float:
+    return resolution(x.ctx.aval(x.value).dtype)
+
+
+def _largest_logarithm(x: Number[V]) -> float:
+    return 709.78 if x.ctx.aval(x.value).dtype == FLOAT64 else 88.72
+
+
+def _by_series(
+    loop: Loop[V], a: Number[V], x: Number[V], active: Number[V], want: Wanted
+) -> tuple[Number[V], Number[V]]:
+    """The sum of x**n / ((a + 1) … (a + n)), and its derivative in a."""
+    eps = _resolution(x)
+
+    def step(carry: Numbers[V], constants: Numbers[V]) -> Numbers[V]:
+        (active, r, term, total, term_slope, slope), (x,) = carry, constants
+        r1 = r + 1.0
+        ratio = x / r1
+        next_slope = term_slope * ratio - term * ratio / r1
+        next_term = term * ratio
+        sums = total + next_term, slope + next_slope
+        if want is Wanted.VALUE:
+            going = next_term > sums[0] * eps
+        else:
+            going = next_slope.of(abs_) > sums[1].of(abs_) * eps
+        new = (r1, next_term, sums[0], next_slope, sums[1])
+        old = (r, term, total, term_slope, slope)
+        return [active & going, *(active.where(n, o) for n, o in zip(new, old, strict=True))]
+
+    one, zero = a.like(1), a.like(0)
+    found = loop([active, a, one, one, zero, zero], [x], lambda carry: carry[0].any(), step)
+    return found[3], found[5]
+
+
+def _by_fraction(
+    loop: Loop[V], a: Number[V], x: Number[V], active: Number[V], want: Wanted
+) -> tuple[Number[V], Number[V]]:
+    """What 1 - P is after x**a exp(-x) / gamma(a), and its derivative in a: quotients p / q of a recurrence."""
+    eps = _resolution(x)
+
+    def step(carry: Numbers[V], constants: Numbers[V]) -> Numbers[V]:
+        active, count, y, z, total, slope, p1, q1, p2, q2, dp1, dq1, dp2, dq2 = carry
+        count1, y1, z1 = count + 1.0, y + 1.0, z + 2.0
+        product = y1 * count1
+        p, q = p1 * z1 - p2 * product, q1 * z1 - q2 * product
+        dp = dp1 * z1 - p1 - dp2 * product + p2 * count1
+        dq = dq1 * z1 - q1 - dq2 * product + q2 * count1
+        usable = ~q.equals(0.0)
+        total1 = usable.where(p / q, total)
+        slope1 = usable.where((dp - total1 * dq) / q, slope)
+        if want is Wanted.VALUE:
+            change = (total1 - total).of(abs_) > total1.of(abs_) * eps
+        else:
+            change = (slope1 - slope).of(abs_) > eps
+        going = change | ~usable
+        large = p.of(abs_) > 1 / eps
+        scaled = [large.where(v * eps, v) for v in (p, q, p1, q1, dp, dq, dp1, dq1)]
+        new = (y1, z1, total1, slope1, *scaled)
+        kept = [active.where(n, o) for n, o in zip(new, carry[2:], strict=True)]
+        return [active & going & (count1 < _MOST_STEPS), count1, *kept]
+
+    one, zero = x.like(1), x.like(0)
+    y = 1.0 - a
+    z = x + y + 1.0
+    q1 = z * x
+    total = (x + 1.0) / q1
+    start = [active, zero, y, z, total, total * x / q1, x + 1.0, q1, one, x, zero, -x, zero, zero]
+    found = loop(start, [], lambda carry: carry[0].any(), step)
+    return found[4], found[5]
+
+
+def _gamma(loop: Loop[V], a: Number[V], x: Number[V], want: Wanted, *, upper: bool = False) -> Number[V]:
+    """P(a, x), or 1 - P if `upper`, or a derivative: for positive a and x, and not beyond the smallest numbers."""
+    fraction = (x > 1.0) & (x > a)
+    logarithm = a * x.of(log) - x - a.of(lgamma)
+    small = logarithm < -_largest_logarithm(x)
+    active = (x > 0.0) & (a > 0.0) & (x < math.inf) & (a < math.inf)
+    if want is not Wanted.SAMPLE:
+        active = active & ~small
+    one = x.like(1)
+    # Where one way isn't taken, it is given numbers that it can do with.
+    series, series_slope = _by_series(loop, a, fraction.where(one, x), active & ~fraction, want)
+    rest, rest_slope = _by_fraction(loop, a, fraction.where(x, one), active & fraction, want)
+    if want is Wanted.VALUE:
+        factor = logarithm.of(exp)
+        below, above = series * factor / a, rest * factor
+        return fraction.where(above, 1.0 - below) if upper else fraction.where(1.0 - above, below)
+    below = series * (x.of(log) - (a + 1.0).of(digamma)) + series_slope
+    above = rest * (x.of(log) - a.of(digamma)) + rest_slope
+    if want is Wanted.SAMPLE:
+        return fraction.where(above * x, -(below * x / a))
+    factor = logarithm.of(exp)
+    return fraction.where(-(above * factor), below * factor / a)
+
+
+def lower_gamma(loop: Loop[V], *args: Number[V]) -> Number[V]:
+    """P(a, x)."""
+    a, x = args
+    found = _gamma(loop, a, x, Wanted.VALUE)
+    found = (x.equals(0.0) | a.equals(math.inf)).where(x.like(0), found)
+    found = (x.equals(math.inf) | a.equals(0.0)).where(x.like(1), found)
+    return _outside(a, x).where(x.like(math.nan), found)
+
+
+def upper_gamma(loop: Loop[V], *args: Number[V]) -> Number[V]:
+    """1 - P(a, x)."""
+    a, x = args
+    found = _gamma(loop, a, x, Wanted.VALUE, upper=True)
+    found = (x.equals(0.0) | a.equals(math.inf)).where(x.like(1), found)
+    found = (x.equals(math.inf) | a.equals(0.0)).where(x.like(0), found)
+    return _outside(a, x).where(x.like(math.nan), found)
+
+
+def _outside(a: Number[V], x: Number[V]) -> Number[V]:
+    both = (a.equals(0.0) & x.equals(0.0)) | (a.equals(math.inf) & x.equals(math.inf))
+    return both | (x < 0.0) | (a < 0.0) | a.is_nan() | x.is_nan()
+
+
+def gamma_slope(loop: Loop[V], *args: Number[V]) -> Number[V]:
+    """The derivative of P(a, x) in a."""
+    return _of_slope(loop, *args, want=Wanted.SLOPE)
+
+
+def sample_slope(loop: Loop[V], *args: Number[V]) -> Number[V]:
+    """The derivative in a of a sample x."""
+    return _of_slope(loop, *args, want=Wanted.SAMPLE)
+
+
+def _of_slope(loop: Loop[V], a: Number[V], x: Number[V], *, want: Wanted) -> Number[V]:
+    found = _gamma(loop, a, x, want)
+    found = x.equals(0.0).where(x.like(0), found)
+    return ((x < 0.0) | (a <= 0.0) | a.is_nan() | x.is_nan()).where(x.like(math.nan), found)
+
+
+def beta(loop: Loop[V], *args: Number[V]) -> Number[V]:
+    """The part of the beta distribution of shapes a and b that is below x: a continued fraction for x, or for 1 - x
+    where that one is found sooner."""
+    a, b, x = args
+    direct = x < (a + 1.0) / (a + b + 2.0)
+    p, q, y = direct.where(a, b), direct.where(b, a), direct.where(x, 1.0 - x)
+    inside = (a > 0.0) & (b > 0.0) & (x > 0.0) & (x < 1.0) & (a < math.inf) & (b < math.inf)
+    one = x.like(1)
+    p, q, y = inside.where(p, one), inside.where(q, one), inside.where(y, one * 0.5)
+    logs = p * y.of(log) + q * (-y).of(log1p) + (p + q).of(lgamma) - q.of(lgamma)
+    # gamma(p + 1) = p gamma(p) is finite for the smallest p.
+    factor = (logs - (p + 1.0).of(lgamma)).of(exp)
+    found = factor * _beta_fraction(loop, p, q, y)
+    return beta_edges(a, b, x, direct.where(found, 1.0 - found))
+
+
+def beta_edges(a: Number[V], b: Number[V], x: Number[V], inside: Number[V]) -> Number[V]:
+    """The values at the ends of the distribution, and where it has become a point."""
+    at_start = a.equals(0.0) | b.equals(math.inf)
+    at_end = b.equals(0.0) | a.equals(math.inf)
+    below, above = x.equals(0.0), x.equals(1.0)
+    found = ((at_end & ~above) | below).where(x.like(0), inside)
+    found = ((at_start & ~below) | above).where(x.like(1), found)
+    wrong = (a < 0.0) | (b < 0.0) | (x < 0.0) | (x > 1.0) | a.is_nan() | b.is_nan() | x.is_nan()
+    return (wrong | (at_start & at_end)).where(x.like(math.nan), found)
+
+
+def _beta_fraction(loop: Loop[V], a: Number[V], b: Number[V], x: Number[V]) -> Number[V]:
+    """1 / (1 + d1 / (1 + d2 / (1 + …))), by Lentz's method, two d at a step."""
+    wide = x.ctx.aval(x.value).dtype == FLOAT64
+    eps, most = _resolution(x) / 2, 300 if wide else 100
+
+    def nonzero(v: Number[V]) -> Number[V]:
+        return (v.of(abs_) < eps).where(v.like(eps), v)
+
+    def step(carry: Numbers[V], constants: Numbers[V]) -> Numbers[V]:
+        (_, m, c, d, h), (a, b, x) = carry, constants
+        m = m + 1.0
+        twice = a + m * 2.0
+        even = m * (b - m) * x / ((twice - 1.0) * twice)
+        odd = -((a + m) * (a + b + m) * x / (twice * (twice + 1.0)))
+        change = h
+        for numerator in (even, odd):
+            d = 1.0 / nonzero(numerator * d + 1.0)
+            c = nonzero(numerator / c + 1.0)
+            change = d * c
+            h = h * change
+        going = (change - 1.0).of(abs_) >= eps
+        return [going & (m < most), m, c, d, h]
+
+    d = 1.0 / nonzero(1.0 - (a + b) * x / (a + 1.0))
+    found = loop([x.equals(x), x.like(0), x.like(1), d, d], [a, b, x], lambda carry: carry[0].any(), step)
+    return found[4]

@@ -1,0 +1,121 @@
+"""Incomplete gamma and beta functions, Bessel functions, zeta: at the ends of their domains, and their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import pytest
+from scipy import special
+
+import tinyjax as tj
+from tinyjax import Array, grad, jit, lax, vmap
+from tinyjax.errors import MissingRuleError, TypingError
+from tinyjax.ir.dtypes import HostArray
+
+INF, NAN = np.inf, np.nan
+#: Shapes and points of distributions: within, at the ends, outside.
+A = np.array([0.5, 3, 50, 100, 1e-6, 1e-300, 0, 1, 1, INF, NAN, -1, 2, 20, 0.01])
+X = np.array([0.2, 5, 49, 90, 1e-3, 1, 1, 0, INF, 1, 1, 1, -1, 19.5, 30])
+B = np.array([0.5, 2, 60, 3, 1, 2, 0, 3, INF, 2, 1, 1, 2, 3, 4])
+U = np.array([0.2, 0.9, 0.4, 0.99, 0.5, 0.5, 0.5, 0, 0.5, 0.5, 0.5, 0.5, 1, 1.5, -0.5])
+
+CASES: dict[str, tuple[HostArray, ...]] = {
+    "igamma": (A, X),
+    "igammac": (A, X),
+    "igamma_grad_a": (A, X),
+    "random_gamma_grad": (A, X),
+    "betainc": (A, B, U),
+    "bessel_i0e": (np.array([0.0, -0.0, 8, -8, 8.0001, 1e-9, 700, 1e30, INF, -INF, NAN]),),
+    "bessel_i1e": (np.array([0.0, -0.0, 8, -8, 8.0001, 1e-9, 700, 1e30, INF, -INF, NAN]),),
+    "zeta": (np.array([1.1, 2, 3, 30, 2, 2]), np.array([1, 0.1, 1e3, 2, INF, NAN])),
+}
+SCIPY: dict[str, Callable[..., HostArray]] = {
+    "igamma": special.gammainc, "igammac": special.gammaincc, "bessel_i0e": special.i0e, "bessel_i1e": special.i1e,
+    "zeta": special.zeta,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name: str) -> None:
+    """The host, compiled code and JAX agree; JAX has nan for an infinite shape or q, where the limit is known."""
+    f, args = getattr(lax, name), CASES[name]
+    host, compiled = np.asarray(f(*args)), np.asarray(jit(f)(*args))
+    np.testing.assert_allclose(compiled, host, 1e-11, 1e-13)
+    expected = np.asarray(jax.jit(getattr(jax.lax, name))(*args))
+    known = ~((A == INF) & (X == 1)) if args[0] is A and name != "betainc" else np.ones(host.shape, bool)
+    if name == "zeta":
+        known = args[1] != INF
+    np.testing.assert_allclose(host[known], expected[known], 1e-11, 1e-13)
+    if name in SCIPY:
+        finite = np.all([np.isfinite(arg) for arg in args], 0)
+        np.testing.assert_allclose(host[finite], np.asarray(SCIPY[name](*args))[finite], 1e-12)
+
+
+@pytest.mark.sweep
+def test_many_parameters() -> None:
+    """Over the whole range, against SciPy and its differences."""
+    rng = np.random.default_rng(0)
+    a, b = rng.lognormal(0, 2.5, 300), rng.lognormal(0, 2.5, 300)
+    x, u = a * rng.lognormal(0, 0.7, 300), rng.uniform(0, 1, 300)
+    np.testing.assert_allclose(np.asarray(jit(lax.igamma)(a, x)), special.gammainc(a, x), 1e-9, 1e-14)
+    np.testing.assert_allclose(np.asarray(jit(lax.igammac)(a, x)), special.gammaincc(a, x), 1e-9, 1e-14)
+    np.testing.assert_allclose(np.asarray(jit(lax.betainc)(a, b, u)), special.betainc(a, b, u), 1e-9, 1e-14)
+    step = 1e-5 * a
+    slope = (special.gammainc(a + step, x) - special.gammainc(a - step, x)) / (2 * step)
+    np.testing.assert_allclose(np.asarray(lax.igamma_grad_a(a, x)), slope, 1e-4, 1e-8)
+
+
+def test_a_sample_moves_so_that_its_part_stays() -> None:
+    a, x = np.array([0.3, 1.0, 2.5, 8.0]), np.array([0.2, 2.0, 2.0, 11.0])
+    part, h = special.gammainc(a, x), 1e-5
+    moved = (special.gammaincinv(a + h, part) - special.gammaincinv(a - h, part)) / (2 * h)
+    np.testing.assert_allclose(np.asarray(lax.random_gamma_grad(a, x)), moved, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["igamma", "igammac"])
+def test_derivatives(name: str) -> None:
+    """To second order in x, first in a; mapped."""
+    ours, theirs = getattr(lax, name), getattr(jax.lax, name)
+    for argnum in (0, 1):
+        found = vmap(grad(ours, argnum))(A[:4], X[:4])
+        expected = jax.jit(jax.vmap(jax.grad(theirs, argnum)))(A[:4], X[:4])
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected), 1e-9)
+    found = vmap(grad(grad(ours, 1), 1))(A[:4], X[:4])
+    expected = jax.jit(jax.vmap(jax.grad(jax.grad(theirs, 1), 1)))(A[:4], X[:4])
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), 1e-9)
+
+
+def test_derivative_of_zeta() -> None:
+    """JAX has none."""
+    h, q = 1e-5, 1.5
+    slope = (special.zeta(3.0, q + h) - special.zeta(3.0, q - h)) / (2 * h)
+    np.testing.assert_allclose(grad(lax.zeta, 1)(3.0, q).item(), slope, 1e-6)
+    second = grad(grad(lax.zeta, 1), 1)(3.0, q).item()
+    np.testing.assert_allclose(second, 12 * special.zeta(5.0, q), 1e-10)
+
+
+def test_shapes() -> None:
+    """Scalars go with arrays, and axes of size 1 are repeated."""
+    a, x = np.array([[1.0], [2.0]]), np.array([[0.5, 1.0, 2.0]])
+    assert lax.igamma(a, x).shape == (2, 3)
+    assert lax.betainc(a, 2.0, x / 4).shape == (2, 3)
+    f: Callable[[HostArray], Array] = jit(lambda x: lax.betainc(np.float64(2), np.float64(3), x))
+    np.testing.assert_allclose(np.asarray(f(x / 4)), special.betainc(2, 3, x / 4))
+    assert jit(lax.igamma)(np.ones((0, 2)), np.ones((0, 2))).shape == (0, 2)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: grad(lax.betainc)(1.0, 2.0, 0.5), MissingRuleError, "no derivative with respect to its parameters"),
+        (lambda: grad(lax.zeta)(2.0, 1.0), MissingRuleError, "zeta has no derivative with respect to its exponent"),
+        (lambda: grad(lax.igamma_grad_a)(2.0, 1.0), MissingRuleError, "igamma_grad_a has no derivative: igamma"),
+        (lambda: lax.igamma(1, 2), TypingError, "igamma does not accept i64 operands"),
+        (lambda: lax.igamma(np.ones(2), np.ones(2, "float32")), TypingError, "igamma needs operands of equal dtypes"),
+    ],
+)
+def test_errors(call: Callable[[], object], error: type[tj.TinyjaxError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
