@@ -34,8 +34,8 @@ class Number(Generic[V]):
     __slots__ = ("ctx", "value")
 
     def __init__(self, ctx: Context[V], value: V) -> None:
-        self.ctx = ctx
-        self.value = value
+        self.ctx: Context[V] = ctx
+        self.value: V = value
 
     def of(self, function: OneOperand) -> Number[V]:
         """A function of this number."""
