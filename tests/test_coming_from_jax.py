@@ -24,6 +24,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.numpy": "tinyjax.numpy",
     "jax.numpy.fft": "tinyjax.numpy.fft",
     "jax.image": "tinyjax.image",
+    "jax.scipy.special": "tinyjax.scipy.special",
     "jax.lax": "tinyjax.lax",
     "jax.tree": "tinyjax.tree",
     "jax.tree_util": "tinyjax.tree",

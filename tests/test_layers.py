@@ -36,6 +36,7 @@ LAYERS = [
     {"numpy"},
     {"image"},
     {"api"},
+    {"scipy"},
     {"custom_derivatives", "debug", "extend", "interpreters"},
     {"tools", "interop"},
     {"testing"},

@@ -22,6 +22,7 @@ MODULES: Final = (
     "tinyjax.numpy",
     "tinyjax.numpy.fft",
     "tinyjax.image",
+    "tinyjax.scipy.special",
     "tinyjax.tree",
     "tinyjax.flatten_util",
     "tinyjax.debug",

@@ -1,0 +1,258 @@
+"""Products with logarithms, entropies, and sums of exponentials."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, overload
+
+import tinyjax.numpy as tnp
+from tinyjax import lax
+from tinyjax.api.rules.custom_jvp import custom_jvp
+from tinyjax.arrays.elementwise import promote_inexact
+from tinyjax.arrays.reductions import Axis
+from tinyjax.arrays.shaping import canonical_axes
+from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.primitives import exponential
+from tinyjax.scipy.special.promoted import applied, floats
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+
+
+def expit(x: ArrayLike) -> Array:
+    """1 / (1 + exp(-x)).
+
+    >>> expit(0.0)
+    Array(0.5, dtype=float64, weak_type=True)
+    """
+    return applied("expit", exponential.logistic, x)
+
+
+def logit(x: ArrayLike) -> Array:
+    """log(x / (1 - x)), the inverse of `expit`.
+
+    >>> logit(0.75)
+    Array(1.09861229, dtype=float64, weak_type=True)
+    """
+    (found,) = floats("logit", x)
+    return _logit(found)
+
+
+@custom_jvp
+def _logit(x: Array) -> Array:
+    return lax.log(x / (1 - x))
+
+
+def _logit_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (t,) = primals, tangents
+    return _logit(x), t / (x * (1 - x))
+
+
+_logit.defjvp(_logit_jvp)
+
+
+def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
+    """x log(y), and 0 where x is 0.
+
+    >>> xlogy([0.0, 2.0], [0.0, 1.0])
+    Array([0., 0.], dtype=float64)
+    """
+    left, right = floats("xlogy", x, y)
+    return _xlogy(left, right)
+
+
+@custom_jvp
+def _xlogy(x: Array, y: Array) -> Array:
+    zero = x == 0
+    found = x * lax.log(tnp.where(zero, lax.full_like(y, 1), y))
+    return tnp.where(zero & ~tnp.isnan(y), lax.full_like(x, 0), tnp.where(zero, y, found))
+
+
+def _xlogy_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    (x, y), (tx, ty) = primals, tangents
+    return _xlogy(x, y), tx * lax.log(y) + ty * x / y
+
+
+_xlogy.defjvp(_xlogy_jvp)
+
+
+def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
+    """x log(1 + y), and 0 where x is 0.
+
+    >>> xlog1py([0.0, 2.0], [-1.0, 1.0])
+    Array([0.        , 1.38629436], dtype=float64)
+    """
+    left, right = floats("xlog1py", x, y)
+    return _xlog1py(left, right)
+
+
+@custom_jvp
+def _xlog1py(x: Array, y: Array) -> Array:
+    zero = x == 0
+    found = x * lax.log1p(tnp.where(zero, lax.full_like(y, 0), y))
+    return tnp.where(zero & ~tnp.isnan(y), lax.full_like(x, 0), tnp.where(zero, y, found))
+
+
+def _xlog1py_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    (x, y), (tx, ty) = primals, tangents
+    return _xlog1py(x, y), tx * lax.log1p(y) + ty * x / (1 + y)
+
+
+_xlog1py.defjvp(_xlog1py_jvp)
+
+
+def entr(x: ArrayLike) -> Array:
+    """-x log(x), 0 at 0, and -inf for negative numbers.
+
+    >>> entr([0.0, 0.5, -1.0])
+    Array([0.        , 0.34657359,       -inf], dtype=float64)
+    """
+    (found,) = floats("entr", x)
+    return _entr(found)
+
+
+@custom_jvp
+def _entr(x: Array) -> Array:
+    return tnp.where(x < 0, lax.full_like(x, -math.inf), -_xlogy(x, x))
+
+
+def _entr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (t,) = primals, tangents
+    return _entr(x), -t * (lax.log(x) + 1)
+
+
+_entr.defjvp(_entr_jvp)
+
+
+def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
+    """p log(p / q), 0 where p is 0 and q isn't negative, and infinite where one is negative or q is 0.
+
+    >>> rel_entr([0.0, 0.5], [0.5, 0.25])
+    Array([0.        , 0.34657359], dtype=float64)
+    """
+    x, y = floats("rel_entr", p, q)
+    one = lax.full_like(x, 1)
+    both, zero = (x > 0) & (y > 0), (x == 0) & (y >= 0)
+    left, right = tnp.where(both, x, one), tnp.where(both, y, one)
+    value = left * (lax.log(left) - lax.log(right))
+    found = tnp.where(both, value, tnp.where(zero, lax.full_like(x, 0), lax.full_like(x, math.inf)))
+    return tnp.where(tnp.isnan(x) | tnp.isnan(y), lax.full_like(x, math.nan), found)
+
+
+def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
+    """rel_entr(p, q) - p + q: the Kullback–Leibler divergence, element by element.
+
+    >>> kl_div([0.0, 0.5], [0.5, 0.25])
+    Array([0.5       , 0.09657359], dtype=float64)
+    """
+    x, y = floats("kl_div", p, q)
+    value = rel_entr(x, y)
+    found = value - x + y
+    outside = (x < 0) | (y < 0) | ((y == 0) & (x > 0))
+    return tnp.where(outside & tnp.isnan(found) & (value == math.inf), value, found)
+
+
+def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """The Box–Cox transform: (x ** lmbda - 1) / lmbda, and log(x) where lmbda is 0.
+
+    >>> boxcox(2.0, [0.0, 1.0])
+    Array([0.69314718, 1.        ], dtype=float64)
+    """
+    number, power = floats("boxcox", x, lmbda)
+    return _powered(lax.log(number), power)
+
+
+def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
+    """The Box–Cox transform of 1 + x.
+
+    >>> boxcox1p(1.0, [0.0, 1.0])
+    Array([0.69314718, 1.        ], dtype=float64)
+    """
+    number, power = floats("boxcox1p", x, lmbda)
+    return _powered(lax.log1p(number), power)
+
+
+def _powered(logarithm: Array, power: Array) -> Array:
+    zero = power == 0
+    safe = tnp.where(zero, lax.full_like(power, 1), power)
+    return tnp.where(zero, logarithm, lax.expm1(safe * logarithm) / safe)
+
+
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: Literal[False] = False,
+    where: ArrayLike | None = None,
+) -> Array: ...
+@overload
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    *,
+    return_sign: Literal[True],
+    where: ArrayLike | None = None,
+) -> tuple[Array, Array]: ...
+def logsumexp(
+    a: ArrayLike,
+    axis: Axis = None,
+    b: ArrayLike | None = None,
+    keepdims: bool = False,
+    return_sign: bool = False,
+    where: ArrayLike | None = None,
+) -> Array | tuple[Array, Array]:
+    """The logarithm of the sum of b exp(a) over axes, without overflow; b is 1 by default, and only elements `where`
+    this is true count. With `return_sign` that of the magnitude, and the sign; else nan where the sum is negative.
+
+    >>> logsumexp([1000.0, 1000.0])
+    Array(1000.69314718, dtype=float64)
+    """
+    x, factors = (
+        (promote_inexact(as_array(a))[0], None)
+        if b is None
+        else tnp.broadcast_arrays(*promote_inexact(as_array(a), as_array(b)))
+    )
+    if where is not None:
+        x = tnp.where(as_array(where), x, lax.full_like(x, -math.inf))
+    if factors is not None:  # what doesn't count may be infinite
+        x = tnp.where(factors == 0, lax.full_like(x, -math.inf), x)
+    size = lax.real(x) if x.aval.dtype in COMPLEXES else x
+    largest = tnp.max(lax.stop_gradient(size), axis, keepdims=True, initial=-math.inf)
+    largest = tnp.where(tnp.isfinite(largest), largest, lax.full_like(largest, 0))
+    terms = lax.exp(x - largest)
+    total = tnp.sum(terms if factors is None else terms * factors, axis, keepdims=True)
+    sign = lax.sign(total)
+    magnitude = lax.abs(total) if return_sign else total
+    found = lax.log(magnitude) + largest
+    if not keepdims:
+        found, sign = (tnp.squeeze(v, _axes(axis, x.aval.ndim)) for v in (found, sign))
+    return (found, sign) if return_sign else found
+
+
+def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
+    return canonical_axes(axis, ndim, "logsumexp")
+
+
+def softmax(x: ArrayLike, axis: Axis = None) -> Array:
+    """exp(x) divided by its sum over axes: all by default, as in SciPy.
+
+    >>> softmax([0.0, 0.0])
+    Array([0.5, 0.5], dtype=float64)
+    """
+    (found,) = promote_inexact(as_array(x))
+    terms = lax.exp(found - tnp.max(lax.stop_gradient(found), axis, keepdims=True))
+    return terms / tnp.sum(terms, axis, keepdims=True)
+
+
+def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
+    """The logarithm of `softmax`, also where that is too small a number.
+
+    >>> log_softmax([0.0, 1000.0])
+    Array([-1000.,     0.], dtype=float64)
+    """
+    (found,) = promote_inexact(as_array(x))
+    moved = found - tnp.max(lax.stop_gradient(found), axis, keepdims=True)
+    return moved - lax.log(tnp.sum(lax.exp(moved), axis, keepdims=True))

@@ -1,0 +1,23 @@
+"""What the functions here make of their operands."""
+
+from __future__ import annotations
+
+from tinyjax.arrays.elementwise import apply, broadcast, promote_inexact
+from tinyjax.errors import TypingError
+from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.ir.primitive import Primitive
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+
+
+def floats(name: str, *xs: ArrayLike) -> list[Array]:
+    """The operands as floats of one dtype and shape; a TypingError if they are complex."""
+    found = broadcast(*promote_inexact(*map(as_array, xs)))
+    if found[0].aval.dtype in COMPLEXES:
+        raise TypingError(f"{name} takes real numbers, got {', '.join(str(as_array(x).aval) for x in xs)}")
+    return list(found)
+
+
+def applied(name: str, primitive: Primitive, *xs: ArrayLike) -> Array:
+    """An elementwise primitive, applied to operands that are promoted and broadcast."""
+    return apply(primitive, *floats(name, *xs))

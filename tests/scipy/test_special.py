@@ -1,0 +1,148 @@
+"""`tinyjax.scipy.special` against SciPy in values, also at the ends of domains, and against JAX in derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import jax.scipy.special as theirs
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.numpy.oracle import words
+from tinyjax import grad, jit, vmap
+from tinyjax.errors import ShapeError, TypingError, UnsupportedError
+from tinyjax.ir.dtypes import BFLOAT16, HostArray
+from tinyjax.scipy import special as ours
+
+INF, NAN = np.inf, np.nan
+EVERYWHERE = np.array([0.0, -0.0, 0.5, 1, 2, 3.7, -0.5, -1.5, -2.5, 10, 50, -10.3, -30, -100, 1e-5, 1e-300, INF, NAN])
+PARTS = np.array([0, 1, 0.5, 0.1, 0.0999, 0.9001, 1e-20, 1e-300, 1 - 1e-12, -0.1, 1.2, NAN, 0.3])
+POSITIVE = np.array([0.1, 0.5, 1, 2.5, 7, 30])
+SOME = np.array([0.0, 1, 2.5, 0.3, -1, INF, NAN, 7])
+PAIRS = tuple(grid.ravel() for grid in np.meshgrid(SOME, SOME))
+POSITIVE_PAIRS = tuple(grid.ravel() for grid in np.meshgrid(POSITIVE, POSITIVE))
+
+EVERYWHERE_DEFINED = words("gammaln gammasgn gamma factorial digamma i0 i0e i1 i1e erf erfc ndtr log_ndtr expit entr")
+CASES: dict[str, tuple[HostArray, ...]] = {
+    **dict.fromkeys(EVERYWHERE_DEFINED, (EVERYWHERE,)),
+    **dict.fromkeys(["logit", "ndtri"], (PARTS,)),
+    "erfinv": (2 * PARTS - 1,),
+    **dict.fromkeys(["xlogy", "xlog1py", "rel_entr", "kl_div", "boxcox1p", "gammainc", "gammaincc"], PAIRS),
+    **dict.fromkeys(["beta", "betaln", "poch", "boxcox"], POSITIVE_PAIRS),
+    "zeta": (1 + POSITIVE, POSITIVE[::-1]),
+    "betainc": (POSITIVE, POSITIVE[::-1], np.linspace(0, 1, 6)),
+}
+#: Those that JAX lacks, and arguments in which it has no derivative.
+WITHOUT_DERIVATIVE = {"zeta": (0, 1), "betainc": (0, 1), "gammasgn": (0,)}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_values(name: str) -> None:
+    args = CASES[name]
+    found = np.asarray(getattr(ours, name)(*args))
+    assert found.dtype == np.float64
+    np.testing.assert_allclose(found, getattr(special, name)(*args), 1e-10, 1e-14)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_derivatives(name: str) -> None:
+    """Where JAX's are finite."""
+    args = CASES[name]
+    for argnum in range(len(args)):
+        if argnum in WITHOUT_DERIVATIVE.get(name, ()):
+            continue
+        found = np.asarray(vmap(grad(getattr(ours, name), argnum))(*args))
+        expected = np.asarray(jax.jit(jax.vmap(jax.grad(getattr(theirs, name), argnum)))(*args))
+        sure = np.isfinite(expected) & (np.abs(expected) < 1e15)
+        if name in ("ndtri", "factorial"):  # JAX has 0 at the ends, and for zeros
+            sure &= expected != 0
+        if name == "kl_div":  # JAX differentiates what it adds to infinity
+            sure &= np.isfinite(np.asarray(getattr(ours, name)(*args)))
+        # JAX's logarithm of the beta function is an approximation of its own.
+        tolerance = 1e-6 if name.startswith("beta") else 1e-8
+        np.testing.assert_allclose(found[sure], expected[sure], tolerance, 1e-12)
+
+
+def test_compiled() -> None:
+    """All of them at once, and in half precision."""
+    names = [name for name, args in CASES.items() if args is PAIRS or args[0] is EVERYWHERE]
+
+    def every(x: tj.ArrayLike, *pair: tj.ArrayLike) -> list[tj.Array]:
+        return [getattr(ours, name)(*(pair if CASES[name] is PAIRS else [x])) for name in names]
+
+    for got, want in zip(jit(every)(EVERYWHERE, *PAIRS), every(EVERYWHERE, *PAIRS), strict=True):
+        np.testing.assert_allclose(np.asarray(got), np.asarray(want), 1e-10, 1e-14)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats(-40, 40), st.floats(1e-300, 1 - 1e-16))
+def test_the_normal_distribution(x: float, p: float) -> None:
+    np.testing.assert_allclose(ours.log_ndtr(x).item(), special.log_ndtr(x), 1e-12)
+    np.testing.assert_allclose(ours.ndtr(x).item(), special.ndtr(x), 1e-12)
+    np.testing.assert_allclose(ours.ndtri(p).item(), special.ndtri(p), 1e-10, 1e-12)
+    single = ours.log_ndtr(np.float32(x))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single.item(), special.log_ndtr(np.float64(np.float32(x))), 1e-4, 1e-37)
+
+
+ROWS = np.array([[1.0, 2.0, -INF], [1000.0, 999.0, -1000.0]])
+WEIGHTS = np.array([[1.0, -2.0, 0.0], [1.0, -1.0, 2.0]])
+
+
+def test_sums_of_exponentials() -> None:
+    for axis, keepdims in ((None, False), (1, False), ((0,), True), ((0, 1), True)):
+        found = np.asarray(ours.logsumexp(ROWS, axis, keepdims=keepdims))
+        np.testing.assert_allclose(found, special.logsumexp(ROWS, axis, keepdims=keepdims))
+        np.testing.assert_allclose(np.asarray(ours.softmax(ROWS, axis)), special.softmax(ROWS, axis))
+        np.testing.assert_allclose(np.asarray(ours.log_softmax(ROWS, axis)), special.log_softmax(ROWS, axis))
+    np.testing.assert_allclose(np.asarray(ours.logsumexp(ROWS, 1, WEIGHTS)), special.logsumexp(ROWS, 1, WEIGHTS))
+    for got, want in zip(
+        ours.logsumexp(ROWS, 1, WEIGHTS, return_sign=True),
+        special.logsumexp(ROWS, 1, WEIGHTS, return_sign=True),
+        strict=True,
+    ):
+        np.testing.assert_allclose(np.asarray(got), want)
+    some = ours.logsumexp(ROWS, 1, where=np.array([True, False, True]))
+    np.testing.assert_allclose(np.asarray(some), [1.0, 1000.0])
+    assert ours.logsumexp(np.array([-INF, -INF])).item() == -INF
+    assert ours.logsumexp(np.array([INF, 1.0])).item() == INF
+    slope = grad(ours.logsumexp)(ROWS[1])
+    np.testing.assert_allclose(np.asarray(slope), special.softmax(ROWS[1]), atol=1e-300)
+
+
+def test_the_rest() -> None:
+    np.testing.assert_allclose(np.asarray(ours.multigammaln(POSITIVE + 1, 3)), special.multigammaln(POSITIVE + 1, 3))
+    np.testing.assert_allclose(np.asarray(ours.zeta(1 + POSITIVE)), special.zeta(1 + POSITIVE))
+    for n in (0, 1, 2, 7):
+        np.testing.assert_allclose(np.asarray(ours.bernoulli(n)), special.bernoulli(max(n, 2))[: n + 1])
+    for order in (0, 1, 3):
+        np.testing.assert_allclose(np.asarray(ours.polygamma(order, POSITIVE)), special.polygamma(order, POSITIVE))
+
+
+def test_promotion() -> None:
+    """Integers become floats, and operands are broadcast."""
+    assert ours.gammaln(np.arange(1, 4)).dtype == np.float64
+    assert ours.gammaln(np.arange(1, 4, dtype="int32")).dtype == np.float32
+    assert ours.xlogy(np.float32(2), np.ones(3, BFLOAT16)).dtype == np.float32
+    assert ours.betainc(np.ones((2, 1)), 2, np.full(3, 0.5)).shape == (2, 3)
+    assert ours.gamma(tnp.asarray(5)).item() == pytest.approx(24.0)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "message"),
+    [
+        (lambda: ours.gamma(1j), TypingError, r"gamma takes real numbers, got ~c128\[\]"),
+        (lambda: ours.factorial(3, exact=True), UnsupportedError, "only exact=False is supported"),
+        (lambda: ours.multigammaln(3.0, 0), ShapeError, "the dimension d is at least 1, got 0"),
+        (lambda: ours.bernoulli(-1), ShapeError, "bernoulli: n is at least 0, got -1"),
+    ],
+)
+def test_errors(call: Callable[[], object], error: type[tj.TinyjaxError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        call()
