@@ -125,6 +125,31 @@ def test_the_rest() -> None:
         np.testing.assert_allclose(np.asarray(ours.polygamma(order, POSITIVE)), special.polygamma(order, POSITIVE))
 
 
+def test_exponential_integrals() -> None:
+    """On both sides of where one way of computing them ends and another begins."""
+    x = np.array([0.0, 1e-300, 0.3, 1, 1.0001, 5, 39.9, 40, 100, 700, 800, INF, NAN, -0.5, -1, -30, -INF])
+    for name in ("exp1", "expi"):
+        found = np.asarray(getattr(ours, name)(x))
+        np.testing.assert_allclose(found, getattr(special, name)(x), 1e-12)
+        np.testing.assert_allclose(np.asarray(jit(getattr(ours, name))(x)), found, 1e-12)
+    for n in (0, 1, 2, 5, 40):
+        np.testing.assert_allclose(np.asarray(ours.expn(n, x)), special.expn(n, x), 1e-12)
+    inside = x[(x > 0) & (x < 700)]
+    slope = np.asarray(vmap(grad(ours.expi))(inside))
+    np.testing.assert_allclose(slope, np.exp(inside) / inside, 1e-12)
+    slope = np.asarray(vmap(grad(grad(ours.expn, 1), 1), (None, 0))(2.0, inside))
+    np.testing.assert_allclose(slope, np.exp(-inside) / inside, 1e-12)
+    single = np.asarray(ours.expi(np.array([0.5, 20, 60], "float32")))
+    np.testing.assert_allclose(single, special.expi([0.5, 20, 60]), 1e-5)
+
+
+def test_combinations() -> None:
+    n, k = (grid.ravel() for grid in np.meshgrid([-1.0, 0, 1, 5, 30.5], [-1.0, 0, 1, 4, 31]))
+    np.testing.assert_allclose(np.asarray(ours.comb(n, k)), special.comb(n, k), 1e-12)
+    n, k = np.array([3.0, 1, 6]), np.array([2.0, 4, 0])
+    np.testing.assert_allclose(np.asarray(ours.comb(n, k, repetition=True)), special.comb(n, k, repetition=True), 1e-12)
+
+
 def test_promotion() -> None:
     """Integers become floats, and operands are broadcast."""
     assert ours.gammaln(np.arange(1, 4)).dtype == np.float64

@@ -22,10 +22,14 @@ from tinyjax.scipy.special.errors import erfinv as erfinv
 from tinyjax.scipy.special.errors import log_ndtr as log_ndtr
 from tinyjax.scipy.special.errors import ndtr as ndtr
 from tinyjax.scipy.special.errors import ndtri as ndtri
+from tinyjax.scipy.special.exponentials import exp1 as exp1
+from tinyjax.scipy.special.exponentials import expi as expi
+from tinyjax.scipy.special.exponentials import expn as expn
 from tinyjax.scipy.special.gammas import bernoulli as bernoulli
 from tinyjax.scipy.special.gammas import beta as beta
 from tinyjax.scipy.special.gammas import betainc as betainc
 from tinyjax.scipy.special.gammas import betaln as betaln
+from tinyjax.scipy.special.gammas import comb as comb
 from tinyjax.scipy.special.gammas import digamma as digamma
 from tinyjax.scipy.special.gammas import factorial as factorial
 from tinyjax.scipy.special.gammas import gamma as gamma

@@ -67,6 +67,27 @@ def factorial(n: ArrayLike, exact: bool = False) -> Array:
     return tnp.where(negative, lax.full_like(found, 0), lax.exp(lax.lgamma(safe + 1)))
 
 
+def comb(N: ArrayLike, k: ArrayLike, exact: bool = False, repetition: bool = False) -> Array:
+    """In how many ways k of N things can be chosen, a float; with `repetition`, each of them more than once.
+    0 where one is negative or k is larger than N. Only `exact=False` is here: integers would overflow.
+
+    >>> comb([5.0, 2.0], 2.0)
+    Array([10.,  1.], dtype=float64)
+    """
+    if exact:
+        raise UnsupportedError("comb: integers would overflow, so only exact=False is supported")
+    things, chosen = floats("comb", N, k)
+    if repetition:
+        none = chosen == 0
+        found = comb(tnp.where(none, things, things + chosen - 1), chosen)
+        return tnp.where(none & (things >= 0), lax.full_like(found, 1), found)
+    outside = (things < 0) | (chosen < 0) | (chosen > things)
+    zero = lax.full_like(things, 0)
+    n, m = tnp.where(outside, zero, things), tnp.where(outside, zero, chosen)
+    value = lax.exp(lax.lgamma(n + 1) - lax.lgamma(m + 1) - lax.lgamma(n - m + 1))
+    return tnp.where(outside, zero, value)
+
+
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """The rising factorial gamma(z + m) / gamma(z).
 
