@@ -110,7 +110,7 @@ class Entry:
     `dtypes` are those accepted for the main operands, and `operands` gives the dtypes of all operands from it. `domain`
     is where the operands' values are compared with jax; for complex numbers it bounds both parts. `ulps` is how far
     results may be apart, in units of the dtype's resolution at the result, or at `scale` if the result is smaller.
-    `no_rule` are the operands for which jax has no derivative.
+    `no_rule` are the operands for which jax has no derivative, and `once` those for which it has no second one.
     """
 
     primitive: Primitive
@@ -121,6 +121,7 @@ class Entry:
     ulps: float = 8
     scale: float = 0
     no_rule: tuple[int, ...] = ()
+    once: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -303,8 +304,8 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
     Entry(special.zeta, lax.zeta, F, TWO, domains=(Domain(1.1, 40), Domain(0.1, 1e3)), ulps=64, no_rule=(0, 1)),
     Entry(bessel.bessel_i0e, lax.bessel_i0e, F, ONE, ulps=16),
     Entry(bessel.bessel_i1e, lax.bessel_i1e, F, ONE, ulps=32, scale=1),
-    Entry(incomplete.igamma, lax.igamma, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1),
-    Entry(incomplete.igammac, lax.igammac, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1),
+    Entry(incomplete.igamma, lax.igamma, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1, once=(0,)),
+    Entry(incomplete.igammac, lax.igammac, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1, once=(0,)),
     Entry(
         incomplete.igamma_grad_a,
         lax.igamma_grad_a,

@@ -101,7 +101,7 @@ TWICE = [entry for entry in SMOOTH if entry.smooth(FLOAT64) and FLOAT64 in entry
 @pytest.mark.parametrize("entry", TWICE, ids=case_name)
 def test_second_derivatives_agree_with_jax(entry: Entry) -> None:
     xs = inner_points(entry, FLOAT64)
-    for i in entry.smooth(FLOAT64):
+    for i in set(entry.smooth(FLOAT64)) - set(entry.once):
 
         def first(x: jax.Array, i: int = i) -> jax.Array:
             out: jax.Array = jax.jvp(lambda x: entry.oracle(*xs[:i], x, *xs[i + 1 :]), (x,), (np.ones(3),))[1]

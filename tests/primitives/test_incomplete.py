@@ -87,6 +87,42 @@ def test_derivatives(name: str) -> None:
     np.testing.assert_allclose(np.asarray(found), np.asarray(expected), 1e-9)
 
 
+@pytest.mark.parametrize("large", [1.0, 300.0])
+def test_mixed_second_derivatives(large: float) -> None:
+    """In a and x, in either order."""
+    a, x = large * A[:4], large * X[:4]
+    shape_first = vmap(grad(grad(lax.igamma, 0), 1))(a, x)
+    point_first = vmap(grad(grad(lax.igamma, 1), 0))(a, x)
+    np.testing.assert_allclose(np.asarray(shape_first), np.asarray(point_first), 1e-11)
+
+
+@pytest.mark.parametrize("a", [1001.0, 2e4, 1e6, 1e38, 1e300])
+def test_large_shapes(a: float) -> None:
+    """The values are those of the normal distribution and what it neglects, and derivatives fit; in few steps."""
+    x = a * (1 + np.array([-3, -1, -1e-3, 0, 0.5, 2, 3]) / np.sqrt(a))
+    shape = np.full_like(x, a)
+    for function, oracle in ((lax.igamma, special.gammainc), (lax.igammac, special.gammaincc)):
+        np.testing.assert_allclose(np.asarray(jit(function)(shape, x)), oracle(shape, x), 1e-10)
+        np.testing.assert_allclose(np.asarray(function(shape, x)), oracle(shape, x), 1e-10)
+    density = vmap(grad(lax.igamma, 1))(shape, x) if a < 1e10 else None
+    slope, moved = jit(lax.igamma_grad_a)(shape, x), jit(lax.random_gamma_grad)(shape, x)
+    np.testing.assert_allclose(np.asarray(lax.igamma_grad_a(shape, x)), np.asarray(slope), 1e-10)
+    if density is not None:
+        np.testing.assert_allclose(np.asarray(-slope / density), np.asarray(moved), a * 1e-14)
+    for far in (0.4, 2.0):  # where samples hardly are
+        found = lax.random_gamma_grad(a, far * a)
+        np.testing.assert_allclose(np.asarray(found), far * np.log(far) / (far - 1), 1 / a + 1e-12)
+
+
+def test_large_shapes_to_many_digits() -> None:
+    """P(1500, x) by sums of 50 digits, and differences of them."""
+    a, x = np.full(4, 1500.0), np.array([800.0, 1400, 1500, 1600])
+    slope = [-4.4308877867611811e-108, -0.00032538472429372911, -0.010301217673951669, -0.00040967176822233239]
+    np.testing.assert_allclose(np.asarray(lax.igamma_grad_a(a, x)), slope, 1e-12)
+    moved = [0.71848868648790335, 0.96600751293745062, 1.0001111185156959, 1.0327310653114316]
+    np.testing.assert_allclose(np.asarray(lax.random_gamma_grad(a, x)), moved, 1e-14)
+
+
 def test_derivative_of_zeta() -> None:
     """JAX has none."""
     h, q = 1e-5, 1.5
@@ -111,7 +147,11 @@ def test_shapes() -> None:
     [
         (lambda: grad(lax.betainc)(1.0, 2.0, 0.5), MissingRuleError, "no derivative with respect to its parameters"),
         (lambda: grad(lax.zeta)(2.0, 1.0), MissingRuleError, "zeta has no derivative with respect to its exponent"),
-        (lambda: grad(lax.igamma_grad_a)(2.0, 1.0), MissingRuleError, "igamma_grad_a has no derivative: igamma"),
+        (
+            lambda: grad(lax.igamma_grad_a)(2.0, 1.0),
+            MissingRuleError,
+            "no derivative with respect to its shape a",
+        ),
         (lambda: lax.igamma(1, 2), TypingError, "igamma does not accept i64 operands"),
         (lambda: lax.igamma(np.ones(2), np.ones(2, "float32")), TypingError, "igamma needs operands of equal dtypes"),
     ],

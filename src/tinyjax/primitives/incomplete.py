@@ -17,22 +17,32 @@ from tinyjax.primitives import incomplete_formulas, numpy_values
 from tinyjax.primitives.elementwise import Binary, Dtypes, Elementwise, NumPyFunction, add, mul, neg, sub
 from tinyjax.primitives.exponential import exp, log, log1p
 from tinyjax.primitives.formulas import Loop, Number, on_host
-from tinyjax.primitives.special import lgamma
+from tinyjax.primitives.special import digamma, lgamma
 from tinyjax.primitives.structure import broadcast_scalar, constant_like
 
 V = TypeVar("V")
 
 
+_lower_tail: Final = on_host(incomplete_formulas.lower_gamma)
+_upper_tail: Final = on_host(incomplete_formulas.upper_gamma)
+
+
+def _mended(formula: NumPyFunction, found: HostArray, a: numpy_values.Floats, x: numpy_values.Floats) -> HostArray:
+    """SciPy's series stop too early for large shapes."""
+    large = np.isfinite(a) & (a > 1e5)
+    return np.where(large, formula(a, x), found) if np.any(large) else np.asarray(found)
+
+
 def _igamma(a: numpy_values.Floats, x: numpy_values.Floats) -> HostArray:
     from scipy import special
 
-    return np.asarray(special.gammainc(a, x))
+    return _mended(_lower_tail, special.gammainc(a, x), a, x)
 
 
 def _igammac(a: numpy_values.Floats, x: numpy_values.Floats) -> HostArray:
     from scipy import special
 
-    return np.asarray(special.gammaincc(a, x))
+    return _mended(_upper_tail, special.gammaincc(a, x), a, x)
 
 
 def _betainc(a: numpy_values.Floats, b: numpy_values.Floats, x: numpy_values.Floats) -> HostArray:
@@ -93,42 +103,43 @@ class Igammac(Binary):
         return neg(ctx, mul(ctx, t, _density_of_gamma(ctx, x, y)))
 
 
-@frozen
-class _WithoutDerivative(Binary):
-    """A derivative that has none itself."""
-
-    accepts: ClassVar[Dtypes] = FLOATS
-
-    @override
-    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
-        raise self._none()
-
-    @override
-    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
-        raise self._none()
-
-    def _none(self) -> MissingRuleError:
-        return MissingRuleError(
-            f"{self.name} has no derivative: igamma, igammac and gamma samples are differentiated once in a"
-        )
-
-
 @final
 @frozen
-class IgammaGradA(_WithoutDerivative):
+class IgammaGradA(Binary):
     """The derivative of igamma(a, x) in a."""
 
     name: ClassVar[str] = "igamma_grad_a"
+    accepts: ClassVar[Dtypes] = FLOATS
     function: ClassVar[NumPyFunction] = numpy_values.widened(on_host(incomplete_formulas.gamma_slope))
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        raise MissingRuleError(
+            "igamma_grad_a has no derivative with respect to its shape a: igamma is differentiated once in it"
+        )
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        slope = sub(ctx, log(ctx, y), digamma(ctx, x))
+        return mul(ctx, t, mul(ctx, slope, _density_of_gamma(ctx, x, y)))
 
 
 @final
 @frozen
-class RandomGammaGrad(_WithoutDerivative):
+class RandomGammaGrad(Binary):
     """The derivative in a of x, a sample of the gamma distribution of shape a."""
 
     name: ClassVar[str] = "random_gamma_grad"
+    accepts: ClassVar[Dtypes] = FLOATS
     function: ClassVar[NumPyFunction] = numpy_values.widened(on_host(incomplete_formulas.sample_slope))
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        raise MissingRuleError("random_gamma_grad has no derivative: gamma samples are differentiated once")
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        return self.left(ctx, t, x, y, out)
 
 
 @final

@@ -5,7 +5,6 @@ For elements that are done, steps go on without effect until all are.
 
 from __future__ import annotations
 
-import enum
 import math
 from typing import Final, TypeVar
 
@@ -15,21 +14,13 @@ from tinyjax.primitives.exponential import exp, log, log1p
 from tinyjax.primitives.formulas import Loop, Number, Numbers
 from tinyjax.primitives.numpy_values import resolution
 from tinyjax.primitives.special import digamma, lgamma
+from tinyjax.primitives.uniform_expansion import LARGE, uniform
+from tinyjax.primitives.wanted import Wanted
 
 V = TypeVar("V")
 
 #: After so many steps a continued fraction is taken as it is.
 _MOST_STEPS: Final = 2000
-
-
-class Wanted(enum.Enum):
-    """What is computed of P(a, x), the part of the gamma distribution of shape a that is below x."""
-
-    VALUE = enum.auto()
-    #: Its derivative in a.
-    SLOPE = enum.auto()
-    #: The derivative in a of the x at which P has its value: that of a sample.
-    SAMPLE = enum.auto()
 
 
 def _resolution(x: Number[V]) -> float:
@@ -105,26 +96,40 @@ def _by_fraction(
 
 def _gamma(loop: Loop[V], a: Number[V], x: Number[V], want: Wanted, *, upper: bool = False) -> Number[V]:
     """P(a, x), or 1 - P if `upper`, or a derivative: for positive a and x, and not beyond the smallest numbers."""
-    fraction = (x > 1.0) & (x > a)
-    logarithm = a * x.of(log) - x - a.of(lgamma)
-    small = logarithm < -_largest_logarithm(x)
-    active = (x > 0.0) & (a > 0.0) & (x < math.inf) & (a < math.inf)
-    if want is not Wanted.SAMPLE:
-        active = active & ~small
+    inside = (x > 0.0) & (a > 0.0) & (x < math.inf) & (a < math.inf)
     one = x.like(1)
     # Where one way isn't taken, it is given numbers that it can do with.
+    near = inside & (a > LARGE) & ((x - a).of(abs_) < a * 0.5)
+    expanded = uniform(near.where(a, one * LARGE), near.where(x, one * LARGE), want, upper=upper)
+    a, x = near.where(one, a), near.where(one, x)
+    if want is Wanted.SAMPLE:  # its limit, where a is so large that the loops would overflow
+        far = inside & (a > 1 / _resolution(x))
+        logarithm = x.of(log) - a.of(log)
+        limit = logarithm / a * x / (far.where(x / a, one * 2.0) - 1.0)
+        expanded, near = far.where(limit, expanded), near | far
+        a, x = far.where(one, a), far.where(one, x)
+    return near.where(expanded, _by_loops(loop, a, x, inside & ~near, want, upper=upper))
+
+
+def _by_loops(loop: Loop[V], a: Number[V], x: Number[V], active: Number[V], want: Wanted, *, upper: bool) -> Number[V]:
+    fraction = (x > 1.0) & (x > a)
+    # By gamma(a + 1) = a gamma(a), which is finite for the smallest a.
+    logarithm = a * x.of(log) - x - (a + 1.0).of(lgamma)
+    if want is not Wanted.SAMPLE:
+        active = active & (logarithm >= -_largest_logarithm(x))
+    one = x.like(1)
     series, series_slope = _by_series(loop, a, fraction.where(one, x), active & ~fraction, want)
     rest, rest_slope = _by_fraction(loop, a, fraction.where(x, one), active & fraction, want)
+    root = (logarithm * 0.5).of(exp)  # its square would be lost where what it multiplies is large
     if want is Wanted.VALUE:
-        factor = logarithm.of(exp)
-        below, above = series * factor / a, rest * factor
-        return fraction.where(above, 1.0 - below) if upper else fraction.where(1.0 - above, below)
-    below = series * (x.of(log) - (a + 1.0).of(digamma)) + series_slope
-    above = rest * (x.of(log) - a.of(digamma)) + rest_slope
+        below, above = series * root * root, rest * a * root * root
+        found = fraction.where(above, 1.0 - below) if upper else fraction.where(1.0 - above, below)
+        return (found < 0.0).where(one * 0.0, found)
+    slope = x.of(log) - (a + 1.0).of(digamma)  # that of the logarithm
+    below, above = series * slope + series_slope, rest * (slope * a + 1.0) + rest_slope * a
     if want is Wanted.SAMPLE:
-        return fraction.where(above * x, -(below * x / a))
-    factor = logarithm.of(exp)
-    return fraction.where(-(above * factor), below * factor / a)
+        return fraction.where(above * x, -(below * x)) / a
+    return fraction.where(-(above * root * root), below * root * root)
 
 
 def lower_gamma(loop: Loop[V], *args: Number[V]) -> Number[V]:

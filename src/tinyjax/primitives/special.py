@@ -65,7 +65,8 @@ def _polygamma(n: numpy_values.Floats, x: numpy_values.Floats) -> HostArray:
 def _zeta(x: numpy_values.Floats, q: numpy_values.Floats) -> HostArray:
     from scipy import special
 
-    return np.asarray(special.zeta(x, q)).astype(x.dtype)
+    found = np.where((x > 1e4) & (q > 0), np.power(q, -x), special.zeta(x, q))  # of large x the first term
+    return np.where(np.isnan(x) | np.isnan(q), np.nan, found).astype(x.dtype)
 
 
 @final

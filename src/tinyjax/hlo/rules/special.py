@@ -16,8 +16,9 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import bessel, incomplete, incomplete_formulas, special
 from tinyjax.primitives.arithmetic import abs_
-from tinyjax.primitives.exponential import sqrt
+from tinyjax.primitives.exponential import pow_, sqrt
 from tinyjax.primitives.formulas import Formula, Loop, Number, Numbers
+from tinyjax.primitives.rounding import floor
 
 V = TypeVar("V")
 
@@ -152,11 +153,15 @@ _ZETA: Final = typed("chlo.zeta")
 def _zeta(
     primitive: special.Zeta, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
-    """Zero at infinity, where terms are zero."""
+    """Of large x only the first term counts, and none at infinity."""
     x, q = (Number(ctx, SSA(name, types[0])) for name in operands(ctx, args, types[0]))
     (found,) = _ZETA(primitive, ctx, (x.value, q.value), types)
-    end = q.equals(math.inf) & (x > 1.0)
-    return (end.where(q.like(0), Number(ctx, found)).value,)
+    nan = q.like(math.nan)
+    first = Number(ctx, pow_(ctx, q.value, (-x).value))
+    beyond = x.equals(x.of(floor)).where(q.like(math.inf), nan)
+    value = (x > 1e4).where((q > 0.0).where(first, beyond), Number(ctx, found))
+    value = (q.equals(math.inf) & (x > 1.0)).where(q.like(0), value)
+    return (((x < 1.0) | q.is_nan()).where(nan, value).value,)
 
 
 RULES[bessel.BesselI0e] = _by(_bessel_i0e)

@@ -53,7 +53,8 @@ _logit.defjvp(_logit_jvp)
 def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     """x log(y), and 0 where x is 0.
 
-    >>> xlogy([0.0, 2.0], [0.0, 1.0])
+    >>> import numpy as np
+    >>> xlogy(np.array([0.0, 2.0]), np.array([0.0, 1.0]))
     Array([0., 0.], dtype=float64)
     """
     left, right = floats("xlogy", x, y)
@@ -78,7 +79,8 @@ _xlogy.defjvp(_xlogy_jvp)
 def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     """x log(1 + y), and 0 where x is 0.
 
-    >>> xlog1py([0.0, 2.0], [-1.0, 1.0])
+    >>> import numpy as np
+    >>> xlog1py(np.array([0.0, 2.0]), np.array([-1.0, 1.0]))
     Array([0.        , 1.38629436], dtype=float64)
     """
     left, right = floats("xlog1py", x, y)
@@ -103,8 +105,9 @@ _xlog1py.defjvp(_xlog1py_jvp)
 def entr(x: ArrayLike) -> Array:
     """-x log(x), 0 at 0, and -inf for negative numbers.
 
-    >>> entr([0.0, 0.5, -1.0])
-    Array([0.        , 0.34657359,       -inf], dtype=float64)
+    >>> import numpy as np
+    >>> entr(np.array([0.0, 0.5, -1.0]))
+    Array([-0.        ,  0.34657359,        -inf], dtype=float64)
     """
     (found,) = floats("entr", x)
     return _entr(found)
@@ -126,7 +129,8 @@ _entr.defjvp(_entr_jvp)
 def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
     """p log(p / q), 0 where p is 0 and q isn't negative, and infinite where one is negative or q is 0.
 
-    >>> rel_entr([0.0, 0.5], [0.5, 0.25])
+    >>> import numpy as np
+    >>> rel_entr(np.array([0.0, 0.5]), np.array([0.5, 0.25]))
     Array([0.        , 0.34657359], dtype=float64)
     """
     x, y = floats("rel_entr", p, q)
@@ -141,7 +145,8 @@ def rel_entr(p: ArrayLike, q: ArrayLike) -> Array:
 def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
     """rel_entr(p, q) - p + q: the Kullback–Leibler divergence, element by element.
 
-    >>> kl_div([0.0, 0.5], [0.5, 0.25])
+    >>> import numpy as np
+    >>> kl_div(np.array([0.0, 0.5]), np.array([0.5, 0.25]))
     Array([0.5       , 0.09657359], dtype=float64)
     """
     x, y = floats("kl_div", p, q)
@@ -154,7 +159,8 @@ def kl_div(p: ArrayLike, q: ArrayLike) -> Array:
 def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """The Box–Cox transform: (x ** lmbda - 1) / lmbda, and log(x) where lmbda is 0.
 
-    >>> boxcox(2.0, [0.0, 1.0])
+    >>> import numpy as np
+    >>> boxcox(2.0, np.array([0.0, 1.0]))
     Array([0.69314718, 1.        ], dtype=float64)
     """
     number, power = floats("boxcox", x, lmbda)
@@ -164,7 +170,8 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
 def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     """The Box–Cox transform of 1 + x.
 
-    >>> boxcox1p(1.0, [0.0, 1.0])
+    >>> import numpy as np
+    >>> boxcox1p(1.0, np.array([0.0, 1.0]))
     Array([0.69314718, 1.        ], dtype=float64)
     """
     number, power = floats("boxcox1p", x, lmbda)
@@ -207,7 +214,8 @@ def logsumexp(
     """The logarithm of the sum of b exp(a) over axes, without overflow; b is 1 by default, and only elements `where`
     this is true count. With `return_sign` that of the magnitude, and the sign; else nan where the sum is negative.
 
-    >>> logsumexp([1000.0, 1000.0])
+    >>> import numpy as np
+    >>> logsumexp(np.array([1000.0, 1000.0]))
     Array(1000.69314718, dtype=float64)
     """
     x, factors = (
@@ -239,7 +247,8 @@ def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
 def softmax(x: ArrayLike, axis: Axis = None) -> Array:
     """exp(x) divided by its sum over axes: all by default, as in SciPy.
 
-    >>> softmax([0.0, 0.0])
+    >>> import numpy as np
+    >>> softmax(np.array([0.0, 0.0]))
     Array([0.5, 0.5], dtype=float64)
     """
     (found,) = promote_inexact(as_array(x))
@@ -250,7 +259,8 @@ def softmax(x: ArrayLike, axis: Axis = None) -> Array:
 def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
     """The logarithm of `softmax`, also where that is too small a number.
 
-    >>> log_softmax([0.0, 1000.0])
+    >>> import numpy as np
+    >>> log_softmax(np.array([0.0, 1000.0]))
     Array([-1000.,     0.], dtype=float64)
     """
     (found,) = promote_inexact(as_array(x))

@@ -43,7 +43,8 @@ def erfinv(x: ArrayLike) -> Array:
 def ndtr(x: ArrayLike) -> Array:
     """The distribution function of the normal distribution: the part of it that is below x.
 
-    >>> ndtr([0.0, 1.0, -10.0])
+    >>> import numpy as np
+    >>> ndtr(np.array([0.0, 1.0, -10.0]))
     Array([5.00000000e-01, 8.41344746e-01, 7.61985302e-24], dtype=float64)
     """
     (found,) = floats("ndtr", x)
@@ -53,7 +54,8 @@ def ndtr(x: ArrayLike) -> Array:
 def log_ndtr(x: ArrayLike) -> Array:
     """The logarithm of `ndtr`, also where that is too small a number.
 
-    >>> log_ndtr([0.0, 10.0, -100.0])
+    >>> import numpy as np
+    >>> log_ndtr(np.array([0.0, 10.0, -100.0]))
     Array([-6.93147181e-01, -7.61985302e-24, -5.00552421e+03], dtype=float64)
     """
     (found,) = floats("log_ndtr", x)
@@ -92,7 +94,8 @@ _log_ndtr.defjvp(_log_ndtr_jvp)
 def ndtri(p: ArrayLike) -> Array:
     """The inverse of `ndtr`: the number below which a part p of the normal distribution is.
 
-    >>> ndtri([0.5, 0.975, 1e-20])
+    >>> import numpy as np
+    >>> ndtri(np.array([0.5, 0.975, 1e-20]))
     Array([ 0.        ,  1.95996398, -9.26234009], dtype=float64)
     """
     (found,) = floats("ndtri", p)

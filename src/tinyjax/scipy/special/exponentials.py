@@ -22,7 +22,7 @@ def exp1(x: ArrayLike) -> Array:
     """The integral of exp(-x t) / t over t from 1 to infinity; infinite at 0, nan for negative numbers.
 
     >>> exp1(1.0)
-    Array(0.21938393, dtype=float64, weak_type=True)
+    Array(0.21938393, dtype=float64)
     """
     (found,) = floats("exp1", x)
     return _expn(lax.full_like(found, 1), found)
@@ -32,7 +32,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     """The integral of exp(-x t) / t**n over t from 1 to infinity, for a whole number n; it has a derivative in x only.
 
     >>> expn(2, 1.0)
-    Array(0.14849551, dtype=float64, weak_type=True)
+    Array(0.14849551, dtype=float64)
     """
     order, found = floats("expn", n, x)
     return _expn(lax.stop_gradient(order), found)
@@ -94,7 +94,7 @@ def expi(x: ArrayLike) -> Array:
     """The principal value of the integral of exp(t) / t over t from minus infinity to x; -inf at 0.
 
     >>> expi(1.0)
-    Array(1.89511782, dtype=float64, weak_type=True)
+    Array(1.89511782, dtype=float64)
     """
     (found,) = floats("expi", x)
     return _expi(found)
