@@ -10,7 +10,7 @@ import pytest
 
 from tests.extremes import check_classes, combinations
 from tests.hlo.programs import run, side_by_side
-from tests.primitives.catalog import ELEMENTWISE, Entry, check_close
+from tests.primitives.catalog import ELEMENTWISE, Entry, check_close, compiled
 from tinyjax.contexts.devices import single_equation
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -151,7 +151,7 @@ def classes_agree(entry: Entry, dtypes: Sequence[DType]) -> None:
         check_classes(entry.name, xs, got, want, ROUNDED.get(name, 0))
 
 
-@pytest.mark.parametrize("entry", ELEMENTWISE, ids=[entry.name for entry in ELEMENTWISE])
+@pytest.mark.parametrize("entry", compiled(ELEMENTWISE))
 def test_elementwise(entry: Entry) -> None:
     classes_agree(entry, [dtype for dtype in entry.dtypes if dtype in SAMPLED])
 

@@ -10,7 +10,7 @@ import pytest
 from tests.hlo.programs import run, side_by_side
 from tests.primitives import array_catalog
 from tests.primitives.array_checks import close, samples
-from tests.primitives.catalog import ELEMENTWISE, Entry, check_close
+from tests.primitives.catalog import ELEMENTWISE, Entry, check_close, compiled
 from tinyjax.ir.dtypes import SHORT_NAMES
 from tinyjax.ir.shared_types import array_type
 
@@ -18,7 +18,7 @@ from tinyjax.ir.shared_types import array_type
 FARTHER = {"sinh": 2, "cosh": 2, "atan2": 8}
 
 
-@pytest.mark.parametrize("entry", ELEMENTWISE, ids=[entry.name for entry in ELEMENTWISE])
+@pytest.mark.parametrize("entry", compiled(ELEMENTWISE))
 def test_elementwise(entry: Entry) -> None:
     operands = [entry.samples(dtype) for dtype in entry.dtypes]
     program = side_by_side([(entry.primitive, [array_type(x.shape, x.dtype) for x in xs]) for xs in operands])
@@ -32,7 +32,7 @@ def test_elementwise(entry: Entry) -> None:
             raise AssertionError(f"{SHORT_NAMES[dtype]}: {error}") from error
 
 
-@pytest.mark.parametrize("entry", [entry for entry in ELEMENTWISE if entry.arity > 1], ids=lambda entry: entry.name)
+@pytest.mark.parametrize("entry", compiled([entry for entry in ELEMENTWISE if entry.arity > 1]))
 def test_scalar_operands_are_repeated(entry: Entry) -> None:
     dtype = entry.dtypes[0]
     vectors = entry.samples(dtype)

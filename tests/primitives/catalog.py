@@ -15,6 +15,8 @@ from typing import Final, TypeAlias, final
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
+from _pytest.mark.structures import ParameterSet
 from attrs import frozen
 from jax import lax
 from jax.extend.core import primitives
@@ -111,6 +113,7 @@ class Entry:
     is where the operands' values are compared with jax; for complex numbers it bounds both parts. `ulps` is how far
     results may be apart, in units of the dtype's resolution at the result, or at `scale` if the result is smaller.
     `no_rule` are the operands for which jax has no derivative, and `once` those for which it has no second one.
+    `slow`: XLA takes seconds to compile it.
     """
 
     primitive: Primitive
@@ -122,6 +125,7 @@ class Entry:
     scale: float = 0
     no_rule: tuple[int, ...] = ()
     once: tuple[int, ...] = ()
+    slow: bool = False
 
     @property
     def name(self) -> str:
@@ -304,8 +308,8 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
     Entry(special.zeta, lax.zeta, F, TWO, domains=(Domain(1.1, 40), Domain(0.1, 1e3)), ulps=64, no_rule=(0, 1)),
     Entry(bessel.bessel_i0e, lax.bessel_i0e, F, ONE, ulps=16),
     Entry(bessel.bessel_i1e, lax.bessel_i1e, F, ONE, ulps=32, scale=1),
-    Entry(incomplete.igamma, lax.igamma, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1, once=(0,)),
-    Entry(incomplete.igammac, lax.igammac, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1, once=(0,)),
+    Entry(incomplete.igamma, lax.igamma, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1, once=(0,), slow=True),
+    Entry(incomplete.igammac, lax.igammac, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1, once=(0,), slow=True),
     Entry(
         incomplete.igamma_grad_a,
         lax.igamma_grad_a,
@@ -315,6 +319,7 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
         ulps=256,
         scale=1,
         no_rule=(0, 1),
+        slow=True,
     ),
     Entry(
         incomplete.random_gamma_grad,
@@ -325,6 +330,7 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
         ulps=256,
         scale=1,
         no_rule=(0, 1),
+        slow=True,
     ),
     Entry(
         incomplete.regularized_incomplete_beta,
@@ -335,6 +341,7 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
         ulps=256,
         scale=1,
         no_rule=(0, 1),
+        slow=True,
     ),
     Entry(R.sign, lax.sign, (*I, *U, *F, *C), ONE),
     Entry(R.floor, lax.floor, F, ONE, ulps=0),
@@ -393,6 +400,11 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
 
 #: Each entry with each dtype, and a readable name for it.
 CASES: Final = [(entry, dtype) for entry in ELEMENTWISE for dtype in entry.dtypes]
+
+
+def compiled(entries: Iterable[Entry]) -> list[ParameterSet]:
+    """The entries, for tests that compile them: of those that take long in the sweep."""
+    return [pytest.param(e, id=e.name, marks=[pytest.mark.sweep] if e.slow else []) for e in entries]
 
 
 def case_name(value: Entry | DType) -> str:

@@ -11,7 +11,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.primitives.apply import dense, pushed, run, staged_jvp, values
-from tests.primitives.catalog import ELEMENTWISE, Domain, Entry, case_name, check_close, check_same, numbers, tangents
+from tests.primitives.catalog import (
+    ELEMENTWISE,
+    Domain,
+    Entry,
+    case_name,
+    check_close,
+    check_same,
+    compiled,
+    numbers,
+    tangents,
+)
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
@@ -98,7 +108,7 @@ def inner_points(entry: Entry, dtype: DType) -> list[HostArray]:
 TWICE = [entry for entry in SMOOTH if entry.smooth(FLOAT64) and FLOAT64 in entry.dtypes]
 
 
-@pytest.mark.parametrize("entry", TWICE, ids=case_name)
+@pytest.mark.parametrize("entry", compiled(TWICE))
 def test_second_derivatives_agree_with_jax(entry: Entry) -> None:
     xs = inner_points(entry, FLOAT64)
     for i in set(entry.smooth(FLOAT64)) - set(entry.once):

@@ -37,7 +37,10 @@ SCIPY: dict[str, Callable[..., HostArray]] = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("name", CASES)
+SLOW = {"igammac", "igamma_grad_a", "random_gamma_grad", "betainc"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.sweep] if n in SLOW else []) for n in CASES])
 def test_values(name: str) -> None:
     """The host, compiled code and JAX agree; JAX has nan for an infinite shape or q, where the limit is known."""
     f, args = getattr(lax, name), CASES[name]
@@ -74,6 +77,7 @@ def test_a_sample_moves_so_that_its_part_stays() -> None:
     np.testing.assert_allclose(np.asarray(lax.random_gamma_grad(a, x)), moved, 1e-6)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["igamma", "igammac"])
 def test_derivatives(name: str) -> None:
     """To second order in x, first in a; mapped."""
@@ -96,6 +100,7 @@ def test_mixed_second_derivatives(large: float) -> None:
     np.testing.assert_allclose(np.asarray(shape_first), np.asarray(point_first), 1e-11)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("a", [1001.0, 2e4, 1e6, 1e38, 1e300])
 def test_large_shapes(a: float) -> None:
     """The values are those of the normal distribution and what it neglects, and derivatives fit; in few steps."""
