@@ -26,6 +26,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.image": "tinyjax.image",
     "jax.scipy.special": "tinyjax.scipy.special",
     "jax.lax": "tinyjax.lax",
+    "jax.lax.linalg": "tinyjax.lax.linalg",
     "jax.tree": "tinyjax.tree",
     "jax.tree_util": "tinyjax.tree",
     "jax.flatten_util": "tinyjax.flatten_util",

@@ -19,6 +19,7 @@ _PACKAGE: Final = Path(tinyjax.__file__).parent
 MODULES: Final = (
     "tinyjax",
     "tinyjax.lax",
+    "tinyjax.lax.linalg",
     "tinyjax.numpy",
     "tinyjax.numpy.fft",
     "tinyjax.image",

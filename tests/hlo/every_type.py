@@ -26,6 +26,7 @@ from tinyjax.primitives import (
     conversion,
     convolution,
     dynamic,
+    factorizations,
     fourier,
     gather,
     reduce_window,
@@ -34,7 +35,10 @@ from tinyjax.primitives import (
     shaping,
     slicing,
     sorting,
+    spectral,
     structure,
+    triangular,
+    tridiagonal,
     window_choices,
 )
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
@@ -173,8 +177,29 @@ def _transforms() -> Iterator[Application]:
         yield from _each([fourier.Fft(kind, (3,)), fourier.Fft(kind, (2, 3))], (2, last))
 
 
+def _matrices() -> Iterator[Application]:
+    whole = [
+        triangular.Cholesky(), factorizations.Lu(), factorizations.Geqrf(), spectral.Eigh(), spectral.Svd(),
+        spectral.Svd(False, False), spectral.Eig(), spectral.Schur(), spectral.Hessenberg(), spectral.Tridiagonal(),
+        *(factorizations.Qr(pivoting, full) for pivoting in (False, True) for full in (False, True)),
+    ]  # fmt: skip
+    for shape in ((2, 2), (3, 1, 1), (2, 0, 0), (2, 3), (3, 0)):
+        yield from _each(whole, shape)
+    for flags in itertools.product((False, True), repeat=5):
+        yield from _each([triangular.TriangularSolve(*flags)], (2, 2), (2, 2))
+    yield from _each([factorizations.HouseholderProduct()], (3, 2), (2,))
+    yield from _each([factorizations.Ormqr()], (3, 2), (2,), (3, 1))
+    yield from _each([factorizations.LuPivotsToPermutation(3)], (2, 2))
+    yield from _each([triangular.CholeskyUpdate()], (2, 2), (2,))
+    yield from _each([triangular.SymmetricProduct()], (2, 3), (2, 2))
+    yield from _each([tridiagonal.TridiagonalSolve()], *[(4, 3)] * 3, (4, 3, 2))
+    for dtype in ALL:
+        yield factorizations.Geqp3(), _avals([dtype, INT32], (3, 2), (2,))
+
+
 GRIDS: Final[tuple[Grid, ...]] = (
-    _elementwise, _parameters, _conversions, _contractions, _windows, _gathers, _shapes, _along_axes, _transforms
+    _elementwise, _parameters, _conversions, _contractions, _windows, _gathers, _shapes, _along_axes, _transforms,
+    _matrices,
 )  # fmt: skip
 
 

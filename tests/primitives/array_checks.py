@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 
@@ -172,7 +173,7 @@ def check_second_order(case: Case, args: Sequence[HostArray], rng: np.random.Gen
                 full[i] = y
             return [out for out in apply(case, *full) if out.dtype in INEXACT]
 
-        tangents: list[jax.Array] = jax.jvp(of_moving, xs, tuple(inner[i] for i in moving))[1]
+        tangents: list[jax.Array] = jax.jvp(of_moving, xs, tuple(jnp.asarray(inner[i]) for i in moving))[1]
         return tangents
 
     expected = jax.jit(lambda x, t: jax.jvp(along, x, t)[1])(

@@ -14,6 +14,7 @@ from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, deleted_message
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
 from tinyjax.backend.host_calls import host_failure, host_function, parse
+from tinyjax.backend.libraries import prepare_libraries
 from tinyjax.backend.persistence import compile_or_read
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.stages import MemoryStats, Options
@@ -46,6 +47,7 @@ def compile_text(
     from the `persistent` cache, and kept there.
     """
     PROCESS.check(f"To compile {name!r}")
+    prepare_libraries(text)
     overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
     try:
         compile_options = compiler.get_compile_options(

@@ -5,6 +5,7 @@ The functions of `jax.lax` would drop equations that change nothing, and broadca
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
@@ -26,11 +27,14 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral, Precision
 from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
+from tinyjax.primitives.factorizations import Geqp3, Geqrf, Ormqr
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.rounding import Round
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.selection import Clamp, SelectN
+from tinyjax.primitives.spectral import Eig, Eigh, Svd
+from tinyjax.primitives.triangular import Cholesky
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.registered.first_order import FIRST_ORDER
@@ -55,6 +59,42 @@ def _conj(primitive: Conj, ctx: JaxContext, args: Args) -> Args:
 def _fft(primitive: Fft, ctx: JaxContext, args: Args) -> Args:
     kind = lax.FftType[primitive.fft_type.name]
     return apply(p.fft_p, *args, fft_type=kind, fft_lengths=primitive.fft_lengths)
+
+
+# Linear algebra.
+
+
+def _by_enum(primitive: Primitive, ctx: JaxContext, args: Args) -> Args:
+    """How to compute it is a member of an enumeration of JAX's."""
+    params = {
+        name: getattr(lax.linalg, type(value).__name__)[value.name] if isinstance(value, enum.Enum) else value
+        for name, value in primitive.params.items()
+    }
+    return apply(getattr(p, f"{primitive.name}_p"), *args, **params)
+
+
+TO_JAX[Eigh] = _by_enum
+TO_JAX[Svd] = _by_enum
+TO_JAX[Eig] = _by_enum
+
+
+@TO_JAX.register(Cholesky)
+def _cholesky(primitive: Cholesky, ctx: JaxContext, args: Args) -> Args:
+    return [lax.linalg.cholesky(jnp.asarray(args[0]), symmetrize_input=False)]
+
+
+@TO_JAX.register(Ormqr)
+def _ormqr(primitive: Ormqr, ctx: JaxContext, args: Args) -> Args:
+    return [lax.linalg.ormqr(*args, left=primitive.left, transpose=primitive.adjoint)]
+
+
+@TO_JAX.register(Geqrf)
+def _geqrf(primitive: Geqrf, ctx: JaxContext, args: Args) -> Args:
+    flipped, taus = jnp.linalg.qr(jnp.asarray(args[0]), mode="raw")
+    return [flipped.mT, taus]
+
+
+TO_JAX.lacks(Geqp3, "JAX's primitive of this name isn't public: its qr with pivoting is")
 
 
 @TO_JAX.register(Round)
@@ -245,6 +285,7 @@ _SHARDED: Final = ("reduce_sum", "reduce_max", "reduce_min") if jax.__version_in
 #: What JAX's own takes besides. It is left to say nothing.
 _BESIDES: Final[Mapping[str, tuple[str, ...]]] = {
     "mul": ("out_dtype",),
+    "schur": ("select_callable",),
     "reshape": ("dimensions", "sharding"),
     **dict.fromkeys(("broadcast_in_dim", "convert_element_type", "iota"), ("sharding",)),
     **dict.fromkeys(_SHARDED, ("out_sharding",)),
@@ -252,7 +293,8 @@ _BESIDES: Final[Mapping[str, tuple[str, ...]]] = {
 }
 for _cls in FIRST_ORDER:
     if _cls not in TO_JAX:
-        _found = getattr(p, f"{_cls.name}_p", None) or getattr(lax, f"{_cls.name}_p", None)
+        _homes = (home for home in (p, lax, lax.linalg) if hasattr(home, f"{_cls.name}_p"))
+        _found = getattr(next(_homes, p), f"{_cls.name}_p", None)
         if isinstance(_found, JaxPrimitive):
             TO_JAX[_cls] = _alike(_found, dict.fromkeys(_BESIDES.get(_cls.name, ())))
         else:

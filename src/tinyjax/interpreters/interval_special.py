@@ -19,6 +19,7 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.cumulative import CumLogSumExp, CumProd
 from tinyjax.primitives.elementwise import add, mul
 from tinyjax.primitives.fourier import Fft
+from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.slicing import pad
@@ -127,4 +128,5 @@ register_all(INTERVAL_RULES, exact, (Constant, Iota, AxisIndex))
 _UNORDERED: Final = "complex numbers have no order, so there are no bounds"
 for _cls in (Complex, Conj, Imag, Real, Fft):
     INTERVAL_RULES.lacks(_cls, _UNORDERED)
+INTERVAL_RULES.lacks(OfMatrices, "bounds of elements say little of what is found for a whole matrix")
 INTERVAL_RULES.lacks(IOCallback, "it would be called for arguments that the program may never have")

@@ -34,6 +34,7 @@ from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Elementwise, LinearUnary, Mul, Stepwise
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
+from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.primitives.reduce_window import ReduceWindowSum, WindowReduction
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.selection import SelectN
@@ -109,6 +110,22 @@ def _transformed(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Seq
     return [Pattern(out, np.repeat(each, out.size // rows, axis=0))]
 
 
+def _of_matrices(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
+    """Each element on all of its matrices, but integers, which tell how rows are exchanged, on nothing."""
+    assert isinstance(primitive, OfMatrices)
+    outs = _types(primitive, args)
+    rows = math.prod(args[0].aval.shape[: args[0].aval.ndim - primitive.ranks[0]])
+    each = np.zeros((rows, args[0].depends.shape[1]), np.bool_)
+    for arg in args:
+        if arg.aval.size:
+            each |= arg.depends.reshape(rows, arg.aval.size // rows, -1).any(1)
+    found = [np.repeat(each, out.size // rows if rows else 0, axis=0) for out in outs]
+    return [
+        Pattern(out, depends if has_tangent(out) else np.zeros_like(depends))
+        for out, depends in zip(outs, found, strict=True)
+    ]
+
+
 def _scattered(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Sequence[Pattern]:
     """As if the updates were added: what is updated depends on the updates, and on what was there."""
     if not isinstance(primitive, Scattering):
@@ -173,6 +190,7 @@ register_all(SPARSITY_RULES, _nowhere, (Stepwise, Position, Constant, Iota, Axis
 register_all(SPARSITY_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd,
                               DynamicSlice, DynamicUpdateSlice))  # fmt: skip
 register_all(SPARSITY_RULES, _transformed, (Fft,))
+register_all(SPARSITY_RULES, _of_matrices, (OfMatrices,))
 register_all(SPARSITY_RULES, _scattered, (Scattering,))
 register_all(SPARSITY_RULES, _bilinear, (Mul, Bilinear))
 register_all(SPARSITY_RULES, _reduced, (Reduction,))

@@ -12,6 +12,7 @@ from tinyjax.lax import (
     fourier,
     indexing,
     joining,
+    linalg,
     loops,
     parameters,
     reductions,
@@ -26,4 +27,5 @@ collect(
     __name__,
     *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier, indexing),
     *(joining, loops, parameters, reductions, scanning, shaping, special, unary, windows),
+    packages=(linalg,),
 )

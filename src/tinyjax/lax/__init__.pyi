@@ -1,5 +1,6 @@
 """Derived: `pytest tests/test_exports.py --update-golden` writes it."""
 
+from tinyjax.lax import linalg as linalg
 from tinyjax.lax.annotations import optimization_barrier as optimization_barrier
 from tinyjax.lax.associative import associative_scan as associative_scan
 from tinyjax.lax.binary import add as add

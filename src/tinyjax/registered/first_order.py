@@ -23,6 +23,7 @@ from tinyjax.primitives import (
     elementwise,
     exchanges,
     exponential,
+    factorizations,
     fourier,
     gather,
     incomplete,
@@ -35,7 +36,10 @@ from tinyjax.primitives import (
     slicing,
     sorting,
     special,
+    spectral,
     structure,
+    triangular,
+    tridiagonal,
     trigonometric,
     window_choices,
     windows,
@@ -56,12 +60,13 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 #: The modules that define primitives whose parameters hold no programs.
 MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
-    convolution, cumulative, dynamic, elementwise, exchanges, exponential, fourier, gather, incomplete,
-    reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special, structure,
-    trigonometric, window_choices,
+    convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
+    incomplete, reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special, spectral,
+    structure, triangular, tridiagonal, trigonometric, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)
 STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision, fourier.FftType)
-STANDARD.add(convolution.ConvDimensionNumbers)
+STANDARD.add(convolution.ConvDimensionNumbers, spectral.EighImplementation, spectral.EigImplementation)
+STANDARD.add(spectral.SvdAlgorithm)
 STANDARD.add(windows.GatherScatterMode, windows.GatherDimensionNumbers, windows.ScatterDimensionNumbers)

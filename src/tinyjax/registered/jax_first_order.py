@@ -17,10 +17,11 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.text.registry import Reader, Unreadable, build
-from tinyjax.primitives import collectives, conversion, elementwise, exchanges, fourier, reductions, rounding
+from tinyjax.primitives import collectives, conversion, elementwise, exchanges, fourier, reductions, rounding, spectral
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import Bilinear, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
+from tinyjax.primitives.factorizations import Ormqr
 from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.shaping import Iota, Reshape, expand_dims, squeeze
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Reduction
@@ -166,6 +167,15 @@ def _fft(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     if type(kind) is int and kind in range(len(fourier.FftType)):
         kept["fft_type"] = fourier.FftType(kind)
     return primitive_of(fourier.Fft, kept)
+
+
+STANDARD.read_by("schur")(calling(spectral.Schur, select_callable=_NONE))
+
+
+@STANDARD.read_by("ormqr")
+def _ormqr(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """`transpose` is the rule of transposition here."""
+    return primitive_of(Ormqr, {"adjoint" if key == "transpose" else key: params[key] for key in params})
 
 
 @STANDARD.read_by("gather")

@@ -11,11 +11,13 @@ from tinyjax.hlo.rules import (
     elementwise,
     fourier,
     gather,
+    linear_algebra,
     loops,
     reductions,
     shapes,
     sorting,
     special,
+    spectral,
     windows,
 )
 
@@ -30,10 +32,12 @@ __all__ = [
     "elementwise",
     "fourier",
     "gather",
+    "linear_algebra",
     "loops",
     "reductions",
     "shapes",
     "sorting",
     "special",
+    "spectral",
     "windows",
 ]

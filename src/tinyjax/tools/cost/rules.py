@@ -29,6 +29,7 @@ from tinyjax.primitives.exponential import Logistic
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.incomplete import RegularizedIncompleteBeta
+from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.primitives.reduce_window import WindowReduction
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.scatter import Scatter
@@ -40,6 +41,7 @@ from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.window_shapes import inside
+from tinyjax.tools.cost.linear_algebra import OPERATIONS, operations
 from tinyjax.tools.cost.records import FREE, Cost
 
 #: Rules take the primitive and the equation, whose operands and results have types, and return a Cost.
@@ -239,6 +241,14 @@ register_all(COSTS, _windows, (WindowReduction, SelectAndGatherAdd))
 def _select_and_scatter_add(primitive: SelectAndScatterAdd, eqn: Eqn) -> Cost:
     """A comparison for each element of a window but one, and an addition for each window."""
     return Cost(math.prod(primitive.window_dimensions) * eqn.invars[0].aval.size, bytes=bytes_moved(eqn))
+
+
+def _of_matrices(primitive: Primitive, eqn: Eqn) -> Cost:
+    assert isinstance(primitive, OfMatrices)
+    return Cost(operations(primitive, eqn), bytes=bytes_moved(eqn))
+
+
+register_all(COSTS, _of_matrices, tuple(OPERATIONS))
 
 
 @COSTS.register(Sort)

@@ -1,0 +1,21 @@
+"""Derived: `pytest tests/test_exports.py --update-golden` writes it."""
+
+from tinyjax.lax.linalg.factorizations import householder_product as householder_product
+from tinyjax.lax.linalg.factorizations import lu as lu
+from tinyjax.lax.linalg.factorizations import lu_pivots_to_permutation as lu_pivots_to_permutation
+from tinyjax.lax.linalg.factorizations import ormqr as ormqr
+from tinyjax.lax.linalg.factorizations import qr as qr
+from tinyjax.lax.linalg.spectral import EigImplementation as EigImplementation
+from tinyjax.lax.linalg.spectral import EighImplementation as EighImplementation
+from tinyjax.lax.linalg.spectral import SvdAlgorithm as SvdAlgorithm
+from tinyjax.lax.linalg.spectral import eig as eig
+from tinyjax.lax.linalg.spectral import eigh as eigh
+from tinyjax.lax.linalg.spectral import hessenberg as hessenberg
+from tinyjax.lax.linalg.spectral import schur as schur
+from tinyjax.lax.linalg.spectral import svd as svd
+from tinyjax.lax.linalg.spectral import tridiagonal as tridiagonal
+from tinyjax.lax.linalg.triangular import cholesky as cholesky
+from tinyjax.lax.linalg.triangular import cholesky_update as cholesky_update
+from tinyjax.lax.linalg.triangular import symmetric_product as symmetric_product
+from tinyjax.lax.linalg.triangular import triangular_solve as triangular_solve
+from tinyjax.lax.linalg.triangular import tridiagonal_solve as tridiagonal_solve

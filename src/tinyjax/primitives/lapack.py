@@ -1,0 +1,184 @@
+"""Decompositions of one matrix on the host, by the routines of LAPACK that compiled programs call too.
+
+SciPy, imported when the first one is computed, has them. What a routine says that it couldn't compute is nan, and so is
+what it isn't given because an element isn't finite, where it would say so or never return.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from tinyjax.caching import bounded
+from tinyjax.ir.dtypes import (
+    COMPLEX64,
+    COMPLEX128,
+    COMPLEXES,
+    FLOAT32,
+    FLOAT64,
+    DType,
+    HostArray,
+    complex_dtype,
+    real_dtype,
+)
+
+Found: TypeAlias = tuple[HostArray, ...]
+#: Of other things, such as a number that says whether it could be computed.
+Routine: TypeAlias = Callable[..., Sequence[HostArray]]
+
+_LETTERS: Final = {FLOAT32: "s", FLOAT64: "d", COMPLEX64: "c", COMPLEX128: "z"}
+#: Every routine has a form for real matrices and one for complex ones; some have another name there.
+_OF_COMPLEX: Final = {
+    "orgqr": "ungqr",
+    "ormqr": "unmqr",
+    "syevd": "heevd",
+    "sytrd": "hetrd",
+    "sytrd_lwork": "hetrd_lwork",
+}
+
+
+@bounded(256)
+def routine(name: str, dtype: DType) -> Routine:
+    """A routine by its name for real matrices, without the letter that says the dtype."""
+    from scipy.linalg import blas, lapack
+
+    own = _OF_COMPLEX.get(name, name) if dtype in COMPLEXES else name
+    found: Routine = getattr(blas if own == "trsm" else lapack, f"{_LETTERS[dtype]}{own}")
+    return found
+
+
+def unless(failed: bool | np.bool_ | HostArray, *arrays: HostArray) -> Found:
+    """The arrays, or as many that are nan."""
+    if not failed:
+        return arrays
+    nan = complex(np.nan, np.nan)
+    return tuple(np.full_like(x, nan if x.dtype in COMPLEXES else np.nan) for x in arrays)
+
+
+def _work(name: str, a: HostArray, *args: object, **more: object) -> int:
+    """How much room a routine says that it runs best with."""
+    found = routine(f"{name}_lwork", a.dtype)(*args, **more)
+    return int(np.real(found[0])) if isinstance(found, tuple) else int(np.real(found))
+
+
+def cholesky(a: HostArray) -> Found:
+    c, info = routine("potrf", a.dtype)(a, lower=True, clean=True)
+    return (c,) if info == 0 else (np.tril(unless(True, c)[0]),)
+
+
+def triangular_solve(
+    a: HostArray, b: HostArray, left_side: bool, lower: bool, transpose: int, unit_diagonal: bool
+) -> Found:
+    """`transpose` is 0 for a, 1 for its transpose, 2 for the conjugate of that."""
+    solve = routine("trsm", a.dtype)
+    return (np.asarray(solve(1.0, a, b, side=not left_side, lower=lower, trans_a=transpose, diag=unit_diagonal)),)
+
+
+def lu(a: HostArray) -> Found:
+    """The factors in one matrix, and the row that each has been exchanged with."""
+    factors, pivots, info = routine("getrf", a.dtype)(a)
+    return *unless(info < 0, factors), pivots
+
+
+def permutation_of(pivots: HostArray, size: int) -> HostArray:
+    """The order of rows that they have after exchanges."""
+    order = np.arange(size, dtype=np.int32)
+    for i, j in enumerate(pivots.tolist()):
+        order[[i, j]] = order[[j, i]]
+    return order
+
+
+def geqrf(a: HostArray) -> Found:
+    r, taus, _, _ = routine("geqrf", a.dtype)(a, lwork=_work("geqrf", a, *a.shape))
+    return r, taus
+
+
+def geqp3(a: HostArray, jpvt: HostArray) -> Found:
+    """The columns for which `jpvt` isn't 0 come first, and aren't exchanged among themselves."""
+    first = np.flatnonzero(jpvt)
+    if not first.size:
+        r, order, taus, _, _ = routine("geqp3", a.dtype)(a)
+        return r, order.astype(jpvt.dtype), taus
+    order = np.concatenate([first, np.flatnonzero(jpvt == 0)])
+    a, n, m = a[:, order], len(first), a.shape[0]
+    r, taus = geqrf(a[:, :n])
+    rest = ormqr(r, taus, a[:, n:], True, True)[0] if n < a.shape[1] else a[:, n:]
+    if n >= min(a.shape):
+        return np.hstack([r, rest]), (order + 1).astype(jpvt.dtype), taus
+    below, then, more = geqp3(rest[n:], np.zeros(rest.shape[1], jpvt.dtype))
+    right = np.vstack([rest[:n, then - 1], below]) if m > n else rest[:, then - 1]
+    order = np.concatenate([order[:n], order[n:][then - 1]]) + 1
+    return np.hstack([r, right]), order.astype(jpvt.dtype), np.concatenate([taus, more])
+
+
+def householder_product(a: HostArray, taus: HostArray) -> Found:
+    gqr = routine("orgqr", a.dtype)
+    _, work, _ = gqr(a, taus, lwork=-1)
+    found, _, _ = gqr(a, taus, lwork=int(np.real(work[0])))
+    return (found,)
+
+
+def ormqr(a: HostArray, taus: HostArray, c: HostArray, left: bool, transpose: bool) -> Found:
+    side, trans = "L" if left else "R", "N" if not transpose else "C" if a.dtype in COMPLEXES else "T"
+    mqr = routine("ormqr", a.dtype)
+    _, work, _ = mqr(side, trans, a, taus, c, -1)
+    found, _, _ = mqr(side, trans, a, taus, c, int(np.real(work[0])))
+    return (found,)
+
+
+def eigh(a: HostArray, lower: bool) -> Found:
+    """Vectors, and values in ascending order."""
+    values, vectors, info = routine("syevd", a.dtype)(a, compute_v=1, lower=lower)
+    return unless(info != 0, vectors, values)
+
+
+def svd(a: HostArray, compute_uv: bool, full_matrices: bool, by: str = "gesdd") -> Found:
+    work = _work(by, a, *a.shape, compute_uv=compute_uv, full_matrices=full_matrices)
+    u, s, vt, info = routine(by, a.dtype)(a, compute_uv=compute_uv, full_matrices=full_matrices, lwork=work)
+    failed = info != 0 or not np.isfinite(a).all()
+    return unless(failed, s, u, vt) if compute_uv else unless(failed, s)
+
+
+def eig(a: HostArray, left: bool, right: bool) -> Found:
+    """Values, and what is asked for of left and right vectors: all are complex."""
+    n, dtype = a.shape[0], a.dtype if a.dtype in COMPLEXES else complex_dtype(a.dtype)
+    if not np.isfinite(a).all():
+        shapes = [(n,), *([(n, n)] * (left + right))]
+        return unless(True, *[np.empty(shape, dtype) for shape in shapes])
+    *parts, vl, vr, info = routine("geev", a.dtype)(a, compute_vl=left, compute_vr=right)
+    values = parts[0] if a.dtype in COMPLEXES else parts[0] + 1j * parts[1]
+    vectors = [v for v, asked in ((vl, left), (vr, right)) if asked]
+    if a.dtype not in COMPLEXES:
+        vectors = [_pairs(v, np.flatnonzero(values.imag > 0)) for v in vectors]
+    return unless(info != 0, values.astype(dtype), *[v.astype(dtype) for v in vectors])
+
+
+def _pairs(v: HostArray, first: HostArray) -> HostArray:
+    """Two columns stand for the real and the imaginary part of two vectors that are conjugates."""
+    out = v + 0j
+    out[:, first] = v[:, first] + 1j * v[:, first + 1]
+    out[:, first + 1] = out[:, first].conj()
+    return out
+
+
+def schur(a: HostArray, vectors: bool) -> Found:
+    t, *_, vs, _, info = routine("gees", a.dtype)(lambda *_: None, a, compute_v=vectors)
+    return unless(info != 0, t, vs) if vectors else unless(info != 0, t)
+
+
+def hessenberg(a: HostArray) -> Found:
+    reduced, taus, info = routine("gehrd", a.dtype)(a, lwork=_work("gehrd", a, len(a)))
+    return unless(info != 0, reduced, taus)
+
+
+def tridiagonal(a: HostArray, lower: bool) -> Found:
+    reduced, d, e, taus, info = routine("sytrd", a.dtype)(a, lower=lower, lwork=_work("sytrd", a, len(a), lower=lower))
+    return unless(info != 0, reduced, d.astype(real_dtype(a.dtype)), e.astype(real_dtype(a.dtype)), taus)
+
+
+def tridiagonal_solve(dl: HostArray, d: HostArray, du: HostArray, b: HostArray) -> Found:
+    """The first element of dl and the last one of du are outside of the matrix."""
+    *_, x, info = routine("gtsv", b.dtype)(dl[1:], d, du[:-1], b)
+    return unless(info != 0, x)

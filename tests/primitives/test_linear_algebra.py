@@ -1,0 +1,229 @@
+"""Linear algebra: types, values, batching, derivatives to second order, compiled code; nan where jax has nan."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import jax
+import numpy as np
+import pytest
+from _pytest.mark import ParameterSet
+from jax.lax import linalg
+
+import tinyjax as tj
+from tests.primitives.array_catalog import aval
+from tests.primitives.array_checks import (
+    apply,
+    check_batch,
+    check_jvp,
+    check_second_order,
+    check_transpose,
+    check_value,
+    close,
+)
+from tests.primitives.matrix_catalog import EXAMPLES, Example, general
+from tinyjax import hlo, lax
+from tinyjax.errors import ShapeError, TinyjaxError, TypingError, UnsupportedError
+from tinyjax.extend import as_array, bind
+from tinyjax.interop.jax import from_jax, to_jax
+from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives.factorizations import Geqp3, HouseholderProduct, Lu, LuPivotsToPermutation, Ormqr, Qr
+from tinyjax.primitives.matrices import OfMatrices
+from tinyjax.primitives.spectral import Eig, Eigh, Hessenberg, Schur, Svd, Tridiagonal
+from tinyjax.primitives.triangular import Cholesky, CholeskyUpdate, SymmetricProduct, TriangularSolve
+from tinyjax.primitives.tridiagonal import TridiagonalSolve
+from tinyjax.registered.first_order import FIRST_ORDER
+from tinyjax.testing import check_laws
+
+#: One of each primitive, and the others.
+_FIRST = {example.case.primitive.name: example for example in reversed(EXAMPLES)}
+
+
+def params(examples: Iterable[Example]) -> list[ParameterSet]:
+    """With names; tests of all but one of each primitive take long."""
+    return [
+        pytest.param(
+            example, id=f"{example.name}-{i}",
+            marks=() if _FIRST[example.case.primitive.name] is example else pytest.mark.sweep,
+        )
+        for i, example in enumerate(examples)
+    ]  # fmt: skip
+
+
+BY_NAME = params(EXAMPLES)
+#: On GPUs some are computed by the host.
+_ON_HOST = (Eig, Schur, Hessenberg, Geqp3)
+
+
+def operands(example: Example) -> list[HostArray]:
+    return example.make(example.case.avals, np.random.default_rng(len(example.name)))
+
+
+def test_all_of_them_are_here() -> None:
+    named = {example.case.primitive.name for example in EXAMPLES}
+    assert {cls.name for cls in FIRST_ORDER if issubclass(cls, OfMatrices)} == named | {"geqp3"}
+
+
+@pytest.mark.parametrize("example", BY_NAME)
+def test_values(example: Example) -> None:
+    """Those of jax, of compiled code, and of batches."""
+    primitive, args = example.case.primitive, operands(example)
+    check_value(example.case, args)
+    if primitive.name not in ("lu_pivots_to_permutation", "cholesky_update"):
+        check_batch(primitive, example.case.avals, np.random.default_rng(1))
+    outs = primitive.evaluate(*args)
+    for got, expected in zip(tj.jit(lambda *xs: bind(primitive, *xs))(*args), outs, strict=True):
+        close(got, expected, expected.dtype)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("example", params(e for e in EXAMPLES if e.order))
+def test_derivatives(example: Example) -> None:
+    rng = np.random.default_rng(len(example.name))
+    args = operands(example)
+    check_jvp(example.case, args, rng)
+    check_transpose(example.case, args, rng)
+    if example.order > 1:
+        check_second_order(example.case, args, rng)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("example", BY_NAME)
+def test_other_forms(example: Example) -> None:
+    """Text, and programs of jax's, both ways."""
+    primitive, args = example.case.primitive, operands(example)
+    program = tj.make_jaxpr(lambda *xs: bind(primitive, *xs))(*args)
+    assert tj.ir.parse(str(program.jaxpr)) == program.jaxpr
+    for got, expected in zip(jax.tree.leaves(to_jax(program)(*args)), primitive.evaluate(*args), strict=True):
+        close(np.asarray(got), expected, expected.dtype)
+    traced = jax.make_jaxpr(lambda *xs: apply(example.case, *xs))(*args)
+    imported = from_jax(traced)
+    found = tj.eval_jaxpr(imported.jaxpr, imported.consts, *args)
+    for ours, theirs in zip(found, apply(example.case, *args), strict=True):
+        close(ours, np.asarray(theirs), np.asarray(theirs).dtype)
+    assert hlo.lower(program, platform="cuda")
+    if example.order > 1:  # those of which one triangle is read have the derivatives for symmetric tangents
+        one_sided = isinstance(primitive, Cholesky | Eigh)
+        check_laws(program, args, skip=("finite_differences", "second_derivatives") if one_sided else ())
+
+
+DIFFERENT = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, -2.0]])
+BAD: dict[str, HostArray] = {
+    "indefinite": DIFFERENT,
+    "singular": np.ones((3, 3)),
+    "zero": np.zeros((3, 3)),
+    "nan": np.where(np.eye(3) > 0, np.nan, DIFFERENT),
+    "infinite": np.where(np.eye(3) > 0, np.inf, DIFFERENT),
+    "one of two": np.stack([np.eye(3), np.full((3, 3), np.nan)]),
+}
+SOLVERS: dict[str, tuple[Callable[..., object], Callable[..., object]]] = {
+    "cholesky": (lax.linalg.cholesky, linalg.cholesky),
+    "lu": (lax.linalg.lu, linalg.lu),
+    "solve": (
+        lambda x: lax.linalg.triangular_solve(x, x, left_side=True),
+        lambda x: linalg.triangular_solve(x, x, left_side=True),
+    ),
+    "eigh": (lambda x: lax.linalg.eigh(x)[1], lambda x: linalg.eigh(x)[1]),
+    "eig": (lambda x: lax.linalg.eig(x)[0], lambda x: linalg.eig(x)[0]),
+    "svd": (lambda x: lax.linalg.svd(x, compute_uv=False), lambda x: linalg.svd(x, compute_uv=False)),
+    "schur": (lambda x: lax.linalg.schur(x)[0], lambda x: linalg.schur(x)[0]),
+    "hessenberg": (lax.linalg.hessenberg, linalg.hessenberg),
+    "qr": (lax.linalg.qr, linalg.qr),
+    "tridiagonal": (lambda x: lax.linalg.tridiagonal(x)[1], lambda x: linalg.tridiagonal(x)[1]),
+    "tridiagonal_solve": (
+        lambda x: lax.linalg.tridiagonal_solve(x[..., 0, :], x[..., 1, :], x[..., 2, :], x),
+        lambda x: linalg.tridiagonal_solve(x[..., 0, :], x[..., 1, :], x[..., 2, :], x),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", ["float32", pytest.param("complex128", marks=pytest.mark.sweep)])
+@pytest.mark.parametrize("name", SOLVERS)
+def test_bad_matrices(name: str, dtype: str) -> None:
+    """nan, infinities and zeros are where jax has them, computed by the host and compiled."""
+    ours, theirs = SOLVERS[name]
+    for matrix in BAD.values():
+        x = matrix.astype(dtype)
+        expected = jax.tree.leaves(jax.jit(theirs)(x))
+        for found in (ours(x), tj.jit(ours)(x)):
+            for got, want in zip(jax.tree.leaves(found), expected, strict=True):
+                np.testing.assert_array_equal(np.isnan(got), np.isnan(want))
+                finite = np.isfinite(want)
+                np.testing.assert_allclose(np.asarray(got)[finite], np.asarray(want)[finite], 1e-4, 1e-5)
+
+
+@pytest.mark.parametrize(
+    ("primitive", "types", "error", "message"),
+    [
+        (Cholesky(), "float32[2,3]", ShapeError, "cholesky: the operand must be a square matrix"),
+        (Cholesky(), "float32[3]", ShapeError, "cholesky: an operand of at least 2 axes is needed"),
+        (Cholesky(), "int32[2,2]", TypingError, "cholesky does not accept i32 operands"),
+        (Eigh(), "float16[2,2]", TypingError, "eigh does not accept f16 operands"),
+        (TriangularSolve(True), "float32[2,2] float64[2,2]", TypingError, "equal dtypes"),
+        (TriangularSolve(True), "float32[2,2] float32[3,2]", ShapeError, "2 unknowns for 3 equations"),
+        (TriangularSolve(), "float32[4,2,2] float32[3,2]", ShapeError, "the axes of batches differ"),
+        (CholeskyUpdate(), "float32[2,2] float32[3]", ShapeError, "a vector of the same size"),
+        (SymmetricProduct(), "float32[2,3] float32[3,3]", ShapeError, "shapes .m, n. and .m, m."),
+        (LuPivotsToPermutation(1), "int32[2]", ShapeError, "at least the number of pivots, 2"),
+        (HouseholderProduct(), "float32[2,3] float32[2]", ShapeError, "at least as many rows as columns"),
+        (HouseholderProduct(), "float32[3,1] float32[2]", ShapeError, "2 reflections of a matrix with 1 columns"),
+        (Ormqr(), "float32[3,2] float32[2] float32[2,2]", ShapeError, "must have 3 rows"),
+        (Geqp3(), "float32[3,2] int64[2]", TypingError, "needs indices of int32"),
+        (Geqp3(), "float32[3,2] int32[3]", ShapeError, "an index for each of 2 columns"),
+        (Eigh(subset_by_index=(0, 1)), "float32[2,2]", UnsupportedError, "all 2 are computed. Slice the result"),
+        (Svd(subset_by_index=(1, 2)), "float32[2,3]", UnsupportedError, "subset_by_index"),
+        (Schur(True, True), "float32[2,2]", UnsupportedError, "sort_eig_vals"),
+        (Hessenberg(), "float32[0,0]", ShapeError, "at least one row"),
+        (Tridiagonal(), "float32[0,0]", ShapeError, "at least one row"),
+        (TridiagonalSolve(), "float32[2] float32[2] float32[2] float32[3,1]", ShapeError, "each of the 3 rows of b"),
+        (TridiagonalSolve(True), "float32[2] float32[2] float32[2] float32[2,1]", UnsupportedError, "perturb"),
+    ],
+)
+def test_errors(primitive: Primitive, types: str, error: type[TinyjaxError], message: str) -> None:
+    with pytest.raises(error, match=message):
+        primitive.type_of(*map(aval, types.split()))
+
+
+def test_derivatives_that_are_not_there() -> None:
+    x = np.arange(6.0).reshape(3, 2)
+    with pytest.raises(UnsupportedError, match="write full_matrices=False"):
+        tj.jvp(lax.linalg.svd, (x,), (x,))
+    with pytest.raises(UnsupportedError, match="enable_eigvec_derivs=True"):
+        tj.jvp(lax.linalg.eig, (x[:2],), (x[:2],))
+
+
+def test_columns_that_come_first() -> None:
+    """Where some columns are fixed, the host does by steps what LAPACK does at once."""
+    rng = np.random.default_rng(0)
+    for types in ("float64[4,3]", "complex64[3,4]", "float32[2,3,3]", "float64[2,4]"):
+        (x,) = general([aval(types)], rng)
+        for fixed in ([0, 0, 0, 0], [0, 1, 0, 0], [1, 0, 1, 0], [1, 1, 1, 1]):
+            first = np.broadcast_to(np.array(fixed[: x.shape[-1]], np.int32), (*x.shape[:-2], x.shape[-1]))
+            compiled = tj.jit(lambda a, p: bind(Geqp3(), a, p))(x, first)
+            host = bind(Geqp3(), as_array(x), as_array(first))
+            np.testing.assert_array_equal(np.sort(host[1]), np.sort(compiled[1]))
+            if sum(fixed) < 2:
+                for got, expected in zip(host, compiled, strict=True):
+                    close(got, np.asarray(expected), np.asarray(expected).dtype)
+
+
+def test_derivatives_that_jax_has_not() -> None:
+    """By finite differences."""
+    rng = np.random.default_rng(0)
+    r, w = np.triu(rng.normal(size=(3, 3))) + 3 * np.eye(3), rng.normal(size=3)
+    check_laws(tj.make_jaxpr(lambda r, w: lax.linalg.cholesky_update(tj.numpy.triu(r), w))(r, w), (r, w))
+    a, c = rng.normal(size=(2, 3)), np.eye(2)
+    check_laws(tj.make_jaxpr(lambda a, c: lax.linalg.symmetric_product(a, c, alpha=2.0, beta=0.5))(a, c), (a, c))
+
+
+@pytest.mark.parametrize("example", BY_NAME)
+def test_lowering_for_gpus(example: Example) -> None:
+    """No GPU runs it here; it calls the libraries that it should, or the host."""
+    primitive, avals = example.case.primitive, example.case.avals
+    text = hlo.lower(tj.make_jaxpr(lambda *xs: bind(primitive, *xs))(*avals), platform="cuda")
+    assert "lapack_" not in text
+    if isinstance(primitive, _ON_HOST) or (isinstance(primitive, Qr) and primitive.pivoting):
+        assert "xla_ffi_python_gpu_callback" in text or 0 in avals[0].shape
+    elif not isinstance(primitive, TriangularSolve | SymmetricProduct | Lu) and 0 not in avals[0].shape:
+        assert "@cu" in text
