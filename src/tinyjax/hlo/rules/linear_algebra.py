@@ -18,12 +18,11 @@ from tinyjax.hlo.rules.library_calls import (
     truth,
     unless_failed,
 )
-from tinyjax.hlo.rules.loops import while_loop
+from tinyjax.hlo.rules.loops import repeat
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, INT32
-from tinyjax.ir.effects import NO_EFFECTS
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.comparison import eq, lt
 from tinyjax.primitives.complex import conj
@@ -166,7 +165,7 @@ def _permutation(
         other = broadcast_in_dim(inner, other, shape, tuple(range(axis)))
         return [add(inner, i, inner.scalar(1, INT32)), select(inner, there, own, select(inner, here, other, order))]
 
-    return while_loop(ctx, [ctx.scalar(0, INT32), start], cond, body, NO_EFFECTS)[1:]
+    return repeat(ctx, [ctx.scalar(0, INT32), start], cond, body)[1:]
 
 
 @GPU_RULES.register(LuPivotsToPermutation)

@@ -18,7 +18,7 @@ from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.elementwise import add, sub
 
 
-def while_loop(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body, effects: Effects) -> Sequence[SSA]:
+def _emit(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body, effects: Effects) -> Sequence[SSA]:
     """A `stablehlo.while`. If it has effects, what keeps them in order is carried along."""
     ordered = must_stay(effects)
     if ordered:
@@ -54,7 +54,7 @@ def _while(primitive: While, ctx: LoweringContext, args: Sequence[SSA], types: S
     def body(inner: LoweringContext, now: Sequence[SSA]) -> Sequence[SSA]:
         return inner.run(primitive.body_jaxpr, [*body_consts, *now], "while_body")
 
-    return while_loop(ctx, carry, cond, body, primitive.effects)
+    return _emit(ctx, carry, cond, body, primitive.effects)
 
 
 @RULES.register(Scan)
@@ -92,7 +92,7 @@ def _scan(primitive: Scan, ctx: LoweringContext, args: Sequence[SSA], types: Seq
         def cond(inner: LoweringContext, now: Sequence[SSA]) -> list[SSA]:
             return [lt(inner, now[0], inner.scalar(looped, dtype))]
 
-        state = list(while_loop(ctx, [ctx.scalar(0, dtype), *state], cond, body, primitive.effects)[1:])
+        state = list(_emit(ctx, [ctx.scalar(0, dtype), *state], cond, body, primitive.effects)[1:])
     for i in range(looped, length):
         state = apply(ctx, ctx.scalar(i, dtype), state)
     return state
