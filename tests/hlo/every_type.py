@@ -14,13 +14,14 @@ import numpy as np
 from tests.primitives.catalog import ALL, I, U
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT64, INT8, INT32, INT64, UINT64, DType
+from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT64, INT8, INT32, INT64, KEY, UINT32, UINT64, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.text.registry import STANDARD
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives import (
     arithmetic,
+    comparison,
     constant,
     contractions,
     conversion,
@@ -29,6 +30,7 @@ from tinyjax.primitives import (
     factorizations,
     fourier,
     gather,
+    keys,
     reduce_window,
     rounding,
     scatter,
@@ -37,6 +39,7 @@ from tinyjax.primitives import (
     sorting,
     spectral,
     structure,
+    threefry,
     triangular,
     tridiagonal,
     window_choices,
@@ -98,6 +101,24 @@ def _windows() -> Iterator[Application]:
     for out in (None, *ALL):
         made = convolution.ConvGeneralDilated((1,), ((1, 0),), (2,), (1,), numbers, 2, 1, None, out)
         yield from _each([made], (1, 4, 3), (2, 2, 2))
+
+
+def _random() -> Iterator[Application]:
+    yield from _each([threefry.Threefry2x32()], (2, 3), (), (2, 3), (2, 3))
+    yield from _each([keys.RandomWrap()], (3, 2))
+    yield from _each([keys.RandomSeed()], (2, 3))
+    made = [keys.RandomBits(width, (4,)) for width in keys.WIDTHS]
+    moved = [
+        keys.RandomUnwrap(),
+        keys.RandomClone(),
+        keys.RandomSplit((2,)),
+        comparison.eq,
+        structure.Transpose((1, 0)),
+    ]
+    for shape in ((2, 3), (0, 3)):
+        for primitive in (*made, *moved):
+            yield primitive, (ShapedArray(shape, KEY),) * (2 if primitive is comparison.eq else 1)
+        yield keys.RandomFoldIn(), (ShapedArray(shape, KEY), ShapedArray(shape, UINT32))
 
 
 def _gathers() -> Iterator[Application]:
@@ -198,8 +219,8 @@ def _matrices() -> Iterator[Application]:
 
 
 GRIDS: Final[tuple[Grid, ...]] = (
-    _elementwise, _parameters, _conversions, _contractions, _windows, _gathers, _shapes, _along_axes, _transforms,
-    _matrices,
+    _elementwise, _parameters, _conversions, _contractions, _windows, _random, _gathers, _shapes, _along_axes,
+    _transforms, _matrices,
 )  # fmt: skip
 
 

@@ -23,6 +23,7 @@ from tinyjax.ir.dtypes import (
     FLOATS,
     INT64,
     SHORT_NAMES,
+    SUPPORTED,
     UINT64,
     DType,
     HostArray,
@@ -34,7 +35,7 @@ from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant
 
-DTYPES = list(ELEMENT_TYPES)
+DTYPES = [dtype for dtype in ELEMENT_TYPES if dtype in SUPPORTED]
 
 
 def random_bits(shape: Shape, dtype: DType) -> HostArray:

@@ -20,6 +20,7 @@ from tinyjax.ir.dtypes import (
     FLOAT64,
     INT32,
     INT64,
+    KEY,
     SHORT_NAMES,
     SUPPORTED,
     UINT64,
@@ -147,7 +148,7 @@ def test_wrong_dtypes() -> None:
 
 def test_dtype_names_are_distinct() -> None:
     assert len(set(SHORT_NAMES.values())) == len(SHORT_NAMES)
-    assert set(SHORT_NAMES) == SUPPORTED | {FLOAT0}
+    assert set(SHORT_NAMES) == SUPPORTED | {FLOAT0, KEY}
     assert short_name(np.dtype("M8[s]")) == "datetime64[s]"
 
 

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.arrays import advice
+from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray, Scalar
 from tinyjax.ir.value import ConcreteValue
@@ -63,7 +64,10 @@ class Conversions(ABC):
         return host_array(self._elements(advice.NUMPY), dtype, copy)
 
     def __bool__(self) -> bool:
-        return bool(host_array(self._elements(advice.BRANCH)))
+        elements = host_array(self._elements(advice.BRANCH))
+        if elements.dtype.names:
+            raise TypingError(f"{self.aval} is neither true nor false: a key of random numbers is no number")
+        return bool(elements)
 
     def __int__(self) -> int:
         return int(host_array(self._elements(advice.INT)).item())
@@ -113,7 +117,7 @@ class Conversions(ABC):
 
     def __jax_array__(self) -> object:
         """The same array as a jax.Array."""
-        return backend.to_jax(self._elements(advice.JAX))
+        return backend.as_jax(self._elements(advice.JAX))
 
     def __dlpack__(
         self,

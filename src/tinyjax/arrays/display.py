@@ -11,9 +11,10 @@ from typing_extensions import override
 
 from tinyjax.arrays.conversions import host_array
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.dtypes import KEY, HostArray, short_name
 from tinyjax.ir.printing.display import Note, Table, page
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.keys import key_words
 
 #: Longer axes are shown by so many of their first and last elements.
 _LONGEST: Final = 12
@@ -21,7 +22,7 @@ _EDGE: Final = 4
 
 
 class Displayed(ABC):
-    """An array that shows its elements."""
+    """An array that shows its elements; of keys, their words."""
 
     __slots__ = ()
 
@@ -30,17 +31,24 @@ class Displayed(ABC):
 
     @override
     def __str__(self) -> str:
-        return str(host_array(self.value))
+        return str(_shown(self.value))
 
     @override
     def __repr__(self) -> str:
+        if self.aval.dtype == KEY:
+            return f"Array({self.aval.shape}, dtype={short_name(KEY)}) overlaying:\n{self}"
         text = np.array2string(host_array(self.value), separator=", ", prefix="Array(")
         weak = ", weak_type=True" if self.aval.weak_type else ""
         return f"Array({text}, dtype={self.aval.dtype.name}{weak})"
 
     def _repr_html_(self) -> str:
         """A table of the elements of a vector or a matrix, and the text of anything else."""
-        return array_html(host_array(self.value), self.aval)
+        return array_html(_shown(self.value), self.aval)
+
+
+def _shown(value: ConcreteValue) -> HostArray:
+    elements = host_array(value)
+    return key_words(elements) if elements.dtype == KEY else elements
 
 
 def array_html(elements: HostArray, aval: ShapedArray) -> str:

@@ -23,6 +23,7 @@ from tinyjax.ir.dtypes import (
     INT32,
     INT64,
     INTEGERS,
+    KEY,
     UINT8,
     UINT16,
     UINT32,
@@ -96,6 +97,10 @@ def _promote(kinds: frozenset[tuple[DType, bool]]) -> tuple[DType, bool]:
         raise TypingError(
             "values of dtype float0, the derivatives of integers and booleans, hold nothing and take part in no "
             "arithmetic"
+        )
+    if KEY in dtypes:
+        raise TypingError(
+            "a key of random numbers goes with no number: make numbers of it, as in tinyjax.random.bits(key)"
         )
     result: _Node = BOOL
     for dtype, weak in kinds:

@@ -9,6 +9,7 @@ from tinyjax.backend.places import HOST, TRACED, Device, DeviceLike, as_device, 
 from tinyjax.backend.stages import Compiled, MemoryStats, Options, generic_text, hlo_text
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
 from tinyjax.backend.transfer import (
+    as_jax,
     block_until_ready,
     delete,
     device_put,
@@ -41,6 +42,7 @@ __all__ = [
     "RawBuffer",
     "XlaExecutor",
     "as_device",
+    "as_jax",
     "block_until_ready",
     "compile_module",
     "compile_program",

@@ -14,7 +14,7 @@ from typing_extensions import CapsuleType, override
 from tinyjax.backend.process import PROCESS
 from tinyjax.errors import DeletedBufferError, XlaError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import DType, HostArray, short_name
+from tinyjax.ir.dtypes import KEY, DType, HostArray, short_name
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 
@@ -32,6 +32,8 @@ class DeviceBuffer:
 
     array: ArrayImpl
     device: Device
+    #: Whether these numbers of 64 bits are keys.
+    keys: bool = False
 
     @property
     def shape(self) -> Shape:
@@ -39,7 +41,7 @@ class DeviceBuffer:
 
     @property
     def dtype(self) -> DType:
-        return self.array.dtype
+        return KEY if self.keys else self.array.dtype
 
     @property
     def platform(self) -> str:
@@ -51,6 +53,8 @@ class DeviceBuffer:
         self.block_until_ready()  # to read what could not be computed ends the process
         try:
             elements: HostArray = np.asarray(self.array)
+            if self.keys:
+                elements = elements.view(KEY)
         except RuntimeError as error:
             raise XlaError(f"the computation of {self} failed: {error}") from error
         if dtype is not None and elements.dtype != dtype:
@@ -111,7 +115,7 @@ def deleted_message(buffer: DeviceBuffer) -> str:
 def value_of_buffer(array: ArrayImpl, aval: ShapedArray) -> ConcreteValue:
     """An array on one device as a value."""
     (device,) = array.devices()
-    return ConcreteValue(DeviceBuffer(array, device), aval)
+    return ConcreteValue(DeviceBuffer(array, device, aval.dtype == KEY), aval)
 
 
 def wait_for(arrays: Sequence[ArrayImpl]) -> None:

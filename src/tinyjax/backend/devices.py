@@ -16,10 +16,11 @@ from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
 from tinyjax.errors import XlaError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import SUPPORTED, DType, HostArray
+from tinyjax.ir.dtypes import KEY, SUPPORTED, UINT64, DType, HostArray, short_name
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.keys import key_words
 
 #: NumPy arrays may be written to after the call, so their elements are copied during it.
 _COPY: Final = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
@@ -27,8 +28,8 @@ _COPY: Final = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 
 @bounded(16384)
 def jax_type(shape: Shape, dtype: DType, weak_type: bool = False) -> JaxShapedArray:
-    """What jax calls an array type. Never truncated, whatever `jax_enable_x64` says."""
-    return JaxShapedArray(shape, dtype, weak_type=weak_type)
+    """What jax calls an array type. Keys are numbers of 64 bits. Never truncated, whatever `jax_enable_x64` says."""
+    return JaxShapedArray(shape, UINT64 if dtype == KEY else dtype, weak_type=weak_type)
 
 
 @lru_cache(maxsize=64)
@@ -59,11 +60,13 @@ def put(data: HostArray, aval: ShapedArray, device: _jax.Device) -> DeviceBuffer
     """A copy of a NumPy array on a device."""
     if not data.dtype.isnative:
         data = data.astype(data.dtype.newbyteorder("="))
-    return DeviceBuffer(put_array(data, jax_type(aval.shape, aval.dtype), device), device)
+    return DeviceBuffer(put_array(data, jax_type(aval.shape, aval.dtype), device), device, aval.dtype == KEY)
 
 
 def put_array(data: HostArray | _jax.ArrayImpl, aval: JaxShapedArray, device: _jax.Device) -> _jax.ArrayImpl:
     """A NumPy array of native byte order, or a jax.Array from elsewhere, on a device."""
+    if isinstance(data, np.ndarray) and data.dtype == KEY:
+        data = data.view(UINT64)
     if PROCESS.forked:
         PROCESS.check(f"To put an array of type {aval.str_short()} on {device}")
     try:
@@ -83,12 +86,15 @@ def to_device(value: ConcreteValue, device: _jax.Device) -> ConcreteValue:
             return value
         data.check_alive()
         moved = put_array(data.array, jax_type(value.aval.shape, value.aval.dtype), device)
-        return ConcreteValue(DeviceBuffer(moved, device), value.aval)
+        return ConcreteValue(DeviceBuffer(moved, device, data.keys), value.aval)
     return ConcreteValue(put(np.asarray(data), value.aval, device), value.aval)
 
 
 def value_of_jax(x: object) -> ConcreteValue | None:
     """The value of a jax.Array, without a copy; None if x isn't one, is on several devices, or of a foreign dtype."""
+    if isinstance(x, jax.Array) and str(x.dtype) == short_name(KEY) and not isinstance(x, jax.core.Tracer):
+        words = np.asarray(jax.random.key_data(x))
+        return ConcreteValue.of(words.view(KEY).reshape(x.shape))
     if not isinstance(x, _jax.ArrayImpl) or x.dtype not in SUPPORTED:
         return None
     devices: set[_jax.Device] = x.devices()
@@ -96,6 +102,13 @@ def value_of_jax(x: object) -> ConcreteValue | None:
         return None
     (device,) = devices
     return ConcreteValue(DeviceBuffer(x, device), array_type(x.shape, x.dtype, x.weak_type))
+
+
+def keys_in_jax(value: ConcreteValue) -> jax.Array:
+    """Keys as typed ones of JAX."""
+    words = jax.numpy.asarray(key_words(np.asarray(value.data)))
+    found: jax.Array = jax.random.wrap_key_data(words, impl="threefry2x32")
+    return found
 
 
 def jax_array(value: ConcreteValue) -> _jax.ArrayImpl:

@@ -23,7 +23,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, InputError, XlaError
 from tinyjax.hlo.context import HostCall
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.dtypes import KEY, HostArray
 from tinyjax.ir.value import ConcreteValue, Data
 
 #: Arrays of up to so many bytes are copied on the host, which takes less than to put them on the device by themselves.
@@ -163,7 +163,7 @@ class Executable:
         results = self.launch(buffers, name)
         return tuple(
             [
-                ConcreteValue(DeviceBuffer(result, self.device), aval)
+                ConcreteValue(DeviceBuffer(result, self.device, aval.dtype == KEY), aval)
                 for result, aval in zip(results, self._out_avals, strict=True)
             ]
         )
@@ -251,7 +251,7 @@ class Executable:
         if not self.alone and default_device() is not self.device:
             return None
         # The dispatcher makes no copy of some arrays, and reads them while the program runs.
-        if self._plain and array.nbytes <= _SMALL and array.dtype.isnative:
+        if self._plain and array.nbytes <= _SMALL and array.dtype.isnative and array.dtype != KEY:
             return array.copy()
         return _put(array, self.device)
 

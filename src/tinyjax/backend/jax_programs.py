@@ -11,14 +11,26 @@ import numpy as np
 from attrs import frozen
 from jax._src import ad_checkpoint, ad_util, config, core, literals, source_info_util
 from jax._src.linear_util import StoreException
-from jax._src.random import threefry2x32
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn, primitives
 from jax.typing import ArrayLike
 
 from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.backend.devices import keys_in_jax
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOAT64, FLOATS, INTEGERS, SUPPORTED, Scalar
+from tinyjax.ir.dtypes import (
+    BOOL,
+    FLOAT0,
+    FLOAT64,
+    FLOATS,
+    INTEGERS,
+    KEY,
+    SUPPORTED,
+    DType,
+    HostArray,
+    Scalar,
+    short_name,
+)
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
@@ -27,6 +39,9 @@ from tinyjax.ir.value import ConcreteValue
 _NEW = jax.__version_info__ >= (0, 11)
 #: What goes wrong when a user's function is traced.
 TRACING_ERRORS = (TypeError, ValueError, LookupError, NotImplementedError, AttributeError, RuntimeError, StoreException)
+_IMPL = "threefry2x32"
+_TAG = "fry"
+_KEY = jax.eval_shape(lambda: jax.random.key(0, impl=_IMPL)).dtype
 #: A wrapped function of JAX: private, and without types.
 _Wrapped: TypeAlias = Any
 
@@ -55,6 +70,8 @@ def array_of(value: ConcreteValue) -> ArrayLike:
     """The value as JAX takes it, which it stages as a constant."""
     if value.aval.shape == () and value.aval.dtype in SUPPORTED:
         return literal(python_scalar(scalar_of(value.data), value.dtype), value.aval)
+    if value.dtype == KEY:
+        return keys_in_jax(value)
     data = value.data
     array = data.array if isinstance(data, DeviceBuffer) else np.asarray(data)
     if not value.aval.weak_type:
@@ -210,10 +227,36 @@ def key_ndim(aval: Any) -> int:  # an aval of JAX
     return len(aval.shape)
 
 
+def is_threefry(aval: object) -> bool:
+    """Whether this is the type of an array of Threefry's keys, which are values here, too."""
+    return str(getattr(aval, "dtype", "")) == short_name(KEY)
+
+
+def partitionable() -> bool:
+    """Whether JAX makes the bits of Threefry's keys as it does unless it is told otherwise."""
+    return bool(config.threefry_partitionable.value)
+
+
+def dtype_in_jax(dtype: DType) -> Any:  # one of JAX's own for keys
+    """The dtype as JAX has it."""
+    return _KEY if dtype == KEY else dtype
+
+
+def dtype_of(aval: Any) -> DType:  # an aval of JAX
+    """The dtype as we have it."""
+    found: DType = KEY if is_threefry(aval) else aval.dtype
+    return found
+
+
 def is_key(aval: object) -> bool:
     """Whether this is the type of an array of typed keys."""
     dtype = getattr(aval, "dtype", None)
     return dtype is not None and jax.numpy.issubdtype(dtype, jax.dtypes.prng_key)
+
+
+def is_foreign_key(aval: object) -> bool:
+    """Whether this is the type of an array of keys that aren't values here: others than Threefry's."""
+    return is_key(aval) and not is_threefry(aval)
 
 
 def key_shape(aval: Any) -> tuple[int, ...]:  # an aval of JAX
@@ -221,9 +264,12 @@ def key_shape(aval: Any) -> tuple[int, ...]:  # an aval of JAX
     return (*aval.shape, *aval.dtype._impl.key_shape)  # noqa: SLF001 (JAX says it nowhere else)
 
 
-def integers_of(value: Any) -> Any:  # an array of JAX, or anything else
-    """The integers that typed keys consist of; any other array as it is."""
-    return jax.random.key_data(value) if is_key(value) else value
+def elements_of(value: Any) -> HostArray:  # an array of JAX, or anything else
+    """The elements on the host: keys of Threefry, and the integers that other typed keys consist of."""
+    if not is_key(value):
+        return np.asarray(value)
+    words = np.asarray(jax.random.key_data(value))
+    return words.view(KEY).reshape(value.shape) if is_threefry(value) else words
 
 
 def like(value: Any, given: jax.Array) -> jax.Array:  # a leaf of the user's
@@ -238,11 +284,12 @@ _RANDOM = frozenset({"random_seed", "random_bits", "random_split", "random_fold_
 
 
 def random_function(eqn: JaxprEqn) -> Callable[..., jax.Array] | None:
-    """What a primitive on keys computes, as a function of their integers."""
+    """What a primitive on keys computes, as a function of their integers; None if it computes what ours does."""
     params, name = eqn.params, eqn.primitive.name
-    if name not in _RANDOM:
+    first: Any = eqn.invars[0].aval if eqn.invars else None
+    ours = partitionable() and (is_threefry(first) or str(params.get("impl")) == _TAG)
+    if name not in _RANDOM or ours:
         return None
-    first: Any = eqn.invars[0].aval
     impl: Any = params.get("impl") or first.dtype._impl  # noqa: SLF001
     table: dict[str, Callable[..., jax.Array]] = {
         "random_seed": lambda seeds: _mapped(impl.seed, seeds, 0),
@@ -268,9 +315,3 @@ def _mapped_over_both(
     for _ in range(data.ndim):
         function = jax.vmap(function)
     return function(keys, data)
-
-
-def threefry(key1: jax.Array, key2: jax.Array, x1: jax.Array, x2: jax.Array) -> Sequence[jax.Array]:
-    """The hash that JAX's random numbers are made by, spelled out in arithmetic on bits."""
-    found: Sequence[jax.Array] = threefry2x32._threefry2x32_lowering(key1, key2, x1, x2, use_rolled_loops=False)  # noqa: SLF001
-    return found

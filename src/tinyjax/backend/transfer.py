@@ -9,11 +9,12 @@ from typing_extensions import CapsuleType
 
 from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.errors import InputError, TypingError
-from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, SUPPORTED, HostArray, short_name
+from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEY, SUPPORTED, HostArray, short_name
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
+    import jax
     from jaxlib._jax import ArrayImpl
 
 #: The DLPack number of the host, and its only device.
@@ -54,11 +55,20 @@ def device_put(value: ConcreteValue) -> ConcreteValue:
 def from_jax(x: object) -> ConcreteValue | None:
     """The value of a concrete jax.Array on one device, without a copy; None if x isn't one."""
     # The name tells what is no jax.Array for certain, without importing jax.
-    if type(x).__name__ != "ArrayImpl":
+    if type(x).__name__ not in ("ArrayImpl", "PRNGKeyArray"):
         return None
     from tinyjax.backend.devices import value_of_jax
 
     return value_of_jax(x)
+
+
+def as_jax(value: ConcreteValue) -> jax.Array:
+    """The same as `to_jax`, for keys, too."""
+    if value.dtype != KEY:
+        return to_jax(value)
+    from tinyjax.backend.devices import keys_in_jax
+
+    return keys_in_jax(value)
 
 
 def to_jax(value: ConcreteValue) -> ArrayImpl:

@@ -25,6 +25,7 @@ from tinyjax.ir.dtypes import (
     INT16,
     INT32,
     INT64,
+    KEY,
     UINT8,
     UINT16,
     UINT32,
@@ -53,6 +54,7 @@ ELEMENT_TYPES: Final[dict[DType, str]] = {
     FLOAT64: "f64",
     COMPLEX64: "complex<f32>",
     COMPLEX128: "complex<f64>",
+    KEY: "ui64",
 }
 #: Arrays of at most so many elements are written as numbers, others as their bytes.
 READABLE_SIZE: Final = 16
@@ -124,6 +126,8 @@ def dense_text(array: HostArray) -> str:
     >>> dense_text(np.array([[1, 2], [3, 4]]))
     '[[1, 2], [3, 4]]'
     """
+    if array.dtype == KEY:
+        array = array.view(UINT64)
     dtype = array.dtype
     if array.size == 0:
         return ""

@@ -15,6 +15,7 @@ import numpy as np
 from jax import lax
 from jax.extend.core import Primitive as JaxPrimitive
 from jax.extend.core import primitives as p
+from jax.extend.random import threefry_prng_impl
 from jax.typing import ArrayLike
 
 from tinyjax.interop.jax_context import TO_JAX, JaxContext
@@ -30,6 +31,7 @@ from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceSc
 from tinyjax.primitives.factorizations import Geqp3, Geqrf, Ormqr
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
+from tinyjax.primitives.keys import RandomClone, RandomSeed, RandomUnwrap, RandomWrap
 from tinyjax.primitives.rounding import Round
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.selection import Clamp, SelectN
@@ -95,6 +97,26 @@ def _geqrf(primitive: Geqrf, ctx: JaxContext, args: Args) -> Args:
 
 
 TO_JAX.lacks(Geqp3, "JAX's primitive of this name isn't public: its qr with pivoting is")
+
+
+@TO_JAX.register(RandomSeed)
+def _random_seed(primitive: RandomSeed, ctx: JaxContext, args: Args) -> Args:
+    return apply(p.random_seed_p, *args, impl=threefry_prng_impl)
+
+
+@TO_JAX.register(RandomWrap)
+def _random_wrap(primitive: RandomWrap, ctx: JaxContext, args: Args) -> Args:
+    return [jax.random.wrap_key_data(jnp.asarray(args[0]), impl=threefry_prng_impl)]
+
+
+@TO_JAX.register(RandomUnwrap)
+def _random_unwrap(primitive: RandomUnwrap, ctx: JaxContext, args: Args) -> Args:
+    return [jax.random.key_data(args[0])]
+
+
+@TO_JAX.register(RandomClone)
+def _random_clone(primitive: RandomClone, ctx: JaxContext, args: Args) -> Args:
+    return [jax.random.clone(args[0])]
 
 
 @TO_JAX.register(Round)

@@ -30,7 +30,7 @@ from tinyjax.interop.policies import from_jax_policy
 from tinyjax.interop.rules import bwd_program, fwd_program, jvp_program
 from tinyjax.interop.types import constant_of, type_of
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import SUPPORTED, UINT32
+from tinyjax.ir.dtypes import KEY, SUPPORTED, UINT32
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import Primitive
@@ -40,6 +40,7 @@ from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
 
 T = TypeVar("T")
@@ -149,12 +150,15 @@ class Importer:
     ) -> Step[Sequence[Atom]]:  # fmt: skip
         """The results of an equation."""
         name = eqn.primitive.name
-        if name in ("random_wrap", "random_unwrap"):
-            return args
-        spelled_out = jax_programs.threefry if name == "threefry2x32" else jax_programs.random_function(eqn)
+        if name in ("random_wrap", "random_unwrap") and [arg.aval for arg in args] == list(expected):
+            return args  # keys that are arrays of integers already
+        spelled_out = jax_programs.random_function(eqn)
         if spelled_out is not None:
+            args = [ctx.bind(RandomUnwrap(), arg)[0] if arg.aval.dtype == KEY else arg for arg in args]
             program = yield self._spelled_out(spelled_out, args, rules)
-            return ctx.bind(Call(name, program), *args)
+            outs = ctx.bind(Call(name, program), *args)
+            return [ctx.bind(RandomWrap(), out)[0] if aval.dtype == KEY else out
+                    for out, aval in zip(outs, expected, strict=True)]  # fmt: skip
         primitive: Primitive
         if name == "custom_jvp_call":
             primitive = yield from self._custom_jvp(eqn, rules)
@@ -201,7 +205,7 @@ class Importer:
                 values[key] = yield from self._value(value, rules)
         if "policy" in params:
             values["name"] = jax_programs.function_name(params["jaxpr"])
-        keys = [atom.aval for atom in (*eqn.invars, *eqn.outvars) if jax_programs.is_key(atom.aval)]
+        keys = [atom.aval for atom in (*eqn.invars, *eqn.outvars) if jax_programs.is_foreign_key(atom.aval)]
         if keys and name not in HOLDING:
             if name not in ON_KEYS:
                 raise UnsupportedError("on typed keys")

@@ -72,7 +72,7 @@ class JaxContext(Context[ArrayLike]):
     @override
     def aval(self, value: ArrayLike) -> ShapedArray:
         found = jax.typeof(value)
-        return ShapedArray(found.shape, found.dtype, bool(found.weak_type))
+        return ShapedArray(found.shape, jax_programs.dtype_of(found), bool(found.weak_type))
 
     def function(self, primitive: Primitive, part: str, make: Callable[[], Function]) -> Function:
         """The function that JAX is given for a part of a primitive: the same one each time."""
@@ -109,7 +109,7 @@ TO_JAX: Final[ToJaxRules] = RuleTable("JAX", name="tinyjax.interop.jax.TO_JAX")
 
 def struct(aval: ShapedArray) -> jax.ShapeDtypeStruct:
     """The type as JAX has it."""
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type)
+    return jax.ShapeDtypeStruct(aval.shape, jax_programs.dtype_in_jax(aval.dtype), weak_type=aval.weak_type)
 
 
 def check_rules(jaxprs: Sequence[Jaxpr], rules: ToJaxRules) -> None:

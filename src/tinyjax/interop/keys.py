@@ -1,4 +1,4 @@
-"""JAX's typed keys, in a program without them: as arrays of the integers that they consist of, along the last axes."""
+"""Typed keys of JAX that aren't Threefry's, in a program without them: as arrays of integers, along the last axes."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 from jax.extend.core import Primitive as JaxPrimitive
+from jax.extend.random import threefry_prng_impl
 
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.text.registry import Member, Record, Unreadable
@@ -29,6 +30,8 @@ def generic(value: object) -> object:
     if isinstance(value, np.generic):
         found: object = value.item()
         return found
+    if isinstance(value, type(threefry_prng_impl)):
+        return str(value)  # its tag
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         names: tuple[str, ...] = value._fields
         return Record(type(value).__name__, tuple(zip(names, map(generic, value), strict=True)))

@@ -15,6 +15,7 @@ from tinyjax.interop import control, first_order
 from tinyjax.interop.function_to_jax import function_to_jax
 from tinyjax.interop.jax_context import TO_JAX, JaxContext, Prepared, ToJaxRules, check_rules, wide_place
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import KEY
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.traverse import nested_programs
@@ -118,11 +119,14 @@ def _function_of(
     return run
 
 
+def _elements(x: Array | ConcreteValue) -> Any:  # an array of NumPy, or of keys
+    elements = np.asarray(x)
+    return jax_programs.array_of(ConcreteValue.of(elements)) if elements.dtype == KEY else elements
+
+
 def _checked(args: Sequence[object], avals: Sequence[ShapedArray]) -> list[ArrayLike]:
     """The arguments as values of JAX; an InputError if they aren't what the program takes."""
-    found: list[Any] = [
-        np.asarray(arg) if isinstance(arg, Array | ConcreteValue) else arg for arg in args
-    ]  # the user's
+    found: list[Any] = [_elements(arg) if isinstance(arg, Array | ConcreteValue) else arg for arg in args]  # the user's
     operands: list[ArrayLike] = []
     fits = len(args) == len(avals)
     for arg, aval in zip(found, avals, strict=False):
@@ -131,7 +135,7 @@ def _checked(args: Sequence[object], avals: Sequence[ShapedArray]) -> list[Array
         else:
             operands.append(arg)
         given = jax.typeof(operands[-1])
-        fits = fits and given.shape == aval.shape and given.dtype == aval.dtype
+        fits = fits and given.shape == aval.shape and jax_programs.dtype_of(given) == aval.dtype
     if not fits:
         shown = ", ".join(str(jax.typeof(arg)) for arg in found)
         raise InputError(f"the program takes {listed(avals)}, got ({shown})")

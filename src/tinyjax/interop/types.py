@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import numpy as np
-
 from tinyjax.backend import jax_programs
 from tinyjax.errors import UnsupportedError
 from tinyjax.ir.aval import ShapedArray
@@ -18,6 +16,7 @@ from tinyjax.ir.dtypes import (
     FLOAT64,
     INT32,
     INT64,
+    KEY,
     SUPPORTED,
     UINT32,
 )
@@ -29,10 +28,12 @@ _NARROW: Final = {FLOAT64: FLOAT32, INT64: INT32, COMPLEX128: COMPLEX64}
 
 
 def type_of(aval: object) -> ShapedArray:
-    """The type, with typed keys as the integers that they consist of."""
+    """The type; of typed keys other than Threefry's, that of the integers that they consist of."""
+    shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
+    if jax_programs.is_threefry(aval) and shape is not None:
+        return array_type(shape, KEY)
     if jax_programs.is_key(aval):
         return array_type(jax_programs.key_shape(aval), UINT32)
-    shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     if shape is None or dtype is None:
         raise UnsupportedError(f"{aval} is no type of arrays")
     if dtype not in SUPPORTED and dtype != FLOAT0:
@@ -43,7 +44,7 @@ def type_of(aval: object) -> ShapedArray:
 
 def constant_of(value: object, aval: ShapedArray) -> ConcreteValue:
     """An array of JAX."""
-    return ConcreteValue(np.asarray(jax_programs.integers_of(value)), aval).frozen_copy()
+    return ConcreteValue(jax_programs.elements_of(value), aval).frozen_copy()
 
 
 def narrow(aval: ShapedArray) -> ShapedArray:

@@ -25,6 +25,7 @@ from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.slicing import pad
 from tinyjax.primitives.special import Digamma, Lgamma, Polygamma
 from tinyjax.primitives.structure import constant_like, full
+from tinyjax.primitives.threefry import Discrete
 
 # Near a root, values are off by as much as they are elsewhere.
 
@@ -130,3 +131,4 @@ for _cls in (Complex, Conj, Imag, Real, Fft):
     INTERVAL_RULES.lacks(_cls, _UNORDERED)
 INTERVAL_RULES.lacks(OfMatrices, "bounds of elements say little of what is found for a whole matrix")
 INTERVAL_RULES.lacks(IOCallback, "it would be called for arguments that the program may never have")
+INTERVAL_RULES.lacks(Discrete, "a key is no number, and the bits that it stands for may be any")

@@ -43,6 +43,7 @@ from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.sliding import Windowed
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import Linear, ReduceSum, Reduction
+from tinyjax.primitives.threefry import Discrete
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 
 Ctx: TypeAlias = RuleContext[Pattern, Pattern]
@@ -186,7 +187,7 @@ def _unchanged(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Seque
 
 # Over a named axis, each element depends on the same inputs, of every element of the batch.
 register_all(SPARSITY_RULES, _elementwise, (Elementwise, ReducingCollective))
-register_all(SPARSITY_RULES, _nowhere, (Stepwise, Position, Constant, Iota, AxisIndex))
+register_all(SPARSITY_RULES, _nowhere, (Stepwise, Position, Constant, Discrete, Iota, AxisIndex))
 register_all(SPARSITY_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd,
                               DynamicSlice, DynamicUpdateSlice))  # fmt: skip
 register_all(SPARSITY_RULES, _transformed, (Fft,))

@@ -28,6 +28,8 @@ COMPLEX64, COMPLEX128 = _dtype(np.complex64), _dtype(np.complex128)
 #: The type of tangents of values that have none, such as integers: no bits at all. The same dtype as JAX's.
 FLOAT0: Final = _dtype([("float0", np.void, 0)])
 float0: Final = FLOAT0  # its name in JAX
+#: Keys of random numbers: two words of 32 bits, of which nothing is known but what primitives on keys say.
+KEY: Final = _dtype([("fry", np.uint32, (2,))])
 
 SIGNED: Final = frozenset({INT8, INT16, INT32, INT64})
 UNSIGNED: Final = frozenset({UINT8, UINT16, UINT32, UINT64})
@@ -37,6 +39,8 @@ COMPLEXES: Final = frozenset({COMPLEX64, COMPLEX128})
 INEXACT: Final = FLOATS | COMPLEXES
 NUMERIC: Final = INTEGERS | INEXACT
 SUPPORTED: Final = NUMERIC | {BOOL}
+#: What can be moved about, chosen from and compared, if not computed with.
+MOVABLE: Final = SUPPORTED | {KEY}
 
 SHORT_NAMES: Final[dict[DType, str]] = {
     BOOL: "bool",
@@ -55,7 +59,10 @@ SHORT_NAMES: Final[dict[DType, str]] = {
     COMPLEX64: "c64",
     COMPLEX128: "c128",
     FLOAT0: "float0",
+    KEY: "key<fry>",
 }
+#: The words for dtypes where they are parameters: NumPy's, but for those that have no name there.
+WORDS: Final[dict[DType, str]] = {dtype: name if dtype.names else dtype.name for dtype, name in SHORT_NAMES.items()}
 #: The same the other way round.
 _BY_SHORT_NAME: Final = {name: dtype for dtype, name in SHORT_NAMES.items()}
 #: Those which NumPy has for other dtypes.

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import SUPPORTED, HostArray
+from tinyjax.ir.dtypes import MOVABLE, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.tangents import without_zeros
 from tinyjax.primitives import numpy_values
@@ -26,7 +26,7 @@ class Name(LinearUnary):
 
     label: str = field()
     name: ClassVar[str] = "name"
-    accepts: ClassVar[Dtypes] = SUPPORTED
+    accepts: ClassVar[Dtypes] = MOVABLE
     function: ClassVar[NumPyFunction] = numpy_values.identity
 
     @override

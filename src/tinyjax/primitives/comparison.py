@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, SUPPORTED, DType
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, KEY, MOVABLE, SUPPORTED, UINT64, DType, HostArray
 from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise, TwoOperands
 
 ORDERED: Final = SUPPORTED - COMPLEXES
@@ -21,6 +21,13 @@ class Comparison(Stepwise, TwoOperands):
     accepts: ClassVar[Dtypes] = ORDERED
 
     @override
+    def function_of(self, dtype: DType) -> NumPyFunction:
+        return self._of_keys if dtype == KEY else type(self).function
+
+    def _of_keys(self, *keys: HostArray) -> HostArray | np.generic:
+        return type(self).function(*[key.view(UINT64) for key in keys])
+
+    @override
     def result_dtype(self, dtype: DType) -> DType:
         return BOOL
 
@@ -31,7 +38,7 @@ class Eq(Comparison):
     """x == y. nan equals nothing, and -0.0 equals 0.0; complex numbers have both parts compared."""
 
     name: ClassVar[str] = "eq"
-    accepts: ClassVar[Dtypes] = SUPPORTED
+    accepts: ClassVar[Dtypes] = MOVABLE
     function: ClassVar[NumPyFunction] = np.equal
 
 
@@ -41,7 +48,7 @@ class Ne(Comparison):
     """x != y. nan differs from everything, itself included."""
 
     name: ClassVar[str] = "ne"
-    accepts: ClassVar[Dtypes] = SUPPORTED
+    accepts: ClassVar[Dtypes] = MOVABLE
     function: ClassVar[NumPyFunction] = np.not_equal
 
 

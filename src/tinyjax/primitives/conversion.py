@@ -14,7 +14,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ParameterError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOATS, INTEGERS, SUPPORTED, DType, HostArray, as_dtype, short_name
+from tinyjax.ir.dtypes import FLOATS, INTEGERS, MOVABLE, SUPPORTED, DType, HostArray, as_dtype, short_name
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import numpy_values
@@ -142,7 +142,7 @@ class Copy(LinearUnary):
     """The operand, in memory of its own."""
 
     name: ClassVar[str] = "copy"
-    accepts: ClassVar[Dtypes] = SUPPORTED
+    accepts: ClassVar[Dtypes] = MOVABLE
     function: ClassVar[NumPyFunction] = np.array
 
     @override
@@ -156,7 +156,7 @@ class StopGradient(Stepwise, OneOperand):
     """The operand, as a constant to differentiation."""
 
     name: ClassVar[str] = "stop_gradient"
-    accepts: ClassVar[Dtypes] = SUPPORTED
+    accepts: ClassVar[Dtypes] = MOVABLE
     function: ClassVar[NumPyFunction] = numpy_values.identity
 
 

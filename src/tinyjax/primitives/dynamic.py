@@ -12,7 +12,7 @@ from typing_extensions import override
 from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import INT32, INTEGERS, SUPPORTED, HostArray
+from tinyjax.ir.dtypes import INT32, INTEGERS, MOVABLE, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
@@ -87,7 +87,7 @@ class DynamicSlice(Primitive):
         if not avals:
             raise TypingError(f"{self.name} needs an operand")
         (x, *starts), sizes = avals, self.slice_sizes
-        check_dtype(self.name, x.dtype, SUPPORTED)
+        check_dtype(self.name, x.dtype, MOVABLE)
         _check_starts(self.name, x, starts)
         if len(sizes) != x.ndim or any(not 0 <= size <= n for size, n in zip(sizes, x.shape, strict=True)):
             raise shape_error(
@@ -145,7 +145,7 @@ class DynamicUpdateSlice(Primitive):
         if len(avals) < 2:
             raise TypingError(f"{self.name} needs an operand and an update, got {len(avals)} operands")
         x, update, *starts = avals
-        check_dtype(self.name, common_dtype(self.name, (x, update)), SUPPORTED)
+        check_dtype(self.name, common_dtype(self.name, (x, update)), MOVABLE)
         _check_starts(self.name, x, starts)
         if update.ndim != x.ndim or any(size > n for size, n in zip(update.shape, x.shape, strict=True)):
             raise shape_error(self.name, f"the update must have as many axes as the operand {x}, and not be larger, "

@@ -18,7 +18,21 @@ from typing_extensions import override
 from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, NUMERIC, SIGNED, SUPPORTED, DType, HostArray, Scalar
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEXES,
+    INEXACT,
+    INTEGERS,
+    KEY,
+    MOVABLE,
+    NUMERIC,
+    SIGNED,
+    SUPPORTED,
+    UINT64,
+    DType,
+    HostArray,
+    Scalar,
+)
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape, inserted
@@ -50,11 +64,14 @@ def _identity(value: Scalar | None) -> tuple[type, str]:
 
 
 def default_fill(dtype: DType) -> Scalar:
-    """What is gathered from outside the operand: nan, the least signed or the greatest unsigned integer, or True."""
+    """What is gathered from outside the operand: nan, the least signed or the greatest unsigned integer, the last key,
+    or True."""
     if dtype in INEXACT:
         return math.nan
     if dtype == BOOL:
         return True
+    if dtype == KEY:
+        return 2**64 - 1
     limits = np.iinfo(dtype.name)
     return int(limits.min if dtype in SIGNED else limits.max)
 
@@ -91,7 +108,7 @@ class Gather(Primitive):
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 2)
         (x, indices), dims, sizes = avals, self.dimension_numbers, self.slice_sizes
-        check_dtype(self.name, x.dtype, SUPPORTED)
+        check_dtype(self.name, x.dtype, MOVABLE)
         check_indices(self.name, indices)
         check_numbers(self.name, dims, x, indices, GATHER_NAMES)
         if len(sizes) != x.ndim or any(size < 0 for size in sizes):
@@ -111,6 +128,8 @@ class Gather(Primitive):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         x, indices = args
+        if x.dtype == KEY:
+            return tuple(out.view(KEY) for out in self.evaluate(x.view(UINT64), indices))
         shape = result_shape(self.dimension_numbers, self.slice_sizes, indices.shape)
         if math.prod(shape) == 0:
             return (np.zeros(shape, x.dtype),)
@@ -125,6 +144,8 @@ class Gather(Primitive):
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
         x, indices = avals
+        if x.dtype == KEY:
+            return super().host_function(*avals)
         dims, before = self.dimension_numbers, len(indices.shape) - 1
         (axis, *others) = dims.start_index_map or (0, 0)
         whole = (*x.shape[:axis], 1, *x.shape[axis + 1 :]) == self.slice_sizes

@@ -13,7 +13,7 @@ from typing_extensions import override
 
 from tinyjax.errors import LinearityError, UnsupportedError
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import NUMERIC, UINT32, UINT64, HostArray
+from tinyjax.ir.dtypes import MOVABLE, NUMERIC, UINT32, UINT64, HostArray
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
@@ -40,6 +40,7 @@ class Scatter(Scattering):
     """Replaces by the updates. Where windows overlap, one of the updates is taken; which one isn't said."""
 
     name: ClassVar[str] = "scatter"
+    accepts: ClassVar[Dtypes] = MOVABLE
 
     @override
     def write(self, target: HostArray, index: tuple[Positions, ...], updates: HostArray) -> None:

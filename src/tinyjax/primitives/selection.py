@@ -11,7 +11,7 @@ from typing_extensions import override
 from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import BOOL, SUPPORTED
+from tinyjax.ir.dtypes import BOOL, MOVABLE, SUPPORTED
 from tinyjax.ir.primitive import Outputs, UndefPrimal, Zero
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import complex_values, numpy_values
@@ -41,7 +41,7 @@ class SelectN(Elementwise):
     """
 
     name: ClassVar[str] = "select_n"
-    accepts: ClassVar[Dtypes] = SUPPORTED
+    accepts: ClassVar[Dtypes] = MOVABLE
     function: ClassVar[NumPyFunction] = numpy_values.select
 
     def __call__(self, ctx: Context[V], which: V, *cases: V) -> V:

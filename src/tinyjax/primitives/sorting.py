@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, INT32, INT64, INTEGERS, SUPPORTED, HostArray
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, INT32, INT64, INTEGERS, MOVABLE, SUPPORTED, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
 from tinyjax.primitives.elementwise import check_dtype, unmapped
 from tinyjax.primitives.gather import permuted
@@ -45,8 +45,8 @@ class Sort(Primitive):
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         if not avals:
             raise shape_error(self.name, "at least one array is needed")
-        for aval in avals:
-            check_dtype(self.name, aval.dtype, SUPPORTED)
+        for i, aval in enumerate(avals):
+            check_dtype(self.name, aval.dtype, SUPPORTED if i < self.num_keys else MOVABLE)
         if any(aval.shape != avals[0].shape for aval in avals):
             raise shape_error(self.name, f"the arrays differ in shape: {', '.join(map(str, avals))}")
         check_axes(self.name, (self.dimension,), avals[0].ndim)

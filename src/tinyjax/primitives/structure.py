@@ -25,6 +25,7 @@ from tinyjax.ir.dtypes import (
     FLOAT64,
     INEXACT,
     INT64,
+    KEY,
     NUMERIC,
     UINT64,
     DType,
@@ -40,6 +41,7 @@ from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives import numpy_values
 
 V = TypeVar("V")
@@ -347,7 +349,9 @@ def constant_like(ctx: Context[V], x: V, value: Scalar) -> V:
 
 
 def full(ctx: Context[V], aval: ShapedArray, value: Scalar) -> V:
-    """An array of this type filled with one value."""
+    """An array of this type filled with one value. Of keys there is only the one that is 0."""
+    if aval.dtype == KEY:
+        return broadcast_in_dim(ctx, ctx.constant(ConcreteValue.of(np.zeros((), KEY))), aval.shape, ())
     scalar = ctx.constant(Literal(python_scalar(value, aval.dtype), array_type((), aval.dtype, aval.weak_type)))
     return broadcast_in_dim(ctx, scalar, aval.shape, ())
 

@@ -27,6 +27,7 @@ from tinyjax.primitives import (
     fourier,
     gather,
     incomplete,
+    keys,
     reduce_window,
     reductions,
     rounding,
@@ -38,6 +39,7 @@ from tinyjax.primitives import (
     special,
     spectral,
     structure,
+    threefry,
     triangular,
     tridiagonal,
     trigonometric,
@@ -61,12 +63,12 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
-    incomplete, reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special, spectral,
-    structure, triangular, tridiagonal, trigonometric, window_choices,
+    incomplete, keys, reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special, spectral,
+    structure, threefry, triangular, tridiagonal, trigonometric, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)
-STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision, fourier.FftType)
+STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision, fourier.FftType, keys.KeyImpl)
 STANDARD.add(convolution.ConvDimensionNumbers, spectral.EighImplementation, spectral.EigImplementation)
 STANDARD.add(spectral.SvdAlgorithm)
 STANDARD.add(windows.GatherScatterMode, windows.GatherDimensionNumbers, windows.ScatterDimensionNumbers)

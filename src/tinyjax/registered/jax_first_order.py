@@ -17,7 +17,17 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.text.registry import Reader, Unreadable, build
-from tinyjax.primitives import collectives, conversion, elementwise, exchanges, fourier, reductions, rounding, spectral
+from tinyjax.primitives import (
+    collectives,
+    conversion,
+    elementwise,
+    exchanges,
+    fourier,
+    keys,
+    reductions,
+    rounding,
+    spectral,
+)
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import Bilinear, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
@@ -92,7 +102,9 @@ def _broadcast(in_avals: Avals) -> Sequence[Sequence[Primitive]]:
     return [(BroadcastInDim(shape, whole),) if aval.ndim == rank and aval.shape != shape else () for aval in in_avals]
 
 
-STANDARD.convert_by(*[cls.name for cls in _derived(elementwise.Elementwise)], "add_any")(_broadcast)
+STANDARD.convert_by(
+    *[cls.name for cls in _derived(elementwise.Elementwise)], "add_any", "threefry2x32", "random_fold_in"
+)(_broadcast)
 
 
 @STANDARD.read_by("conj")
@@ -176,6 +188,26 @@ STANDARD.read_by("schur")(calling(spectral.Schur, select_callable=_NONE))
 def _ormqr(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     """`transpose` is the rule of transposition here."""
     return primitive_of(Ormqr, {"adjoint" if key == "transpose" else key: params[key] for key in params})
+
+
+def _keyed(cls: type[keys.RandomSeed | keys.RandomWrap]) -> Reader:
+    """JAX prints the tag of what makes keys."""
+
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        kept = dict(params)
+        impl = kept.get("impl")
+        tag = impl.text if isinstance(impl, Unreadable) else str(impl)
+        if impl is not None and not isinstance(impl, keys.KeyImpl):
+            if tag not in [member.value for member in keys.KeyImpl]:
+                raise UnsupportedError(f"{cls.name}[impl={tag}] is not supported: only keys of Threefry, impl=fry, are")
+            kept["impl"] = keys.KeyImpl(tag)
+        return primitive_of(cls, kept)
+
+    return read
+
+
+for _keying in (keys.RandomSeed, keys.RandomWrap):
+    STANDARD.read_by(_keying.name)(_keyed(_keying))
 
 
 @STANDARD.read_by("gather")

@@ -6,9 +6,9 @@ import numpy as np
 
 from tinyjax import backend
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, TypingError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0, INTEGERS, SUPPORTED, DType, Scalar, may_be_key
+from tinyjax.ir.dtypes import FLOAT0, INTEGERS, KEY, MOVABLE, DType, Scalar, may_be_key
 from tinyjax.ir.program import Literal
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
@@ -41,7 +41,7 @@ def concrete_value(x: object) -> ConcreteValue:
             raise InputError(
                 f"masked arrays are not supported; use filled() to say what stands for masked elements: {x}"
             )
-        if x.dtype.newbyteorder("=") in SUPPORTED or x.dtype == FLOAT0:
+        if x.dtype.newbyteorder("=") in MOVABLE or x.dtype == FLOAT0:
             return ConcreteValue.of(x)
         raise InputError(f"arrays of dtype {x.dtype} are not supported: numbers and bools are. Got {_shown(x)}.")
     if hasattr(x, "__array__"):
@@ -57,7 +57,7 @@ def concrete_value(x: object) -> ConcreteValue:
 @bounded(4096)
 def host_type(shape: Shape, dtype: DType) -> ShapedArray | None:
     """The type of a NumPy array that is a value as it is; None if it has to be looked at more closely."""
-    return array_type(shape, dtype) if dtype in SUPPORTED and dtype.isnative else None
+    return array_type(shape, dtype) if dtype in MOVABLE and dtype.isnative else None
 
 
 def _of_scalar(x: Scalar) -> ConcreteValue:
@@ -91,6 +91,8 @@ def convert_number(number: Scalar, own: DType, dtype: DType, weak_type: bool) ->
 
 
 def _converted(data: Data, dtype: DType, weak_type: bool) -> ConcreteValue:
+    if data.dtype == KEY:
+        raise TypingError(f"a key of random numbers is no {dtype.name}: tinyjax.random.key_data gives its words")
     with np.errstate(all="ignore"):
         return ConcreteValue(convert(np.asarray(data), dtype), array_type((), dtype, weak_type))
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from tinyjax.errors import FileFormatError, ParameterError, TinyjaxError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0, SUPPORTED, DType, Scalar
+from tinyjax.ir.dtypes import WORDS, DType, Scalar
 from tinyjax.ir.effects import NamedAxisEffect
 from tinyjax.ir.files import schema
 from tinyjax.ir.parameters import Opaque
@@ -28,7 +28,7 @@ _OWN: Final[Mapping[str, type]] = {
     cls.__name__: cls for cls in (BatchAxis, ClosedJaxpr, JaxprType, Literal, NamedAxisEffect, SourceInfo, Var)
 }
 #: The names of dtypes in files.
-DTYPE_NAMES: Final[Mapping[DType, str]] = {FLOAT0: "float0", **{dtype: dtype.name for dtype in SUPPORTED}}
+DTYPE_NAMES: Final[Mapping[DType, str]] = WORDS
 DTYPES: Final[Mapping[str, DType]] = {name: dtype for dtype, name in DTYPE_NAMES.items()}
 #: A parameter may be made of so many parts at most: a small file can refer to the same ones again and again.
 _LARGEST: Final = 10_000_000

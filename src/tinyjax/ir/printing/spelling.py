@@ -21,8 +21,8 @@ from tinyjax.ir.dtypes import (
     FLOAT32,
     FLOAT64,
     PYTHON_DTYPES,
-    SHORT_NAMES,
     SUPPORTED,
+    WORDS,
     DType,
     Scalar,
     real_dtype,
@@ -37,9 +37,8 @@ _NAN_BITS: Final = struct.pack("<d", math.nan)
 #: How many decimal digits always tell two numbers apart.
 _FEWER_DIGITS: Final = {FLOAT32: 9, FLOAT16: 5, BFLOAT16: 4}
 _WORD: Final = re.compile(r"[A-Za-z_]\w*|<[A-Za-z_]\w*>", re.ASCII)
-_DTYPE_NAMES: Final = {dtype: "float0" if name == "float0" else dtype.name for dtype, name in SHORT_NAMES.items()}
 #: Words that mean something else than a string, or a variable.
-_TAKEN: Final = frozenset({"True", "False", "None", "nan", "inf", "nanj", "infj", "lambda", *_DTYPE_NAMES.values()})
+_TAKEN: Final = frozenset({"True", "False", "None", "nan", "inf", "nanj", "infj", "lambda", *WORDS.values()})
 #: Arrays with more elements are spelled by their bytes.
 _SPELLED_OUT: Final = 32
 
@@ -98,7 +97,7 @@ def _own_dtype(value: Scalar) -> DType | None:
 
 def format_dtype(dtype: DType) -> str:
     """A dtype's name; dtypes that no value has are spelled as NumPy spells them."""
-    return _DTYPE_NAMES.get(dtype) or repr(dtype)
+    return WORDS.get(dtype) or repr(dtype)
 
 
 def format_array(value: ConcreteValue, short: bool = False) -> str:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SHORT_NAMES, DType, Scalar, short_name
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SHORT_NAMES, WORDS, DType, Scalar, short_name
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.program import Literal
 from tinyjax.ir.shared_types import array_type
@@ -26,7 +26,7 @@ from tinyjax.ir.value import ConcreteValue
 
 _DTYPES: Final = {name: dtype for dtype, name in SHORT_NAMES.items()}
 #: The words that are dtypes when they stand for a parameter.
-DTYPE_WORDS: Final = {"float0" if name == "float0" else dtype.name: dtype for dtype, name in SHORT_NAMES.items()}
+DTYPE_WORDS: Final = {word: dtype for dtype, word in WORDS.items()}
 #: How a float is written, but for its sign.
 REAL: Final = r"(?:nan\(0x[0-9a-fA-F]{1,16}\)|nan|inf|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
 _COMPLEX: Final = re.compile(rf"\((-?{REAL})([+-]{REAL})j\)")

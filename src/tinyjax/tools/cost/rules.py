@@ -29,6 +29,7 @@ from tinyjax.primitives.exponential import Logistic
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.incomplete import RegularizedIncompleteBeta
+from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
 from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.primitives.reduce_window import WindowReduction
 from tinyjax.primitives.reductions import Position
@@ -39,6 +40,7 @@ from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sliding import Windowed
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
+from tinyjax.primitives.threefry import ROTATIONS, ROUNDS, Threefry2x32
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.window_shapes import inside
 from tinyjax.tools.cost.linear_algebra import OPERATIONS, operations
@@ -147,7 +149,8 @@ def _written(primitive: Primitive, eqn: Eqn) -> Cost:
 
 
 register_all(COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, OptimizationBarrier, Constant))
-register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Pad, Copy, BitcastConvertType))
+register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Pad, Copy, BitcastConvertType, RandomWrap,
+                              RandomUnwrap))  # fmt: skip
 register_all(COSTS, _part, (Slice, Split, DynamicSlice, Gather))
 register_all(COSTS, _written, (Iota,))
 
@@ -249,6 +252,13 @@ def _of_matrices(primitive: Primitive, eqn: Eqn) -> Cost:
 
 
 register_all(COSTS, _of_matrices, tuple(OPERATIONS))
+
+
+@COSTS.register(Threefry2x32)
+def _threefry(primitive: Threefry2x32, eqn: Eqn) -> Cost:
+    """Twenty rounds of five operations, and additions of words of the key."""
+    each = sum(5 * len(ROTATIONS[i % 2]) + 3 for i in range(ROUNDS)) + 2
+    return Cost(each * eqn.outvars[0].aval.size, bytes=bytes_moved(eqn))
 
 
 @COSTS.register(Sort)

@@ -1,0 +1,80 @@
+"""The lowering rules of keys and of the hash that makes random numbers of them. Others expand to these."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.loops import While
+from tinyjax.hlo.context import SSA, LoweringContext
+from tinyjax.hlo.rules.shapes import rearranged
+from tinyjax.hlo.tables import CPU_RULES, RULES
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import INT32, UINT32
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Literal
+from tinyjax.primitives.bitwise import logical_xor
+from tinyjax.primitives.comparison import lt
+from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.elementwise import add, common_shape
+from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
+from tinyjax.primitives.shaping import reshape
+from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.structure import broadcast_in_dim, broadcast_scalar
+from tinyjax.primitives.threefry import PARITY, ROTATIONS, ROUNDS, Threefry2x32, threefry_key_added, threefry_rounds
+
+
+def _bits(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    """A key is a number of 64 bits, and its words are the halves of that."""
+    (x,), (out,) = args, types
+    return (rearranged(ctx, f"stablehlo.bitcast_convert {x.name}", x, out),)
+
+
+RULES[RandomWrap] = _bits
+RULES[RandomUnwrap] = _bits
+
+
+@RULES.register(Threefry2x32)
+def _threefry(
+    primitive: Threefry2x32, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """A function of its own, as it is long."""
+    jaxpr = stage([arg.aval for arg in args], primitive.expand)
+    return ctx.call(jaxpr, primitive.name, args)
+
+
+@CPU_RULES.register(Threefry2x32)
+def _threefry_on_cpu(
+    primitive: Threefry2x32, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """The same as a loop: XLA compiles twenty rounds in a row slowly there."""
+    jaxpr = stage([arg.aval for arg in args], _looping)
+    return ctx.call(jaxpr, primitive.name, args)
+
+
+def _looping(ctx: StagingContext, args: Sequence[Atom]) -> Sequence[Atom]:
+    shape = common_shape(Threefry2x32.name, [arg.aval for arg in args])
+    k0, k1, *words = args
+    third = logical_xor(ctx, logical_xor(ctx, k0, k1), Literal.of(PARITY, UINT32))
+    x0, x1 = (broadcast_scalar(ctx, add(ctx, word, key), shape) for word, key in zip(words, (k0, k1), strict=True))
+    keys = [broadcast_scalar(ctx, key, third.aval.shape) for key in (k1, third, k0)]
+    rotations = [_row(ctx, counts) for counts in ROTATIONS]
+    start = [Literal.of(0, INT32), x0, x1, *keys, *rotations]
+    avals = [atom.aval for atom in start]
+    condition = stage(avals, lambda inner, carry: [lt(inner, carry[0], Literal.of(ROUNDS, INT32))])
+    return ctx.bind(While(condition, 0, stage(avals, _step), 0), *start)[1:3]
+
+
+def _row(ctx: StagingContext, counts: Sequence[int]) -> Atom:
+    parts = [broadcast_in_dim(ctx, Literal.of(count, UINT32), (1,), ()) for count in counts]
+    return concatenate(ctx, parts, 0)
+
+
+def _step(ctx: StagingContext, carry: Sequence[Atom]) -> Sequence[Atom]:
+    """One group of rounds. The next one has other words of the key, and the other rotations."""
+    i, x0, x1, first, second, third, now, later = carry
+    counts = [reshape(ctx, slice_in_dim(ctx, now, k, k + 1, 1, 0), ()) for k in range(now.aval.shape[0])]
+    x0, x1 = threefry_rounds(ctx, x0, x1, counts)
+    number = add(ctx, i, Literal.of(1, INT32))
+    x0, x1 = threefry_key_added(ctx, x0, x1, first, second, convert(ctx, number, UINT32))
+    return [number, x0, x1, second, third, first, later, now]
