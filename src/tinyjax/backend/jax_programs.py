@@ -264,17 +264,21 @@ def key_shape(aval: Any) -> tuple[int, ...]:  # an aval of JAX
     return (*aval.shape, *aval.dtype._impl.key_shape)  # noqa: SLF001 (JAX says it nowhere else)
 
 
+def integers_of(value: Any) -> Any:  # an array of JAX, or anything else
+    """The integers that typed keys consist of which aren't values here; any other array as it is."""
+    return jax.random.key_data(value) if is_foreign_key(value) else value
+
+
 def elements_of(value: Any) -> HostArray:  # an array of JAX, or anything else
-    """The elements on the host: keys of Threefry, and the integers that other typed keys consist of."""
-    if not is_key(value):
-        return np.asarray(value)
-    words = np.asarray(jax.random.key_data(value))
-    return words.view(KEY).reshape(value.shape) if is_threefry(value) else words
+    """The elements on the host; of keys that aren't values here, their integers."""
+    if is_threefry(value):
+        return np.asarray(jax.random.key_data(value)).view(KEY).reshape(value.shape)
+    return np.asarray(integers_of(value))
 
 
 def like(value: Any, given: jax.Array) -> jax.Array:  # a leaf of the user's
-    """An array in the place of a leaf: as typed keys, if they stood there."""
-    if not is_key(value):
+    """An array in the place of a leaf: as keys that aren't values here, if they stood there."""
+    if not is_foreign_key(value):
         return given
     keys: jax.Array = jax.random.wrap_key_data(given, impl=jax.random.key_impl(value))
     return keys

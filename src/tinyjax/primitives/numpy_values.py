@@ -12,6 +12,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from tinyjax.errors import TypingError
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -281,6 +282,8 @@ def convert(x: HostArray, dtype: DType) -> HostArray:
     """x converted as XLA does: the real part of a complex number, and floats to the nearest integer that exists."""
     if x.dtype in COMPLEXES and dtype not in COMPLEXES and dtype != BOOL:
         x = x.real
+    if x.dtype.names:
+        raise TypingError(f"a key of random numbers is no {dtype.name}: tinyjax.random.key_data gives its words")
     if x.dtype in FLOATS and dtype in INTEGERS:
         return _saturated(x.astype(np.float64), dtype)
     return x.astype(dtype)

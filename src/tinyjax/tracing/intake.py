@@ -6,9 +6,9 @@ import numpy as np
 
 from tinyjax import backend
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError, TypingError
+from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0, INTEGERS, KEY, MOVABLE, DType, Scalar, may_be_key
+from tinyjax.ir.dtypes import FLOAT0, INTEGERS, MOVABLE, DType, Scalar, may_be_key
 from tinyjax.ir.program import Literal
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
@@ -91,8 +91,6 @@ def convert_number(number: Scalar, own: DType, dtype: DType, weak_type: bool) ->
 
 
 def _converted(data: Data, dtype: DType, weak_type: bool) -> ConcreteValue:
-    if data.dtype == KEY:
-        raise TypingError(f"a key of random numbers is no {dtype.name}: tinyjax.random.key_data gives its words")
     with np.errstate(all="ignore"):
         return ConcreteValue(convert(np.asarray(data), dtype), array_type((), dtype, weak_type))
 
