@@ -154,8 +154,11 @@ def test_keys_are_taken() -> None:
     key = jax.random.key(3)
     expected = jax.random.normal(jax.random.split(key)[0], (2,))
     np.testing.assert_array_equal(draw(key, (2,)), expected)
-    raw = of_jax(jax.random.split)(key)
-    np.testing.assert_array_equal(raw, jax.random.key_data(jax.random.split(key)))
+    keys = of_jax(jax.random.split)(key)
+    assert str(keys.aval) == "key<fry>[2]"
+    np.testing.assert_array_equal(draw(of_jax(jax.random.clone)(key), (2,)), expected)
+    rbg = jax.random.key(3, impl="rbg")
+    np.testing.assert_array_equal(of_jax(jax.random.clone)(rbg), jax.random.key_data(rbg))
 
 
 def test_named_axes_are_there() -> None:

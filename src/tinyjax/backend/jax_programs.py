@@ -83,6 +83,11 @@ def array_of(value: ConcreteValue) -> ArrayLike:
     return weak
 
 
+def operand(x: HostArray) -> ArrayLike:
+    """An array of NumPy as JAX takes it: keys as typed ones."""
+    return keys_in_jax(ConcreteValue.of(x)) if x.dtype == KEY else x
+
+
 def as_jax(value: ArrayLike) -> ArrayLike:
     """A literal as a result: an array, unless JAX is tracing, for then it stays a literal."""
     if isinstance(value, jax.Array) or not core.trace_ctx.is_top_level():

@@ -102,7 +102,9 @@ def _type_of(leaf: object) -> ShapedArray | None:
 
 
 def _operand(leaf: Any) -> Any:  # an array of JAX, or of ours
-    return np.asarray(leaf) if isinstance(leaf, Array | ConcreteValue) else jax_programs.integers_of(leaf)
+    if isinstance(leaf, Array | ConcreteValue):
+        return jax_programs.operand(np.asarray(leaf))
+    return jax_programs.integers_of(leaf)
 
 
 def _static(call: StaticCall, treedef: jax.tree_util.PyTreeDef, position: int, leaf: object) -> Hashable:

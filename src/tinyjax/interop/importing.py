@@ -150,7 +150,7 @@ class Importer:
     ) -> Step[Sequence[Atom]]:  # fmt: skip
         """The results of an equation."""
         name = eqn.primitive.name
-        if name in ("random_wrap", "random_unwrap") and [arg.aval for arg in args] == list(expected):
+        if name in ("random_wrap", "random_unwrap", "random_clone") and [arg.aval for arg in args] == list(expected):
             return args  # keys that are arrays of integers already
         spelled_out = jax_programs.random_function(eqn)
         if spelled_out is not None:

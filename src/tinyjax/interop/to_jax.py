@@ -15,7 +15,6 @@ from tinyjax.interop import control, first_order
 from tinyjax.interop.function_to_jax import function_to_jax
 from tinyjax.interop.jax_context import TO_JAX, JaxContext, Prepared, ToJaxRules, check_rules, wide_place
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEY
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.traverse import nested_programs
@@ -119,14 +118,11 @@ def _function_of(
     return run
 
 
-def _elements(x: Array | ConcreteValue) -> Any:  # an array of NumPy, or of keys
-    elements = np.asarray(x)
-    return jax_programs.array_of(ConcreteValue.of(elements)) if elements.dtype == KEY else elements
-
-
 def _checked(args: Sequence[object], avals: Sequence[ShapedArray]) -> list[ArrayLike]:
     """The arguments as values of JAX; an InputError if they aren't what the program takes."""
-    found: list[Any] = [_elements(arg) if isinstance(arg, Array | ConcreteValue) else arg for arg in args]  # the user's
+    found: list[Any] = [
+        jax_programs.operand(np.asarray(arg)) if isinstance(arg, Array | ConcreteValue) else arg for arg in args
+    ]  # the user's
     operands: list[ArrayLike] = []
     fits = len(args) == len(avals)
     for arg, aval in zip(found, avals, strict=False):
