@@ -60,6 +60,8 @@ def test_result_type() -> None:
             assert tnp.result_type(dtype, other) == jnp.result_type(dtype, other)
     for left, right in PAIRS:
         assert tnp.result_type(left, right) == jnp.result_type(left, right)
+    for dtype, other in itertools.product(DTYPES, DTYPES):  # dtypes themselves: those of Python's types are not weak
+        assert tnp.result_type(np.dtype(dtype), np.dtype(other)) == jnp.result_type(np.dtype(dtype), np.dtype(other))
     assert tnp.result_type(weak(2.0, 3)[0], "float32") == np.float32
     with pytest.raises(InputError, match="at least one"):
         tnp.result_type()

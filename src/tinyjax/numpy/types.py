@@ -61,8 +61,8 @@ def result_type(*args: ArrayLike | npt.DTypeLike) -> DType:
 def _aval(x: ArrayLike | npt.DTypeLike) -> ShapedArray:
     if isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex):
         return as_array(x).aval
-    # Python's types are weak, as their values are.
-    return array_type((), array_dtype(x), x in (int, float, complex))
+    # Python's types are weak, as their values are. A dtype may be equal to one of them, and isn't.
+    return array_type((), array_dtype(x), isinstance(x, type) and x in (int, float, complex))
 
 
 def promote_types(a: npt.DTypeLike, b: npt.DTypeLike) -> DType:

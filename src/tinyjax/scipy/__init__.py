@@ -1,5 +1,9 @@
 """SciPy's functions on arrays, under its names, with the signatures of `jax.scipy`."""
 
+from tinyjax.scipy import cluster as cluster
+from tinyjax.scipy import fft as fft
+from tinyjax.scipy import ndimage as ndimage
+from tinyjax.scipy import signal as signal
 from tinyjax.scipy import special as special
 
-__all__ = ["special"]
+__all__ = ["cluster", "fft", "ndimage", "signal", "special"]

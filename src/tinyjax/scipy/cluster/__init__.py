@@ -1,0 +1,5 @@
+"""Clustering, as `scipy.cluster` has it."""
+
+from tinyjax.scipy.cluster import vq as vq
+
+__all__ = ["vq"]
