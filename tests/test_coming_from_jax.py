@@ -28,6 +28,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.scipy.fft": "tinyjax.scipy.fft",
     "jax.scipy.ndimage": "tinyjax.scipy.ndimage",
     "jax.scipy.signal": "tinyjax.scipy.signal",
+    "jax.nn": "tinyjax.nn",
     "jax.scipy.special": "tinyjax.scipy.special",
     "jax.lax": "tinyjax.lax",
     "jax.lax.linalg": "tinyjax.lax.linalg",

@@ -104,6 +104,7 @@ def test_the_large_ones_are_among_them() -> None:
         "tinyjax.numpy",
         "tinyjax.numpy.fft",
         "tinyjax.image",
+        "tinyjax.nn",
         "tinyjax.scipy.special",
         "tinyjax.lax",
         "tinyjax.lax.linalg",

@@ -37,6 +37,7 @@ LAYERS = [
     {"image"},
     {"api"},
     {"scipy"},
+    {"nn"},
     {"custom_derivatives", "debug", "extend", "interpreters"},
     {"tools", "interop"},
     {"testing"},

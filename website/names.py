@@ -27,6 +27,7 @@ MODULES: Final = (
     "tinyjax.scipy.fft",
     "tinyjax.scipy.ndimage",
     "tinyjax.scipy.signal",
+    "tinyjax.nn",
     "tinyjax.scipy.special",
     "tinyjax.tree",
     "tinyjax.flatten_util",
