@@ -27,6 +27,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.scipy.cluster.vq": "tinyjax.scipy.cluster.vq",
     "jax.scipy.fft": "tinyjax.scipy.fft",
     "jax.scipy.ndimage": "tinyjax.scipy.ndimage",
+    "jax.scipy.optimize": "tinyjax.scipy.optimize",
     "jax.scipy.signal": "tinyjax.scipy.signal",
     "jax.nn": "tinyjax.nn",
     "jax.scipy.special": "tinyjax.scipy.special",

@@ -26,6 +26,7 @@ MODULES: Final = (
     "tinyjax.scipy.cluster.vq",
     "tinyjax.scipy.fft",
     "tinyjax.scipy.ndimage",
+    "tinyjax.scipy.optimize",
     "tinyjax.scipy.signal",
     "tinyjax.nn",
     "tinyjax.scipy.special",

@@ -3,7 +3,8 @@
 from tinyjax.scipy import cluster as cluster
 from tinyjax.scipy import fft as fft
 from tinyjax.scipy import ndimage as ndimage
+from tinyjax.scipy import optimize as optimize
 from tinyjax.scipy import signal as signal
 from tinyjax.scipy import special as special
 
-__all__ = ["cluster", "fft", "ndimage", "signal", "special"]
+__all__ = ["cluster", "fft", "ndimage", "optimize", "signal", "special"]
