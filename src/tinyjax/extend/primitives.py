@@ -14,7 +14,18 @@ interpreters do: `add(ctx, x, y)`. Where it has no parameters it is the primitiv
 from inspect import signature
 from types import FunctionType
 
-from tinyjax.control import call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, loops, reducing, scan
+from tinyjax.control import (
+    call,
+    callbacks,
+    checkpoint,
+    cond,
+    custom_derivatives,
+    custom_linear,
+    implicit,
+    loops,
+    reducing,
+    scan,
+)
 from tinyjax.exports import collect
 from tinyjax.ir.primitive import Primitive
 from tinyjax.registered.first_order import MODULES
@@ -29,7 +40,7 @@ def _is_vocabulary(value: object) -> bool:
 
 collect(
     __name__,
-    *(call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, loops, reducing, scan),
+    *(call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, implicit, loops, reducing, scan),
     *MODULES,
     only=_is_vocabulary,
     entries=(),  # rules call them for every equation

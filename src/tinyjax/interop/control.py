@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jax import lax
 from jax.experimental import io_callback
@@ -15,9 +16,11 @@ from jax.typing import ArrayLike
 from tinyjax.backend import jax_programs
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import Callback, DebugCallback, IOCallback, PureCallback
+from tinyjax.control.carry import groups
 from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.implicit import CustomRoot, LinearSolve
 from tinyjax.control.loops import While
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.control.scan import Scan
@@ -28,6 +31,7 @@ from tinyjax.interop.policies import to_jax_policy
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.tangents import has_tangent
 
 Tree: TypeAlias = tuple[ArrayLike, ...]
@@ -111,6 +115,64 @@ def _checkpoint(primitive: Checkpoint, ctx: JaxContext, args: Args) -> Args:
         p.remat_p, *args, jaxpr=closed.jaxpr, prevent_cse=primitive.prevent_cse, policy=policy,
         differentiated=primitive.differentiated,
     )  # fmt: skip
+
+
+# Solutions of equations.
+
+
+@TO_JAX.register(LinearSolve)
+def _linear_solve(primitive: LinearSolve, ctx: JaxContext, args: Args) -> Args:
+    matvec, _, solve, transposed, right = groups(args, primitive.const_lengths)
+    n = len(right)
+
+    def applying(jaxpr: Jaxpr, consts: Args) -> Callable[..., Tree]:
+        run = ctx.runner(jaxpr, primitive.name)
+        return lambda *ys: tuple(run(*consts, *ys[-1]))
+
+    def solving(jaxpr: Jaxpr, consts: Args) -> Callable[..., tuple[Tree, Tree]]:
+        run = applying(jaxpr, consts)
+        return lambda apply, y: (run(y)[:n], run(y)[n:])
+
+    back = primitive.transpose_solve
+    x, aux = lax.custom_linear_solve(
+        applying(primitive.matvec, matvec), tuple(right), solving(primitive.solve, solve),
+        None if back is None else solving(back, transposed), has_aux=True,
+    )  # fmt: skip
+    return [*x, *aux]
+
+
+@TO_JAX.register(CustomRoot)
+def _root(primitive: CustomRoot, ctx: JaxContext, args: Args) -> Args:
+    made = lambda: _with_root(primitive, ctx)  # noqa: E731
+    return ctx.function(primitive, "", made)(*args)
+
+
+def _with_root(primitive: CustomRoot, ctx: JaxContext) -> Function:
+    lengths, name = primitive.const_lengths, primitive.name
+    f, solve, tangent_solve = (
+        ctx.runner(jaxpr, name) for jaxpr in (primitive.f, primitive.solve, primitive.tangent_solve)
+    )
+
+    def own(*args: ArrayLike) -> Tree:
+        _, consts, _, guess = groups(args, lengths)
+        return tuple(solve(*consts, *guess))
+
+    function = jax.custom_jvp(own)
+
+    def rule(primals: Tree, tangents: Tree) -> tuple[Tree, Tree]:
+        outs = tuple(function(*primals))
+        consts, _, others, guess = groups(primals, lengths)
+        x, aux = outs[: len(guess)], outs[len(guess) :]
+        _, moved = jax.jvp(lambda *cs: tuple(f(*cs, *x)), tuple(consts), tuple(groups(tangents, lengths)[0]))
+        found = tangent_solve(*others, *x, *moved)
+        return outs, (*(-jnp.asarray(t) for t in found), *(_zero_tangent(ctx.aval(y)) for y in aux))
+
+    function.defjvp(rule)
+    return function
+
+
+def _zero_tangent(aval: ShapedArray) -> ArrayLike:
+    return np.zeros(aval.shape, FLOAT0 if not has_tangent(aval) else aval.dtype)
 
 
 # Custom derivatives. JAX gets one function for each primitive, whose rules run the programs of the rules when they are

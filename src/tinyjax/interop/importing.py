@@ -37,6 +37,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import has_tangent
+from tinyjax.ir.text.registry import Record
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
@@ -216,11 +217,14 @@ class Importer:
     def _value(self, value: object, rules: tuple[OpenRule, ...]) -> Step[object]:
         if isinstance(value, JaxJaxpr | JaxClosedJaxpr):
             return (yield _request(value, rules))
-        if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
+        if isinstance(value, tuple | list):
             items = []
             for item in value:
                 items.append((yield from self._value(item, rules)))  # noqa: PERF401 (a generator asks in between)
-            return tuple(items)
+            names = getattr(value, "_fields", None)
+            return (
+                tuple(items) if names is None else Record(type(value).__name__, tuple(zip(names, items, strict=True)))
+            )
         return generic(value)
 
     # Custom derivatives.

@@ -15,6 +15,7 @@ from typing_extensions import override
 
 from tinyjax.arrays.elementwise import convert
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.implicit import Solving
 from tinyjax.errors import InputError
 from tinyjax.interpreters.base import RuleContext, Rules, overridden, register_all, rule_table
 from tinyjax.interpreters.hidden import Hidden
@@ -130,7 +131,7 @@ def by_jvp(primitive: Primitive, ctx: RuleContext[Series, Mask], args: Sequence[
 
 
 # What a function with a derivative of its own computes isn't what its derivative is that of.
-register_all(JET_RULES, by_jvp, (CustomJvp, CustomVjp, MappedCustom))
+register_all(JET_RULES, by_jvp, (CustomJvp, CustomVjp, MappedCustom, Solving))
 
 
 def derivative(parent: Context[Hidden], x: Series) -> Series | Zero:

@@ -10,6 +10,7 @@ from tinyjax.lax import (
     convolution,
     exchanges,
     fourier,
+    implicit,
     indexing,
     joining,
     linalg,
@@ -25,7 +26,7 @@ from tinyjax.lax import (
 
 collect(
     __name__,
-    *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier, indexing),
-    *(joining, loops, parameters, reductions, scanning, shaping, special, unary, windows),
+    *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier),
+    *(implicit, indexing, joining, loops, parameters, reductions, scanning, shaping, special, unary, windows),
     packages=(linalg,),
 )

@@ -14,6 +14,7 @@ from tinyjax.control.call import Call
 from tinyjax.control.callbacks import HostFunction
 from tinyjax.control.checkpoint import Checkpoint, DotsSaveable
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
+from tinyjax.control.implicit import LinearSolve
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ParameterError, UnsupportedError
@@ -186,3 +187,15 @@ def _reduce_window(params: Params, in_avals: Avals, out_avals: Avals) -> Primiti
 def _select_and_scatter(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     kept = without("select_and_scatter", params, select_consts=((),), scatter_consts=((),))
     return primitive_of(SelectAndScatter, kept)
+
+
+@STANDARD.read_by("custom_linear_solve")
+def _linear_solve(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX holds the programs, and the numbers of their constants, in named tuples."""
+    kept = dict(params)
+    programs, lengths = kept.pop("jaxprs", None), kept.get("const_lengths")
+    if isinstance(programs, Record):
+        kept |= {name: item for name, item in programs.fields if item is not None}
+    if isinstance(lengths, Record):
+        kept["const_lengths"] = tuple([length for _, length in lengths.fields])
+    return primitive_of(LinearSolve, kept)
