@@ -66,8 +66,8 @@ class _Unknown:
         shapes = [x.aval.shape for x in arrays]
         if shapes != [aval.shape for aval in self.avals]:
             raise ShapeError(
-                f"{self.what}: {role}() output shapes must match {self.like}: {located(f)} must return arrays of shapes "
-                f"{', '.join(map(str, self.avals))}, got {', '.join(str(x.aval) for x in arrays)}"
+                f"{self.what}: {role}() output shapes must match {self.like}, which is "
+                f"{', '.join(map(str, self.avals))}; {located(f)} returns {', '.join(str(x.aval) for x in arrays)}"
             )
         return [astype(x, aval.dtype) for x, aval in zip(arrays, self.avals, strict=True)]
 
@@ -81,9 +81,7 @@ class _Unknown:
             if not has_aux:
                 return self.leaves(found, role, by)
             if not isinstance(found, tuple | list) or len(found) != 2:
-                raise InputError(
-                    f"{self.what}: {role}() output pytree: {located(by)} must return a pair (solution, aux), as has_aux says"
-                )
+                raise InputError(f"{self.what}: {role}() output pytree: with has_aux, {located(by)} must return a pair")
             return self.leaves(found[0], role, by), found[1]
 
         return run
