@@ -168,7 +168,7 @@ def test_text_of_jax() -> None:
 @pytest.mark.parametrize(
     ("f", "error", "message"),
     [
-        (lambda: lax.custom_linear_solve(lambda x: x[:1], B, lambda _, y: y), ShapeError, "matvec.. output shapes must match b, which is f64.3.; .* returns f64.1."),
+        (lambda: lax.custom_linear_solve(lambda x: x[:1], B, alone), ShapeError, "match b, which is f64.3.; .* f64.1."),
         (lambda: lax.custom_linear_solve(twice, B, lambda _, y: y), TreeError, "what .* returns"),
         (lambda: lax.custom_linear_solve(lambda x: x, B, alone, has_aux=True), InputError, "a pair"),
         (lambda: lax.custom_linear_solve(lambda x: x, np.ones(2, int), lambda _, y: y), InputError, "must be floating"),
@@ -176,7 +176,7 @@ def test_text_of_jax() -> None:
             lambda: tj.grad(lambda b: lax.custom_linear_solve(lambda x: 2.0 * x, b, lambda _, y: y / 2).sum())(B),
             LinearityError, "without transpose_solve, .* symmetric=True",
         ),
-        (lambda: lax.custom_root(lambda x: x[:2], B, lambda _, x: x, lambda g, y: y), ShapeError, "which is f64.3.; .* returns f64.2."),
+        (lambda: lax.custom_root(lambda x: x[:2], B, lambda _, x: x, lambda g, y: y), ShapeError, "f64.3.; .* f64.2."),
     ],
 )  # fmt: skip
 def test_errors(f: Callable[[], object], error: type[TinyjaxError], message: str) -> None:
