@@ -46,7 +46,11 @@ def beale(library: Any, x: Any) -> Any:
 )
 def test_minima(function: Callable[[Any, Any], Any], start: list[float], method: str) -> None:
     x0 = np.array(start)
-    expected = scipy.optimize.minimize(lambda x: function(np, x), x0, tol=1e-8)
+
+    def objective(x: Any) -> Any:
+        return function(np, x)
+
+    expected = scipy.optimize.minimize(objective, x0, tol=1e-8)
     found = jit(lambda x: minimize(lambda x: function(tnp, x), x, method=method, options={"gtol": 1e-8, "norm": 2}))(x0)
     np.testing.assert_allclose(found.x, expected.x, atol=2e-4)
     np.testing.assert_allclose(found.fun, function(np, np.asarray(found.x)), atol=1e-12)
