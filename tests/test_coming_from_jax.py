@@ -31,6 +31,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.scipy.signal": "tinyjax.scipy.signal",
     "jax.nn": "tinyjax.nn",
     "jax.scipy.special": "tinyjax.scipy.special",
+    "jax.scipy.stats": "tinyjax.scipy.stats",
     "jax.lax": "tinyjax.lax",
     "jax.lax.linalg": "tinyjax.lax.linalg",
     "jax.tree": "tinyjax.tree",

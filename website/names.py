@@ -30,6 +30,7 @@ MODULES: Final = (
     "tinyjax.scipy.signal",
     "tinyjax.nn",
     "tinyjax.scipy.special",
+    "tinyjax.scipy.stats",
     "tinyjax.tree",
     "tinyjax.flatten_util",
     "tinyjax.debug",

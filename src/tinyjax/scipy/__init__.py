@@ -6,5 +6,6 @@ from tinyjax.scipy import ndimage as ndimage
 from tinyjax.scipy import optimize as optimize
 from tinyjax.scipy import signal as signal
 from tinyjax.scipy import special as special
+from tinyjax.scipy import stats as stats
 
-__all__ = ["cluster", "fft", "ndimage", "optimize", "signal", "special"]
+__all__ = ["cluster", "fft", "ndimage", "optimize", "signal", "special", "stats"]

@@ -1,0 +1,54 @@
+"""The Bernoulli distribution: 1 with probability p, else 0."""
+
+from __future__ import annotations
+
+import math
+
+import tinyjax.numpy as tnp
+from tinyjax import lax
+from tinyjax.scipy.special import entropies
+from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.stats.arguments import counted
+from tinyjax.tracing.array import Array, ArrayLike
+
+
+def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The logarithm of the probability of k, -inf where there is none.
+
+    >>> logpmf(1, 0.25)
+    Array(-1.38629436, dtype=float64)
+    """
+    count, part = counted("bernoulli.logpmf", k, loc, p)
+    value = entropies.xlogy(count, part) + entropies.xlog1py(1 - count, -part)
+    return tnp.where((count < 0) | (count > 1), -math.inf, value)
+
+
+def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
+    """The probability of k.
+
+    >>> pmf(1, 0.25)
+    Array(0.25, dtype=float64)
+    """
+    return lax.exp(logpmf(k, p, loc))
+
+
+def cdf(k: ArrayLike, p: ArrayLike) -> Array:
+    """The probability of at most k.
+
+    >>> cdf(1, 0.25)
+    Array(1., dtype=float64, weak_type=True)
+    """
+    count, part = floats("bernoulli.cdf", k, p)
+    value = tnp.where(count < 0, 0, tnp.where(count < 1, 1 - part, 1))
+    return tnp.where(tnp.isnan(count) | ~((part >= 0) & (part <= 1)), math.nan, value)
+
+
+def ppf(q: ArrayLike, p: ArrayLike) -> Array:
+    """The point below which the part q of the distribution is; nan unless that is between 0 and 1.
+
+    >>> ppf(0.5, 0.25)
+    Array(0., dtype=float64)
+    """
+    level, part = floats("bernoulli.ppf", q, p)
+    defined = (part >= 0) & (part <= 1) & (level >= 0) & (level <= 1)
+    return tnp.where(defined, tnp.where(level <= 1 - part, 0, lax.full_like(part, 1)), math.nan)

@@ -1,0 +1,70 @@
+"""The chi-squared distribution with df degrees of freedom: a sum of so many squares."""
+
+from __future__ import annotations
+
+import math
+
+import tinyjax.numpy as tnp
+from tinyjax import lax
+from tinyjax.scipy.stats.arguments import outside, standard
+from tinyjax.tracing.array import Array, ArrayLike
+
+
+def logpdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the density at x, -inf where there is none.
+
+    >>> logpdf(0.5, 3.0)
+    Array(-1.51551212, dtype=float64, weak_type=True)
+    """
+    y, width, freedom = standard("chi2.logpdf", x, loc, scale, df)
+    within, half = y >= 0, freedom / 2
+    safe = tnp.where(within, y, 1)
+    value = (half - 1) * lax.log(safe) - safe / 2 - lax.lgamma(half) - math.log(2) * half - lax.log(width)
+    return tnp.where(within, value, outside(y, -math.inf))
+
+
+def pdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The density at x.
+
+    >>> pdf(0.5, 3.0)
+    Array(0.21969564, dtype=float64, weak_type=True)
+    """
+    return lax.exp(logpdf(x, df, loc, scale))
+
+
+def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of at most x.
+
+    >>> cdf(0.5, 3.0)
+    Array(0.08110859, dtype=float64, weak_type=True)
+    """
+    y, _, freedom = standard("chi2.cdf", x, loc, scale, df)
+    return lax.igamma(freedom / 2, tnp.where(y < 0, 0, y / 2))
+
+
+def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the probability of at most x.
+
+    >>> logcdf(0.5, 3.0)
+    Array(-2.51196643, dtype=float64, weak_type=True)
+    """
+    return lax.log(cdf(x, df, loc, scale))
+
+
+def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of more than x.
+
+    >>> sf(0.5, 3.0)
+    Array(0.91889141, dtype=float64, weak_type=True)
+    """
+    y, _, freedom = standard("chi2.sf", x, loc, scale, df)
+    return lax.igammac(freedom / 2, tnp.where(y < 0, 0, y / 2))
+
+
+def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the probability of more than x.
+
+    >>> logsf(0.5, 3.0)
+    Array(-0.08458732, dtype=float64, weak_type=True)
+    """
+    return lax.log(sf(x, df, loc, scale))

@@ -1,0 +1,86 @@
+"""The normal distribution of mean loc and standard deviation scale."""
+
+from __future__ import annotations
+
+import math
+
+from tinyjax import lax
+from tinyjax.scipy.special import errors
+from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.stats.arguments import standard
+from tinyjax.tracing.array import Array, ArrayLike
+
+
+def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the density at x.
+
+    >>> logpdf(0.5)
+    Array(-1.04393853, dtype=float64, weak_type=True)
+    """
+    y, width = standard("norm.logpdf", x, loc, scale)
+    return -(y * y + math.log(2 * math.pi)) / 2 - lax.log(width)
+
+
+def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The density at x.
+
+    >>> pdf(0.5)
+    Array(0.35206533, dtype=float64, weak_type=True)
+    """
+    return lax.exp(logpdf(x, loc, scale))
+
+
+def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of at most x.
+
+    >>> cdf(0.5)
+    Array(0.69146246, dtype=float64, weak_type=True)
+    """
+    return errors.ndtr(standard("norm.cdf", x, loc, scale)[0])
+
+
+def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the probability of at most x.
+
+    >>> logcdf(0.5)
+    Array(-0.36894642, dtype=float64)
+    """
+    return errors.log_ndtr(standard("norm.logcdf", x, loc, scale)[0])
+
+
+def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The probability of more than x.
+
+    >>> sf(0.5)
+    Array(0.30853754, dtype=float64, weak_type=True)
+    """
+    return errors.ndtr(-standard("norm.sf", x, loc, scale)[0])
+
+
+def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The logarithm of the probability of more than x.
+
+    >>> logsf(0.5)
+    Array(-1.17591176, dtype=float64)
+    """
+    return errors.log_ndtr(-standard("norm.logsf", x, loc, scale)[0])
+
+
+def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The point below which the part q of the distribution is; nan unless that is between 0 and 1.
+
+    >>> ppf(0.9)
+    Array(1.28155157, dtype=float64)
+    """
+    part, middle, width = floats("norm.ppf", q, loc, scale)
+    return errors.ndtri(part) * width + middle
+
+
+def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
+    """The point above which the part q of the distribution is; nan unless that is between 0 and 1.
+
+    >>> isf(0.9)
+    Array(-1.28155157, dtype=float64)
+    """
+    part, middle, width = floats("norm.isf", q, loc, scale)
+    return -errors.ndtri(part) * width + middle
