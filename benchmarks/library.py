@@ -56,6 +56,16 @@ class Library(Generic[A]):
     transpose: Callable[[A], A]
     #: The elements of the second array where the first holds, those of the third elsewhere.
     where: Callable[[A, A, A], A]
+    #: A batch of images (n, channels, height, width) with kernels (channels out, channels, height, width).
+    convolve: Callable[[A, A], A]
+    #: The maxima of windows of 2 by 2, side by side.
+    pool: Callable[[A], A]
+    cholesky: Callable[[A], A]
+    #: What is on the diagonal of matrices.
+    diagonal: Callable[[A], A]
+    log: Callable[[A], A]
+    #: Rows convolved around a circle, by Fourier transforms.
+    circular: Callable[[A, A], A]
     jit: Callable[[Callable[[A], A]], Callable[[A], A]]
     grad: Callable[[Callable[[A], A]], Callable[[A], A]]
     vmap: Callable[[Callable[[A], A]], Callable[[A], A]]
@@ -115,6 +125,12 @@ OURS: Library[tj.Array] = Library(
     sum=tnp.sum,
     transpose=lambda x: x.T,
     where=tnp.where,
+    convolve=lambda x, w: tj.lax.conv(x, w, (1, 1), "SAME"),
+    pool=lambda x: tj.lax.reduce_window(x, -np.inf, tj.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID"),
+    cholesky=tj.lax.linalg.cholesky,
+    diagonal=lambda x: tnp.diagonal(x, axis1=-2, axis2=-1),
+    log=tnp.log,
+    circular=lambda x, y: tnp.fft.irfft(tnp.fft.rfft(x) * tnp.fft.rfft(y), x.shape[-1]),
     jit=tj.jit,
     grad=tj.grad,
     vmap=tj.vmap,
@@ -142,6 +158,12 @@ THEIRS: Library[jax.Array] = Library(
     sum=jnp.sum,
     transpose=lambda x: x.T,
     where=jnp.where,
+    convolve=lambda x, w: jax.lax.conv(x, w, (1, 1), "SAME"),
+    pool=lambda x: jax.lax.reduce_window(x, -np.inf, jax.lax.max, (1, 1, 2, 2), (1, 1, 2, 2), "VALID"),
+    cholesky=jax.lax.linalg.cholesky,
+    diagonal=lambda x: jnp.diagonal(x, axis1=-2, axis2=-1),
+    log=jnp.log,
+    circular=lambda x, y: jnp.fft.irfft(jnp.fft.rfft(x) * jnp.fft.rfft(y), x.shape[-1]),
     jit=jax.jit,
     grad=jax.grad,
     vmap=jax.vmap,

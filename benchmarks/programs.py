@@ -290,6 +290,55 @@ class GradOfGrad(Builder):
         return lambda arrays: lib.grad(lambda x: lib.sum(second(x)))(arrays[0])
 
 
+@final
+class Convolutions(Builder):
+    """The gradient of a network of two convolutions, each with a maximum over windows, on a batch of images."""
+
+    @override
+    def __call__(self, lib: Library[A]) -> Callable[[Sequence[A]], object]:
+        def loss(arrays: Sequence[A]) -> A:
+            x, *kernels = arrays
+            for kernel in kernels:
+                x = lib.pool(lib.tanh(lib.convolve(x, kernel)))
+            return lib.sum(x * x)
+
+        return lib.grads(loss)
+
+
+@final
+class Likelihoods(Builder):
+    """The gradient of the determinants of a batch of covariances, by their Cholesky factors."""
+
+    @override
+    def __call__(self, lib: Library[A]) -> Callable[[Sequence[A]], object]:
+        def loss(arrays: Sequence[A]) -> A:
+            samples, diagonal = arrays
+            return lib.sum(lib.log(lib.diagonal(lib.cholesky(samples + diagonal))))
+
+        return lib.grads(loss)
+
+
+@final
+class Filters(Builder):
+    """The gradient of signals that are filtered three times, by Fourier transforms."""
+
+    @override
+    def __call__(self, lib: Library[A]) -> Callable[[Sequence[A]], object]:
+        def loss(arrays: Sequence[A]) -> A:
+            x, *filters = arrays
+            for filter_ in filters:
+                x = lib.tanh(lib.circular(x, filter_))
+            return lib.sum(x * x)
+
+        return lib.grads(loss)
+
+
+def _covariances(count: int, size: int) -> Floats:
+    roots = _normal(3, count, size, 2 * size)
+    squares: Floats = np.matmul(roots, roots.swapaxes(1, 2))
+    return squares
+
+
 PROGRAMS: tuple[Program, ...] = (
     Program("MLP", (_normal(0, 64, 64), *(_normal(i, 64, 64) for i in range(1, 5))), Mlp()),
     Program(
@@ -306,4 +355,11 @@ PROGRAMS: tuple[Program, ...] = (
         "residual network, 32 layers", (_normal(0, 32, 32), *(_normal(i, 32, 32) for i in range(1, 33))), Residual()
     ),
     Program("grad of grad of grad", (np.linspace(0.1, 0.9, 8),), GradOfGrad()),
+    Program(
+        "convolutional network",
+        (_normal(0, 16, 3, 32, 32), _normal(1, 8, 3, 3, 3), _normal(2, 16, 8, 3, 3)),
+        Convolutions(),
+    ),
+    Program("Cholesky factors", (_covariances(8, 48), np.eye(48)), Likelihoods()),
+    Program("Fourier transforms", tuple(_normal(i, 16, 1024) for i in range(4)), Filters()),
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.shared_types import array_type
 from tinyjax.lax.binding import axes_tuple, operands, padding_pairs
 from tinyjax.lax.bodies import stage as stage_function
+from tinyjax.lax.signatures import AnyTree
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import And, Or, Xor
 from tinyjax.primitives.constant import Constant
@@ -43,7 +44,7 @@ from tinyjax.tracing.concrete import ConcreteArray, as_array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import as_arrays, check_callable, function_name
 
-_T = TypeVar("_T")
+_T = TypeVar("_T", bound=AnyTree)
 _Sizes: TypeAlias = Sequence[int]
 _PaddingLike: TypeAlias = str | Sequence[tuple[int, int]]
 
@@ -137,7 +138,20 @@ def _neutral(start: Array, identity: Callable[[DType], Scalar]) -> bool:
     return known is not None and start.aval.shape == () and bool(np.asarray(known.data) == identity(start.aval.dtype))
 
 
-def reduce(operands: _T, init_values: _T, computation: Callable[[Any, Any], object], dimensions: Sequence[int]) -> _T:
+@overload
+def reduce(
+    operands: ArrayLike,
+    init_values: ArrayLike,
+    computation: Callable[[Array, Array], ArrayLike],
+    dimensions: Sequence[int],
+) -> Array: ...
+@overload
+def reduce(
+    operands: _T, init_values: AnyTree, computation: Callable[[Any, Any], object], dimensions: Sequence[int]
+) -> _T: ...
+def reduce(
+    operands: object, init_values: object, computation: Callable[[Any, Any], object], dimensions: Sequence[int]
+) -> object:
     """Arrays reduced together over axes by an associative function.
 
     `operands` is a tree of arrays of one shape, `init_values` the same tree of scalars. `computation` takes two such
@@ -158,10 +172,8 @@ def reduce(operands: _T, init_values: _T, computation: Callable[[Any, Any], obje
     if known is not None:
         cls, identity = _REDUCTIONS[type(known)]
         if _neutral(inits[0], identity) and inits[0].aval.dtype == xs[0].aval.dtype:
-            result: _T = tree.unflatten(treedef, bind(cls(axes), xs[0]))
-            return result
-    found: _T = tree.unflatten(treedef, bind(Reduce(program, axes), *xs, *inits))
-    return found
+            return tree.unflatten(treedef, bind(cls(axes), xs[0]))
+    return tree.unflatten(treedef, bind(Reduce(program, axes), *xs, *inits))
 
 
 def _parameters(
@@ -189,16 +201,38 @@ def _parameters(
     return window, strides, pads_of(shape, dilated_shape(window, holes), strides, padding), base, holes
 
 
+@overload
+def reduce_window(
+    operand: ArrayLike,
+    init_value: ArrayLike,
+    computation: Callable[[Array, Array], ArrayLike],
+    window_dimensions: _Sizes,
+    window_strides: _Sizes | None = None,
+    padding: _PaddingLike = "VALID",
+    base_dilation: _Sizes | None = None,
+    window_dilation: _Sizes | None = None,
+) -> Array: ...
+@overload
 def reduce_window(
     operand: _T,
-    init_value: _T,
+    init_value: AnyTree,
     computation: Callable[[Any, Any], object],
     window_dimensions: _Sizes,
     window_strides: _Sizes | None = None,
     padding: _PaddingLike = "VALID",
     base_dilation: _Sizes | None = None,
     window_dilation: _Sizes | None = None,
-) -> _T:
+) -> _T: ...
+def reduce_window(
+    operand: object,
+    init_value: object,
+    computation: Callable[[Any, Any], object],
+    window_dimensions: _Sizes,
+    window_strides: _Sizes | None = None,
+    padding: _PaddingLike = "VALID",
+    base_dilation: _Sizes | None = None,
+    window_dilation: _Sizes | None = None,
+) -> object:
     """The windows that slide over arrays, each reduced by an associative function.
 
     There is a window size, a stride and so on for each axis. `operand` and `init_value` may be trees, see `reduce`; the
@@ -220,10 +254,8 @@ def reduce_window(
     if known is not None and type(known) in _WINDOWS:
         cls, identity = _WINDOWS[type(known)]
         if _neutral(inits[0], identity) and inits[0].aval.dtype == xs[0].aval.dtype:
-            result: _T = tree.unflatten(treedef, bind(cls(*made), xs[0]))
-            return result
-    found: _T = tree.unflatten(treedef, bind(ReduceWindow(*made, program), *xs, *inits))
-    return found
+            return tree.unflatten(treedef, bind(cls(*made), xs[0]))
+    return tree.unflatten(treedef, bind(ReduceWindow(*made, program), *xs, *inits))
 
 
 def reduce_window_shape_tuple(
