@@ -8,6 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import get_origin
 
 import numpy as np
 import pytest
@@ -98,6 +99,9 @@ APART = {
     *("all_to_all", "ppermute", "pshuffle", "pswapaxes", "pbroadcast", "fft", "padtype_to_pads"),
     *("conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local"),
     *("conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding", "reduce", "reduce_window"),
+    *("after_all", "composite", "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple"),
+    *("conv_transpose_shape_tuple", "dtype", "platform_dependent", "ragged_dot", "ragged_dot_general"),
+    *("shape_as_value",),
     *("reduce_window_shape_tuple", "select_and_gather_add", "select_and_scatter", "select_and_scatter_add"),
 }
 #: Some of these, where the result could be the operand.
@@ -111,6 +115,9 @@ OWN_ARGUMENTS: dict[str, Callable[[HostArray], object]] = {
     "conv_general_dilated_patches": lambda a: lax.conv_general_dilated_patches(a.reshape(1, 1, 4), (1,), (1,), "VALID"),
     "reduce": lambda a: lax.reduce(a, np.float64(0), lax.add, ()),
     "reduce_window": lambda a: lax.reduce_window(a, np.float64(0), lax.add, (1,), (1,), "VALID"),
+    "composite": lax.composite(lambda x: x, "same"),
+    "platform_dependent": lambda a: lax.platform_dependent(a, cpu=lambda x: x),
+    "ragged_dot": lambda a: lax.ragged_dot(a.reshape(4, 1), np.ones((1, 1, 1)), np.array([4])),
     "fft": lambda a: lax.fft(a.astype(np.complex128).reshape(4, 1), "fft", (1,)),
 }
 FUNCTIONS = [
@@ -118,6 +125,7 @@ FUNCTIONS = [
     for module in (tnp, lax)
     for name in module.__all__
     if callable(getattr(module, name)) and not inspect.isclass(getattr(module, name))
+    if get_origin(getattr(module, name)) is None  # such as PrecisionLike
 ]
 
 

@@ -16,7 +16,8 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.result_types import made_once
-from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, Precision, as_precision
+from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, Precision, as_dot_precision
+from tinyjax.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset
 from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.structure import Transpose
 
@@ -31,18 +32,20 @@ _PrecisionName: TypeAlias = Literal[
 PrecisionLike: TypeAlias = (
     Precision | _PrecisionName | tuple[Precision | _PrecisionName, Precision | _PrecisionName] | None
 )
+#: The same, or an algorithm, or the name of a preset, such as "F32_F32_F32".
+DotPrecisionLike: TypeAlias = PrecisionLike | DotAlgorithm | DotAlgorithmPreset | str
 
 
 @bounded(1024)
-def _primitive(dims: DimensionNumbers, precision: PrecisionLike, preferred: DType | None) -> DotGeneral:
-    return DotGeneral(dims, as_precision(precision), preferred)
+def _primitive(dims: DimensionNumbers, precision: DotPrecisionLike, preferred: DType | None) -> DotGeneral:
+    return DotGeneral(dims, as_dot_precision(precision), preferred)
 
 
 def contract(
     x: Array,
     y: Array,
     dimension_numbers: DimensionNumbers,
-    precision: PrecisionLike = None,
+    precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """`dot_general` after promotion. Its axes: the batch axes, what remains of x, what remains of y."""
@@ -51,7 +54,7 @@ def contract(
 
 
 def matmul(
-    x: Array, y: Array, precision: PrecisionLike = None, preferred_element_type: npt.DTypeLike | None = None
+    x: Array, y: Array, precision: DotPrecisionLike = None, preferred_element_type: npt.DTypeLike | None = None
 ) -> Array:
     """The matrix product over the last two axes; the axes before are broadcast. Vectors gain an axis and lose it."""
     left, right = x.aval, y.aval
@@ -67,7 +70,7 @@ def matmul(
     return _batched_matmul(x, y, precision, preferred_element_type)
 
 
-def _batched_matmul(x: Array, y: Array, precision: PrecisionLike, preferred: npt.DTypeLike | None) -> Array:
+def _batched_matmul(x: Array, y: Array, precision: DotPrecisionLike, preferred: npt.DTypeLike | None) -> Array:
     # Where both operands have a batch axis, it is one of `dot_general`. Where only one does, it is among the axes that
     # remain of that operand, so nothing is repeated.
     x_shape, y_shape = x.aval.shape, y.aval.shape
@@ -110,7 +113,7 @@ def dot(
     a: ArrayLike,
     b: ArrayLike,
     *,
-    precision: PrecisionLike = None,
+    precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The sum over the last axis of a and the last but one of b; for scalars the product."""
@@ -133,7 +136,7 @@ def _summed(
     x: Array,
     y: Array,
     axes: tuple[tuple[int, ...], tuple[int, ...]],
-    precision: PrecisionLike,
+    precision: DotPrecisionLike,
     preferred: npt.DTypeLike | None,
 ) -> Array:
     return contract(x, y, _numbers(name, x.aval, y.aval, axes), precision, preferred)
@@ -154,7 +157,7 @@ def tensordot(
     x: Array,
     y: Array,
     axes: SupportsIndex | Sequence[SupportsIndex | Sequence[SupportsIndex]] = 2,
-    precision: PrecisionLike = None,
+    precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """The sum over pairs of axes: the last `axes` of x with the first of y, or the two lists of axes."""

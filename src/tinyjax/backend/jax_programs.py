@@ -139,6 +139,13 @@ def bind_scan(
     return found
 
 
+def platform_index(platforms: tuple[tuple[str, ...] | None, ...]) -> jax.Array:
+    """The position of the group with the platform that JAX compiles for."""
+    conditionals = importlib.import_module("jax._src.lax.control_flow.conditionals")
+    index: jax.Array = conditionals.platform_index_p.bind(platforms=platforms)
+    return index
+
+
 def scan_groups(params: dict[str, object]) -> tuple[int, int] | None:
     """How many constants and how many carries a scan of JAX has; None if its parameters say so themselves."""
     if "ft_in" not in params:

@@ -218,6 +218,7 @@ from tinyjax.primitives.keys import RandomUnwrap as RandomUnwrap
 from tinyjax.primitives.keys import RandomWrap as RandomWrap
 from tinyjax.primitives.keys import keys_of_words as keys_of_words
 from tinyjax.primitives.keys import words_of_keys as words_of_keys
+from tinyjax.primitives.platforms import PlatformIndex as PlatformIndex
 from tinyjax.primitives.reduce_window import ReduceWindowMax as ReduceWindowMax
 from tinyjax.primitives.reduce_window import ReduceWindowMin as ReduceWindowMin
 from tinyjax.primitives.reduce_window import ReduceWindowSum as ReduceWindowSum

@@ -228,6 +228,10 @@ class LoweringContext(Context[SSA]):
         """A scalar constant."""
         return self.constant(Literal.of(value, dtype))
 
+    def known(self, x: SSA) -> Literal | None:
+        """The scalar that x is, if this function has it as a constant."""
+        return next((literal for literal, constant in self._constants.items() if constant is x), None)
+
     def full(self, value: Scalar, aval: ShapedArray) -> SSA:
         """An array of this type, filled with one value."""
         return SSA(self.filled(self.scalar(value, aval.dtype), aval.shape), aval)

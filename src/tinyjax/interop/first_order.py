@@ -12,12 +12,14 @@ from typing import Final, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
+from attrs import astuple
 from jax import lax
 from jax.extend.core import Primitive as JaxPrimitive
 from jax.extend.core import primitives as p
 from jax.extend.random import threefry_prng_impl
 from jax.typing import ArrayLike
 
+from tinyjax.backend import jax_programs
 from tinyjax.interop.jax_context import TO_JAX, JaxContext
 from tinyjax.ir.dtypes import BOOL, INT32, DType
 from tinyjax.ir.primitive import Primitive
@@ -25,13 +27,15 @@ from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
 from tinyjax.primitives.complex import Conj
 from tinyjax.primitives.constant import Constant
-from tinyjax.primitives.contractions import DotGeneral, Precision
+from tinyjax.primitives.contractions import DotGeneral, DotPrecision, Precision
 from tinyjax.primitives.convolution import ConvGeneralDilated
+from tinyjax.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 from tinyjax.primitives.factorizations import Geqp3, Geqrf, Ormqr
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.keys import RandomClone, RandomSeed, RandomUnwrap, RandomWrap
+from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.rounding import Round
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.selection import Clamp, SelectN
@@ -175,9 +179,17 @@ def _constant(primitive: Constant, ctx: JaxContext, args: Args) -> Args:
 def _dot_general(primitive: DotGeneral, ctx: JaxContext, args: Args) -> Args:
     return apply(
         p.dot_general_p, *args, dimension_numbers=primitive.dimension_numbers,
-        precision=_precision(primitive.precision), preferred_element_type=primitive.preferred_element_type,
+        precision=_dot_precision(primitive.precision), preferred_element_type=primitive.preferred_element_type,
         out_sharding=None,
     )  # fmt: skip
+
+
+def _dot_precision(given: DotPrecision) -> object:
+    if isinstance(given, DotAlgorithmPreset):
+        return lax.DotAlgorithmPreset[given.name]
+    if isinstance(given, DotAlgorithm):
+        return lax.DotAlgorithm(*astuple(given))
+    return _precision(given)
 
 
 def _precision(given: Precision | tuple[Precision, Precision] | None) -> tuple[lax.Precision, lax.Precision] | None:
@@ -197,6 +209,11 @@ def _convolution(primitive: ConvGeneralDilated, ctx: JaxContext, args: Args) -> 
         precision=_precision(primitive.precision), preferred_element_type=primitive.preferred_element_type,
     )  # fmt: skip
     return [found]
+
+
+@TO_JAX.register(PlatformIndex)
+def _platform_index(primitive: PlatformIndex, ctx: JaxContext, args: Args) -> Args:
+    return [jax_programs.platform_index(primitive.platforms)]
 
 
 # Windows.

@@ -24,7 +24,7 @@ from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
 from tinyjax.interop.host_calls import JaxCallback, vmap_method
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.keys import HOLDING, ON_KEYS
-from tinyjax.interop.missing import Missing
+from tinyjax.interop.missing import missing
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import from_jax_policy
 from tinyjax.interop.rules import bwd_program, fwd_program, jvp_program
@@ -78,7 +78,7 @@ Step: TypeAlias = Generator[Request, Jaxpr, T]
 
 @final
 class Importer:
-    """Imports one program. Programs that JAX shares are imported once; what is missing has `Missing` in its place."""
+    """Imports one program. Programs that JAX shares are imported once; what is missing is marked in its place."""
 
     __slots__ = ("_done", "_kept", "types")
 
@@ -143,7 +143,7 @@ class Importer:
             raise TypingError(f"it gives {listed(found)}, but in JAX {listed(expected)}")
         except (TinyjaxError, LookupError) as error:
             what = name if isinstance(error, _NoSuchPrimitiveError) else f"{name}: {first_line(error)}"
-            return ctx.bind(Missing(what, tuple(expected), jax_programs.line_of(eqn)), *args)
+            return ctx.bind(missing(what, expected, jax_programs.line_of(eqn)), *args)
 
     def _applied(
         self, ctx: StagingContext, eqn: JaxprEqn, args: list[Atom], expected: Sequence[ShapedArray],
@@ -170,7 +170,7 @@ class Importer:
         else:
             params = yield from self._parameters(eqn, rules)
             if name in EXPANSIONS:
-                return EXPANSIONS[name](ctx, params, args)
+                return EXPANSIONS[name](ctx, {key: STANDARD.resolve(value) for key, value in params.items()}, args)
             avals = [arg.aval for arg in args]
             expanded = STANDARD.expansion(name, params, avals, expected)
             if expanded is not None:

@@ -39,7 +39,7 @@ class Lack:
 
 @final
 @frozen
-class Missing(Primitive):
+class _Missing(Primitive):
     """Stands for an equation that can't be imported, until the error that says so is raised."""
 
     what: str
@@ -50,6 +50,11 @@ class Missing(Primitive):
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         return self.results
+
+
+def missing(what: str, results: Sequence[ShapedArray], line: SourceInfo | None) -> Primitive:
+    """What takes the place of an equation."""
+    return _Missing(what, tuple(results), line)
 
 
 def lacks_of(program: Jaxpr, types: Mapping[str, int]) -> tuple[Lack, ...]:
@@ -64,7 +69,7 @@ def lacks_of(program: Jaxpr, types: Mapping[str, int]) -> tuple[Lack, ...]:
         own: set[str] = set()
         for eqn in nested.eqns:
             primitive = eqn.primitive
-            if isinstance(primitive, Missing):
+            if isinstance(primitive, _Missing):
                 counts[primitive.what] += 1
                 found, line = {primitive.what}, primitive.line
             else:

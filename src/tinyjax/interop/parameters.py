@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+from dataclasses import fields, is_dataclass
 from typing import Final
 
 import numpy as np
@@ -32,9 +33,14 @@ def generic(value: object) -> object:
         return found
     if isinstance(value, type(threefry_prng_impl)):
         return str(value)  # its tag
+    if isinstance(value, type) and issubclass(value, np.generic):
+        return np.dtype(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         names: tuple[str, ...] = value._fields
         return Record(type(value).__name__, tuple(zip(names, map(generic, value), strict=True)))
+    if is_dataclass(value) and not isinstance(value, type):
+        names = tuple(field.name for field in fields(value))
+        return Record(type(value).__name__, tuple((name, generic(getattr(value, name))) for name in names))
     if isinstance(value, tuple | list):
         return tuple(map(generic, value))
     if isinstance(value, frozenset):

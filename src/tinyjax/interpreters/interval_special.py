@@ -20,6 +20,7 @@ from tinyjax.primitives.cumulative import CumLogSumExp, CumProd
 from tinyjax.primitives.elementwise import add, mul
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.matrices import OfMatrices
+from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.slicing import pad
@@ -125,7 +126,7 @@ def _debug_callback(primitive: DebugCallback, ctx: Ctx, args: Sequence[Interval]
     return exact(primitive, ctx, args)
 
 
-register_all(INTERVAL_RULES, exact, (Constant, Iota, AxisIndex))
+register_all(INTERVAL_RULES, exact, (Constant, Iota, AxisIndex, PlatformIndex))
 _UNORDERED: Final = "complex numbers have no order, so there are no bounds"
 for _cls in (Complex, Conj, Imag, Real, Fft):
     INTERVAL_RULES.lacks(_cls, _UNORDERED)

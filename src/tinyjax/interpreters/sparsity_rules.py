@@ -35,6 +35,7 @@ from tinyjax.primitives.elementwise import Elementwise, LinearUnary, Mul, Stepwi
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.matrices import OfMatrices
+from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.reduce_window import ReduceWindowSum, WindowReduction
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.selection import SelectN
@@ -187,7 +188,7 @@ def _unchanged(primitive: Primitive, ctx: Ctx, args: Sequence[Pattern]) -> Seque
 
 # Over a named axis, each element depends on the same inputs, of every element of the batch.
 register_all(SPARSITY_RULES, _elementwise, (Elementwise, ReducingCollective))
-register_all(SPARSITY_RULES, _nowhere, (Stepwise, Position, Constant, Discrete, Iota, AxisIndex))
+register_all(SPARSITY_RULES, _nowhere, (Stepwise, Position, Constant, Discrete, Iota, AxisIndex, PlatformIndex))
 register_all(SPARSITY_RULES, _linear, (Linear, LinearUnary, ReduceSum, CumSum, Concatenate, Pad, Gather, ScatterAdd,
                               DynamicSlice, DynamicUpdateSlice))  # fmt: skip
 register_all(SPARSITY_RULES, _transformed, (Fft,))

@@ -8,6 +8,8 @@ from tinyjax.lax import (
     collectives,
     conditionals,
     convolution,
+    convolution_shapes,
+    described,
     exchanges,
     fourier,
     implicit,
@@ -16,17 +18,20 @@ from tinyjax.lax import (
     linalg,
     loops,
     parameters,
+    platforms,
     reductions,
     scanning,
     shaping,
     special,
+    special_products,
     unary,
     windows,
 )
 
 collect(
     __name__,
-    *(annotations, associative, binary, collectives, conditionals, convolution, exchanges, fourier),
-    *(implicit, indexing, joining, loops, parameters, reductions, scanning, shaping, special, unary, windows),
+    *(annotations, associative, binary, collectives, conditionals, convolution, convolution_shapes, described),
+    *(exchanges, fourier, implicit, indexing, joining, loops, parameters, platforms, reductions, scanning, shaping),
+    *(special, special_products, unary, windows),
     packages=(linalg,),
 )

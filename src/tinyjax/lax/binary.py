@@ -3,10 +3,15 @@ size 1."""
 
 from __future__ import annotations
 
+import numpy.typing as npt
+
+from tinyjax.arrays.elementwise import convert
+from tinyjax.ir.dtypes import as_dtype
 from tinyjax.lax.binding import strict_pair
 from tinyjax.primitives import arithmetic, bitwise, comparison, elementwise, special, trigonometric
 from tinyjax.primitives.complex import complex_
 from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 
 
 def add(x: ArrayLike, y: ArrayLike) -> Array:
@@ -19,8 +24,11 @@ def sub(x: ArrayLike, y: ArrayLike) -> Array:
     return strict_pair(elementwise.sub, x, y)
 
 
-def mul(x: ArrayLike, y: ArrayLike) -> Array:
-    """x * y."""
+def mul(x: ArrayLike, y: ArrayLike, *, out_dtype: npt.DTypeLike | None = None) -> Array:
+    """x * y; with `out_dtype` both are converted to that first."""
+    if out_dtype is not None:
+        dtype = as_dtype(out_dtype)
+        x, y = (convert(as_array(operand), dtype) for operand in (x, y))
     return strict_pair(elementwise.mul, x, y)
 
 

@@ -235,8 +235,13 @@ def switch(
         return FlatFunction(branches[0], "switch", treedef)(arrays).tree()
     last = min(len(branches) - 1, np.iinfo(dtype.name).max)
     (which,) = bind(clamp, constant_like(which, 0), which, constant_like(which, last))
-    staged = _stage("switch", branches, [f"branch {i}" for i in range(len(branches))], operands)
-    return staged.results.results(bind(Cond(staged.branches), convert(which, INT32), *staged.operands))
+    return _chosen("switch", convert(which, INT32), branches, operands)
+
+
+def _chosen(what: str, index: Array, branches: Sequence[Callable[..., Any]], operands: Sequence[object]) -> Any:
+    """The result of the branch at an index, which is an int32 in range."""
+    staged = _stage(what, branches, [f"branch {i}" for i in range(len(branches))], operands)
+    return staged.results.results(bind(Cond(staged.branches), index, *staged.operands))
 
 
 def _all_operands(what: str, operands: tuple[object, ...], operand: object) -> tuple[object, ...]:

@@ -2,11 +2,16 @@
 
 from typing import TypeAlias
 
-from tinyjax.primitives import contractions, convolution, rounding, windows
+from tinyjax.arrays import products
+from tinyjax.primitives import contractions, convolution, dot_algorithms, rounding, windows
 
 Precision: TypeAlias = contractions.Precision
+DotAlgorithm: TypeAlias = dot_algorithms.DotAlgorithm
+DotAlgorithmPreset: TypeAlias = dot_algorithms.DotAlgorithmPreset
+DotDimensionNumbers: TypeAlias = contractions.DimensionNumbers
 ConvDimensionNumbers: TypeAlias = convolution.ConvDimensionNumbers
 RoundingMethod: TypeAlias = rounding.RoundingMethod
 GatherDimensionNumbers: TypeAlias = windows.GatherDimensionNumbers
 GatherScatterMode: TypeAlias = windows.GatherScatterMode
 ScatterDimensionNumbers: TypeAlias = windows.ScatterDimensionNumbers
+PrecisionLike: TypeAlias = products.DotPrecisionLike

@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy.typing as npt
 
-from tinyjax.arrays.products import PrecisionLike
+from tinyjax.arrays.products import DotPrecisionLike
 from tinyjax.arrays.shaping import integer, integers, moveaxis
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
@@ -16,7 +16,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binding import axes_tuple, bind_pair, operands, strict
 from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
-from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, as_precision
+from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, as_dot_precision
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.exponential import pow_
 from tinyjax.primitives.reductions import (
@@ -120,7 +120,7 @@ def dot_general(
     lhs: ArrayLike,
     rhs: ArrayLike,
     dimension_numbers: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]],
-    precision: PrecisionLike = None,
+    precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
 ) -> Array:
     """Sums products over contracting axes, for each element of the batch axes.
@@ -133,23 +133,27 @@ def dot_general(
         raise ShapeError(f"dot_general: dimension_numbers has a pair of pairs of axes, got {dimension_numbers}")
     numbers: DimensionNumbers = ((contracting[0], contracting[1]), (batch[0], batch[1]))
     dtype = None if preferred_element_type is None else as_dtype(preferred_element_type)
-    return strict(DotGeneral(numbers, as_precision(precision), dtype), lhs, rhs)
+    return strict(DotGeneral(numbers, as_dot_precision(precision), dtype), lhs, rhs)
 
 
 def dot(
     lhs: ArrayLike,
     rhs: ArrayLike,
-    precision: PrecisionLike = None,
+    precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
+    *,
+    dimension_numbers: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]] | None = None,
 ) -> Array:
-    """The product of vectors or matrices, in any combination."""
+    """The product of vectors or matrices, in any combination; with `dimension_numbers`, `dot_general`."""
     x, y = operands(lhs, rhs)
+    if dimension_numbers is not None:
+        return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
     if not 1 <= x.aval.ndim <= 2 or not 1 <= y.aval.ndim <= 2:
         raise ShapeError(f"dot takes vectors and matrices, got {x.aval} and {y.aval}")
     return dot_general(x, y, (((x.aval.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
 
 
-def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: PrecisionLike = None) -> Array:
+def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: DotPrecisionLike = None) -> Array:
     """The products of matrices in the last two axes; all axes before them are batch axes."""
     x, y = operands(lhs, rhs)
     if x.aval.ndim < 2 or x.aval.ndim != y.aval.ndim:

@@ -34,6 +34,7 @@ from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset, as_algorithm
 from tinyjax.primitives.elementwise import add, check_dtype
 from tinyjax.primitives.shaping import shift_axes
 from tinyjax.primitives.structure import accumulator, check_arity, check_axes, permute, shape_error
@@ -85,9 +86,19 @@ def as_precision(given: object) -> Precision | tuple[Precision, Precision] | Non
         return Precision[given.name]
     raise UnsupportedError(
         "dot_general: a precision is 'default', 'high' or 'highest', a member of lax.Precision, or a pair of these, "
-        f"one for each operand; got {given!r}. Algorithms, such as JAX's DotAlgorithmPreset, are not supported: "
-        "choose what to multiply in with astype, and what to add in with preferred_element_type."
+        f"one for each operand; got {given!r}. (Products of matrices take an algorithm too, such as "
+        "lax.DotAlgorithmPreset.F32_F32_F32.)"
     )
+
+
+#: How a product is computed, as a parameter.
+DotPrecision: TypeAlias = Precision | tuple[Precision, Precision] | DotAlgorithm | DotAlgorithmPreset | None
+
+
+def as_dot_precision(given: object) -> DotPrecision:
+    """The same, or an algorithm."""
+    found = as_algorithm(given)
+    return as_precision(given) if found is None else found
 
 
 @frozen
@@ -126,7 +137,7 @@ class DotGeneral(Bilinear):
 
     The axes of the result are the batch axes, the other axes of the left operand, those of the right one. The operands
     may have different dtypes; the wider one decides the result's, or `preferred_element_type` does. `precision` is for
-    both operands, or a pair, one for each.
+    both operands, or a pair, one for each, or an algorithm, which says what to multiply and add in.
 
     >>> DotGeneral((((2,), (1,)), ((0,), (0,)))).type_of(
     ...     ShapedArray((5, 2, 3), "int8"), ShapedArray((5, 3), "int32")
@@ -135,7 +146,7 @@ class DotGeneral(Bilinear):
     """
 
     dimension_numbers: DimensionNumbers
-    precision: Precision | tuple[Precision, Precision] | None = field(default=None, converter=as_precision)
+    precision: DotPrecision = field(default=None, converter=as_dot_precision)
     preferred_element_type: DType | None = None
     name: ClassVar[str] = "dot_general"
     plain: ClassVar[bool] = True
@@ -170,14 +181,24 @@ class DotGeneral(Bilinear):
     def unconverted(self) -> DotGeneral:
         return DotGeneral(self.dimension_numbers, self.precision)
 
+    @property
+    def algorithm(self) -> DotAlgorithm | DotAlgorithmPreset | None:
+        """The algorithm, if there is one."""
+        given = self.precision
+        return given if isinstance(given, DotAlgorithm | DotAlgorithmPreset) else None
+
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         x, y = args
         out, within = self.dtypes(x.dtype, y.dtype)
+        added = out
+        if self.algorithm is not None:
+            x_stored, y_stored, added = self.algorithm.compute_types(x.dtype, y.dtype, out)
+            x, y, within = x.astype(x_stored), y.astype(y_stored), accumulator(added)
         x, y = x.astype(within, copy=False), y.astype(within, copy=False)
         alone = self._single(x.shape)
         if self._is_matmul(x.ndim, y.ndim) and not alone:
-            return (np.asarray(np.matmul(x, y)).astype(out, copy=False),)
+            return (np.asarray(np.matmul(x, y)).astype(added, copy=False).astype(out, copy=False),)
         (x_sum, y_sum), (x_batch, y_batch) = self.dimension_numbers
         x_rest, y_rest = _rest(x.ndim, x_sum, x_batch), _rest(y.ndim, y_sum, y_batch)
         batch, rows, columns = ([a.shape[i] for i in axes] for a, axes in ((x, x_batch), (x, x_rest), (y, y_rest)))
@@ -185,7 +206,9 @@ class DotGeneral(Bilinear):
         left = x.transpose(x_batch + x_rest + x_sum).reshape((*batch, math.prod(rows), summed))
         right = y.transpose(y_batch + y_sum + y_rest).reshape((*batch, summed, math.prod(columns)))
         multiply = np.multiply if alone else np.matmul
-        return (multiply(left, right).reshape((*batch, *rows, *columns)).astype(out, copy=False),)
+        return (
+            multiply(left, right).reshape((*batch, *rows, *columns)).astype(added, copy=False).astype(out, copy=False),
+        )
 
     def _single(self, x: Shape) -> bool:
         """Whether each result is one product, which NumPy would add to 0: -0.0 would lose its sign."""
@@ -199,7 +222,12 @@ class DotGeneral(Bilinear):
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
         x, y = avals
         _, within = self.dtypes(x.dtype, y.dtype)
-        if not self._is_matmul(x.ndim, y.ndim) or not x.dtype == y.dtype == within or self._single(x.shape):
+        if (
+            self.algorithm
+            or not self._is_matmul(x.ndim, y.ndim)
+            or not x.dtype == y.dtype == within
+            or self._single(x.shape)
+        ):
             return super().host_function(*avals)
         return np.dot if x.ndim == y.ndim == 1 else np.matmul
 
@@ -319,7 +347,7 @@ def dot_general(
     x: V,
     y: V,
     dimension_numbers: DimensionNumbers,
-    precision: Precision | tuple[Precision, Precision] | None = None,
+    precision: DotPrecision = None,
     preferred_element_type: DType | None = None,
 ) -> V:
     """Products summed over the contracting axes, for each element of the batch axes; see `DotGeneral`."""

@@ -19,6 +19,7 @@ from tinyjax.primitives import (
     conversion,
     convolution,
     cumulative,
+    dot_algorithms,
     dynamic,
     elementwise,
     exchanges,
@@ -28,6 +29,7 @@ from tinyjax.primitives import (
     gather,
     incomplete,
     keys,
+    platforms,
     reduce_window,
     reductions,
     rounding,
@@ -63,12 +65,12 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
-    incomplete, keys, reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special,
+    incomplete, keys, platforms, reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting, special,
     spectral, structure, threefry, triangular, tridiagonal, trigonometric, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)
 STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision, fourier.FftType, keys.KeyImpl)
 STANDARD.add(convolution.ConvDimensionNumbers, spectral.EighImplementation, spectral.EigImplementation)
-STANDARD.add(spectral.SvdAlgorithm)
+STANDARD.add(spectral.SvdAlgorithm, dot_algorithms.DotAlgorithm, dot_algorithms.DotAlgorithmPreset)
 STANDARD.add(windows.GatherScatterMode, windows.GatherDimensionNumbers, windows.ScatterDimensionNumbers)

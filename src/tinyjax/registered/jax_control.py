@@ -126,7 +126,7 @@ for _name in ("pure_callback", "io_callback", "debug_callback", "debug_print"):
 
 @STANDARD.read_by("cond")
 def _cond(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
-    return primitive_of(STANDARD.primitive("cond"), _renamed(params, {}, frozenset({"linear"})))
+    return primitive_of(STANDARD.primitive("cond"), _renamed(params, {}, frozenset({"linear", "branches_platforms"})))
 
 
 @STANDARD.read_by("scan")

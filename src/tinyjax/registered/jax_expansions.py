@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.custom_derivatives import CustomJvp
-from tinyjax.errors import ParameterError
+from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS, INT32, UINT32, UINT64, as_dtype
 from tinyjax.ir.primitive import Primitive
@@ -25,6 +25,7 @@ from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full
 from tinyjax.registered.jax_control import STANDARD
+from tinyjax.registered.jax_products import RaggedDotDimensionNumbers, ragged_dot_general, scaled_dot
 
 __all__ = ["EXPANSIONS", "STANDARD"]
 
@@ -63,6 +64,17 @@ def _top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequenc
     places = rev(ctx, iota(ctx, INT32, x.aval.shape, axis), (axis,))
     ordered = ctx.bind(Sort(axis, True, 1), rev(ctx, x, (axis,)), places)
     return [rev(ctx, slice_in_dim(ctx, part, size - k, size, 1, axis), (axis,)) for part in ordered]
+
+
+def _approx_top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """The greatest or the least elements, all of them found."""
+    (x,) = args
+    if params.get("aggregate_to_topk") is not True:
+        raise UnsupportedError("approx_top_k[aggregate_to_topk=False] is not supported")
+    largest = bool(params["is_max_k"])
+    axis = _number(params["reduction_dimension"]) % max(x.aval.ndim, 1)
+    values, places = _top_k(ctx, {"k": params["k"], "axis": axis}, [x if largest else neg(ctx, x)])
+    return [values if largest else neg(ctx, values), places]
 
 
 def _stack(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
@@ -139,12 +151,15 @@ def _composite(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Seq
 
 #: By the names that JAX has for them.
 EXPANSIONS: Final[Mapping[str, Expansion]] = {
+    "approx_top_k": _approx_top_k,
     "composite": _composite,
     "eq_to": _total_order(eq),
     "iota_2x32_shape": _iota_2x32,
     "le_to": _total_order(le),
     "lt_to": _total_order(lt),
     "one_minus_square": _one_minus_square,
+    "ragged_dot_general": ragged_dot_general,
+    "scaled_dot": scaled_dot,
     "scatter-sub": _scatter_sub,
     "stack": _stack,
     "tile": _tile,
@@ -160,8 +175,26 @@ def _staged(expansion: Expansion) -> Expander:
     return expand
 
 
+STANDARD.add(RaggedDotDimensionNumbers)
 for _name, _expansion in EXPANSIONS.items():
     STANDARD.expand_by(_name)(_staged(_expansion))
+
+
+@STANDARD.expand_by("mul")
+def _mul_into(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr | None:
+    """A product in a dtype of its own: of the operands in that dtype."""
+    dtype = params.get("out_dtype")
+    if dtype is None or len(out_avals) != 1:
+        return None
+    out = out_avals[0]
+
+    def converted(ctx: StagingContext, x: Atom) -> Atom:
+        found = convert(ctx, x, out.dtype)
+        return (
+            found if x.aval.shape == out.shape else broadcast_in_dim(ctx, found, out.shape, tuple(range(x.aval.ndim)))
+        )
+
+    return stage(in_avals, lambda ctx, ins: [mul(ctx, *(converted(ctx, x) for x in ins))])
 
 
 @STANDARD.expand_by("empty", "empty2")

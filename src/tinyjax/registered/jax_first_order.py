@@ -29,7 +29,7 @@ from tinyjax.primitives import (
     spectral,
 )
 from tinyjax.primitives.annotations import Name
-from tinyjax.primitives.contractions import Bilinear, as_precision
+from tinyjax.primitives.contractions import Bilinear, DotGeneral, as_dot_precision, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.factorizations import Ormqr
 from tinyjax.primitives.gather import Gather, Scattering
@@ -152,7 +152,8 @@ def _convert_element_type(params: Params, in_avals: Avals, out_avals: Avals) -> 
 def _bilinear(cls: type[Primitive]) -> Reader:
     def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
         kept = without(cls.name, params, out_sharding=_NONE)
-        return primitive_of(cls, {**kept, "precision": as_precision(kept.get("precision"))})
+        read_precision = as_dot_precision if cls is DotGeneral else as_precision
+        return primitive_of(cls, {**kept, "precision": read_precision(kept.get("precision"))})
 
     return read
 

@@ -21,6 +21,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import conversion
+from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.structure import BroadcastInDim
 from tinyjax.transforms.arguments import whole
@@ -32,6 +33,7 @@ MAX_SIZE: Final = 1024
 #: Whether equations that apply a primitive may be folded. True without a rule.
 FOLDING: Final[RuleTable[[], bool]] = RuleTable("Folding", name="tinyjax.transforms.FOLDING")
 FOLDING[OptimizationBarrier] = lambda primitive: False
+FOLDING[PlatformIndex] = lambda primitive: False  # the program may run elsewhere
 FOLDING[Name] = lambda primitive: False  # lists of residuals know the value by it
 
 _EVALUATION: Final = EvalContext()

@@ -15,7 +15,9 @@ from tinyjax.ir.program import Jaxpr
 @RULES.register(Cond)
 def _cond(primitive: Cond, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
     index, *operands = args
-
+    known = ctx.known(index)
+    if known is not None:
+        return ctx.run(primitive.branches[int(known.value.real)], operands, "branch")
     ordered = must_stay(primitive.effects)
 
     def region(branch: Jaxpr) -> str:

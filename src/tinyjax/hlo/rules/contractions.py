@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Final
 
+from tinyjax.errors import LoweringError
 from tinyjax.hlo.context import SSA, LoweringContext, types_text
 from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.shapes import numbers
-from tinyjax.hlo.tables import RULES
-from tinyjax.hlo.text import type_text
+from tinyjax.hlo.tables import CPU_RULES, RULES
+from tinyjax.hlo.text import ELEMENT_TYPES, type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS
+from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, DType, short_name
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives.contractions import Bilinear, DotGeneral, Precision
+from tinyjax.primitives.contractions import Bilinear, DotGeneral, DotPrecision, Precision
+from tinyjax.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset
 
 
 @RULES.register(DotGeneral)
@@ -20,15 +23,79 @@ def _dot_general(
     primitive: DotGeneral, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     (out,) = types
+    if (algorithm := primitive.algorithm) is not None:
+        left, right, added = algorithm.compute_types(args[0].aval.dtype, args[1].aval.dtype, out.dtype)
+        x, y = (
+            convert(ctx, arg, array_type(arg.aval.shape, dtype)) for arg, dtype in zip(args, (left, right), strict=True)
+        )
+        clause = algorithm_clause(algorithm, left, right)
+        product = _product(primitive, ctx, x, y, array_type(out.shape, added), clause)
+        return (convert(ctx, product, out),)
     x, y = common_operands(primitive, ctx, args, out)
+    clause = ""
+    if primitive.precision is not None:
+        clause = f", precision = [{', '.join(precision_names(primitive.precision))}]"
+    return (_product(primitive, ctx, x, y, out, clause),)
+
+
+def _product(primitive: DotGeneral, ctx: LoweringContext, x: SSA, y: SSA, out: ShapedArray, clause: str) -> SSA:
     (x_sum, y_sum), (x_batch, y_batch) = primitive.dimension_numbers
     clauses = [f"stablehlo.dot_general {x.name}, {y.name}"]
     if x_batch:
         clauses.append(f"batching_dims = {numbers(x_batch)} x {numbers(y_batch)}")
     clauses.append(f"contracting_dims = {numbers(x_sum)} x {numbers(y_sum)}")
-    if primitive.precision is not None:
-        clauses.append(f"precision = [{', '.join(precision_names(primitive.precision))}]")
-    return (ctx.emit(f"{', '.join(clauses)} : {types_text([x.aval, y.aval])} -> {type_text(out)}", out),)
+    return ctx.emit(f"{', '.join(clauses)}{clause} : {types_text([x.aval, y.aval])} -> {type_text(out)}", out)
+
+
+#: What XLA's CPU backend, which doesn't look at algorithms, computes as they say.
+_ON_CPU: Final = ("DEFAULT", "F16_F16_F16", "F32_F32_F32", "F64_F64_F64", "BF16_BF16_F32", "BF16_BF16_F32_X3",
+                  "BF16_BF16_F32_X6")  # fmt: skip
+
+
+@CPU_RULES.register(DotGeneral)
+def _dot_general_on_cpu(
+    primitive: DotGeneral, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    algorithm = primitive.algorithm
+    if algorithm is not None and not (isinstance(algorithm, DotAlgorithmPreset) and algorithm.name in _ON_CPU):
+        raise LoweringError(
+            f"The dot algorithm {algorithm} is not supported on CPU: choose one of {', '.join(_ON_CPU)}, members of "
+            "lax.DotAlgorithmPreset."
+        )
+    return _dot_general(primitive, ctx, args, types)
+
+
+def algorithm_clause(algorithm: DotAlgorithm | DotAlgorithmPreset, x: DType, y: DType) -> str:
+    """What StableHLO says of an algorithm; a LoweringError if it is for other operands."""
+    if algorithm is DotAlgorithmPreset.DEFAULT:
+        return ", precision = [DEFAULT, DEFAULT]"
+    if isinstance(algorithm, DotAlgorithmPreset):
+        if algorithm.requires_float8():
+            if not (x.itemsize == y.itemsize == 1):
+                raise LoweringError(
+                    f"The dot algorithm {algorithm} requires both operands to have float8 dtypes, got {short_name(x)} "
+                    f"and {short_name(y)}."
+                )
+            names, counts, fast = (
+                (ELEMENT_TYPES[x], ELEMENT_TYPES[y], "f32"),
+                "1",
+                algorithm.name.endswith("F32_FAST_ACCUM"),
+            )
+        else:
+            left, right, added, *times = algorithm.name.lower().split("_")
+            names, counts, fast = (left, right, added), times[0][1:] if times else "1", False
+        parts, steps = (1, 1), counts
+    else:
+        types = (algorithm.lhs_precision_type, algorithm.rhs_precision_type, algorithm.accumulation_type)
+        names = (ELEMENT_TYPES[types[0]], ELEMENT_TYPES[types[1]], ELEMENT_TYPES[types[2]])
+        parts = (algorithm.lhs_component_count, algorithm.rhs_component_count)
+        steps, fast = str(algorithm.num_primitive_operations), algorithm.allow_imprecise_accumulation
+    return (
+        f", precision = [DEFAULT, DEFAULT], algorithm = <lhs_precision_type = {names[0]}, "
+        f"rhs_precision_type = {names[1]}, accumulation_type = {names[2]}, lhs_component_count = {parts[0]}, "
+        f"rhs_component_count = {parts[1]}, num_primitive_operations = {steps}, "
+        f"allow_imprecise_accumulation = {str(fast).lower()}>"
+    )
 
 
 def common_operands(
@@ -43,7 +110,9 @@ def common_operands(
     return x, y
 
 
-def precision_names(precision: Precision | tuple[Precision, Precision] | None) -> tuple[str, str]:
+def precision_names(precision: DotPrecision) -> tuple[str, str]:
     """What StableHLO calls the precisions of both operands."""
-    left, right = precision if isinstance(precision, tuple) else (precision, precision)
-    return (left or Precision.DEFAULT).name, (right or Precision.DEFAULT).name
+    if isinstance(precision, tuple):
+        return precision[0].name, precision[1].name
+    name = precision.name if isinstance(precision, Precision) else Precision.DEFAULT.name
+    return name, name

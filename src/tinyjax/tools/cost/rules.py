@@ -31,6 +31,7 @@ from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.incomplete import RegularizedIncompleteBeta
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
 from tinyjax.primitives.matrices import OfMatrices
+from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.reduce_window import WindowReduction
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.scatter import Scatter
@@ -152,7 +153,7 @@ register_all(COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, Optimizatio
 register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Pad, Copy, BitcastConvertType, RandomWrap,
                               RandomUnwrap))  # fmt: skip
 register_all(COSTS, _part, (Slice, Split, DynamicSlice, Gather))
-register_all(COSTS, _written, (Iota,))
+register_all(COSTS, _written, (Iota, PlatformIndex))
 
 
 @COSTS.register(DynamicUpdateSlice)

@@ -1,0 +1,186 @@
+"""Products of groups of rows, products with scales, and the largest elements where approximate ones would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from tinyjax.arrays.products import DotPrecisionLike
+from tinyjax.caching import bounded
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.call import Call
+from tinyjax.errors import ShapeError, TypingError, UnsupportedError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOATS, INTEGERS, as_dtype, short_name
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.lax.reductions import top_k
+from tinyjax.lax.unary import neg
+from tinyjax.primitives.contractions import DimensionNumbers, as_dot_precision
+from tinyjax.registered import jax_products
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
+
+RaggedDotDimensionNumbers: TypeAlias = jax_products.RaggedDotDimensionNumbers
+_Definition: TypeAlias = Callable[[StagingContext, Mapping[str, object], Sequence[Atom]], Sequence[Atom]]
+_DEFINITIONS: Final[Mapping[str, _Definition]] = {
+    "ragged_dot_general": jax_products.ragged_dot_general,
+    "scaled_dot": jax_products.scaled_dot,
+}
+_ROWS: Final = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
+
+
+def ragged_dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
+    precision: DotPrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+    group_offset: None = None,
+) -> Array:
+    """The rows of `lhs` (m, k) in groups, of which each is multiplied with a matrix of its own: `rhs` has shape
+    (g, k, n), `group_sizes` (g,). Rows beyond the last group become 0.
+
+    >>> ragged_dot(np.ones((3, 2)), np.array([[[1.0], [1.0]], [[5.0], [0.0]]]), np.array([2, 1]))
+    Array([[2.],
+           [2.],
+           [5.]], dtype=float64)
+    """
+    return ragged_dot_general(lhs, rhs, group_sizes, _ROWS, precision, preferred_element_type, group_offset)
+
+
+def ragged_dot_general(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    group_sizes: ArrayLike,
+    ragged_dot_dimension_numbers: RaggedDotDimensionNumbers,
+    precision: DotPrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+    group_offset: None = None,
+) -> Array:
+    """`dot_general`, where an axis of `lhs` is divided into groups of these sizes.
+
+    If it is an axis that is kept, each group has a right operand of its own along `rhs_group_dimensions`; if it is
+    summed over, the result has a leading axis with the sum of each group; along a batch axis groups change nothing.
+    `group_sizes` has shape (g,), or these sizes for each place along the axes before the divided one.
+
+    >>> numbers = RaggedDotDimensionNumbers((((0,), (0,)), ((), ())), (0,), ())
+    >>> ragged_dot_general(np.ones((3, 1)), np.arange(3.0)[:, None], np.array([1, 2]), numbers).ravel()
+    Array([0., 3.], dtype=float64)
+    """
+    if group_offset is not None:
+        raise UnsupportedError("ragged_dot_general: group_offset is not supported: leave the groups before it out.")
+    arrays = [as_array(x) for x in (lhs, rhs, group_sizes)]
+    if arrays[2].aval.dtype not in INTEGERS or arrays[2].aval.ndim == 0:
+        raise TypingError(f"ragged_dot_general: group_sizes is an array of integers, got {arrays[2].aval}")
+    return _defined(
+        "ragged_dot_general", arrays, ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
+        precision=as_dot_precision(precision),
+        preferred_element_type=None if preferred_element_type is None else as_dtype(preferred_element_type),
+    )  # fmt: skip
+
+
+def scaled_dot(
+    lhs: ArrayLike,
+    rhs: ArrayLike,
+    *,
+    lhs_scale: ArrayLike | None = None,
+    rhs_scale: ArrayLike | None = None,
+    dimension_numbers: DimensionNumbers | None = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+) -> Array:
+    """The product of `lhs * lhs_scale` and `rhs * rhs_scale`, which are computed in bfloat16; its dtype is that, or
+    the preferred one.
+
+    A scale has as many axes as its operand, and one element for so many of the operand's along each axis that is
+    summed over. Without `dimension_numbers`, matrices are multiplied, for each element of a leading axis if there are
+    three axes.
+
+    >>> scaled_dot(
+    ...     np.ones((1, 4)),
+    ...     np.ones((4, 1)),
+    ...     lhs_scale=np.array([[1.0, 10.0]]),
+    ...     preferred_element_type="float32",
+    ... )
+    Array([[22.]], dtype=float32)
+    """
+    x, y = as_array(lhs), as_array(rhs)
+    numbers = dimension_numbers
+    if numbers is None:
+        if x.aval.ndim != y.aval.ndim or x.aval.ndim not in (2, 3):
+            raise ShapeError(f"scaled_dot: say dimension_numbers for operands {x.aval} and {y.aval}")
+        last = x.aval.ndim - 1
+        batch = tuple(range(last - 1))
+        numbers = ((last,), (last - 1,)), (batch, batch)
+    (x_sum, y_sum), (x_batch, y_batch) = ([tuple(axes) for axes in pair] for pair in numbers)
+    scales = [
+        as_array(np.ones([1 if i in axes else n for i, n in enumerate(operand.aval.shape)], np.float32))
+        if scale is None
+        else as_array(scale)
+        for operand, scale, axes in ((x, lhs_scale, x_sum), (y, rhs_scale, y_sum))
+    ]
+    return _defined(
+        "scaled_dot", [x, y, *scales], dimension_numbers=((x_sum, y_sum), (x_batch, y_batch)),
+        preferred_element_type=None if preferred_element_type is None else as_dtype(preferred_element_type),
+    )  # fmt: skip
+
+
+def _defined(name: str, arrays: Sequence[Array], **params: object) -> Array:
+    """Applies what is defined by other primitives: one equation."""
+    avals = tuple(array.aval for array in arrays)
+    return bind(Call(name, _program(name, avals, tuple(params.items()))), *arrays)[0]
+
+
+@bounded(256)
+def _program(name: str, avals: tuple[ShapedArray, ...], params: tuple[tuple[str, object], ...]) -> Jaxpr:
+    return stage(avals, lambda ctx, ins: _DEFINITIONS[name](ctx, dict(params), ins))
+
+
+def approx_max_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
+    """The k largest elements along an axis, the largest first, and their int32 indices. Here they are always found:
+    `recall_target` says how many of them would do.
+
+    >>> approx_max_k(np.array([1.0, 5.0, 3.0], "float32"), 2)
+    (Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32))
+    """
+    x = _candidates("approx_max_k", operand, recall_target, aggregate_to_topk)
+    return top_k(x, k, axis=reduction_dimension)
+
+
+def approx_min_k(
+    operand: ArrayLike,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+) -> tuple[Array, Array]:
+    """The k smallest elements along an axis, the smallest first, and their int32 indices; see `approx_max_k`.
+
+    >>> approx_min_k(np.array([1.0, 5.0, 3.0], "float32"), 2)
+    (Array([1., 3.], dtype=float32), Array([0, 2], dtype=int32))
+    """
+    x = _candidates("approx_min_k", operand, recall_target, aggregate_to_topk)
+    values, indices = top_k(neg(x), k, axis=reduction_dimension)
+    return neg(values), indices
+
+
+def _candidates(name: str, operand: ArrayLike, recall_target: float, aggregate: bool) -> Array:
+    x = as_array(operand)
+    if x.aval.dtype not in FLOATS:
+        raise TypingError(f"{name}: the operand must be floats, got {short_name(x.aval.dtype)}")
+    if not 0.0 < recall_target <= 1.0:
+        raise ShapeError(f"{name}: recall_target is between 0 and 1, got {recall_target}")
+    if not aggregate:
+        raise UnsupportedError(f"{name}: aggregate_to_topk=False is not supported: there is nothing to aggregate here.")
+    return x

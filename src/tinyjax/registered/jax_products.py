@@ -1,0 +1,122 @@
+"""Products of JAX, and choices of the largest elements, that are defined by others of ours."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from attrs import frozen
+
+from tinyjax.contexts.staging import StagingContext
+from tinyjax.errors import ParameterError, ShapeError, UnsupportedError
+from tinyjax.ir.dtypes import BFLOAT16, DType, as_dtype
+from tinyjax.ir.program import Atom
+from tinyjax.primitives.bitwise import logical_and
+from tinyjax.primitives.comparison import le, lt
+from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, as_dot_precision
+from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.cumulative import cumsum
+from tinyjax.primitives.elementwise import mul, sub
+from tinyjax.primitives.selection import select
+from tinyjax.primitives.shaping import iota, reshape
+from tinyjax.primitives.structure import broadcast_in_dim, full, permute
+
+Params: TypeAlias = Mapping[str, object]
+Axes: TypeAlias = tuple[int, ...]
+
+
+@frozen
+class RaggedDotDimensionNumbers:
+    """What `dot_general` needs, which axis of the left operand is divided into groups, and which axis of the right one
+    has an entry for each group, if one has."""
+
+    dot_dimension_numbers: DimensionNumbers
+    lhs_ragged_dimensions: Axes
+    rhs_group_dimensions: Axes
+
+
+def ragged_dot_general(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """A product for each group of places along an axis of the left operand. Where the axis is summed over, there is a
+    result for each group; where it isn't, each group has its own right operand.
+
+    The left operand is repeated for each group, with zeros in place of all others.
+    """
+    x, y, sizes = args
+    numbers = params["ragged_dot_dimension_numbers"]
+    if not isinstance(numbers, RaggedDotDimensionNumbers) or len(numbers.lhs_ragged_dimensions) != 1:
+        raise ParameterError(f"ragged_dot_general: one axis of the left operand is ragged, got {numbers}")
+    if params.get("group_offset") is not None:
+        raise UnsupportedError("ragged_dot_general[group_offset=...] is not supported")
+    ((x_sum, y_sum), (x_batch, y_batch)), (ragged,) = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions
+    x_rest = tuple(i for i in range(x.aval.ndim) if i not in (*x_sum, *x_batch))
+    precision, preferred = as_dot_precision(params.get("precision")), _dtype(params.get("preferred_element_type"))
+    if ragged in x_batch:
+        return ctx.bind(DotGeneral(numbers.dot_dimension_numbers, precision, preferred), x, y)
+    if ragged in x_rest:
+        if len(numbers.rhs_group_dimensions) != 1:
+            raise ShapeError("ragged_dot_general: the right operand needs an axis of groups if a kept axis is ragged")
+        spread = _by_group(ctx, x, sizes, ragged, (*x_batch, *x_rest[: x_rest.index(ragged)]))
+        dims = ((*_next(x_sum), 0), (*y_sum, numbers.rhs_group_dimensions[0])), (_next(x_batch), y_batch)
+        return ctx.bind(DotGeneral(dims, precision, preferred), spread, y)
+    place = x_sum.index(ragged)
+    left = _by_group(ctx, x, sizes, ragged, (*x_batch, *x_sum[:place]))
+    right = _by_group(ctx, y, sizes, y_sum[place], (*y_batch, *y_sum[:place]))
+    both = (_next(x_sum), _next(y_sum)), ((0, *_next(x_batch)), (0, *_next(y_batch)))
+    return ctx.bind(DotGeneral(both, precision, preferred), left, right)
+
+
+def _by_group(ctx: StagingContext, x: Atom, sizes: Atom, axis: int, before: Axes) -> Atom:
+    """x for each group, in a new first axis: zero where a place along the axis isn't the group's. The sizes of groups
+    may differ along the axes `before` it."""
+    shape = (sizes.aval.shape[-1], *x.aval.shape)
+    along = (*_next(before), 0) if sizes.aval.ndim > 1 else (0,)
+    order = tuple(sorted(range(len(along)), key=along.__getitem__))
+    ends = cumsum(ctx, sizes, sizes.aval.ndim - 1)
+    first, last = (
+        broadcast_in_dim(ctx, permute(ctx, part, order), shape, tuple(sorted(along)))
+        for part in (sub(ctx, ends, sizes), ends)
+    )
+    places = iota(ctx, sizes.aval.dtype, shape, axis + 1)
+    inside = logical_and(ctx, le(ctx, first, places), lt(ctx, places, last))
+    repeated = broadcast_in_dim(ctx, x, shape, tuple(range(1, len(shape))))
+    return select(ctx, inside, repeated, full(ctx, repeated.aval, 0))
+
+
+def _next(axes: Axes) -> Axes:
+    return tuple(axis + 1 for axis in axes)
+
+
+def _dtype(value: object) -> DType | None:
+    if value is None:
+        return None
+    if not isinstance(value, str | np.dtype | type):
+        raise ParameterError(f"{value!r} is no dtype")
+    return as_dtype(value)
+
+
+def scaled_dot(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """The product of two operands, of which each is multiplied with its scale first, in bfloat16. A scale has one
+    element for so many of the operand's along each axis that is summed over."""
+    x, y, x_scale, y_scale = args
+    numbers = params["dimension_numbers"]
+    preferred = _dtype(params.get("preferred_element_type")) or BFLOAT16
+    product = DotGeneral(_dimension_numbers(numbers), None, preferred)
+    return ctx.bind(product, _scaled(ctx, x, x_scale), _scaled(ctx, y, y_scale))
+
+
+def _scaled(ctx: StagingContext, x: Atom, scale: Atom) -> Atom:
+    shape, own = x.aval.shape, scale.aval.shape
+    if len(shape) != len(own) or any(n == 0 or m % n for m, n in zip(shape, own, strict=True)):
+        raise ShapeError(f"scaled_dot: each size of {x.aval} must be a multiple of that of its scale, {scale.aval}")
+    parts = tuple(n for m, k in zip(shape, own, strict=True) for n in (k, m // k))
+    spread = broadcast_in_dim(ctx, convert(ctx, scale, BFLOAT16), parts, tuple(range(0, len(parts), 2)))
+    return mul(ctx, convert(ctx, x, BFLOAT16), reshape(ctx, spread, shape))
+
+
+def _dimension_numbers(value: object) -> DimensionNumbers:
+    pairs = value if isinstance(value, tuple) else ()
+    if len(pairs) == 2 and all(isinstance(pair, tuple) and len(pair) == 2 for pair in pairs):
+        (a, b), (c, d) = pairs
+        return (tuple(a), tuple(b)), (tuple(c), tuple(d))
+    raise ParameterError(f"{value!r} has no axes to sum over")
