@@ -30,6 +30,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.scipy.optimize": "tinyjax.scipy.optimize",
     "jax.scipy.signal": "tinyjax.scipy.signal",
     "jax.nn": "tinyjax.nn",
+    "jax.random": "tinyjax.random",
     "jax.scipy.special": "tinyjax.scipy.special",
     "jax.scipy.stats": "tinyjax.scipy.stats",
     "jax.lax": "tinyjax.lax",

@@ -105,6 +105,7 @@ def test_the_large_ones_are_among_them() -> None:
         "tinyjax.numpy.fft",
         "tinyjax.image",
         "tinyjax.nn",
+        "tinyjax.random",
         "tinyjax.scipy.special",
         "tinyjax.lax",
         "tinyjax.lax.linalg",

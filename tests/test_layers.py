@@ -36,6 +36,7 @@ LAYERS = [
     {"numpy"},
     {"image"},
     {"api"},
+    {"random"},
     {"scipy"},
     {"nn"},
     {"custom_derivatives", "debug", "extend", "interpreters"},

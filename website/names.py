@@ -29,6 +29,7 @@ MODULES: Final = (
     "tinyjax.scipy.optimize",
     "tinyjax.scipy.signal",
     "tinyjax.nn",
+    "tinyjax.random",
     "tinyjax.scipy.special",
     "tinyjax.scipy.stats",
     "tinyjax.tree",

@@ -13,6 +13,7 @@ from . import interpreters as interpreters
 from . import ir as ir
 from . import lax as lax
 from . import numpy as numpy
+from . import random as random
 from . import scipy as scipy
 from . import testing as testing
 from . import tools as tools

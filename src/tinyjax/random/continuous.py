@@ -1,0 +1,277 @@
+"""Samplers of continuous distributions, by the inverse of the distribution's function or from normal numbers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+import tinyjax.numpy as tnp
+from tinyjax import lax
+from tinyjax.errors import ChoiceError
+from tinyjax.ir.dtypes import FLOAT32, UINT32
+from tinyjax.ir.shapes import Shape, as_shape
+from tinyjax.random.arguments import (
+    ShapeLike,
+    converted,
+    dtype_of,
+    full_shape,
+    halves,
+    number,
+    parameter,
+    random_bits,
+    single,
+)
+from tinyjax.random.drawing import fractions, gaussian
+from tinyjax.random.uniform import rademacher
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+
+
+def normal(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+    """Standard normal numbers; complex ones have a variance of 1, too. The dtype is float64 unless it is given.
+
+    >>> from tinyjax.random import key
+    >>> normal(key(0), (2,))
+    Array([-0.20584214, -0.78476578], dtype=float64)
+    """
+    one, found, sizes = single("normal", key), dtype_of("normal", dtype, float, "a float or complex"), as_shape(shape)
+    return gaussian(one, sizes, found)
+
+
+def truncated_normal(
+    key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+) -> Array:  # fmt: skip
+    """Normal numbers that are between two bounds, which are broadcast to the shape.
+
+    >>> from tinyjax.random import key
+    >>> truncated_normal(key(0), -1.0, 2.0, (2,))
+    Array([ 0.00301295, -0.42419022], dtype=float64)
+    """
+    one, found = single("truncated_normal", key), dtype_of("truncated_normal", dtype, float)
+    sizes = full_shape("truncated_normal", shape, lower, upper)
+    low, high, root = converted(lower, found), converted(upper, found), number(math.sqrt(2), found)
+    drawn = root * lax.erf_inv(fractions(one, sizes, found, lax.erf(low / root), lax.erf(high / root)))
+    infinity = number(math.inf, found)
+    return tnp.clip(
+        drawn,
+        lax.nextafter(lax.stop_gradient(low), tnp.broadcast_to(infinity, low.aval.shape)),
+        lax.nextafter(lax.stop_gradient(high), tnp.broadcast_to(-infinity, high.aval.shape)),
+    )
+
+
+def exponential(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+    """Exponentially distributed numbers, with mean 1.
+
+    >>> from tinyjax.random import key
+    >>> exponential(key(0), (2,))
+    Array([0.54207056, 0.24372319], dtype=float64)
+    """
+    one, found = single("exponential", key), dtype_of("exponential", dtype, float)
+    return -lax.log1p(-fractions(one, as_shape(shape), found))
+
+
+def gumbel(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, mode: str | None = None) -> Array:
+    """Numbers with Gumbel's distribution, of the extremes of many.
+
+    With `mode="high"` or, for float32, "highest" more bits are used than with "low", the default: for values that are
+    rarer than numbers between 0 and 1 are apart.
+
+    >>> from tinyjax.random import key
+    >>> gumbel(key(0), (2,))
+    Array([ 0.13790566, -0.42599294], dtype=float64)
+    """
+    one, dtype, sizes = single("gumbel", key), dtype_of("gumbel", dtype, float), as_shape(shape)
+    info = tnp.finfo(dtype)
+    if mode not in (None, "low", "high", "highest"):
+        raise ChoiceError(f"Must provide valid mode for gumbel, 'low', 'high' or 'highest', got: {mode}")
+    if mode in (None, "low"):
+        return -lax.log(-lax.log(fractions(one, sizes, dtype, number(info.tiny, dtype), 1.0)))
+    if mode == "highest" and dtype == FLOAT32:
+        return _finest_gumbel(one, sizes)
+    high, low = fractions(one, (2, *sizes), dtype)
+    found = tnp.where(high >= 0.5, high, high + 2.0**-info.nmant * low + number(info.tiny, dtype))
+    return -lax.log(-lax.log1p(-found))
+
+
+def _finest_gumbel(key: Array, shape: Shape) -> Array:
+    """Of 64 random bits, of which the half that is nearer to an end is counted from there."""
+    drawn = random_bits(key, 32, (2, *shape))
+    inverted = ~drawn
+    carry = (inverted[1] == np.uint32(2**32 - 1)).astype(UINT32)
+    other = tnp.stack([inverted[0] + carry, inverted[1] + np.uint32(1)])
+    below = drawn[0] < np.uint32(2**31)
+    found = _float_of_bits(tnp.where(below, drawn, other))
+    return tnp.where(below, -lax.log(-lax.log1p(-found)), -lax.log(-lax.log(found)))
+
+
+def _float_of_bits(drawn: Array) -> Array:
+    """float32 between 0 and 1 from two words, the upper one first: the leading bits that are set, wherever they are."""
+    high, low = drawn
+    high_zeros, low_zeros = lax.clz(high), lax.clz(low)
+    empty = high_zeros == np.uint32(32)
+    rest = tnp.where(empty, low << low_zeros, low >> (np.uint32(32) - high_zeros))
+    mantissa = (((high << high_zeros) | rest) >> np.uint32(8)) & np.uint32(2**23 - 1)
+    zeros = tnp.where(empty, np.uint32(32) + low_zeros, high_zeros)
+    exponent = ((np.uint32(126) - zeros) << np.uint32(23)) & np.uint32(2**30 - 2**22)
+    return lax.bitcast_convert_type(exponent | mantissa, FLOAT32)
+
+
+def laplace(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+    """Numbers with Laplace's distribution, of the difference of two exponential ones.
+
+    >>> from tinyjax.random import key
+    >>> laplace(key(0), (2,))
+    Array([0.17803369, 0.83796278], dtype=float64)
+    """
+    one, found = single("laplace", key), dtype_of("laplace", dtype, float)
+    drawn = fractions(one, as_shape(shape), found, number(-1 + tnp.finfo(found).eps / 2, found), 1.0)
+    return tnp.sign(drawn) * lax.log1p(-tnp.abs(drawn))
+
+
+def logistic(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+    """Numbers with the logistic distribution.
+
+    >>> from tinyjax.random import key
+    >>> logistic(key(0), (2,))
+    Array([-0.32911032, -1.28738678], dtype=float64)
+    """
+    one, found = single("logistic", key), dtype_of("logistic", dtype, float)
+    drawn = fractions(one, as_shape(shape), found, number(tnp.finfo(found).tiny, found), 1.0)
+    return lax.log(drawn) - lax.log1p(-drawn)
+
+
+def cauchy(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+    """Numbers with Cauchy's distribution.
+
+    >>> from tinyjax.random import key
+    >>> cauchy(key(0), (2,))
+    Array([-0.26192951, -1.23784602], dtype=float64)
+    """
+    one, found = single("cauchy", key), dtype_of("cauchy", dtype, float)
+    drawn = fractions(one, as_shape(shape), found, number(tnp.finfo(found).eps, found), 1.0)
+    return lax.tan(number(math.pi, found) * (drawn - number(0.5, found)))
+
+
+def pareto(key: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None) -> Array:
+    """Numbers of at least 1 with Pareto's distribution of exponent b.
+
+    >>> from tinyjax.random import key
+    >>> pareto(key(0), 3.0, (2,))
+    Array([1.19804395, 1.08463233], dtype=float64)
+    """
+    one, found = single("pareto", key), dtype_of("pareto", dtype, float)
+    sizes = full_shape("pareto", shape, b)
+    return lax.exp(exponential(one, sizes, found) / parameter("pareto", b, found))
+
+
+def rayleigh(
+    key: ArrayLike, scale: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None
+) -> Array:
+    """Numbers with Rayleigh's distribution: lengths of vectors of two normal numbers, times `scale`.
+
+    >>> from tinyjax.random import key
+    >>> rayleigh(key(0), 2.0, (2,))
+    Array([2.63997102, 3.49983995], dtype=float64)
+    """
+    one, found = single("rayleigh", key), dtype_of("rayleigh", dtype, float)
+    sizes = full_shape("rayleigh", shape, scale)
+    return parameter("rayleigh", scale, found) * lax.sqrt(-2.0 * lax.log(fractions(one, sizes, found)))
+
+
+def maxwell(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+    """Numbers with Maxwell's distribution: lengths of vectors of three normal numbers.
+
+    >>> from tinyjax.random import key
+    >>> maxwell(key(0), (2,))
+    Array([1.98906991, 0.42460738], dtype=float64)
+    """
+    one, found = single("maxwell", key), dtype_of("maxwell", dtype, float)
+    return lax.sqrt(tnp.sum(lax.square(gaussian(one, (*as_shape(shape), 3), found)), axis=-1))
+
+
+def double_sided_maxwell(
+    key: ArrayLike, loc: ArrayLike, scale: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None
+) -> Array:
+    """Numbers of Maxwell's distribution with a random sign, times `scale`, plus `loc`.
+
+    As in JAX, the shape of the result is the given one followed by that of the parameters; without one, theirs twice.
+
+    >>> from tinyjax.random import key
+    >>> double_sided_maxwell(key(0), 1.0, 2.0, (2,))
+    Array([ 4.96922408, -3.9564148 ], dtype=float64)
+    """
+    one, found = single("double_sided_maxwell", key), dtype_of("double_sided_maxwell", dtype, float)
+    own = full_shape("double_sided_maxwell", None, loc, scale)
+    sizes = (as_shape(shape) or own) + own
+    first, second = halves(one)
+    signs = rademacher(second, sizes, found)
+    return signs * maxwell(first, sizes, found) * as_array(scale) + as_array(loc)
+
+
+def wald(key: ArrayLike, mean: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None) -> Array:
+    """Positive numbers with Wald's distribution, the inverse Gaussian one.
+
+    >>> from tinyjax.random import key
+    >>> wald(key(0), 2.0, (2,))
+    Array([0.22327945, 3.90085525], dtype=float64)
+    """
+    one, found = single("wald", key), dtype_of("wald", dtype, float)
+    sizes = full_shape("wald", shape, mean)
+    middle = tnp.broadcast_to(parameter("wald", mean, found), sizes)
+    first, second = halves(one)
+    y, z = lax.square(gaussian(first, sizes, found)), fractions(second, sizes, found)
+    square = lax.square(middle)
+    x = middle + square * y / 2 - middle / 2 * lax.sqrt(4 * middle * y + square * lax.square(y))
+    return tnp.where(z <= middle / (middle + x), x, square / x)
+
+
+def weibull_min(
+    key: ArrayLike, scale: ArrayLike, concentration: ArrayLike, shape: ShapeLike = (),
+    dtype: npt.DTypeLike | None = None,
+) -> Array:  # fmt: skip
+    """Positive numbers with Weibull's distribution.
+
+    >>> from tinyjax.random import key
+    >>> weibull_min(key(0), 2.0, 1.5, (2,))
+    Array([1.32963939, 0.78035921], dtype=float64)
+    """
+    one, found = single("weibull_min", key), dtype_of("weibull_min", dtype, float)
+    drawn = fractions(one, as_shape(shape), found)
+    return (-lax.log1p(-drawn)) ** (1.0 / as_array(concentration)) * as_array(scale)
+
+
+def triangular(
+    key: ArrayLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike, shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+) -> Array:  # fmt: skip
+    """Numbers from `left` to `right`, of which those near `mode`, between them, are most probable.
+
+    >>> from tinyjax.random import key
+    >>> triangular(key(0), 0.0, 1.0, 4.0, (2,))
+    Array([1.35831216, 0.9301515 ], dtype=float64)
+    """
+    one, found = single("triangular", key), dtype_of("triangular", dtype, float)
+    sizes = full_shape("triangular", shape, left, mode, right)
+    low, peak, high = (tnp.broadcast_to(parameter("triangular", x, found), sizes) for x in (left, mode, right))
+    u = fractions(one, sizes, found)
+    rising = low + lax.sqrt(u * (high - low) * (peak - low))
+    falling = high - lax.sqrt((1 - u) * (high - low) * (high - peak))
+    return tnp.where(u < (peak - low) / (high - low), rising, falling)
+
+
+def lognormal(
+    key: ArrayLike, sigma: ArrayLike = 1.0, shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+) -> Array:  # fmt: skip
+    """Exponentials of normal numbers of standard deviation `sigma`.
+
+    >>> from tinyjax.random import key
+    >>> lognormal(key(0), 0.5, (2,))
+    Array([0.90219818, 0.67544544], dtype=float64)
+    """
+    one, found = single("lognormal", key), dtype_of("lognormal", dtype, float, "a float or complex")
+    sizes = full_shape("lognormal", shape, sigma)
+    return lax.exp(gaussian(one, sizes, found) * parameter("lognormal", sigma, found))

@@ -1,0 +1,146 @@
+"""Keys: where random numbers come from. A key is used once; `split` and `fold_in` make new ones of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, SupportsIndex
+
+import numpy as np
+
+from tinyjax.arrays.shaping import integers
+from tinyjax.errors import ChoiceError, InputError, ShapeError
+from tinyjax.ir.dtypes import KEY, UINT32, DType
+from tinyjax.primitives.keys import RandomClone, RandomFoldIn, RandomSeed, RandomSplit, RandomWrap
+from tinyjax.random.arguments import ImplLike, any_keys, one_key, words
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
+
+_NAMES: Final = ("threefry2x32", "fry")
+
+
+def _check_impl(impl: ImplLike, dtype: ImplLike) -> None:
+    if impl is not None and dtype is not None:
+        raise ChoiceError("Cannot specify both `impl` and `dtype`")
+    chosen = dtype if impl is None else impl
+    if chosen is not None and chosen not in _NAMES and not (isinstance(chosen, np.dtype) and chosen == KEY):
+        raise ChoiceError(f"unrecognized PRNG implementation {chosen!r}: keys are Threefry's, 'threefry2x32'")
+
+
+def _seeded(name: str, seed: ArrayLike) -> Array:
+    array = as_array(seed)
+    if array.aval.dtype == KEY:
+        raise InputError(f"{name} accepts a scalar seed, but was given a PRNG key. To make keys of keys, split them.")
+    if array.aval.shape:
+        raise ShapeError(
+            f"{name} accepts a scalar seed, but was given an array of shape {array.aval.shape} != (). "
+            f"Use tinyjax.vmap for batching: vmap({name})(seeds)."
+        )
+    return bind(RandomSeed(), array)[0]
+
+
+def key(seed: ArrayLike, *, impl: ImplLike = None, dtype: ImplLike = None) -> Array:
+    """A key made of an integer: a scalar of dtype `key<fry>`.
+
+    The integer has 64 bits; those of other dtypes are extended by zeros. `impl` and `dtype` may name "threefry2x32".
+
+    Raises:
+      InputError: `seed` is no integer.
+      ShapeError: it is an array.
+
+    >>> key(3)
+    Array((), dtype=key<fry>) overlaying:
+    [0 3]
+    """
+    _check_impl(impl, dtype)
+    return _seeded("key", seed)
+
+
+def PRNGKey(seed: ArrayLike, *, impl: ImplLike = None) -> Array:  # noqa: N802 (JAX's name)
+    """A key as its words, an array of two uint32, as `jax.random.PRNGKey` makes it. All functions take such keys, too.
+
+    >>> PRNGKey(3)
+    Array([0, 3], dtype=uint32)
+    """
+    _check_impl(impl, None)
+    return words(_seeded("PRNGKey", seed))
+
+
+def key_data(keys: ArrayLike) -> Array:
+    """The words of keys, two uint32 along a new last axis.
+
+    >>> key_data(key(3))
+    Array([0, 3], dtype=uint32)
+    """
+    return words(any_keys("key_data", keys)[0])
+
+
+def wrap_key_data(key_bits_array: ArrayLike, *, impl: ImplLike = None, dtype: ImplLike = None) -> Array:
+    """Keys with these words, two uint32 along the last axis: what undoes `key_data`.
+
+    >>> wrap_key_data(key_data(key(3))) == key(3)
+    Array(True, dtype=bool)
+    """
+    _check_impl(impl, dtype)
+    return bind(RandomWrap(), as_array(key_bits_array))[0]
+
+
+def key_impl(keys: ArrayLike) -> str:
+    """The name of how these keys are made and used.
+
+    >>> key_impl(key(3))
+    'threefry2x32'
+    """
+    any_keys("key_impl", keys)
+    return _NAMES[0]
+
+
+def key_dtype(impl: ImplLike = None) -> DType:
+    """The dtype of keys.
+
+    >>> key_dtype() == key(0).dtype
+    True
+    """
+    _check_impl(impl, None)
+    return KEY
+
+
+def split(key: ArrayLike, num: SupportsIndex | Sequence[SupportsIndex] = 2) -> Array:
+    """New keys made of one: `num` of them, or an array of this shape.
+
+    >>> first, second = split(key(3))
+    >>> split(first, (2, 3)).shape
+    (2, 3)
+    """
+    one, raw = one_key("split", key)
+    return _as_given(bind(RandomSplit(integers(num, "split: num")), one)[0], raw)
+
+
+def fold_in(key: ArrayLike, data: ArrayLike) -> Array:
+    """A new key made of a key and a 32-bit integer, such as the number of a step.
+
+    >>> fold_in(key(3), 5) == fold_in(key(3), 6)
+    Array(False, dtype=bool)
+    """
+    one, raw = one_key("fold_in", key)
+    number = as_array(data)
+    if number.aval.shape:
+        raise ShapeError(
+            f"fold_in accepts a scalar, but was given an array of shape {number.aval.shape} != (). "
+            "Use tinyjax.vmap for batching: vmap(lambda i: fold_in(key, i))(numbers)."
+        )
+    return _as_given(bind(RandomFoldIn(), one, number.astype(UINT32))[0], raw)
+
+
+def clone(key: ArrayLike) -> Array:
+    """The same key, meant to be used a second time.
+
+    >>> clone(key(3)) == key(3)
+    Array(True, dtype=bool)
+    """
+    keys, raw = any_keys("clone", key)
+    return _as_given(bind(RandomClone(), keys)[0], raw)
+
+
+def _as_given(keys: Array, raw: bool) -> Array:
+    return words(keys) if raw else keys
