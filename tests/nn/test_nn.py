@@ -152,6 +152,7 @@ def test_attention(options: Mapping[str, Any], groups: int) -> None:
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), 2e-4, 1e-5)
 
 
+@pytest.mark.sweep
 def test_attention_without_a_batch_and_derivatives() -> None:
     q, k, v = (x[0] for x in _arrays("float32"))
     found, expected = nn.dot_product_attention(q, k, v), jax.nn.dot_product_attention(q, k, v)

@@ -125,6 +125,7 @@ def test_the_rest() -> None:
         np.testing.assert_allclose(np.asarray(ours.polygamma(order, POSITIVE)), special.polygamma(order, POSITIVE))
 
 
+@pytest.mark.sweep
 def test_exponential_integrals() -> None:
     """On both sides of where one way of computing them ends and another begins."""
     x = np.array([0.0, 1e-300, 0.3, 1, 1.0001, 5, 39.9, 40, 100, 700, 800, INF, NAN, -0.5, -1, -30, -INF])
@@ -171,3 +172,73 @@ def test_promotion() -> None:
 def test_errors(call: Callable[[], object], error: type[tj.TinyjaxError], message: str) -> None:
     with pytest.raises(error, match=message):
         call()
+
+
+ANYWHERE = np.concatenate([np.linspace(-12, 12, 49), [1e-9, -1e-9, 25.3, 1e3, 1e6, -0.0, NAN]])
+PLANE = (np.linspace(-9.3, 9, 21)[:, None] + 1j * np.linspace(-5, 12, 18)[None]).ravel()
+
+
+@pytest.mark.parametrize("name", ["erfcx", "dawsn", "spence", "fresnel", "sici", "wofz", "loggamma"])
+def test_integrals(name: str) -> None:
+    """Of real numbers, and those that take complex ones."""
+    function, oracle = getattr(ours, name), getattr(special, name)
+    args = [ANYWHERE, PLANE] if name in {"wofz", "loggamma"} else [ANYWHERE]
+    for x in args:
+        found, expected = function(x), oracle(x)
+        for mine, theirs_ in zip(tj.tree.leaves(found), tj.tree.leaves(expected), strict=True):
+            value = np.asarray(theirs_)
+            np.testing.assert_allclose(np.asarray(mine), value, 2e-13, 1e-300)
+    half = np.asarray(tj.tree.leaves(function(np.float32(0.7)))[0])
+    assert half.dtype.itemsize == (8 if name == "wofz" else 4)
+    exact = np.asarray(tj.tree.leaves(oracle(0.7))[0])
+    np.testing.assert_allclose(half, exact, 2e-6)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["erfcx", "dawsn", "spence", "fresnel", "sici"])
+def test_derivatives_of_integrals(name: str) -> None:
+    x, step = np.array([0.1, 0.6, 1.4, 3.7, 4.2, 9.0]), 1e-6
+    for i in range(len(tj.tree.leaves(getattr(special, name)(x)))):
+
+        def one(x: tj.ArrayLike, i: int = i) -> tj.Array:
+            found: tj.Array = tj.tree.leaves(getattr(ours, name)(x))[i]
+            return found
+
+        up, down = (np.asarray(tj.tree.leaves(getattr(special, name)(x + h))[i]) for h in (step, -step))
+        np.testing.assert_allclose(np.asarray(vmap(grad(one))(x)), (up - down) / (2 * step), 1e-6, 1e-8)
+        np.testing.assert_allclose(np.asarray(jit(vmap(one))(x)), np.asarray(vmap(one)(x)), 1e-13)
+
+
+def test_owens_t() -> None:
+    points = np.array([0.0, 0.3, 1, 6, -2, INF, -INF, NAN])
+    h, a = (grid.ravel() for grid in np.meshgrid(points, points))
+    np.testing.assert_allclose(np.asarray(ours.owens_t(h, a)), special.owens_t(h, a), 1e-12, 1e-300)
+    for i in (0, 1):
+        slope, step = grad(ours.owens_t, i)(0.7, 1.3).item(), 1e-6
+        up, down = (special.owens_t(0.7 + (1 - i) * d, 1.3 + i * d) for d in (step, -step))
+        np.testing.assert_allclose(slope, (up - down) / (2 * step), 1e-7)
+
+
+def test_loggamma_is_differentiable_in_the_plane() -> None:
+    z = np.array([2.5 + 1j, -7.5 + 0.5j, 0.3 - 4j])
+    step = 1e-6
+    expected = (special.loggamma(z + step) - special.loggamma(z - step)) / (2 * step)
+    np.testing.assert_allclose(np.asarray(vmap(grad(ours.loggamma, holomorphic=True))(z)), expected, 1e-8)
+
+
+def test_bessel_functions_of_whole_orders() -> None:
+    z = np.array([0.0, 1e-5, 1, 2.4, 10, 20, -3])
+    np.testing.assert_allclose(np.asarray(ours.bessel_jn(z, v=4)), [special.jv(k, z) for k in range(5)], 1e-11, 1e-15)
+    slope = grad(lambda z: ours.bessel_jn(z, v=1)[1])(1.5).item()
+    np.testing.assert_allclose(slope, special.jvp(1, 1.5), 1e-12)
+
+
+def test_spherical_harmonics() -> None:
+    n, m = (grid.ravel() for grid in np.meshgrid(np.arange(7), np.arange(-7, 8)))
+    for theta in (0.0, 0.7, 2.9):
+        found = np.asarray(ours.sph_harm_y(n, m, theta, 1.3))
+        np.testing.assert_allclose(found, special.sph_harm_y(n, m, theta, 1.3), 1e-11, 1e-13)
+    jitted = jit(lambda n: ours.sph_harm_y(n, np.array([1]), 0.7, 1.3, n_max=4))(np.array([3]))
+    np.testing.assert_allclose(np.asarray(jitted), special.sph_harm_y(3, [1], 0.7, 1.3), 1e-12)
+    with pytest.raises(TypingError, match="n and m are integers"):
+        ours.sph_harm_y(1.0, 0, 0.1, 0.2)

@@ -1,6 +1,6 @@
 """Special functions. Integers become floats; operands are broadcast."""
 
 from tinyjax.exports import collect
-from tinyjax.scipy.special import bessel, entropies, errors, exponentials, gammas
+from tinyjax.scipy.special import bessel, entropies, errors, exponentials, faddeeva, gammas, harmonics, integrals
 
-collect(__name__, bessel, entropies, errors, exponentials, gammas)
+collect(__name__, bessel, entropies, errors, exponentials, faddeeva, gammas, harmonics, integrals)

@@ -25,6 +25,10 @@ from tinyjax.scipy.special.errors import ndtri as ndtri
 from tinyjax.scipy.special.exponentials import exp1 as exp1
 from tinyjax.scipy.special.exponentials import expi as expi
 from tinyjax.scipy.special.exponentials import expn as expn
+from tinyjax.scipy.special.faddeeva import dawsn as dawsn
+from tinyjax.scipy.special.faddeeva import erfcx as erfcx
+from tinyjax.scipy.special.faddeeva import fresnel as fresnel
+from tinyjax.scipy.special.faddeeva import wofz as wofz
 from tinyjax.scipy.special.gammas import bernoulli as bernoulli
 from tinyjax.scipy.special.gammas import beta as beta
 from tinyjax.scipy.special.gammas import betainc as betainc
@@ -41,3 +45,9 @@ from tinyjax.scipy.special.gammas import multigammaln as multigammaln
 from tinyjax.scipy.special.gammas import poch as poch
 from tinyjax.scipy.special.gammas import polygamma as polygamma
 from tinyjax.scipy.special.gammas import zeta as zeta
+from tinyjax.scipy.special.harmonics import bessel_jn as bessel_jn
+from tinyjax.scipy.special.harmonics import sph_harm_y as sph_harm_y
+from tinyjax.scipy.special.integrals import loggamma as loggamma
+from tinyjax.scipy.special.integrals import owens_t as owens_t
+from tinyjax.scipy.special.integrals import sici as sici
+from tinyjax.scipy.special.integrals import spence as spence

@@ -1,0 +1,211 @@
+"""Sine and cosine integrals, the dilogarithm, Owen's function, and the logarithm of the gamma function in the plane."""
+
+from __future__ import annotations
+
+import functools
+import math
+from fractions import Fraction
+
+import numpy as np
+
+import tinyjax.numpy as tnp
+from tinyjax import lax
+from tinyjax.api.rules.custom_jvp import custom_jvp
+from tinyjax.arrays.elementwise import promote_inexact
+from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.scipy.special.errors import ndtr
+from tinyjax.scipy.special.promoted import floats
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+
+_EULER = 0.5772156649015329
+
+
+def sici(x: ArrayLike) -> tuple[Array, Array]:
+    """The sine integral, of sin(t) / t from 0 to x, and the cosine integral, of -cos(t) / t from x to infinity; for
+    negative x its real part.
+
+    >>> sici(1.0)
+    (Array(0.94608307, dtype=float64), Array(0.33740392, dtype=float64))
+    """
+    (found,) = floats("sici", x)
+    return _sine_integral(found), _cosine_integral(found)
+
+
+def _exponential_integral(size: Array) -> Array:
+    """E1(ix), by a continued fraction of as many levels as x >= 4 needs."""
+    z = lax.complex(lax.full_like(size, 0), size)
+    found = z + 121
+    for n in range(60, 0, -1):
+        found = z + (2 * n - 1) - n * n / found
+    return lax.complex(lax.cos(size), -lax.sin(size)) / found
+
+
+def _far(x: Array) -> Array:
+    size = lax.abs(x)
+    return _exponential_integral(tnp.where(size < 4, 4, tnp.where(size == math.inf, 4, size)))
+
+
+@custom_jvp
+def _sine_integral(x: Array) -> Array:
+    near = lax.abs(x) < 4
+    square, total = tnp.where(near, x * x, 0), lax.full_like(x, 0)
+    for n in range(33, 0, -2):
+        total = 1 / n - square / ((n + 1) * (n + 2)) * total
+    value = tnp.where(tnp.abs(x) == math.inf, math.pi / 2, math.pi / 2 + tnp.imag(_far(x)))
+    return tnp.where(near, x * total, tnp.copysign(value, x))
+
+
+@custom_jvp
+def _cosine_integral(x: Array) -> Array:
+    near = lax.abs(x) < 4
+    square, total = tnp.where(near, x * x, 0), lax.full_like(x, 0)
+    for n in range(34, 0, -2):
+        total = -square / (n * (n - 1)) * (1 / n + total)
+    series = _EULER + lax.log(tnp.where(near, lax.abs(x), 1)) + total
+    value = tnp.where(lax.abs(x) == math.inf, 0, -tnp.real(_far(x)))
+    return tnp.where(near, series, value)
+
+
+def _sine_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (t,) = primals, tangents
+    return _sine_integral(x), t * tnp.sinc(x / math.pi)
+
+
+def _cosine_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (t,) = primals, tangents
+    return _cosine_integral(x), t * lax.cos(x) / x
+
+
+_sine_integral.defjvp(_sine_jvp)
+_cosine_integral.defjvp(_cosine_jvp)
+
+
+@functools.cache
+def _bernoulli(count: int) -> tuple[float, ...]:
+    """B2 / 3!, B4 / 5!, …"""
+    numbers = [Fraction(1)]
+    for n in range(1, 2 * count + 1):
+        numbers.append(-sum((math.comb(n + 1, k) * numbers[k] for k in range(n)), Fraction(0)) / (n + 1))
+    return tuple(float(numbers[2 * k] / math.factorial(2 * k + 1)) for k in range(1, count + 1))
+
+
+def spence(x: ArrayLike) -> Array:
+    """Spence's function: the integral of log(t) / (1 - t) from 1 to x; nan for negative x.
+
+    >>> spence(np.array([0.0, 1.0, 2.0]))
+    Array([ 1.64493407, -0.        , -0.82246703], dtype=float64)
+    """
+    return _spence(*floats("spence", x))
+
+
+@custom_jvp
+def _spence(x: Array) -> Array:
+    large, small = x > 2, x < 0.5
+    inverse = tnp.where(large, 1 / tnp.where(large, x, 1), x)
+    low = inverse < 0.5
+    middle = tnp.where(low, 1 - inverse, inverse)
+    u = -lax.log(middle)
+    total = lax.full_like(x, 0)
+    for coefficient in reversed(_bernoulli(12)):
+        total = (total + coefficient) * (u * u)
+    near = u * (1 - u / 4 + total)
+    logarithm = lax.log(tnp.where(inverse > 0, inverse, 1))
+    turned = tnp.where(low, math.pi**2 / 6 + logarithm * u - near, near)
+    found = tnp.where(large, -(lax.log(tnp.where(large, x, 1)) ** 2) / 2 - turned, turned)
+    return tnp.where((x < 0) | (small & tnp.isnan(x)), math.nan, found)
+
+
+def _spence_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    (x,), (t,) = primals, tangents
+    one = x == 1
+    return _spence(x), t * tnp.where(one, -1, lax.log(x) / tnp.where(one, 1, 1 - x))
+
+
+_spence.defjvp(_spence_jvp)
+
+
+def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
+    """Owen's function: the probability that one normal number is larger than h, and another one between 0 and a times
+    the first.
+
+    >>> owens_t(1.0, 2.0)
+    Array(0.07846819, dtype=float64)
+    """
+    return _owens_t(*floats("owens_t", h, a))
+
+
+@custom_jvp
+def _owens_t(h: Array, a: Array) -> Array:
+    size, slope = lax.abs(h), lax.abs(a)
+    steep = slope > 1
+    product = tnp.where((size == 0) | (slope == 0), 0, size * slope)
+    inside = _owens_part(tnp.where(steep, product, size), tnp.where(steep, 1 / tnp.where(steep, slope, 1), slope))
+    first, second = ndtr(-size), ndtr(-product)
+    value = tnp.where(steep, (first + second) / 2 - first * second - inside, inside)
+    value = tnp.where(a < 0, -value, value)
+    return tnp.where(tnp.isnan(h) | tnp.isnan(a), math.nan, value)
+
+
+def _owens_part(h: Array, a: Array) -> Array:
+    """By Gauss and Legendre's rule, up to where nothing is added."""
+    end = tnp.minimum(a, 9 / tnp.maximum(h, 1))
+    points, weights = np.polynomial.legendre.leggauss(40)
+    total = lax.full_like(h, 0)
+    half = tnp.where(tnp.isfinite(h), h, 1e3)
+    for point, weight in zip(points.tolist(), weights.tolist(), strict=True):
+        square = 1 + (end * (0.5 + point / 2)) ** 2
+        total = total + weight * lax.exp(-half * half * square / 2) / square
+    return total * end / (4 * math.pi)
+
+
+def _owens_t_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
+    (h, a), (th, ta) = primals, tangents
+    by_h = -lax.exp(-h * h / 2) * lax.erf(a * h / math.sqrt(2)) / (2 * math.sqrt(2 * math.pi))
+    square = 1 + a * a
+    return _owens_t(h, a), th * by_h + ta * lax.exp(-h * h * square / 2) / (2 * math.pi * square)
+
+
+_owens_t.defjvp(_owens_t_jvp)
+
+
+def loggamma(x: ArrayLike) -> Array:
+    """The logarithm of the gamma function: for complex numbers the branch that is continuous but on the negative real
+    axis; for real ones nan where they are negative.
+
+    >>> loggamma(np.array([0.5, 1.0 + 2.0j]))
+    Array([ 0.57236494+0.j        , -1.87607879+0.12964632j], dtype=complex128)
+    """
+    (found,) = promote_inexact(as_array(x))
+    if found.dtype not in COMPLEXES:
+        return tnp.where(found < 0, math.nan, lax.lgamma(found))
+    real, imag = tnp.real(found), tnp.imag(found)
+    turned = (real < -6) & (tnp.abs(imag) <= 7)
+    z = tnp.where(turned, 1 - found, found)
+    value = _shifted(z)
+    inner = tnp.where(turned, found, 0.5)
+    winding = tnp.copysign(2 * math.pi, imag) * tnp.floor(0.5 * real + 0.25)
+    mirrored = math.log(math.pi) + 1j * winding - lax.log(lax.sin(math.pi * inner)) - value
+    return tnp.where((real == math.inf) & (imag == 0), found, tnp.where(turned, mirrored, value))
+
+
+def _shifted(z: Array) -> Array:
+    """Stirling's series, 16 to the right, less the logarithms of what is between."""
+    between = lax.full_like(z, 0)
+    for n in range(16):
+        between = between + lax.log(z + n)
+    far = z + 16
+    inverse = 1 / far
+    series = lax.full_like(z, 0)
+    for coefficient in (
+        43867 / 244188,
+        -3617 / 122400,
+        1 / 156,
+        -691 / 360360,
+        1 / 1188,
+        -1 / 1680,
+        1 / 1260,
+        -1 / 360,
+    ):
+        series = (series + coefficient) * inverse * inverse
+    return (far - 0.5) * lax.log(far) - far + math.log(2 * math.pi) / 2 + (series + 1 / 12) * inverse - between
