@@ -102,6 +102,9 @@ APART = {
     *("after_all", "composite", "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple"),
     *("conv_transpose_shape_tuple", "dtype", "platform_dependent", "ragged_dot", "ragged_dot_general"),
     *("shape_as_value",),
+    *("apply_along_axis", "apply_over_axes", "array_repr", "array_str", "fill_diagonal", "fromfile", "fromiter"),
+    *("frompyfunc", "fromstring", "get_printoptions", "histogramdd", "iterable", "load", "mask_indices", "place"),
+    *("printoptions", "ravel_multi_index", "save", "savez", "set_printoptions", "unpackbits", "vectorize"),
     *("reduce_window_shape_tuple", "select_and_gather_add", "select_and_scatter", "select_and_scatter_add"),
 }
 #: Some of these, where the result could be the operand.
@@ -118,6 +121,12 @@ OWN_ARGUMENTS: dict[str, Callable[[HostArray], object]] = {
     "composite": lax.composite(lambda x: x, "same"),
     "platform_dependent": lambda a: lax.platform_dependent(a, cpu=lambda x: x),
     "ragged_dot": lambda a: lax.ragged_dot(a.reshape(4, 1), np.ones((1, 1, 1)), np.array([4])),
+    "fill_diagonal": lambda a: tnp.fill_diagonal(a.reshape(1, 4)[:0], 1, inplace=False),
+    "place": lambda a: tnp.place(a, np.zeros(a.shape), a, inplace=False),
+    "vectorize": tnp.vectorize(lambda x: x),
+    "apply_along_axis": lambda a: tnp.apply_along_axis(lambda x: x, 0, a),
+    "unpackbits": lambda a: tnp.unpackbits(a.astype("uint8")),
+    "ravel_multi_index": lambda a: tnp.ravel_multi_index((a.astype(int),), (100,), "clip"),
     "fft": lambda a: lax.fft(a.astype(np.complex128).reshape(4, 1), "fft", (1,)),
 }
 FUNCTIONS = [

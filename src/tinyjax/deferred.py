@@ -25,3 +25,5 @@ class Deferred(Generic[T]):
 FILL_REGISTRY: Final = Deferred[Callable[[], ModuleType]]()
 #: The functions that do for arrays what NumPy's do, for messages.
 NUMPY_FUNCTIONS: Final = Deferred[Callable[[], ModuleType]]()
+#: `vmap`, for functions that are defined by it: of a function, and of the axes of its arguments.
+VMAP: Final = Deferred[Callable[[Callable[..., object], tuple[int | None, ...]], Callable[..., object]]]()

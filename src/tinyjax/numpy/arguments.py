@@ -7,6 +7,7 @@ import numpy as np
 from tinyjax.arrays import shaping
 from tinyjax.arrays.shaping import integers
 from tinyjax.backend import DeviceLike
+from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
@@ -39,6 +40,12 @@ def iota(dtype: DType, shape: Shape, dimension: int) -> Array:
     return bind(made_once(Iota, dtype, shape, dimension))[0]
 
 
+def with_leading_axes(x: Array, ndim: int) -> Array:
+    """x with at least this many axes, new ones in front."""
+    missing = ndim - x.aval.ndim
+    return shaping.expand_dims(x, range(missing)) if missing > 0 else x
+
+
 def with_axes(x: Array, ndim: int) -> Array:
     """x with at least this many axes."""
     missing = ndim - x.aval.ndim
@@ -47,3 +54,11 @@ def with_axes(x: Array, ndim: int) -> Array:
     if ndim == 3 and x.aval.ndim:
         return shaping.expand_dims(x, (0, 2) if missing == 2 else 2)
     return shaping.expand_dims(x, range(missing))
+
+
+def refuse_inplace(name: str, inplace: bool) -> None:
+    """An InputError, since `inplace` is there because NumPy's function works so."""
+    if inplace:
+        raise InputError(
+            f"{name}: arrays are immutable, so the result is a new array. Pass inplace=False to say that you know."
+        )

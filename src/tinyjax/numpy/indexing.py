@@ -12,6 +12,7 @@ from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, ravel, reshape
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INEXACT, INT64, Scalar
+from tinyjax.numpy.arguments import refuse_inplace
 from tinyjax.numpy.creation import asarray, zeros_like
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracing.array import Array, ArrayLike
@@ -61,7 +62,7 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     The values are repeated until there are enough. Negative positions count from the end, but for `mode` "clip", where
     they are 0. `inplace` must be False, because arrays are immutable.
     """
-    _refuse_inplace("put", inplace)
+    refuse_inplace("put", inplace)
     x, positions, values = as_array(a), ravel(asarray(ind)), ravel(asarray(v))
     if positions.size == 0 or x.size == 0:
         return x
@@ -89,7 +90,7 @@ def put_along_axis(
     mode: str | None = None,
 ) -> Array:
     """A copy of an array with `arr[indices[i, j], j] = values[i, j]`, for axis 0. `inplace` must be False."""
-    _refuse_inplace("put_along_axis", inplace)
+    refuse_inplace("put_along_axis", inplace)
     x, positions, new = as_array(arr), as_array(indices), as_array(values)
     taking.check_positions("put_along_axis", positions)
     if axis is None:
@@ -103,13 +104,6 @@ def put_along_axis(
         for i, n in enumerate(x.shape)
     )
     return x.at[key].set(new, mode=mode)
-
-
-def _refuse_inplace(name: str, inplace: bool) -> None:
-    if inplace:
-        raise InputError(
-            f"{name}: arrays are immutable, so the result is a new array. Pass inplace=False to say that you know."
-        )
 
 
 def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:

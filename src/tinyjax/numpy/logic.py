@@ -10,6 +10,7 @@ from tinyjax.arrays import arithmetic
 from tinyjax.arrays.elementwise import (
     apply,
     astype,
+    broadcast_shapes,
     constant_like,
     convert,
     inexact,
@@ -104,6 +105,20 @@ def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
         return full((), False, BOOL)
     same = x == y
     return (same | (isnan(x) & isnan(y)) if equal_nan else same).all()
+
+
+def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+    """Whether the shapes can be broadcast, and then the elements are equal.
+
+    >>> array_equiv(as_array(1), as_array(1))
+    Array(True, dtype=bool)
+    """
+    x, y = _pair(a1, a2)
+    try:
+        broadcast_shapes(x.aval.shape, y.aval.shape)
+    except ShapeError:
+        return full((), False, BOOL)
+    return (x == y).all()
 
 
 # Logic.

@@ -142,3 +142,30 @@ def _components(x: Array) -> tuple[Array, Array, Array]:
     """The components of a vector; the third of two is 0."""
     first, second = x[..., 0], x[..., 1]
     return first, second, x[..., 2] if x.aval.shape[-1] == 3 else full_like(first, 0)
+
+
+def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Products of matrices, the last two axes of x1, and vectors, the last axis of x2; other axes are broadcast.
+
+    >>> import numpy as np
+    >>> matvec(np.array([[1, 2], [3, 4]]), np.array([1, 1]))
+    Array([3, 7], dtype=int64)
+    """
+    x, y = as_array(x1), as_array(x2)
+    if x.aval.ndim < 2 or not y.aval.ndim:
+        raise ShapeError(f"matvec takes matrices and vectors, got {x.aval} and {y.aval}")
+    return matmul(x, y[..., None])[..., 0]
+
+
+def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """Products of vectors, the last axis of x1, whose conjugates count, and matrices, the last two axes of x2; other
+    axes are broadcast.
+
+    >>> import numpy as np
+    >>> vecmat(np.array([1, 1]), np.array([[1, 2], [3, 4]]))
+    Array([4, 6], dtype=int64)
+    """
+    x, y = as_array(x1), as_array(x2)
+    if not x.aval.ndim or y.aval.ndim < 2:
+        raise ShapeError(f"vecmat takes vectors and matrices, got {x.aval} and {y.aval}")
+    return matmul(conjugate(x)[..., None, :], y)[..., 0, :]

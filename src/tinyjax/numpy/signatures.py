@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Sequence
 from types import EllipsisType
-from typing import Literal, Protocol, SupportsIndex, TypeAlias
+from typing import IO, Literal, Protocol, SupportsIndex, TypeAlias
 
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.tracing.array import Array, ArrayLike
@@ -33,3 +34,13 @@ Optimize: TypeAlias = bool | str | Sequence[tuple[int, ...]]
 PadMode: TypeAlias = Literal["constant", "edge", "empty", "reflect", "symmetric", "wrap"]
 PadWidth: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
 Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
+#: A range, a text with numbers of axes, or what is to be joined.
+Part: TypeAlias = "slice | str | Nested"
+#: Arrays in nested lists.
+Blocks: TypeAlias = "ArrayLike | list[Blocks]"
+#: How many bins, where they begin and end, or a rule of NumPy's by which to find out.
+Bins: TypeAlias = "Nested | str"
+#: Where the first bin begins, and the last one ends.
+Range: TypeAlias = Sequence[ArrayLike] | Array | HostArray
+#: An open file, or its path.
+File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"

@@ -1,0 +1,160 @@
+"""Polynomials as vectors of coefficients, the highest power first."""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+import numpy as np
+
+from tinyjax.arrays.elementwise import astype, promote, promote_inexact
+from tinyjax.arrays.shaping import integer, ravel
+from tinyjax.errors import ShapeError
+from tinyjax.ir.dtypes import BOOL, INT64
+from tinyjax.lax.scanning import scan
+from tinyjax.numpy.arguments import with_axes
+from tinyjax.numpy.creation import arange, asarray, ones, zeros
+from tinyjax.numpy.editing import trim_zeros
+from tinyjax.numpy.joining import concatenate
+from tinyjax.numpy.sequences import convolve
+from tinyjax.numpy.signatures import Nested
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import as_array
+
+
+def _vector(name: str, p: Nested) -> Array:
+    x = asarray(p)
+    if x.ndim > 1:
+        raise ShapeError(f"{name} takes vectors of coefficients, got {x.aval}")
+    x = with_axes(x, 1)
+    return astype(x, INT64) if x.dtype == BOOL else x
+
+
+def polyval(p: Nested, x: Nested, *, unroll: int = 16) -> Array:
+    """The value of a polynomial at each x, by Horner's rule. `unroll`: steps of a loop that are done at once.
+
+    >>> polyval(np.array([1, 0, 2]), 3)
+    Array(11, dtype=int64)
+    """
+    coefficients, at = promote(asarray(p), asarray(x))
+    if coefficients.ndim < 1:
+        raise ShapeError(f"polyval takes a vector of coefficients, got {coefficients.aval}")
+    coefficients, at = astype(coefficients, coefficients.dtype), astype(at, at.dtype)
+    shape = np.broadcast_shapes(coefficients.shape[1:], at.shape)
+    start = zeros(shape, at.dtype)
+    if coefficients.shape[0] <= max(unroll, 1):
+        for i in range(coefficients.shape[0]):
+            start = start * at + coefficients[i]
+        return start
+    return scan(lambda y, c: (y * at + c, None), start, coefficients, unroll=unroll)[0]
+
+
+def polyadd(a1: Nested, a2: Nested) -> Array:
+    """The sum of two polynomials.
+
+    >>> polyadd(np.array([1, 2]), np.array([3]))
+    Array([1, 5], dtype=int64)
+    """
+    x, y = _aligned("polyadd", a1, a2)
+    return x + y
+
+
+def polysub(a1: Nested, a2: Nested) -> Array:
+    """The difference of two polynomials.
+
+    >>> polysub(np.array([1, 2]), np.array([3]))
+    Array([ 1, -1], dtype=int64)
+    """
+    x, y = _aligned("polysub", a1, a2)
+    return x - y
+
+
+def _aligned(name: str, a1: Nested, a2: Nested) -> tuple[Array, Array]:
+    """Both with as many coefficients."""
+    x, y = promote(_vector(name, a1), _vector(name, a2))
+    size = max(x.size, y.size)
+    x, y = (concatenate([zeros((size - v.size,), v.dtype), v]) if v.size < size else v for v in (x, y))
+    return x, y
+
+
+def polymul(a1: Nested, a2: Nested, *, trim_leading_zeros: bool = False) -> Array:
+    """The product of two polynomials. To trim leading zeros, as NumPy does, the coefficients must be known.
+
+    >>> polymul(np.array([1, 2]), np.array([1, -2]))
+    Array([ 1,  0, -4], dtype=int64)
+    """
+    x, y = promote(_vector("polymul", a1), _vector("polymul", a2))
+    if trim_leading_zeros and (x.size > 1 or y.size > 1):
+        x, y = trim_zeros(x, "f"), trim_zeros(y, "f")
+    x, y = (v if v.size else zeros((1,), v.dtype) for v in (x, y))
+    return convolve(x, y)
+
+
+def polydiv(u: Nested, v: Nested, *, trim_leading_zeros: bool = False) -> tuple[Array, Array]:
+    """The quotient of two polynomials, and what remains. To trim leading zeros of that, as NumPy does, the coefficients
+    must be known.
+
+    >>> polydiv(np.array([1.0, 0.0, -4.0]), np.array([1.0, -2.0]))
+    (Array([1., 2.], dtype=float64), Array([0., 0., 0.], dtype=float64))
+    """
+    rest, divisor = promote_inexact(_vector("polydiv", u), _vector("polydiv", v))
+    if not divisor.size:
+        raise ShapeError("polydiv: the divisor has no coefficients")
+    steps = rest.size - divisor.size + 1
+    found = []
+    for i in range(max(steps, 0)):
+        factor = rest[i] / divisor[0]
+        rest = rest.at[i : i + divisor.size].add(-factor * divisor)
+        found.append(factor[None])
+    quotient = concatenate(found) if found else zeros((1,), rest.dtype)
+    if trim_leading_zeros:
+        rest = trim_zeros(rest, "f")
+        rest = rest if rest.size else zeros((1,), rest.dtype)
+    return quotient, rest
+
+
+def polyder(p: Nested, m: SupportsIndex = 1) -> Array:
+    """The m-th derivative of a polynomial.
+
+    >>> polyder(np.array([1, 2, 3]))
+    Array([2, 2], dtype=int64)
+    """
+    x, order = _vector("polyder", p), integer(m, "polyder: m")
+    if order < 0:
+        raise ShapeError(f"polyder: the order m is at least 0, got {order}")
+    if not order:
+        return x
+    powers = np.arange(x.size - 1, order - 1, -1)
+    factors = np.prod([powers - i for i in range(order)], axis=0) if powers.size else powers
+    return x[: max(x.size - order, 0)] * astype(as_array(np.asarray(factors)), x.dtype)
+
+
+def polyint(p: Nested, m: SupportsIndex = 1, k: Nested | None = None) -> Array:
+    """The m-th antiderivative of a polynomial; k are the constants of integration, 0 by default.
+
+    >>> polyint(np.array([2.0, 2.0]))
+    Array([1., 2., 0.], dtype=float64)
+    """
+    order, constants = integer(m, "polyint: m"), ravel(asarray(0 if k is None else k))
+    if order < 0:
+        raise ShapeError(f"polyint: the order m is at least 0, got {order}")
+    x, constants = promote_inexact(_vector("polyint", p), constants)
+    if constants.size == 1:
+        constants = constants * ones((max(order, 1),), constants.dtype)
+    if constants.size != order and order:
+        raise ShapeError(f"polyint: one constant, or one for each of {order} integrations, got {constants.size}")
+    for i in range(order):
+        x = concatenate([x / astype(arange(x.size, 0, -1), x.dtype), constants[i : i + 1]])
+    return x
+
+
+def poly(seq_of_zeros: Nested) -> Array:
+    """The coefficients of the polynomial that has these zeros, with 1 as the highest.
+
+    >>> poly(np.array([1.0, -2.0]))
+    Array([ 1.,  1., -2.], dtype=float64)
+    """
+    (roots,) = promote_inexact(_vector("poly", seq_of_zeros))
+    out = ones((1,), roots.dtype)
+    for i in range(roots.size):
+        out = concatenate([out, zeros((1,), out.dtype)]) - concatenate([zeros((1,), out.dtype), out * roots[i]])
+    return out

@@ -1,0 +1,258 @@
+"""Quantiles: by all of NumPy's methods, with and without nan."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+
+from tinyjax.arrays import along_axis, reductions
+from tinyjax.arrays.arithmetic import absolute, maximum, minimum
+from tinyjax.arrays.elementwise import (
+    astype,
+    broadcast_to,
+    constant_like,
+    is_nan,
+    promote_inexact,
+    where,
+)
+from tinyjax.arrays.intake import refuse_out
+from tinyjax.arrays.reductions import Axis
+from tinyjax.arrays.shaping import canonical_axes, expand_dims, moveaxis, ravel, reshape, transpose
+from tinyjax.arrays.taking import take_along_axis
+from tinyjax.errors import ChoiceError, InputError, ShapeError, TypingError
+from tinyjax.ir.dtypes import COMPLEXES, INT64
+from tinyjax.numpy.arithmetic import ceil, floor, rint
+from tinyjax.numpy.creation import asarray
+from tinyjax.numpy.signatures import Nested
+from tinyjax.numpy.types import finfo
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+
+Rule = Callable[[Array, Array], Array]
+
+
+def _between(alpha: float, beta: float) -> Rule:
+    """The place of a quantile among n elements in order, by Hyndman and Fan's two numbers."""
+    return lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+def _up_unless(whole: Callable[[Array], Array], shift: float) -> Rule:
+    """The place after this one, or, where it is whole and a condition holds, itself."""
+
+    def rule(n: Array, q: Array) -> Array:
+        place = _settled(n * q - 1 - shift, n)
+        below = floor(place)
+        return where((place == below) & whole(below), below, below + 1)
+
+    return rule
+
+
+def _settled(place: Array, n: Array) -> Array:
+    """The place, whole if it is as good as that: compiled, products are rounded in other ways."""
+    near = rint(place)
+    return where(absolute(place - near) <= n * (2 * finfo(place.dtype).eps), near, place)
+
+
+def _averaged(n: Array, q: Array) -> Array:
+    place = _settled(n * q - 1, n)
+    below = floor(place)
+    # At the ends there is one element only.
+    return where(place == below, where(place < 0, place + 1, place + 0.5), below + 1)
+
+
+def _middle(n: Array, q: Array) -> Array:
+    place = (n - 1) * q
+    return (floor(place) + ceil(place)) * 0.5
+
+
+#: From the number of elements and the quantile to its place among the elements in order; between two, both count.
+_RULES: Final[dict[str, Rule]] = {
+    "inverted_cdf": _up_unless(lambda below: below == floor(below), 0),
+    "averaged_inverted_cdf": _averaged,
+    "closest_observation": _up_unless(lambda below: below % 2 == 1, 0.5),
+    "interpolated_inverted_cdf": _between(0, 1),
+    "hazen": _between(0.5, 0.5),
+    "weibull": _between(0, 0),
+    "linear": lambda n, q: (n - 1) * q,
+    "median_unbiased": _between(1 / 3, 1 / 3),
+    "normal_unbiased": _between(3 / 8, 3 / 8),
+    "lower": lambda n, q: floor((n - 1) * q),
+    "higher": lambda n, q: ceil((n - 1) * q),
+    "midpoint": _middle,
+    "nearest": lambda n, q: rint((n - 1) * q),
+}
+
+
+def quantile(
+    a: ArrayLike,
+    q: Nested,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
+    """The quantiles over axes, each a fraction q of the way from the least element to the greatest; nan if one is.
+
+    The axes of q come first. `method` says what is between two elements: "linear", "lower", "higher", "nearest",
+    "midpoint", or one of NumPy's others. With `weights` it is "inverted_cdf".
+
+    >>> quantile(np.array([1.0, 2.0, 4.0]), [0.5, 0.75])
+    Array([2., 3.], dtype=float64)
+    """
+    refuse_out("quantile", out)
+    return _quantile("quantile", a, q, 1, axis, method, keepdims, weights, False)
+
+
+def percentile(
+    a: ArrayLike,
+    q: Nested,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
+    """The quantiles over axes, q in percent: see `quantile`.
+
+    >>> percentile(np.array([1.0, 2.0, 4.0]), 75)
+    Array(3., dtype=float64)
+    """
+    refuse_out("percentile", out)
+    return _quantile("percentile", a, q, 100, axis, method, keepdims, weights, False)
+
+
+def nanquantile(
+    a: ArrayLike,
+    q: Nested,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
+    """The quantiles over axes, nan left out: see `quantile`.
+
+    >>> nanquantile(np.array([1.0, math.nan, 3.0]), 0.5)
+    Array(2., dtype=float64)
+    """
+    refuse_out("nanquantile", out)
+    return _quantile("nanquantile", a, q, 1, axis, method, keepdims, weights, True)
+
+
+def nanpercentile(
+    a: ArrayLike,
+    q: Nested,
+    axis: Axis = None,
+    out: None = None,
+    overwrite_input: bool = False,
+    method: str = "linear",
+    keepdims: bool = False,
+    *,
+    weights: ArrayLike | None = None,
+) -> Array:
+    """The quantiles over axes, q in percent, nan left out: see `quantile`.
+
+    >>> nanpercentile(np.array([1.0, math.nan, 3.0]), 50)
+    Array(2., dtype=float64)
+    """
+    refuse_out("nanpercentile", out)
+    return _quantile("nanpercentile", a, q, 100, axis, method, keepdims, weights, True)
+
+
+def nanmedian(
+    a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
+) -> Array:
+    """The middle element over axes, or the mean of the two in the middle, nan left out.
+
+    >>> nanmedian(np.array([1.0, math.nan, 3.0]))
+    Array(2., dtype=float64)
+    """
+    refuse_out("nanmedian", out)
+    return _quantile("nanmedian", a, 0.5, 1, axis, "linear", keepdims, None, True)
+
+
+def _quantile(
+    name: str,
+    a: ArrayLike,
+    q: Nested,
+    whole: int,
+    axis: Axis,
+    method: str,
+    keepdims: bool,
+    weights: ArrayLike | None,
+    skip: bool,
+) -> Array:
+    if method not in _RULES:
+        raise ChoiceError(f"{name}: method is one of {', '.join(_RULES)}, not {method!r}")
+    x, asked = promote_inexact(as_array(a), asarray(q))
+    if x.dtype in COMPLEXES:
+        raise TypingError(f"{name} does not accept complex operands, got {x.aval}")
+    known = asked.concrete()
+    found = np.zeros(0) if known is None else np.asarray(known.data).astype(float)
+    if found.size and (found.min() < 0 or found.max() > whole):
+        raise InputError(f"{name}: q is between 0 and {whole}, got {found.min()} to {found.max()}")
+    axes = canonical_axes(axis, x.ndim, name)
+    kept = [i for i in range(x.ndim) if i not in axes]
+    rest, size = tuple(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axes)
+    if size == 0:
+        raise ShapeError(f"{name} of no elements isn't defined: {x.aval} has none along {axes}")
+    rows = reshape(transpose(x, (*kept, *axes)), (*rest, size))
+    parts = ravel(asked) / whole if whole != 1 else ravel(asked)
+    if weights is None:
+        picked = _ordinary(along_axis.sort(rows), parts, _RULES[method], skip)
+    elif method != "inverted_cdf":
+        raise ChoiceError(f"{name}: with weights, method is 'inverted_cdf', not {method!r}")
+    else:
+        w = as_array(weights)
+        if w.shape != x.shape:
+            if w.shape != tuple(x.shape[i] for i in axes):
+                raise ShapeError(f"{name}: weights have the shape of the array, or of the axes, got {w.aval}")
+            w = broadcast_to(reshape(w, tuple(n if i in axes else 1 for i, n in enumerate(x.shape))), x.shape)
+        heavy = reshape(transpose(w, (*kept, *axes)), (*rest, size))
+        picked = _weighted(rows, astype(heavy, x.dtype), parts, skip)
+    picked = reshape(moveaxis(picked, -1, 0), (*asked.shape, *rest))
+    return expand_dims(picked, [asked.ndim + i for i in axes]) if keepdims else picked
+
+
+def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:
+    """Of rows in order, nan last: the quantiles, as the last axis."""
+    nans = is_nan(ordered)
+    count = reductions.sum(~nans, -1, INT64, keepdims=True) if skip else as_array(np.full(1, ordered.shape[-1]))
+    n = astype(count, ordered.dtype)
+    last = maximum(n - 1, constant_like(n, 0))
+    place = minimum(maximum(rule(n, q), constant_like(n, 0)), last)
+    below = floor(place)
+    above, part = minimum(below + 1, last), place - below
+    shape = (*ordered.shape[:-1], q.size)
+    low, high = (take_along_axis(ordered, broadcast_to(astype(i, INT64), shape), -1) for i in (below, above))
+    between = where(part < 0.5, low + (high - low) * part, high - (high - low) * (1 - part))
+    out = where((part == 0) | (low == high), low, between)
+    bad = count == 0 if skip else reductions.any(nans, -1, keepdims=True)
+    return where(bad, constant_like(out, math.nan), out)
+
+
+def _weighted(rows: Array, weights: Array, q: Array, skip: bool) -> Array:
+    """The first elements below which, or at which, there is this part of the weight."""
+    order = along_axis.argsort(rows)
+    ordered, heavy = take_along_axis(rows, order), take_along_axis(weights, order)
+    nans = is_nan(ordered)
+    heavy = where(nans, constant_like(heavy, 0), heavy) if skip else heavy
+    reached = along_axis.cumsum(heavy, -1)
+    total = reached[..., -1:]
+    after = (reached / total)[..., None, :] < q[:, None]
+    # Elements without weight at the start don't count.
+    place = maximum(reductions.sum(after, -1, INT64), reductions.sum(reached == 0, -1, INT64, keepdims=True))
+    place = minimum(place, as_array(rows.shape[-1] - 1))
+    out = take_along_axis(ordered, place, -1)
+    bad = reductions.all(nans, -1, keepdims=True) if skip else reductions.any(nans, -1, keepdims=True)
+    return where(bad, constant_like(out, math.nan), out)

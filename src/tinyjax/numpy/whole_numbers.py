@@ -1,0 +1,189 @@
+"""Whole numbers and their bits: common divisors, exponents of floats, bits as elements."""
+
+from __future__ import annotations
+
+from typing import SupportsIndex
+
+import numpy as np
+
+from tinyjax.arrays import reductions, shaping
+from tinyjax.arrays.arithmetic import absolute, refuse_complex
+from tinyjax.arrays.elementwise import (
+    astype,
+    broadcast_shapes,
+    broadcast_to,
+    constant_like,
+    promote,
+    promote_inexact,
+    where,
+)
+from tinyjax.arrays.shaping import canonical_axis, integer, moveaxis, ravel, reshape
+from tinyjax.errors import ChoiceError, InputError
+from tinyjax.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT16, INT32, INT64, INTEGERS, UINT8
+from tinyjax.lax.loops import while_loop
+from tinyjax.numpy.creation import asarray
+from tinyjax.numpy.logic import isfinite, nextafter
+from tinyjax.numpy.manipulation import pad
+from tinyjax.primitives.conversion import BitcastConvertType
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
+
+
+def _integers(name: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
+    x, y = promote(asarray(x1), asarray(x2))
+    if x.dtype not in INTEGERS:
+        raise InputError(f"{name} takes integers, got {x.aval} and {y.aval}")
+    shape = broadcast_shapes(x.shape, y.shape)
+    return broadcast_to(absolute(astype(x, x.dtype)), shape), broadcast_to(absolute(astype(y, y.dtype)), shape)
+
+
+def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The greatest common divisor.
+
+    >>> gcd(12, np.array([8, 9]))
+    Array([4, 3], dtype=int64)
+    """
+    return _gcd(*_integers("gcd", x1, x2))
+
+
+def _gcd(x: Array, y: Array) -> Array:
+    def step(pair: tuple[Array, Array]) -> tuple[Array, Array]:
+        a, b = pair
+        done = b == 0
+        return where(done, a, b), where(done, b, a % where(done, constant_like(b, 1), b))
+
+    return while_loop(lambda pair: reductions.any(pair[1] != 0), step, (x, y))[0]
+
+
+def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
+    """The least common multiple: 0 if one is 0.
+
+    >>> lcm(4, np.array([6, 0]))
+    Array([12,  0], dtype=int64)
+    """
+    x, y = _integers("lcm", x1, x2)
+    divisor = _gcd(x, y)
+    return where(divisor == 0, divisor, x // where(divisor == 0, constant_like(divisor, 1), divisor) * y)
+
+
+# Floats as a fraction and an exponent.
+
+#: For each float dtype the integers of its size, the bits of its fraction, and the exponent of numbers below 1.
+_LAYOUT = {
+    FLOAT16: (INT16, 10, 14),
+    BFLOAT16: (INT16, 7, 126),
+    FLOAT32: (INT32, 23, 126),
+    FLOAT64: (INT64, 52, 1022),
+}
+
+
+def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
+    """A fraction of magnitude between 0.5 and 1, and an int32 exponent of 2, whose product is x.
+
+    >>> frexp(6.0)
+    (Array(0.75, dtype=float64), Array(3, dtype=int32))
+    """
+    (found,) = promote_inexact(as_array(x))
+    refuse_complex("frexp", found)
+    whole, bits, bias = _LAYOUT[found.dtype]
+    # Numbers too small for their exponent gain one first.
+    small = absolute(found) < 2.0 ** (1 - bias)
+    scaled = where(small, found * 2.0 ** (bits + 1), found)
+    (pattern,) = bind(BitcastConvertType(whole), scaled)
+    mask = (1 << (8 * whole.itemsize - 1 - bits)) - 1
+    exponent = ((pattern >> bits) & mask) - bias
+    cleared = (pattern & ~(mask << bits)) | (bias << bits)
+    (fraction,) = bind(BitcastConvertType(found.dtype), astype(cleared, whole))
+    plain = isfinite(found) & (found != 0)
+    exponent = where(small, exponent - (bits + 1), exponent)
+    fraction = where(plain, fraction, found)
+    return fraction, astype(where(plain, exponent, constant_like(exponent, 0)), INT32)
+
+
+def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
+    """x1 times 2 to the power of the integer x2.
+
+    >>> ldexp(0.75, 3)
+    Array(6., dtype=float64)
+    """
+    (x,), n = promote_inexact(as_array(x1)), as_array(x2)
+    refuse_complex("ldexp", x)
+    if n.dtype not in INTEGERS and n.dtype != BOOL:
+        raise InputError(f"ldexp: the exponent must be an integer, got {n.aval}")
+    whole, bits, bias = _LAYOUT[x.dtype]
+    n = astype(n, INT32).clip(-4 * bias, 4 * bias)
+    # In steps, each of which is a number of the dtype: the product may be, where the power isn't.
+    for _ in range(4):
+        part = n.clip(-bias + 1, bias)
+        pattern = astype(part + bias, whole) + 1
+        (power,) = bind(BitcastConvertType(x.dtype), pattern << bits)
+        x, n = x * power, n - part
+    return x
+
+
+def spacing(x: ArrayLike, /) -> Array:
+    """The distance to the next float away from 0, with the sign of x.
+
+    >>> spacing(np.float64(1))
+    Array(2.22044605e-16, dtype=float64)
+    """
+    (found,) = promote_inexact(as_array(x))
+    refuse_complex("spacing", found)
+    away = where(found < 0, constant_like(found, -np.inf), constant_like(found, np.inf))
+    return where(isfinite(found), nextafter(found, away) - found, constant_like(found, np.nan))
+
+
+# Bits as elements.
+
+
+def _bit_order(name: str, bitorder: str) -> Array:
+    if bitorder not in ("big", "little"):
+        raise ChoiceError(f"{name}: bitorder is 'big' or 'little', not {bitorder!r}")
+    places = np.arange(8, dtype=np.uint8)
+    return as_array(places[::-1].copy() if bitorder == "big" else places)
+
+
+def packbits(a: ArrayLike, axis: SupportsIndex | None = None, bitorder: str = "big") -> Array:
+    """The elements along an axis, or in row-major order, as bits of uint8: whether they aren't zero, eight to a number.
+
+    >>> packbits(np.array([1, 0, 1]))
+    Array([160], dtype=uint8)
+    """
+    x, places = as_array(a), _bit_order("packbits", bitorder)
+    if x.dtype not in INTEGERS and x.dtype != BOOL:
+        raise InputError(f"packbits takes integers and bools, got {x.aval}")
+    if axis is None:
+        x, axis = ravel(x), 0
+    at = canonical_axis(axis, x.ndim, "packbits")
+    bits = moveaxis(astype(x != 0, UINT8), at, -1)
+    bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, -bits.shape[-1] % 8)])
+    groups = reshape(bits, (*bits.shape[:-1], bits.shape[-1] // 8, 8)) << places
+    return moveaxis(reductions.sum(groups, -1, UINT8), -1, at)
+
+
+def unpackbits(
+    a: ArrayLike, axis: SupportsIndex | None = None, count: SupportsIndex | None = None, bitorder: str = "big"
+) -> Array:
+    """The bits of uint8 along an axis, or in row-major order, as elements; so many of them, or all but so many if
+    `count` is negative.
+
+    >>> unpackbits(np.array([160], "uint8"), count=3)
+    Array([1, 0, 1], dtype=uint8)
+    """
+    x, places = as_array(a), _bit_order("unpackbits", bitorder)
+    if x.dtype != UINT8:
+        raise InputError(f"unpackbits takes uint8, got {x.aval}")
+    if axis is None:
+        x, axis = ravel(x), 0
+    at = canonical_axis(axis, x.ndim, "unpackbits")
+    rows = moveaxis(x, at, -1)
+    bits = (shaping.expand_dims(rows, -1) >> places) & 1
+    bits = reshape(bits, (*rows.shape[:-1], rows.shape[-1] * 8))
+    if count is not None:
+        wanted, size = integer(count, "unpackbits: count"), bits.shape[-1]
+        if wanted > size:
+            bits = pad(bits, [(0, 0)] * (bits.ndim - 1) + [(0, wanted - size)])
+        else:
+            bits = bits[..., :wanted]
+    return moveaxis(bits, -1, at)

@@ -1,0 +1,72 @@
+"""Windows: weights for samples, which fall off towards both ends."""
+
+from __future__ import annotations
+
+import math
+from typing import SupportsIndex
+
+from tinyjax.arrays.elementwise import where
+from tinyjax.arrays.shaping import integer
+from tinyjax.errors import ShapeError
+from tinyjax.ir.dtypes import FLOAT64
+from tinyjax.numpy.creation import arange, ones
+from tinyjax.numpy.elementwise import cos
+from tinyjax.tracing.array import Array
+
+
+def _angles(name: str, M: SupportsIndex) -> Array | None:
+    """From 0 to 2π; None if there is no way to go."""
+    count = integer(M, f"{name}: M")
+    if count < 0:
+        raise ShapeError(f"{name}: M is at least 0, got {count}")
+    return None if count < 2 else arange(count, dtype=FLOAT64) * (2 * math.pi / (count - 1))
+
+
+def _cosines(name: str, M: SupportsIndex, *weights: float) -> Array:
+    angles = _angles(name, M)
+    if angles is None:
+        return ones((integer(M, name),))
+    out = ones(angles.shape) * weights[0]
+    for i, weight in enumerate(weights[1:], 1):
+        out = out + weight * cos(i * angles)
+    return out
+
+
+def bartlett(M: SupportsIndex) -> Array:
+    """A triangle of M weights, 0 at both ends.
+
+    >>> bartlett(5)
+    Array([0. , 0.5, 1. , 0.5, 0. ], dtype=float64)
+    """
+    angles = _angles("bartlett", M)
+    if angles is None:
+        return ones((integer(M, "bartlett"),))
+    way = angles / math.pi
+    return where(way <= 1, way, 2 - way)
+
+
+def hanning(M: SupportsIndex) -> Array:
+    """M weights of one wave of the cosine, 0 at both ends.
+
+    >>> hanning(3).round(2)
+    Array([0., 1., 0.], dtype=float64)
+    """
+    return _cosines("hanning", M, 0.5, -0.5)
+
+
+def hamming(M: SupportsIndex) -> Array:
+    """M weights of one wave of the cosine, 0.08 at both ends.
+
+    >>> hamming(3).round(2)
+    Array([0.08, 1.  , 0.08], dtype=float64)
+    """
+    return _cosines("hamming", M, 0.54, -0.46)
+
+
+def blackman(M: SupportsIndex) -> Array:
+    """M weights of two waves of cosines, 0 at both ends.
+
+    >>> blackman(5).round(2)
+    Array([-0.  ,  0.34,  1.  ,  0.34, -0.  ], dtype=float64)
+    """
+    return _cosines("blackman", M, 0.42, -0.5, 0.08)
