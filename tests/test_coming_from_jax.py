@@ -29,6 +29,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.scipy.ndimage": "tinyjax.scipy.ndimage",
     "jax.scipy.optimize": "tinyjax.scipy.optimize",
     "jax.scipy.signal": "tinyjax.scipy.signal",
+    "jax.scipy.sparse.linalg": "tinyjax.scipy.sparse.linalg",
     "jax.nn": "tinyjax.nn",
     "jax.random": "tinyjax.random",
     "jax.scipy.special": "tinyjax.scipy.special",

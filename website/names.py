@@ -28,6 +28,7 @@ MODULES: Final = (
     "tinyjax.scipy.ndimage",
     "tinyjax.scipy.optimize",
     "tinyjax.scipy.signal",
+    "tinyjax.scipy.sparse.linalg",
     "tinyjax.nn",
     "tinyjax.random",
     "tinyjax.scipy.special",

@@ -5,7 +5,8 @@ from tinyjax.scipy import fft as fft
 from tinyjax.scipy import ndimage as ndimage
 from tinyjax.scipy import optimize as optimize
 from tinyjax.scipy import signal as signal
+from tinyjax.scipy import sparse as sparse
 from tinyjax.scipy import special as special
 from tinyjax.scipy import stats as stats
 
-__all__ = ["cluster", "fft", "ndimage", "optimize", "signal", "special", "stats"]
+__all__ = ["cluster", "fft", "ndimage", "optimize", "signal", "sparse", "special", "stats"]
