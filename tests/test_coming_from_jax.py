@@ -31,6 +31,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.scipy.signal": "tinyjax.scipy.signal",
     "jax.scipy.sparse.linalg": "tinyjax.scipy.sparse.linalg",
     "jax.nn": "tinyjax.nn",
+    "jax.nn.initializers": "tinyjax.nn.initializers",
     "jax.random": "tinyjax.random",
     "jax.scipy.special": "tinyjax.scipy.special",
     "jax.scipy.stats": "tinyjax.scipy.stats",

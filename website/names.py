@@ -30,6 +30,7 @@ MODULES: Final = (
     "tinyjax.scipy.signal",
     "tinyjax.scipy.sparse.linalg",
     "tinyjax.nn",
+    "tinyjax.nn.initializers",
     "tinyjax.random",
     "tinyjax.scipy.special",
     "tinyjax.scipy.stats",

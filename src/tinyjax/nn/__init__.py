@@ -1,6 +1,6 @@
 """What neural networks are made of: activations, the softmax family, encodings, attention."""
 
 from tinyjax.exports import collect
-from tinyjax.nn import activations, attention, encodings, softmaxes
+from tinyjax.nn import activations, attention, encodings, initializers, softmaxes
 
-collect(__name__, activations, attention, encodings, softmaxes)
+collect(__name__, activations, attention, encodings, softmaxes, packages=(initializers,))

@@ -1,5 +1,6 @@
 """Derived: `pytest tests/test_exports.py --update-golden` writes it."""
 
+from tinyjax.nn import initializers as initializers
 from tinyjax.nn.activations import celu as celu
 from tinyjax.nn.activations import elu as elu
 from tinyjax.nn.activations import gelu as gelu
