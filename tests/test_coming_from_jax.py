@@ -23,6 +23,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax": "tinyjax",
     "jax.numpy": "tinyjax.numpy",
     "jax.numpy.fft": "tinyjax.numpy.fft",
+    "jax.numpy.linalg": "tinyjax.numpy.linalg",
     "jax.image": "tinyjax.image",
     "jax.scipy.cluster.vq": "tinyjax.scipy.cluster.vq",
     "jax.scipy.fft": "tinyjax.scipy.fft",

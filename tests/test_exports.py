@@ -103,6 +103,7 @@ def test_the_large_ones_are_among_them() -> None:
     assert COLLECTING.keys() == {
         "tinyjax.numpy",
         "tinyjax.numpy.fft",
+        "tinyjax.numpy.linalg",
         "tinyjax.image",
         "tinyjax.nn",
         "tinyjax.random",

@@ -22,6 +22,7 @@ MODULES: Final = (
     "tinyjax.lax.linalg",
     "tinyjax.numpy",
     "tinyjax.numpy.fft",
+    "tinyjax.numpy.linalg",
     "tinyjax.image",
     "tinyjax.scipy.cluster.vq",
     "tinyjax.scipy.fft",

@@ -14,7 +14,20 @@ import numpy as np
 from tests.primitives.catalog import ALL, I, U
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BFLOAT16, BOOL, COMPLEX64, FLOAT64, INT8, INT32, INT64, KEY, UINT32, UINT64, DType
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    COMPLEX64,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    KEY,
+    UINT32,
+    UINT64,
+    DType,
+    real_dtype,
+)
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.text.registry import STANDARD
@@ -36,6 +49,7 @@ from tinyjax.primitives import (
     scatter,
     shaping,
     slicing,
+    solutions,
     sorting,
     spectral,
     structure,
@@ -200,14 +214,18 @@ def _transforms() -> Iterator[Application]:
 
 def _matrices() -> Iterator[Application]:
     whole = [
-        triangular.Cholesky(), factorizations.Lu(), factorizations.Geqrf(), spectral.Eigh(), spectral.Svd(),
-        spectral.Svd(False, False), spectral.Eig(), spectral.Schur(), spectral.Hessenberg(), spectral.Tridiagonal(),
+        triangular.Cholesky(), factorizations.Lu(), solutions.Det(), factorizations.Geqrf(), spectral.Eigh(),
+        spectral.Svd(), spectral.Svd(False, False), spectral.Eig(), spectral.Schur(), spectral.Hessenberg(),
+        spectral.Tridiagonal(),
         *(factorizations.Qr(pivoting, full) for pivoting in (False, True) for full in (False, True)),
     ]  # fmt: skip
     for shape in ((2, 2), (3, 1, 1), (2, 0, 0), (2, 3), (3, 0)):
         yield from _each(whole, shape)
     for flags in itertools.product((False, True), repeat=5):
         yield from _each([triangular.TriangularSolve(*flags)], (2, 2), (2, 2))
+    yield from _each([solutions.Solve()], (2, 3, 3), (2, 3, 1))
+    for dtype in ALL:
+        yield solutions.Pinv(), _avals([dtype, real_dtype(dtype)], (2, 3), ())
     yield from _each([factorizations.HouseholderProduct()], (3, 2), (2,))
     yield from _each([factorizations.Ormqr()], (3, 2), (2,), (3, 1))
     yield from _each([factorizations.LuPivotsToPermutation(3)], (2, 2))

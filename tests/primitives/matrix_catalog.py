@@ -23,6 +23,7 @@ from tinyjax.primitives.factorizations import (
     Ormqr,
     Qr,
 )
+from tinyjax.primitives.solutions import Det, Pinv, Solve
 from tinyjax.primitives.spectral import Eig, Eigh, Hessenberg, Schur, Svd, SvdAlgorithm, Tridiagonal
 from tinyjax.primitives.triangular import Cholesky, CholeskyUpdate, SymmetricProduct, TriangularSolve
 from tinyjax.primitives.tridiagonal import TridiagonalSolve
@@ -232,4 +233,21 @@ def _spectral() -> list[Example]:
     ]  # fmt: skip
 
 
-EXAMPLES: tuple[Example, ...] = (*_triangular(), *_factorizations(), *_spectral())
+def _solutions() -> list[Example]:
+    def one(primitive: Primitive, types: str, reference: Reference, order: int) -> Example:
+        return Example(case("", primitive, types, reference), general, order)
+
+    def pinv(x: jax.Array, rtol: jax.Array) -> jax.Array:
+        return jnp.linalg.pinv(x, rtol=jax.lax.stop_gradient(rtol))
+
+    return [
+        one(Solve(), "float64[3,3] float64[3,2]", jnp.linalg.solve, 1),
+        one(Solve(), "complex128[2,3,3] complex128[2,3,1]", jnp.linalg.solve, 1),
+        one(Det(), "float64[2,3,3]", jnp.linalg.det, 2),
+        one(Det(), "complex64[0,0]", jnp.linalg.det, 0),
+        one(Pinv(), "float64[2,3] float64[]", pinv, 0),
+        one(Pinv(), "complex128[2,3,2] float64[2]", pinv, 0),
+    ]
+
+
+EXAMPLES: tuple[Example, ...] = (*_solutions(), *_triangular(), *_factorizations(), *_spectral())

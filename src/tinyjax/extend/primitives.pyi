@@ -191,6 +191,7 @@ from tinyjax.primitives.factorizations import Ormqr as Ormqr
 from tinyjax.primitives.factorizations import Qr as Qr
 from tinyjax.primitives.factorizations import geqrf as geqrf
 from tinyjax.primitives.factorizations import lu as lu
+from tinyjax.primitives.factorizations import solve_by_factors as solve_by_factors
 from tinyjax.primitives.factorizations import solve_general as solve_general
 from tinyjax.primitives.fourier import Fft as Fft
 from tinyjax.primitives.fourier import fft as fft
@@ -282,6 +283,11 @@ from tinyjax.primitives.slicing import concatenate as concatenate
 from tinyjax.primitives.slicing import pad as pad
 from tinyjax.primitives.slicing import slice_ as slice_
 from tinyjax.primitives.slicing import slice_in_dim as slice_in_dim
+from tinyjax.primitives.solutions import Det as Det
+from tinyjax.primitives.solutions import Pinv as Pinv
+from tinyjax.primitives.solutions import Solve as Solve
+from tinyjax.primitives.solutions import det as det
+from tinyjax.primitives.solutions import solve as solve
 from tinyjax.primitives.sorting import Sort as Sort
 from tinyjax.primitives.sorting import sort as sort
 from tinyjax.primitives.special import Digamma as Digamma

@@ -18,6 +18,7 @@ from tinyjax.numpy import (
     indexing,
     info,
     joining,
+    linalg,
     logic,
     manipulation,
     matrices,
@@ -73,5 +74,5 @@ collect(
         whole_numbers,
         windows,
     ),
-    packages=(fft,),
+    packages=(fft, linalg),
 )

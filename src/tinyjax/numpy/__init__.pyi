@@ -1,6 +1,7 @@
 """Derived: `pytest tests/test_exports.py --update-golden` writes it."""
 
 from tinyjax.numpy import fft as fft
+from tinyjax.numpy import linalg as linalg
 from tinyjax.numpy.arithmetic import abs as abs
 from tinyjax.numpy.arithmetic import absolute as absolute
 from tinyjax.numpy.arithmetic import add as add

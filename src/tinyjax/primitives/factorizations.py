@@ -359,6 +359,11 @@ geqrf: Final = Geqrf()
 def solve_general(ctx: Context[V], a: V, b: V) -> V:
     """The solution of a x = b for square matrices and as many right sides."""
     factors, _, order = ctx.bind(lu, a)
+    return solve_by_factors(ctx, factors, order, b)
+
+
+def solve_by_factors(ctx: Context[V], factors: V, order: V, b: V) -> V:
+    """The same, for the factors of a and the order of its rows."""
     b = rows_taken(ctx, b, order)
     b = solve_triangular(ctx, factors, b, left_side=True, lower=True, unit_diagonal=True)
     return solve_triangular(ctx, factors, b, left_side=True)

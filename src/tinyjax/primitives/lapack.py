@@ -82,6 +82,11 @@ def lu(a: HostArray) -> Found:
     return *unless(info < 0, factors), pivots
 
 
+def solve_by_factors(factors: HostArray, pivots: HostArray, b: HostArray) -> HostArray:
+    x, _ = routine("getrs", b.dtype)(factors, pivots, b)
+    return np.asarray(x)
+
+
 def permutation_of(pivots: HostArray, size: int) -> HostArray:
     """The order of rows that they have after exchanges."""
     order = np.arange(size, dtype=np.int32)

@@ -197,7 +197,7 @@ def rows_taken(ctx: Context[V], x: V, order: V) -> V:
     aval = ctx.aval(x)
     n, batch = aval.ndim, tuple(range(aval.ndim - 2))
     dims = GatherDimensionNumbers((n - 1,), (n - 2,), (n - 2,), batch, batch)
-    taking = Gather(dims, (*(min(size, 1) for size in aval.shape[:-1]), aval.shape[-1]))
+    taking = Gather(dims, (*(min(size, 1) for size in aval.shape[:-2]), 1, aval.shape[-1]))
     return ctx.bind(taking, x, expand_dims(ctx, order, (n - 1,)))[0]
 
 

@@ -37,6 +37,7 @@ from tinyjax.primitives import (
     selection,
     shaping,
     slicing,
+    solutions,
     sorting,
     special,
     spectral,
@@ -65,8 +66,8 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
-    incomplete, keys, platforms, reduce_window, reductions, rounding, scatter, selection, shaping, slicing, sorting,
-    special, spectral, structure, threefry, triangular, tridiagonal, trigonometric, window_choices,
+    incomplete, keys, platforms, reduce_window, reductions, rounding, scatter, selection, shaping, slicing, solutions,
+    sorting, special, spectral, structure, threefry, triangular, tridiagonal, trigonometric, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

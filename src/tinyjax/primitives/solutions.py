@@ -1,0 +1,285 @@
+"""What follows from the factors of square matrices: solutions of equations, determinants; and inverses of any matrix.
+
+Each is defined by factors, but has a derivative of its own: one that needs no derivative of the factors, which there is
+only where a matrix isn't singular, or where no two singular values are equal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar, Final, TypeVar, final
+
+import numpy as np
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.errors import LinearityError, TypingError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import INT32, DType, HostArray, real_dtype
+from tinyjax.ir.primitive import BatchAxis, Outputs, UndefPrimal, Zero
+from tinyjax.ir.shapes import Shape
+from tinyjax.ir.tangents import zero_tangents
+from tinyjax.primitives import lapack
+from tinyjax.primitives.arithmetic import abs_, div, reciprocal, rem
+from tinyjax.primitives.comparison import gt, lt, ne
+from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.elementwise import add, mul, neg, sub
+from tinyjax.primitives.factorizations import lu, solve_by_factors
+from tinyjax.primitives.matrices import (
+    OfMatrices,
+    adjoint,
+    as_columns,
+    diagonal_of,
+    matmul,
+    rows_taken,
+    square_matrix,
+    symmetrized,
+    transposed,
+)
+from tinyjax.primitives.reductions import reduce_max, reduce_prod
+from tinyjax.primitives.selection import select
+from tinyjax.primitives.shaping import iota, reshape
+from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.spectral import Eigh, Svd
+from tinyjax.primitives.structure import (
+    broadcast_in_dim,
+    constant_like,
+    instantiate,
+    move_axis,
+    reduce_sum,
+    shape_error,
+)
+from tinyjax.primitives.triangular import solve_triangular
+
+V = TypeVar("V")
+
+
+@final
+@frozen
+class Solve(OfMatrices):
+    """The solution X of A X = B, for square matrices A. Infinite or nan where A is singular."""
+
+    name: ClassVar[str] = "solve"
+    ranks: ClassVar[tuple[int, ...]] = (2, 2)
+
+    @override
+    def own_shapes(self, *shapes: Shape) -> tuple[Shape, ...]:
+        a, b = shapes
+        if square_matrix(self.name, a) != b[0]:
+            raise shape_error(self.name, f"{a[0]} unknowns for {b[0]} equations: matrices of shapes {a} and {b}")
+        return (b,)
+
+    @override
+    def of_one(self, *args: HostArray) -> tuple[HostArray, ...]:
+        a, b = args
+        factors, pivots = lapack.lu(a)
+        return (lapack.solve_by_factors(factors, pivots, b),)
+
+    @override
+    def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
+        a, b = args
+        factors, _, order = ctx.bind(lu, a)
+        return [solve_by_factors(ctx, factors, order, b)]
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        """A dX = dB - dA X, by the factors that are there already."""
+        (a, b), (ta, tb) = primals, tangents
+        factors, _, order = ctx.bind(lu, a)
+        out = solve_by_factors(ctx, factors, order, b)
+        if isinstance(ta, Zero):
+            right = instantiate(ctx, tb)
+        else:
+            moved = matmul(ctx, ta, out)
+            right = neg(ctx, moved) if isinstance(tb, Zero) else sub(ctx, tb, moved)
+        return [out], [solve_by_factors(ctx, factors, order, right)]
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,), (a, b) = cotangents, args
+        if isinstance(a, UndefPrimal):
+            raise LinearityError(f"{self.name} is linear in the right side, but not in the matrix")
+        if isinstance(ct, Zero) or not isinstance(b, UndefPrimal):
+            return [None, None]
+        return [None, *ctx.bind(self, transposed(ctx, a), ct)]
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        """For one matrix, all right sides are those of one equation."""
+        (a, b), (a_at, b_at) = args, axes
+        if a_at is not None or b_at is None:
+            return OfMatrices.batch(self, ctx, axis, args, axes)
+        place = ctx.aval(b).ndim - 1
+        b = move_axis(ctx, b, b_at, place)
+        shape = ctx.aval(b).shape
+        (out,) = ctx.bind(self, a, reshape(ctx, b, (*shape[:-2], shape[-2] * shape[-1])))
+        return [reshape(ctx, out, shape)], [place]
+
+
+@final
+@frozen
+class Det(OfMatrices):
+    """The determinant of square matrices."""
+
+    name: ClassVar[str] = "det"
+
+    @override
+    def own_shapes(self, *shapes: Shape) -> tuple[Shape, ...]:
+        square_matrix(self.name, shapes[0])
+        return ((),)
+
+    @override
+    def of_one(self, *args: HostArray) -> tuple[HostArray, ...]:
+        (a,) = args
+        if not a.size:
+            return (np.ones((), a.dtype),)
+        factors, pivots = lapack.lu(a)
+        odd = np.count_nonzero(pivots != np.arange(len(pivots))) % 2
+        value = np.prod(np.diagonal(factors))
+        return (np.asarray(-value if odd else value),)
+
+    @override
+    def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
+        (a,) = args
+        factors, pivots, _ = ctx.bind(lu, a)
+        product = reduce_prod(ctx, diagonal_of(ctx, factors), (ctx.aval(a).ndim - 2,))
+        return [mul(ctx, product, self._sign(ctx, pivots, ctx.aval(a).dtype))]
+
+    def _sign(self, ctx: Context[V], pivots: V, dtype: DType) -> V:
+        """-1 for an odd number of exchanges."""
+        aval = ctx.aval(pivots)
+        moved = convert(ctx, ne(ctx, pivots, iota(ctx, INT32, aval.shape, aval.ndim - 1)), INT32)
+        count = reduce_sum(ctx, moved, (aval.ndim - 1,))
+        odd = rem(ctx, count, constant_like(ctx, count, 2))
+        sign = sub(ctx, constant_like(ctx, odd, 1), add(ctx, odd, odd))
+        return convert(ctx, sign, dtype)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        """The trace of adj(A) dA. Where A is singular it is A⁻¹ det(A), with the last pivot cancelled out."""
+        (a,), (t,) = primals, tangents
+        aval = ctx.aval(a)
+        size = aval.shape[-1]
+        if isinstance(t, Zero) or size == 0:
+            outs = ctx.bind(self, a)
+            return outs, zero_tangents(ctx, outs)
+        factors, pivots, order = ctx.bind(lu, a)
+        diagonal, axis = diagonal_of(ctx, factors), aval.ndim - 2
+        first = reduce_prod(ctx, slice_in_dim(ctx, diagonal, 0, size - 1, 1, axis), (axis,))
+        first = mul(ctx, first, self._sign(ctx, pivots, aval.dtype))
+        last = reshape(ctx, slice_in_dim(ctx, diagonal, size - 1, size, 1, axis), aval.shape[:-2])
+        value = mul(ctx, first, last)
+        # The last element of the diagonal becomes 1 / first.
+        places = [iota(ctx, INT32, aval.shape, aval.ndim - 1 - i) for i in range(2)]
+        corner = add(ctx, *places)
+        inside = lt(ctx, corner, constant_like(ctx, corner, 2 * size - 2))
+        whole = tuple(range(axis))
+        upper = select(ctx, inside, factors, broadcast_in_dim(ctx, reciprocal(ctx, first), aval.shape, whole))
+        x = _permuted_left(ctx, factors, order, t)
+        above, below = (
+            slice_in_dim(ctx, x, start, stop, 1, axis) for start, stop in ((0, size - 1), (size - 1, size))
+        )  # fmt: skip
+        scaled = mul(ctx, above, broadcast_in_dim(ctx, value, ctx.aval(above).shape, whole))
+        cofactors = solve_triangular(ctx, upper, concatenate(ctx, [scaled, below], axis), left_side=True)
+        return [value], [reduce_sum(ctx, diagonal_of(ctx, cofactors), (axis,))]
+
+
+def _permuted_left(ctx: Context[V], factors: V, order: V, b: V) -> V:
+    return solve_triangular(ctx, factors, rows_taken(ctx, b, order), left_side=True, lower=True, unit_diagonal=True)
+
+
+@final
+@frozen
+class Pinv(OfMatrices):
+    """The pseudoinverse of matrices, by singular values, of which those are taken for zero that are at most the second
+    operand times the largest one. `hermitian`: the matrices are, so that eigenvalues serve."""
+
+    hermitian: bool = False
+    name: ClassVar[str] = "pinv"
+    ranks: ClassVar[tuple[int, ...]] = (2, 0)
+
+    @override
+    def operand_dtype(self, avals: Sequence[ShapedArray]) -> DType:
+        x, rtol = avals
+        if rtol.dtype != real_dtype(x.dtype):
+            raise TypingError(f"{self.name} of {x} needs a tolerance of dtype {real_dtype(x.dtype).name}, got {rtol}")
+        return OfMatrices.operand_dtype(self, avals[:1])
+
+    @override
+    def own_shapes(self, *shapes: Shape) -> tuple[Shape, ...]:
+        (m, n), _ = shapes
+        if self.hermitian:
+            square_matrix(self.name, shapes[0])
+        return ((n, m),)
+
+    @override
+    def of_one(self, *args: HostArray) -> tuple[HostArray, ...]:
+        a, rtol = args
+        if self.hermitian:
+            u, s = lapack.eigh((a + a.conj().T) / 2, True)
+            vt = u.conj().T
+        else:
+            s, u, vt = lapack.svd(a, True, False)
+        with np.errstate(all="ignore"):
+            kept = np.where(np.abs(s) > rtol * np.abs(s).max(), s, np.inf)
+            return ((vt.conj().T @ (u.conj().T / kept[:, None])).astype(a.dtype),)
+
+    @override
+    def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
+        a, rtol = args
+        aval = ctx.aval(a)
+        if self.hermitian:
+            u, s = ctx.bind(Eigh(), symmetrized(ctx, a))
+            v = u
+        else:
+            s, u, vt = ctx.bind(Svd(False), a)
+            v = adjoint(ctx, vt)
+        axis, sizes = aval.ndim - 2, abs_(ctx, s)
+        if 0 in aval.shape[-2:]:
+            return [adjoint(ctx, a)]
+        least = mul(ctx, rtol, reduce_max(ctx, sizes, (axis,)))
+        kept = gt(ctx, sizes, broadcast_in_dim(ctx, least, ctx.aval(s).shape, tuple(range(axis))))
+        divisors = select(ctx, kept, s, constant_like(ctx, s, float("inf")))
+        uh = adjoint(ctx, u)
+        scaled = div(ctx, uh, as_columns(ctx, convert(ctx, divisors, aval.dtype), ctx.aval(uh).shape))
+        return [matmul(ctx, v, scaled)]
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        """As Golub and Pereyra found it, where the rank stays the same."""
+        (a, rtol), (t, _) = primals, tangents
+        (p,) = ctx.bind(self, a, rtol)
+        if isinstance(t, Zero):
+            return [p], zero_tangents(ctx, [p])
+        if self.hermitian:
+            a, t = symmetrized(ctx, a), symmetrized(ctx, t)
+        m, n = ctx.aval(a).shape[-2:]
+        ph, th = adjoint(ctx, p), adjoint(ctx, t)
+
+        def product(*factors: V) -> V:
+            """In the order that costs less."""
+            if m >= n:
+                found = factors[0]
+                for factor in factors[1:]:
+                    found = matmul(ctx, found, factor)
+                return found
+            found = factors[-1]
+            for factor in reversed(factors[:-1]):
+                found = matmul(ctx, factor, found)
+            return found
+
+        first, second = product(p, ph, th), product(th, ph, p)
+        total = sub(ctx, first, product(p, t, p))
+        total = add(ctx, sub(ctx, total, product(first, a, p)), second)
+        return [p], [sub(ctx, total, product(p, a, second))]
+
+
+# The vocabulary.
+
+solve: Final = Solve()
+det: Final = Det()
