@@ -5,7 +5,6 @@ from tinyjax.numpy.linalg.decompositions import eig as eig
 from tinyjax.numpy.linalg.decompositions import eigh as eigh
 from tinyjax.numpy.linalg.decompositions import eigvals as eigvals
 from tinyjax.numpy.linalg.decompositions import eigvalsh as eigvalsh
-from tinyjax.numpy.linalg.decompositions import inexact as inexact
 from tinyjax.numpy.linalg.decompositions import qr as qr
 from tinyjax.numpy.linalg.decompositions import svd as svd
 from tinyjax.numpy.linalg.decompositions import svdvals as svdvals

@@ -6,22 +6,16 @@ from typing import Literal, overload
 
 from tinyjax.arrays.along_axis import argsort
 from tinyjax.arrays.arithmetic import absolute
-from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.errors import ChoiceError
 from tinyjax.lax import linalg as strict
 from tinyjax.lax.linalg.parts import adjoint
 from tinyjax.numpy.arithmetic import sign
 from tinyjax.numpy.indexing import take_along_axis
+from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.numpy.linalg.results import EighResult, EigResult, QRResult, SVDResult
 from tinyjax.primitives.factorizations import geqrf
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
-
-
-def inexact(x: ArrayLike) -> Array:
-    """The array, with integers as floats."""
-    return promote_inexact(as_array(x))[0]
 
 
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:

@@ -28,7 +28,8 @@ from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.ir.shapes import Shape
 from tinyjax.lax import linalg as strict
 from tinyjax.numpy.elementwise import log
-from tinyjax.numpy.linalg.decompositions import inexact, svd, svdvals
+from tinyjax.numpy.linalg.decompositions import svd, svdvals
+from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.numpy.linalg.norms import norm
 from tinyjax.numpy.linalg.results import SlogdetResult
 from tinyjax.numpy.matrices import eye

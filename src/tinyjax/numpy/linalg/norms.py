@@ -16,7 +16,8 @@ from tinyjax.arrays.shaping import canonical_axes, expand_dims, moveaxis
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.numpy.elementwise import sqrt
-from tinyjax.numpy.linalg.decompositions import inexact, svdvals
+from tinyjax.numpy.linalg.decompositions import svdvals
+from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.tracing.array import Array, ArrayLike
 
 _Axis = SupportsIndex | Sequence[SupportsIndex] | None
