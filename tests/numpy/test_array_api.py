@@ -147,3 +147,16 @@ def test_repeat_says_what_to_do() -> None:
     np.testing.assert_allclose(
         tj.grad(lambda x: (tnp.repeat(x, np.array([1, 2])) ** 2).sum())(np.array([1.0, 3.0])), [2, 12]
     )
+
+
+def test_roll_by_what_is_traced() -> None:
+    x = np.arange(6).reshape(2, 3)
+    for shift, axis in ((1, None), (-2, 1), (5, 0)):
+        found = tj.jit(lambda s, axis=axis: tnp.roll(x, s, axis))(shift)
+        np.testing.assert_array_equal(found, np.roll(x, shift, axis))
+    np.testing.assert_array_equal(tnp.roll(x, np.array([1, 2]), (0, 1)), np.roll(x, (1, 2), (0, 1)))
+
+
+def test_weights_of_several_axes_are_in_their_order() -> None:
+    x, weights = np.arange(24.0).reshape(2, 3, 4), np.arange(8.0).reshape(4, 2)
+    np.testing.assert_allclose(tnp.average(x, (2, 0), weights), np.average(x, (2, 0), weights))

@@ -83,6 +83,10 @@ _add("nanpercentile", B, 30)
 for n in ("hanning", "hamming", "blackman", "bartlett"):
     for count in (0, 1, 2, 5, 6):
         _add(n, count)
+for count in (0, 1, 2, 5, 6):
+    _add("kaiser", count, 3.5)
+_add("kaiser", 5, np.float64(0))
+_add("i0", np.linspace(-20, 20, 9))
 for a, b in ((12, 8), (np.arange(-5, 6), np.array(6)), (np.array([[0], [7]]), np.array([0, 14, -21]))):
     _add("gcd", a, b)
     _add("lcm", a, b)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from typing import Literal, SupportsIndex
 
 import numpy as np
 
@@ -106,16 +106,26 @@ def put_along_axis(
     return x.at[key].set(new, mode=mode)
 
 
-def searchsorted(a: ArrayLike, v: ArrayLike, side: str = "left", sorter: ArrayLike | None = None) -> Array:
+def searchsorted(
+    a: ArrayLike,
+    v: ArrayLike,
+    side: str = "left",
+    sorter: ArrayLike | None = None,
+    *,
+    method: Literal["scan", "scan_unrolled", "sort", "compare_all"] = "scan",
+) -> Array:
     """Where values would have to be inserted into a sorted vector, so that it stays sorted. nan comes last.
 
     `side` "left" is before equal elements, "right" after them. `sorter` sorts the vector, if it isn't sorted yet.
+    `method`, which JAX has, makes no difference.
 
     >>> searchsorted(np.array([1.0, 2.0, 2.0, 5.0]), np.array([2.0, 9.0]))
     Array([1, 4], dtype=int64)
     """
     if side not in ("left", "right"):
         raise InputError(f"searchsorted: side is 'left' or 'right', got {side!r}")
+    if method not in ("scan", "scan_unrolled", "sort", "compare_all"):
+        raise InputError(f"searchsorted: method is 'scan', 'scan_unrolled', 'sort' or 'compare_all', got {method!r}")
     ordered, values = promote(as_array(a), as_array(v))
     if ordered.ndim != 1:
         raise ShapeError(f"searchsorted: the sorted array must be a vector, got {ordered.aval}")

@@ -7,10 +7,11 @@ from typing import Final, SupportsIndex
 
 import numpy as np
 
-from tinyjax.arrays import elementwise, repeating, shaping
+from tinyjax.arrays import elementwise, repeating, shaping, taking
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.arguments import shape_of, with_axes
 from tinyjax.numpy.creation import asarray
@@ -132,14 +133,30 @@ def roll(a: ArrayLike, shift: Axes, axis: Axes | None = None) -> Array:
     x = as_array(a)
     if axis is None:
         return shaping.reshape(roll(shaping.ravel(x), shift, 0), x.aval.shape)
-    shifts, axes = (list(v) if isinstance(v, Sequence) else [v] for v in (shift, axis))
+    shifts, axes = (
+        list(v) if isinstance(v, Sequence) or (isinstance(v, Array | np.ndarray) and v.ndim) else [v]
+        for v in (shift, axis)
+    )
     count = max(len(shifts), len(axes))
     if len(shifts) != len(axes) and min(len(shifts), len(axes)) != 1:
         raise ShapeError(f"roll: as many shifts as axes, got {shift} and {axis}")
     for i in range(count):
         by, at = shifts[i % len(shifts)], axes[i % len(axes)]
-        x = _roll(x, integer(by, "roll: a shift"), canonical_axis(at, x.aval.ndim, "roll"))
+        place = canonical_axis(at, x.aval.ndim, "roll")
+        if isinstance(by, Array) and by.concrete() is None:
+            x = _roll_by(x, by, place)
+        else:
+            x = _roll(x, integer(by, "roll: a shift"), place)
     return x
+
+
+def _roll_by(x: Array, shift: Array, axis: int) -> Array:
+    """By a number that is only known when the program runs."""
+    if shift.aval.shape != () or shift.aval.dtype not in INTEGERS:
+        raise ShapeError(f"roll: a shift is an integer, got {shift.aval}")
+    size = x.aval.shape[axis]
+    places = asarray(np.arange(size)) - shift
+    return taking.take(x, taking.wrapped_around(places, size), axis, "clip") if size else x
 
 
 def _roll(x: Array, shift: int, axis: int) -> Array:

@@ -250,6 +250,8 @@ def _variance(
 ) -> Array:
     (x,) = promote_inexact(as_array(a))
     chosen = user_dtype(dtype)
+    if chosen is not None and (chosen not in INEXACT or (x.dtype in COMPLEXES and chosen not in COMPLEXES)):
+        raise ShapeError(f"nanvar and nanstd: the dtype of {x.aval} can't be {chosen.name}, which has less")
     there = ~is_nan(x) if mask is None else ~is_nan(x) & mask
     within = chosen if chosen is not None else x.dtype
     result = chosen if chosen is not None else real_dtype(within)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Final, Literal, SupportsIndex, overload
 
 import numpy.typing as npt
@@ -11,7 +12,7 @@ from tinyjax.arrays import along_axis, reductions, shaping
 from tinyjax.arrays.elementwise import broadcast_to, is_nan, promote_inexact, truth, user_dtype, where
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.reductions import Axis
-from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer
+from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.numpy.creation import full
@@ -66,16 +67,19 @@ def average(
     else:
         x, w = promote_inexact(x, as_array(weights))
         if w.aval.shape != x.aval.shape:
-            w = _along("average", w, x.aval.shape, axes)
+            given = axes if axis is None else integers(axis, "average: an axis")
+            listed = [canonical_axis(i, x.aval.ndim, "average") for i in given]
+            w = _along("average", w, x.aval.shape, listed)
         total = reductions.sum(w, axes, keepdims=keepdims)
         out = reductions.sum(x * w, axes, keepdims=keepdims) / total
     return (out, broadcast_to(total, out.aval.shape)) if returned else out
 
 
-def _along(name: str, weights: Array, shape: tuple[int, ...], axes: tuple[int, ...]) -> Array:
-    """Weights of these axes, with the other axes of size 1."""
+def _along(name: str, weights: Array, shape: tuple[int, ...], axes: Sequence[int]) -> Array:
+    """Weights of these axes, in this order, with the other axes of size 1."""
     if weights.aval.shape != tuple(shape[axis] for axis in axes):
         raise ShapeError(f"{name}: weights must have the shape of the array, or of the axes, got {weights.aval}")
+    weights = shaping.transpose(weights, [axes.index(i) for i in sorted(axes)])
     return shaping.reshape(weights, tuple(size if i in axes else 1 for i, size in enumerate(shape)))
 
 

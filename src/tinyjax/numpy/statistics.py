@@ -13,7 +13,7 @@ from tinyjax.arrays.arithmetic import refuse_complex
 from tinyjax.arrays.elementwise import apply, astype, constant_like, promote, promote_inexact, user_dtype, where
 from tinyjax.arrays.shaping import integer, ravel, transpose
 from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INT64, INTEGERS, UINT8
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INEXACT, INT64, INTEGERS, UINT8
 from tinyjax.numpy.arguments import with_axes
 from tinyjax.numpy.arithmetic import conj, imag, real
 from tinyjax.numpy.creation import asarray, linspace, zeros
@@ -62,6 +62,8 @@ def cov(
         rows.append(transpose(x) if not rowvar and x.shape[0] != 1 else x)
     joined = concatenate(rows) if len(rows) > 1 else rows[0]
     chosen = user_dtype(dtype)
+    if chosen is not None and chosen not in INEXACT:
+        raise ShapeError(f"cov: the dtype must be a float or complex one, got {chosen.name}")
     joined = joined if chosen is None else astype(joined, chosen)
     if ddof is None:
         ddof = 0 if bias else 1

@@ -97,13 +97,16 @@ def _apply(
     def checked(*parts: Array) -> Any:
         found = function(*parts)
         results = tuple(found) if isinstance(found, list | tuple) else (found,)
-        outs = ((),) * len(results) if parsed is None else parsed[1]
-        if parsed is not None and (len(outs) != len(results) or isinstance(found, list | tuple) != (len(outs) > 1)):
-            raise InputError(f"vectorize: {len(outs)} results in signature {signature!r}, got {found!r}")
         values, known = [asarray(x) for x in results], dict(sizes)
-        for i, (x, names) in enumerate(zip(values, outs, strict=True)):
-            if _check(f"result {i}", x.shape, names, known, signature) != ():
-                raise ShapeError(f"vectorize: result {i} has shape {x.shape}, and {len(names)} axes in {signature!r}")
+        if parsed is not None:
+            outs = parsed[1]
+            if len(outs) != len(results) or isinstance(found, list | tuple) != (len(outs) > 1):
+                raise InputError(f"vectorize: {len(outs)} results in signature {signature!r}, got {found!r}")
+            for i, (x, names) in enumerate(zip(values, outs, strict=True)):
+                if _check(f"result {i}", x.shape, names, known, signature) != ():
+                    raise ShapeError(
+                        f"vectorize: result {i} has shape {x.shape}, and {len(names)} axes in {signature!r}"
+                    )
         return tuple(values) if isinstance(found, list | tuple) else values[0]
 
     mapped: Callable[..., Any] = checked

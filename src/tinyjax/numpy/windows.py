@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 from typing import SupportsIndex
 
-from tinyjax.arrays.elementwise import where
+from tinyjax.arrays.elementwise import promote_inexact, where
 from tinyjax.arrays.shaping import integer
-from tinyjax.errors import ShapeError
-from tinyjax.ir.dtypes import FLOAT64
+from tinyjax.errors import ShapeError, TypingError
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT64
+from tinyjax.lax.special import bessel_i0e
+from tinyjax.numpy.arithmetic import maximum
 from tinyjax.numpy.creation import arange, ones
-from tinyjax.numpy.elementwise import cos
-from tinyjax.tracing.array import Array
+from tinyjax.numpy.elementwise import cos, exp, sqrt
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 
 
 def _angles(name: str, M: SupportsIndex) -> Array | None:
@@ -70,3 +73,31 @@ def blackman(M: SupportsIndex) -> Array:
     Array([-0.  ,  0.34,  1.  ,  0.34, -0.  ], dtype=float64)
     """
     return _cosines("blackman", M, 0.42, -0.5, 0.08)
+
+
+def kaiser(M: SupportsIndex, beta: ArrayLike) -> Array:
+    """M weights of a Bessel function, the narrower the larger beta is.
+
+    >>> kaiser(3, 2.0).round(2)
+    Array([0.44, 1.  , 0.44], dtype=float64)
+    """
+    angles = _angles("kaiser", M)
+    if angles is None:
+        return ones((integer(M, "kaiser"),))
+    width = as_array(beta)
+    if width.shape:
+        raise ShapeError(f"kaiser: beta is one number, got {width.aval}")
+    return i0(width * sqrt(maximum(1 - (angles / math.pi - 1) ** 2, 0))) / i0(width)
+
+
+def i0(x: ArrayLike) -> Array:
+    """The modified Bessel function of the first kind, of order 0.
+
+    >>> import numpy as np
+    >>> i0(np.float64(0))
+    Array(1., dtype=float64)
+    """
+    (found,) = promote_inexact(as_array(x))
+    if found.dtype in COMPLEXES:
+        raise TypingError(f"i0 does not accept complex operands, got {found.aval}")
+    return exp(abs(found)) * bessel_i0e(found)
