@@ -400,3 +400,5 @@ from tinyjax.numpy.windows import bartlett as bartlett
 from tinyjax.numpy.windows import blackman as blackman
 from tinyjax.numpy.windows import hamming as hamming
 from tinyjax.numpy.windows import hanning as hanning
+from tinyjax.numpy.windows import i0 as i0
+from tinyjax.numpy.windows import kaiser as kaiser
