@@ -39,7 +39,7 @@ LAYERS = [
     {"random"},
     {"scipy"},
     {"nn"},
-    {"custom_derivatives", "debug", "extend", "interpreters"},
+    {"custom_batching", "custom_derivatives", "debug", "extend", "interpreters"},
     {"tools", "interop"},
     {"testing"},
     {"__init__"},

@@ -38,6 +38,7 @@ MODULES: Final = (
     "tinyjax.tree",
     "tinyjax.flatten_util",
     "tinyjax.debug",
+    "tinyjax.custom_batching",
     "tinyjax.custom_derivatives",
     "tinyjax.checkpoint_policies",
     "tinyjax.errors",

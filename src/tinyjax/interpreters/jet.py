@@ -14,6 +14,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.arrays.elementwise import convert
+from tinyjax.control.custom_batching import CustomVmap
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.implicit import Solving
 from tinyjax.errors import InputError
@@ -131,7 +132,7 @@ def by_jvp(primitive: Primitive, ctx: RuleContext[Series, Mask], args: Sequence[
 
 
 # What a function with a derivative of its own computes isn't what its derivative is that of.
-register_all(JET_RULES, by_jvp, (CustomJvp, CustomVjp, MappedCustom, Solving))
+register_all(JET_RULES, by_jvp, (CustomJvp, CustomVjp, MappedCustom, Solving, CustomVmap))
 
 
 def derivative(parent: Context[Hidden], x: Series) -> Series | Zero:

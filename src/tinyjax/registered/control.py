@@ -8,6 +8,7 @@ from tinyjax.control import (
     callbacks,
     checkpoint,
     cond,
+    custom_batching,
     custom_derivatives,
     custom_linear,
     implicit,
@@ -21,7 +22,7 @@ from tinyjax.registered.first_order import STANDARD, primitives_of
 __all__ = ["STANDARD"]
 
 STANDARD.add(*primitives_of(call, callbacks, checkpoint, cond, loops, reducing, scan))
-STANDARD.add(*primitives_of(custom_derivatives, custom_linear, implicit, recursion))
+STANDARD.add(*primitives_of(custom_batching, custom_derivatives, custom_linear, implicit, recursion))
 STANDARD.add(checkpoint.NothingSaveable, checkpoint.EverythingSaveable, checkpoint.DotsSaveable)
 STANDARD.add(checkpoint.SaveNames, checkpoint.SaveNamesExcept, checkpoint.SaveAnythingExceptNames)
 STANDARD.add(checkpoint.SaveFromBoth)

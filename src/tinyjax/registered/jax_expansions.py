@@ -149,10 +149,19 @@ def _composite(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Seq
     return ctx.bind(Call(name, jaxpr), *args)
 
 
+def _custom_vmap(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """A function with a batching rule, without the rule, which is a Python function of JAX."""
+    jaxpr = params["call"]
+    if not isinstance(jaxpr, Jaxpr):
+        raise ParameterError(f"custom_vmap_call has no program: {jaxpr!r}")
+    return ctx.bind(Call("custom_vmap", jaxpr), *args)
+
+
 #: By the names that JAX has for them.
 EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "approx_top_k": _approx_top_k,
     "composite": _composite,
+    "custom_vmap_call": _custom_vmap,
     "eq_to": _total_order(eq),
     "iota_2x32_shape": _iota_2x32,
     "le_to": _total_order(le),

@@ -120,7 +120,13 @@ class CustomVjpFunction(Bound[P, R]):
         self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
         self._symbolic_zeros = False
 
-    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool = False) -> None:
+    def defvjp(
+        self,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool = False,
+        optimize_remat: bool = False,
+    ) -> None:
         """Sets the rule.
 
         `fwd` takes what the function takes and returns a pair: the results, and residuals, a tree of arrays.
@@ -132,7 +138,10 @@ class CustomVjpFunction(Bound[P, R]):
         are asked at once about every choice, and an exception says that they don't know a case: it is reported if the
         case is needed. Of functions with more than eight arguments and results that can have a derivative, all
         arguments count as perturbed there, and all cotangents are arrays.
+
+        `optimize_remat` is for programs of JAX: here rules are programs, of which `checkpoint` computes what is read.
         """
+        del optimize_remat
         check_callable("defvjp", fwd)
         check_callable("defvjp", bwd)
         self._rules, self._symbolic_zeros = (fwd, bwd), symbolic_zeros

@@ -1,0 +1,131 @@
+"""Functions with batching rules of their own, against `jax.custom_batching`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax import Array, ArrayLike, ir
+from tinyjax.custom_batching import custom_vmap, sequential_vmap
+from tinyjax.errors import InputError, MissingRuleError, TinyjaxError, TreeError
+from tinyjax.interop.jax import from_jax, to_jax
+
+X: Final = np.arange(1.0, 4.0)
+
+
+def made(lib: Any, numpy: Any) -> Any:
+    """A function whose rule can be told from it."""
+
+    def f(x: Any, tree: Any) -> Any:
+        return {"sum": numpy.sin(x) + tree["y"], "y": tree["y"] * 2.0}
+
+    def rule(axis_size: int, in_batched: Any, x: Any, tree: Any) -> Any:
+        assert axis_size == 3
+        mapped = in_batched[0] or in_batched[1]["y"]
+        return {"sum": numpy.cos(x) + tree["y"], "y": tree["y"] * 2.0}, {"sum": mapped, "y": in_batched[1]["y"]}
+
+    found = lib.custom_vmap(f)
+    found.def_vmap(rule)
+    return found
+
+
+OURS: Final = made(tj.custom_batching, tnp)
+THEIRS: Final = made(jax.custom_batching, jnp)
+CALLS: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "plain": lambda m, f: f(0.5, {"y": 2.0}),
+    "both": lambda m, f: m.vmap(f)(X, {"y": X}),
+    "first": lambda m, f: m.vmap(f, in_axes=(0, None))(X, {"y": 2.0}),
+    "second": lambda m, f: m.vmap(f, in_axes=(None, {"y": 0}))(0.5, {"y": X}),
+    "jit": lambda m, f: m.jit(m.vmap(m.jit(f)))(X, {"y": X}),
+    "twice": lambda m, f: m.vmap(m.vmap(f, in_axes=(0, None)), in_axes=(None, 0))(X, {"y": X}),
+    "jvp": lambda m, f: m.jvp(lambda x: f(x, {"y": x}), (0.5,), (2.0,)),
+    "jvp of vmap": lambda m, f: m.jvp(lambda x: m.vmap(f)(x, {"y": x}), (X,), (X,)),
+    "vmap of jvp": lambda m, f: m.vmap(lambda x: m.jvp(lambda x: f(x, {"y": 1.0}), (x,), (x,)))(X),
+    "tangents": lambda m, f: m.vmap(lambda t: m.jvp(lambda x: f(x, {"y": x}), (0.5,), (t,))[1])(X),
+    "second order": lambda m, f: m.vmap(
+        lambda x: m.jvp(lambda x: m.jvp(lambda x: f(x, {"y": x}), (x,), (x,))[1], (x,), (x,))
+    )(X),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_as_in_jax(name: str) -> None:
+    expected = jax.tree.leaves(CALLS[name](jax, THEIRS))
+    for out, want in zip(jax.tree.leaves(CALLS[name](tj, OURS)), expected, strict=True):
+        np.testing.assert_allclose(out, want, rtol=1e-12)
+
+
+def test_reverse_mode_takes_it_apart() -> None:
+    gradient = tj.vmap(tj.grad(lambda x: OURS(x, {"y": x})["sum"]))(X)
+    np.testing.assert_allclose(gradient, np.cos(X) + 1.0)
+
+
+def test_it_is_an_equation() -> None:
+    program = tj.make_jaxpr(lambda x: OURS(x, {"y": x}))(1.0)
+    (eqn,) = program.eqns
+    assert (eqn.primitive.name, eqn.params["function_name"], str(eqn.params["rule"])) == ("custom_vmap", "f", "rule")
+    ir.typecheck(program)
+    np.testing.assert_allclose(to_jax(program)(2.0)[0], np.sin(2.0) + 2.0)
+    mapped = tj.transforms.batch(program, ir.BatchAxis(3), (0,))
+    np.testing.assert_allclose(tj.eval_jaxpr(mapped.jaxpr, (), X)[0], np.cos(X) + X)
+    imported = from_jax(lambda x: THEIRS(x, {"y": x})["sum"], 1.0)
+    np.testing.assert_allclose(tj.eval_jaxpr(imported, (), 2.0)[0], np.sin(2.0) + 2.0)
+
+
+def test_values_that_are_closed_over() -> None:
+    def outer(z: Any, x: Any) -> Any:
+        f: Any = custom_vmap(lambda x: x * z)
+        f.def_vmap(lambda size, batched, x: (x + 1.0, batched[0]))
+        return f(x)
+
+    np.testing.assert_allclose(tj.vmap(outer, in_axes=(None, 0))(2.0, X), X + 1.0)
+    assert float(tj.grad(outer)(2.0, 3.0)) == 3.0
+    with pytest.raises(InputError, match=r"'<lambda>' closes over a value that is mapped, but its rule only says"):
+        tj.vmap(outer)(X, X)
+
+
+def test_sequential() -> None:
+    for m, sequential in ((tj, sequential_vmap), (jax, jax.custom_batching.sequential_vmap)):
+        f: Any = sequential(lambda x, tree: (x * tree["y"], x))
+        found = m.vmap(f, in_axes=(0, {"y": None}))(X, {"y": 2.0})
+        np.testing.assert_array_equal(found[0], X * 2.0)
+        np.testing.assert_array_equal(found[1], X)
+    mapped = tj.vmap(sequential_vmap(lambda x: x * 2.0))
+    assert any(eqn.primitive.name == "scan" for eqn in tj.make_jaxpr(mapped)(X).eqns)
+
+
+@pytest.mark.parametrize(
+    ("rule", "error", "message"),
+    [
+        (lambda size, batched, x: x, InputError, "must return a pair: results, and which of them are mapped"),
+        (lambda size, batched, x: ((x, x), True), TreeError, "must have the same structure"),
+        (lambda size, batched, x: (x, (True, True)), TreeError, "must have the same structure"),
+        (lambda size, batched, x: (x, 1), InputError, "must say with True or False which results are mapped, got 1"),
+        (lambda size, batched, x: (x.sum(), True), InputError, r"a result must have type f64[3], got f64[]"),
+    ],
+)
+def test_rules_that_do_not_fit(rule: Callable[..., Any], error: type[TinyjaxError], message: str) -> None:
+    f: Any = custom_vmap(tnp.sin)
+    with pytest.raises(MissingRuleError, match="No batching rule defined for custom_vmap function sin using def_vmap"):
+        f(1.0)
+    f.def_vmap(rule)
+    assert float(f(0.0)) == 0.0
+    with pytest.raises(error) as caught:
+        tj.vmap(f)(X)
+    assert message in str(caught.value)
+
+
+def test_optimize_remat_is_taken() -> None:
+    @tj.custom_vjp
+    def f(x: ArrayLike) -> Array:
+        return tnp.sin(x)
+
+    f.defvjp(lambda x: (f(x), x), lambda x, g: (3.0 * g,), optimize_remat=True)
+    assert float(tj.grad(tj.checkpoint(f))(1.0)) == 3.0
