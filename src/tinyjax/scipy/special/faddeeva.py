@@ -65,7 +65,8 @@ def wofz(z: ArrayLike) -> Array:
 @custom_jvp
 def _wofz(z: Array) -> Array:
     lower = tnp.imag(z) < 0
-    above = _upper(tnp.where(lower, -z, z))
+    infinite = tnp.isinf(tnp.real(z)) | tnp.isinf(tnp.imag(z))
+    above = tnp.where(infinite, 0, _upper(tnp.where(lower, -z, z)))
     squared = tnp.where(lower, z, 0)
     return tnp.where(lower, 2 * lax.exp(-squared * squared) - above, above)
 
@@ -80,12 +81,15 @@ _wofz.defjvp(_wofz_jvp)
 
 
 def erfcx(x: ArrayLike) -> Array:
-    """exp(x²) erfc(x), which doesn't underflow.
+    """exp(x²) erfc(x), which doesn't underflow, of complex numbers too.
 
     >>> erfcx(np.array([0.0, 1.0, 1000.0]))
     Array([1.00000000e+00, 4.27583576e-01, 5.64189301e-04], dtype=float64)
     """
-    (found,) = floats("erfcx", x)
+    given = as_array(x)
+    if given.dtype in COMPLEXES:
+        return wofz(1j * given)
+    (found,) = floats("erfcx", given)
     return tnp.astype(_erfcx(_widened(found)), found.dtype)
 
 

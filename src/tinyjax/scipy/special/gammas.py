@@ -11,10 +11,13 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.primitives import incomplete
 from tinyjax.primitives import special as primitives
+from tinyjax.scipy.special.integrals import loggamma
 from tinyjax.scipy.special.promoted import applied, floats
 from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 
 
 def gammaln(x: ArrayLike) -> Array:
@@ -43,12 +46,16 @@ def gammasgn(x: ArrayLike) -> Array:
 
 
 def gamma(x: ArrayLike) -> Array:
-    """The gamma function; infinite at 0, with its sign, and nan at the negative integers.
+    """The gamma function, of complex numbers too; infinite at 0, with its sign, and nan at the negative integers.
 
+    >>> import numpy as np
     >>> gamma(np.array([5.0, 0.5, -0.5]))
     Array([24.        ,  1.77245385, -3.5449077 ], dtype=float64)
     """
-    (found,) = floats("gamma", x)
+    given = as_array(x)
+    if given.dtype in COMPLEXES:
+        return lax.exp(loggamma(given))
+    (found,) = floats("gamma", given)
     value = gammasgn(found) * lax.exp(lax.lgamma(found))
     return tnp.where(found == -math.inf, lax.full_like(found, math.nan), value)
 

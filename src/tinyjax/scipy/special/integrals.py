@@ -63,7 +63,7 @@ def _cosine_integral(x: Array) -> Array:
     for n in range(34, 0, -2):
         total = -square / (n * (n - 1)) * (1 / n + total)
     series = _EULER + lax.log(tnp.where(near, lax.abs(x), 1)) + total
-    value = tnp.where(lax.abs(x) == math.inf, 0, -tnp.real(_far(x)))
+    value = tnp.where(x == math.inf, 0, tnp.where(x == -math.inf, math.nan, -tnp.real(_far(x))))
     return tnp.where(near, series, value)
 
 
@@ -101,7 +101,7 @@ def spence(x: ArrayLike) -> Array:
 
 @custom_jvp
 def _spence(x: Array) -> Array:
-    large, small = x > 2, x < 0.5
+    large = x > 2
     inverse = tnp.where(large, 1 / tnp.where(large, x, 1), x)
     low = inverse < 0.5
     middle = tnp.where(low, 1 - inverse, inverse)
@@ -113,7 +113,7 @@ def _spence(x: Array) -> Array:
     logarithm = lax.log(tnp.where(inverse > 0, inverse, 1))
     turned = tnp.where(low, math.pi**2 / 6 + logarithm * u - near, near)
     found = tnp.where(large, -(lax.log(tnp.where(large, x, 1)) ** 2) / 2 - turned, turned)
-    return tnp.where((x < 0) | (small & tnp.isnan(x)), math.nan, found)
+    return tnp.where((x >= 0) & (x < math.inf), found, math.nan)
 
 
 def _spence_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
