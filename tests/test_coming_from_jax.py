@@ -27,6 +27,8 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.image": "tinyjax.image",
     "jax.scipy.cluster.vq": "tinyjax.scipy.cluster.vq",
     "jax.scipy.fft": "tinyjax.scipy.fft",
+    "jax.scipy.integrate": "tinyjax.scipy.integrate",
+    "jax.scipy.interpolate": "tinyjax.scipy.interpolate",
     "jax.scipy.ndimage": "tinyjax.scipy.ndimage",
     "jax.scipy.optimize": "tinyjax.scipy.optimize",
     "jax.scipy.signal": "tinyjax.scipy.signal",

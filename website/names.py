@@ -26,6 +26,8 @@ MODULES: Final = (
     "tinyjax.image",
     "tinyjax.scipy.cluster.vq",
     "tinyjax.scipy.fft",
+    "tinyjax.scipy.integrate",
+    "tinyjax.scipy.interpolate",
     "tinyjax.scipy.ndimage",
     "tinyjax.scipy.optimize",
     "tinyjax.scipy.signal",
