@@ -293,6 +293,10 @@ _add("matvec", A, v)
 _add("matvec", np.ones((2, 3, 4)), np.ones((2, 4)))
 _add("vecmat", c[:3], A)
 _add("sort_complex", A)
+for mode in ("maximum", "mean", "median", "minimum", "linear_ramp"):
+    for x in (A, I, v):
+        _add("pad", x, 2, mode=mode)
+        _add("pad", x, (1, 3), mode=mode, **({"end_values": 2} if mode == "linear_ramp" else {"stat_length": (1, 2)}))
 _add("lexsort", (I[0], I[1]))
 
 #: NumPy has wider ones: it doesn't keep integers that are convolved with small floats, or it counts with floats.

@@ -15,6 +15,7 @@ from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.arguments import shape_of, with_axes
 from tinyjax.numpy.creation import asarray
+from tinyjax.numpy.padding import COMPUTED, pad_computed
 from tinyjax.numpy.signatures import Axes, Nested, PadMode, PadWidth, ShapeLike
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.shaping import Rev
@@ -195,10 +196,19 @@ def _tile(x: Array, reps: tuple[int, ...]) -> Array:
 # Padding.
 
 
-def pad(array: ArrayLike, pad_width: PadWidth, mode: PadMode = "constant", *, constant_values: Nested = 0) -> Array:
-    """Elements added before and after each axis: a constant, the edge, or what is there, reflected or again.
+def pad(
+    array: ArrayLike,
+    pad_width: PadWidth,
+    mode: PadMode = "constant",
+    *,
+    constant_values: Nested = 0,
+    stat_length: PadWidth | None = None,
+    end_values: Nested = 0,
+) -> Array:
+    """Elements added before and after each axis: a constant, the edge, or what is there, reflected or again; the
+    maximum, mean, median or minimum of the axis, or of the nearest `stat_length`; or a linear ramp to `end_values`.
 
-    `pad_width` is a number, a pair for all axes, or a pair for each. So are `constant_values`.
+    `pad_width` is a number, a pair for all axes, or a pair for each. So are the other arguments.
     """
     x = as_array(array)
     widths = np.broadcast_to(np.asarray(pad_width), (x.aval.ndim, 2))
@@ -207,6 +217,8 @@ def pad(array: ArrayLike, pad_width: PadWidth, mode: PadMode = "constant", *, co
     pairs: list[tuple[int, int]] = [(before, after) for before, after in widths.tolist()]
     if mode in ("constant", "empty"):
         return _pad_constant(x, pairs, asarray(constant_values if mode == "constant" else 0))
+    if mode in COMPUTED:
+        return pad_computed(x, pairs, mode, stat_length, end_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise UnsupportedError(f"pad: mode {mode!r} is not supported")
     for axis, (before, after) in enumerate(pairs):

@@ -31,7 +31,9 @@ Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex]
 Sublist: TypeAlias = Sequence[int | EllipsisType]
 #: How to find the order: "auto", "optimal", "greedy", …, True, False for left to right, or the order itself.
 Optimize: TypeAlias = bool | str | Sequence[tuple[int, ...]]
-PadMode: TypeAlias = Literal["constant", "edge", "empty", "reflect", "symmetric", "wrap"]
+PadMode: TypeAlias = Literal[
+    "constant", "edge", "empty", "linear_ramp", "maximum", "mean", "median", "minimum", "reflect", "symmetric", "wrap"
+]
 PadWidth: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | Sequence[Sequence[SupportsIndex]]
 Casting: TypeAlias = Literal["no", "equiv", "safe", "same_kind", "unsafe"]
 #: A range, a text with numbers of axes, or what is to be joined.
