@@ -206,8 +206,8 @@ def test_joining_errors() -> None:
         tnp.concatenate([x, y])
     with pytest.raises(ShapeError, match="scalars have no axis"):
         tnp.concatenate([1, 2])
-    with pytest.raises(UnsupportedError, match="mode 'median' is not supported"):
-        getattr(tnp, "pad")(x, 1, "median")  # noqa: B009  # mypy refuses it
+    with pytest.raises(UnsupportedError, match="mode 'nearest' is not supported"):
+        getattr(tnp, "pad")(x, 1, "nearest")  # noqa: B009  # mypy refuses it
     with pytest.raises(UnsupportedError, match="order is 'C' or 'F'"):
         tnp.reshape(x, 6, "K")
 
