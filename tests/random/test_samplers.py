@@ -16,6 +16,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.primitives.test_keys import SEEDS, of
 from tinyjax import Array, random
+from tinyjax.interop.jax import of_jax
 from tinyjax.testing import check_laws
 
 Case = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -203,6 +204,22 @@ def test_errors(i: int) -> None:
     f, error, message = WRONG[i]
     with pytest.raises(error, match=message):
         f()
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("log_space", [False, True])
+def test_gammas_of_jax(log_space: bool) -> None:
+    """JAX has a primitive for them."""
+    draw = jax.random.loggamma if log_space else jax.random.gamma
+    key, a = jax.random.key(3), np.array([0.3, 2.0])
+    f = of_jax(lambda key, a: draw(key, a))
+    np.testing.assert_allclose(f(key, a), draw(key, a), rtol=1e-12)
+    slope = tj.jit(tj.grad(lambda a: tnp.sum(f(key, a))))(a)
+    np.testing.assert_allclose(slope, jax.grad(lambda a: jnp.sum(draw(key, a)))(a), rtol=1e-8)
+    keys = jax.random.split(key)
+    expected = jax.vmap(draw, (0, None))(keys, a)
+    np.testing.assert_allclose(of_jax(jax.vmap(draw, (0, None)))(keys, a), expected, rtol=1e-12)
+    np.testing.assert_allclose(tj.vmap(f, (0, None))(tnp.asarray(keys), a), expected, rtol=1e-12)
 
 
 @pytest.mark.sweep

@@ -14,6 +14,7 @@ from jax.extend.core import JaxprEqn
 from jax.extend.core import Literal as JaxLiteral
 from jax.extend.core import Var as JaxVar
 
+from tinyjax.api.make_jaxpr import make_jaxpr
 from tinyjax.backend import jax_programs
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call
@@ -42,6 +43,7 @@ from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
+from tinyjax.random.rejection import random_gamma
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
 
 T = TypeVar("T")
@@ -161,6 +163,8 @@ class Importer:
             return [ctx.bind(RandomWrap(), out)[0] if aval.dtype == KEY else out
                     for out, aval in zip(outs, expected, strict=True)]  # fmt: skip
         primitive: Primitive
+        if name == "random_gamma" and args[0].aval.dtype == KEY:
+            return _gamma(ctx, bool(eqn.params["log_space"]), args)
         if name == "custom_jvp_call":
             primitive = yield from self._custom_jvp(eqn, rules)
         elif name == "custom_vjp_call":
@@ -330,6 +334,13 @@ class Importer:
         if aval.shape == () and aval.dtype in SUPPORTED:
             return Literal(python_scalar(jax_programs.scalar_of(found.data), aval.dtype), aval)
         return ctx.bind(Constant(found))[0]
+
+
+def _gamma(ctx: StagingContext, log_space: bool, args: Sequence[Atom]) -> Sequence[Atom]:
+    """What is no primitive here: a loop, with a derivative in the second operand."""
+    closed = make_jaxpr(lambda key, a: random_gamma(key, a, log_space))(*[arg.aval for arg in args])
+    consts = [ctx.bind(Constant(const))[0] for const in closed.consts]
+    return ctx.bind(Call("random_gamma", closed.jaxpr), *consts, *args)
 
 
 class _NoSuchPrimitiveError(UnsupportedError):
