@@ -43,6 +43,7 @@ from tinyjax.primitives import (
     factorizations,
     fourier,
     gather,
+    generators,
     keys,
     reduce_window,
     rounding,
@@ -121,6 +122,9 @@ def _random() -> Iterator[Application]:
     yield from _each([threefry.Threefry2x32()], (2, 3), (), (2, 3), (2, 3))
     yield from _each([keys.RandomWrap()], (3, 2))
     yield from _each([keys.RandomSeed()], (2, 3))
+    for dtype, algorithm in itertools.product(keys.WIDTHS.values(), generators.RandomAlgorithm):
+        yield from _each([generators.RngBitGenerator((3, 2), dtype, algorithm)], (4,))
+        yield from _each([generators.RngBitGenerator((3,), dtype, algorithm)], (2,))
     made = [keys.RandomBits(width, (4,)) for width in keys.WIDTHS]
     moved = [
         keys.RandomUnwrap(),

@@ -219,6 +219,7 @@ def test_every_primitive_has_a_rule_or_a_reason() -> None:
         "random_unwrap",
         "random_wrap",
         "real",
+        "rng_bit_generator",
         "select_and_gather_add",
         "select_and_scatter_add",
     }

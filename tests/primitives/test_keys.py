@@ -19,6 +19,7 @@ from tinyjax.errors import TinyjaxError
 from tinyjax.interop.jax import from_jax, to_jax
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives.generators import RandomAlgorithm
 from tinyjax.primitives.keys import (
     WIDTHS,
     RandomBits,
@@ -238,3 +239,33 @@ def test_keys_in_and_out_of_jax() -> None:
         back = jnp.asarray(moved.__jax_array__())
         assert back.dtype == keys.dtype
         same(back, keys)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("algorithm", RandomAlgorithm)
+@pytest.mark.parametrize("dtype", ["uint8", "uint16", "uint32", "uint64"])
+def test_generators_of_xla(algorithm: RandomAlgorithm, dtype: str) -> None:
+    theirs = jax.lax.RandomAlgorithm[algorithm.name]
+    for key in (np.array([1, 2, 3, 4], np.uint32), np.array([2**63 + 7, 2**64 - 2], np.uint64)):
+        for shape in ((), (5,), (6,), (2, 3), (3, 5), (0,), (3, 4, 2)):
+            expected = jax.lax.rng_bit_generator(key, shape, dtype, theirs)
+            for found, want in zip(lax.rng_bit_generator(key, shape, dtype, algorithm), expected, strict=True):
+                same(found, want)
+
+
+def test_a_generator_of_xla() -> None:
+    key = np.array([1, 2, 3, 4], np.uint32)
+    traced = jax.make_jaxpr(lambda key: jax.lax.rng_bit_generator(key, (3,)))(key)
+    program = from_jax(traced)
+    expected = jax.lax.rng_bit_generator(key, (3,))
+    runs = (tj.eval_jaxpr(program.jaxpr, (), key), tj.jit(lambda key: lax.rng_bit_generator(key, (3,)))(key))
+    for outs in (*runs, to_jax(program)(key)):
+        for found, want in zip(outs, expected, strict=True):
+            same(found, want)
+    assert tj.ir.parse(str(program.jaxpr)) == program.jaxpr == tj.ir.parse(str(traced))
+    mapped = tj.vmap(lambda key: lax.rng_bit_generator(key, (3,))[1])(np.stack([key + np.uint32(1), key]))
+    same(mapped[1], expected[1])
+    with pytest.raises(ValueError, match=r"the state is u32\[4\] or u64\[2\], got u32\[2\]"):
+        lax.rng_bit_generator(key[:2], (3,))
+    with pytest.raises(ValueError, match="algorithm is one of RNG_DEFAULT"):
+        lax.rng_bit_generator(key, (3,), algorithm="mersenne")

@@ -199,6 +199,7 @@ from tinyjax.primitives.gather import Gather as Gather
 from tinyjax.primitives.gather import ScatterAdd as ScatterAdd
 from tinyjax.primitives.gather import Scattering as Scattering
 from tinyjax.primitives.gather import permuted as permuted
+from tinyjax.primitives.generators import RngBitGenerator as RngBitGenerator
 from tinyjax.primitives.incomplete import Igamma as Igamma
 from tinyjax.primitives.incomplete import IgammaGradA as IgammaGradA
 from tinyjax.primitives.incomplete import Igammac as Igammac

@@ -34,6 +34,7 @@ from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceSc
 from tinyjax.primitives.factorizations import Geqp3, Geqrf, Ormqr
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
+from tinyjax.primitives.generators import RngBitGenerator
 from tinyjax.primitives.keys import RandomClone, RandomSeed, RandomUnwrap, RandomWrap
 from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.rounding import Round
@@ -106,6 +107,12 @@ TO_JAX.lacks(Geqp3, "JAX's primitive of this name isn't public: its qr with pivo
 @TO_JAX.register(RandomSeed)
 def _random_seed(primitive: RandomSeed, ctx: JaxContext, args: Args) -> Args:
     return apply(p.random_seed_p, *args, impl=threefry_prng_impl)
+
+
+@TO_JAX.register(RngBitGenerator)
+def _rng_bit_generator(primitive: RngBitGenerator, ctx: JaxContext, args: Args) -> Args:
+    algorithm = lax.RandomAlgorithm[primitive.algorithm.name]
+    return list(lax.rng_bit_generator(args[0], primitive.shape, primitive.dtype, algorithm))
 
 
 @TO_JAX.register(RandomWrap)

@@ -64,6 +64,8 @@ from tinyjax.lax.exchanges import psum_scatter as psum_scatter
 from tinyjax.lax.exchanges import pswapaxes as pswapaxes
 from tinyjax.lax.fourier import FftType as FftType
 from tinyjax.lax.fourier import fft as fft
+from tinyjax.lax.generators import RandomAlgorithm as RandomAlgorithm
+from tinyjax.lax.generators import rng_bit_generator as rng_bit_generator
 from tinyjax.lax.implicit import custom_linear_solve as custom_linear_solve
 from tinyjax.lax.implicit import custom_root as custom_root
 from tinyjax.lax.indexing import dynamic_index_in_dim as dynamic_index_in_dim

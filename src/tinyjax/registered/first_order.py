@@ -27,6 +27,7 @@ from tinyjax.primitives import (
     factorizations,
     fourier,
     gather,
+    generators,
     incomplete,
     keys,
     platforms,
@@ -66,12 +67,19 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
-    incomplete, keys, platforms, reduce_window, reductions, rounding, scatter, selection, shaping, slicing, solutions,
-    sorting, special, spectral, structure, threefry, triangular, tridiagonal, trigonometric, window_choices,
+    generators, incomplete, keys, platforms, reduce_window, reductions, rounding, scatter, selection, shaping, slicing,
+    solutions, sorting, special, spectral, structure, threefry, triangular, tridiagonal, trigonometric, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)
-STANDARD.add(BatchAxis, rounding.RoundingMethod, contractions.Precision, fourier.FftType, keys.KeyImpl)
+STANDARD.add(
+    BatchAxis,
+    rounding.RoundingMethod,
+    contractions.Precision,
+    fourier.FftType,
+    keys.KeyImpl,
+    generators.RandomAlgorithm,
+)
 STANDARD.add(convolution.ConvDimensionNumbers, spectral.EighImplementation, spectral.EigImplementation)
 STANDARD.add(spectral.SvdAlgorithm, dot_algorithms.DotAlgorithm, dot_algorithms.DotAlgorithmPreset)
 STANDARD.add(windows.GatherScatterMode, windows.GatherDimensionNumbers, windows.ScatterDimensionNumbers)

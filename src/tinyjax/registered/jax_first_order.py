@@ -23,6 +23,7 @@ from tinyjax.primitives import (
     elementwise,
     exchanges,
     fourier,
+    generators,
     keys,
     reductions,
     rounding,
@@ -209,6 +210,16 @@ def _keyed(cls: type[keys.RandomSeed | keys.RandomWrap]) -> Reader:
 
 for _keying in (keys.RandomSeed, keys.RandomWrap):
     STANDARD.read_by(_keying.name)(_keyed(_keying))
+
+
+@STANDARD.read_by("rng_bit_generator")
+def _rng_bit_generator(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX prints the algorithm's name."""
+    kept = without("rng_bit_generator", params, out_sharding=_NONE)
+    algorithm = kept.get("algorithm")
+    if isinstance(algorithm, str) and algorithm in generators.RandomAlgorithm.__members__:
+        kept["algorithm"] = generators.RandomAlgorithm[algorithm]
+    return primitive_of(generators.RngBitGenerator, kept)
 
 
 @STANDARD.read_by("gather")

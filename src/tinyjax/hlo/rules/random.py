@@ -9,14 +9,17 @@ from tinyjax.control.loops import While
 from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.rules.shapes import rearranged
 from tinyjax.hlo.tables import CPU_RULES, RULES
+from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import INT32, UINT32
+from tinyjax.ir.dtypes import INT32, UINT32, UINT64
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Literal
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.bitwise import logical_xor
 from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, common_shape
+from tinyjax.primitives.generators import RngBitGenerator
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
@@ -78,3 +81,26 @@ def _step(ctx: StagingContext, carry: Sequence[Atom]) -> Sequence[Atom]:
     number = add(ctx, i, Literal.of(1, INT32))
     x0, x1 = threefry_key_added(ctx, x0, x1, first, second, convert(ctx, number, UINT32))
     return [number, x0, x1, second, third, first, later, now]
+
+
+@RULES.register(RngBitGenerator)
+def _rng_bit_generator(
+    primitive: RngBitGenerator, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """XLA takes a state of two uint64. Fewer than 32 bits are those of 32."""
+    (state,), (out_state, out) = args, types
+    wide, pairs = array_type((2,), UINT64), array_type((2, 2), UINT32)
+    if state.aval != wide:
+        state = rearranged(ctx, f"stablehlo.reshape {state.name}", state, pairs)
+        state = rearranged(ctx, f"stablehlo.bitcast_convert {state.name}", state, wide)
+    made = array_type(out.shape, out.dtype if out.dtype == UINT64 else UINT32)
+    algorithm = primitive.algorithm.name.removeprefix("RNG_")
+    operation = f"stablehlo.rng_bit_generator {state.name}, algorithm = {algorithm} : ({type_text(wide)}) -> "
+    name = ctx.fresh()
+    bits_name = ctx.fresh()
+    ctx.lines.append(f"    {name}, {bits_name} = {operation}({type_text(wide)}, {type_text(made)})")
+    state, bits = SSA(name, wide), SSA(bits_name, made)
+    if out_state != wide:
+        state = rearranged(ctx, f"stablehlo.bitcast_convert {state.name}", state, pairs)
+        state = rearranged(ctx, f"stablehlo.reshape {state.name}", state, out_state)
+    return (state, convert(ctx, bits, out.dtype))
