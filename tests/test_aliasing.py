@@ -88,6 +88,7 @@ APART = {
         "axis_index",
         "axis_size",
         "broadcasted_iota",
+        "rng_bit_generator",
         "iota",
         "argmax",
         "argmin",

@@ -206,6 +206,8 @@ class Importer:
         for key, value in params.items():
             if key == "policy":
                 values[key] = from_jax_policy(value)
+            elif key == "impl":  # of keys: a tuple of functions
+                values[key] = generic(value)
             else:
                 values[key] = yield from self._value(value, rules)
         if "policy" in params:

@@ -113,7 +113,7 @@ def _by_threefry(key: np.uint64, count: np.uint64, shape: Shape, words: int) -> 
 
 
 def _philox(key: np.uint64, counts: _Words) -> list[HostArray]:
-    """Four words for each count: ten rounds of Philox, whose counter has the key as its upper half, and carries to it."""
+    """Four words for each count: ten rounds of Philox, whose counter's upper half is the key, with what carries."""
     k = [int(key & _LOWER), int(key >> _HALF)]
     upper = key + (counts < counts[:1]).astype(np.uint64)
     c = [counts & _LOWER, counts >> _HALF, upper & _LOWER, upper >> _HALF]

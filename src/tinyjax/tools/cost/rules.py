@@ -28,6 +28,7 @@ from tinyjax.primitives.elementwise import Additive, Binary, LinearUnary, Mul, S
 from tinyjax.primitives.exponential import Logistic
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, Scattering
+from tinyjax.primitives.generators import RngBitGenerator
 from tinyjax.primitives.incomplete import RegularizedIncompleteBeta
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
 from tinyjax.primitives.matrices import OfMatrices
@@ -260,6 +261,12 @@ def _threefry(primitive: Threefry2x32, eqn: Eqn) -> Cost:
     """Twenty rounds of five operations, and additions of words of the key."""
     each = sum(5 * len(ROTATIONS[i % 2]) + 3 for i in range(ROUNDS)) + 2
     return Cost(each * eqn.outvars[0].aval.size, bytes=bytes_moved(eqn))
+
+
+@COSTS.register(RngBitGenerator)
+def _rng_bit_generator(primitive: RngBitGenerator, eqn: Eqn) -> Cost:
+    """Ten rounds of ten operations for four words, as Philox has them."""
+    return Cost(25 * eqn.outvars[1].aval.size * -(-primitive.dtype.itemsize // 4), bytes=bytes_moved(eqn))
 
 
 @COSTS.register(Sort)
