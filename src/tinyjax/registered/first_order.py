@@ -68,7 +68,6 @@ MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
     generators, incomplete, keys, platforms, reduce_window, reductions, rounding, scatter, selection, shaping, slicing,
-    generators, incomplete, keys, platforms, reduce_window, reductions, rounding, scatter, selection, shaping, slicing,
     solutions, sorting, special, spectral, structure, threefry, triangular, tridiagonal, trigonometric, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
