@@ -29,6 +29,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.scipy.fft": "tinyjax.scipy.fft",
     "jax.scipy.integrate": "tinyjax.scipy.integrate",
     "jax.scipy.interpolate": "tinyjax.scipy.interpolate",
+    "jax.scipy.linalg": "tinyjax.scipy.linalg",
     "jax.scipy.ndimage": "tinyjax.scipy.ndimage",
     "jax.scipy.optimize": "tinyjax.scipy.optimize",
     "jax.scipy.signal": "tinyjax.scipy.signal",

@@ -28,6 +28,7 @@ MODULES: Final = (
     "tinyjax.scipy.fft",
     "tinyjax.scipy.integrate",
     "tinyjax.scipy.interpolate",
+    "tinyjax.scipy.linalg",
     "tinyjax.scipy.ndimage",
     "tinyjax.scipy.optimize",
     "tinyjax.scipy.signal",

@@ -4,6 +4,7 @@ from tinyjax.scipy import cluster as cluster
 from tinyjax.scipy import fft as fft
 from tinyjax.scipy import integrate as integrate
 from tinyjax.scipy import interpolate as interpolate
+from tinyjax.scipy import linalg as linalg
 from tinyjax.scipy import ndimage as ndimage
 from tinyjax.scipy import optimize as optimize
 from tinyjax.scipy import signal as signal
@@ -11,4 +12,16 @@ from tinyjax.scipy import sparse as sparse
 from tinyjax.scipy import special as special
 from tinyjax.scipy import stats as stats
 
-__all__ = ["cluster", "fft", "integrate", "interpolate", "ndimage", "optimize", "signal", "sparse", "special", "stats"]
+__all__ = [
+    "cluster",
+    "fft",
+    "integrate",
+    "interpolate",
+    "linalg",
+    "ndimage",
+    "optimize",
+    "signal",
+    "sparse",
+    "special",
+    "stats",
+]

@@ -1,0 +1,194 @@
+"""Equations with matrices, and functions of matrices, under SciPy's names."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+import tinyjax.numpy as tnp
+from tinyjax import lax
+from tinyjax.errors import ChoiceError, ShapeError
+from tinyjax.numpy.linalg.intake import inexact
+from tinyjax.scipy.linalg.decompositions import cholesky
+from tinyjax.tracing.array import Array, ArrayLike
+
+
+def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The determinants of square matrices.
+
+    >>> import numpy as np
+    >>> det(np.array([[1.0, 2.0], [3.0, 4.0]]))
+    Array(-2., dtype=float64)
+    """
+    return tnp.linalg.det(a)
+
+
+def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
+    """The inverses of square matrices.
+
+    >>> import numpy as np
+    >>> inv(np.array([[2.0, 0.0], [0.0, 4.0]]))
+    Array([[0.5 , 0.  ],
+           [0.  , 0.25]], dtype=float64)
+    """
+    return tnp.linalg.inv(a)
+
+
+def solve_triangular(
+    a: ArrayLike,
+    b: ArrayLike,
+    trans: int | str = 0,
+    lower: bool = False,
+    unit_diagonal: bool = False,
+    overwrite_b: bool = False,
+    debug: object = None,
+    check_finite: bool = True,
+) -> Array:
+    """The solution x of `a @ x = b`, for a triangular matrix; of which 0 or "N" is the matrix itself, 1 or "T" its
+    transpose, and 2 or "C" the conjugate of that.
+
+    Raises:
+      ChoiceError: `trans` is something else.
+
+    >>> import numpy as np
+    >>> solve_triangular(np.array([[2.0, 1.0], [0.0, 1.0]]), np.array([4.0, 2.0]))
+    Array([1., 2.], dtype=float64)
+    """
+    ways = {0: (False, False), 1: (True, False), 2: (True, True)}
+    way = {"N": 0, "T": 1, "C": 2}.get(trans, -1) if isinstance(trans, str) else trans
+    if way not in ways:
+        raise ChoiceError(f"Invalid 'trans' value {trans!r}: it is 0, 1 or 2, or 'N', 'T' or 'C'")
+    x, y = _together(a, b)
+    vector = y.ndim == 1
+    transpose, conjugate = ways[way]
+    right = y[:, None] if vector else y
+    batch = tnp.broadcast_shapes(x.shape[:-2], right.shape[:-2])
+    x, right = (tnp.broadcast_to(v, (*batch, *v.shape[-2:])) for v in (x, right))
+    found = lax.linalg.triangular_solve(
+        x, right, left_side=True, lower=lower, transpose_a=transpose, conjugate_a=conjugate,
+        unit_diagonal=unit_diagonal,
+    )  # fmt: skip
+    return found[..., 0] if vector else found
+
+
+def _together(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
+    x, y = inexact(a), inexact(b)
+    dtype = tnp.result_type(x, y)
+    return x.astype(dtype), y.astype(dtype)
+
+
+def cho_solve(
+    c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
+) -> Array:
+    """The solution x of `a @ x = b`, for what `cho_factor` returns of a.
+
+    >>> import numpy as np
+    >>> cho_solve((np.array([[2.0, 0.0], [0.0, 1.0]]), True), np.ones(2))
+    Array([0.25, 1.  ], dtype=float64)
+    """
+    factor, lower = c_and_lower
+    first = solve_triangular(factor, b, 0 if lower else 2, lower)
+    return solve_triangular(factor, first, 2 if lower else 0, lower)
+
+
+def lu_solve(
+    lu_and_piv: tuple[ArrayLike, ArrayLike],
+    b: ArrayLike,
+    trans: int = 0,
+    overwrite_b: bool = False,
+    check_finite: bool = True,
+) -> Array:
+    """The solution x of `a @ x = b`, for what `lu_factor` returns of a; with `trans` 1 of its transpose, with 2 of the
+    conjugate of that.
+
+    Raises:
+      ChoiceError: `trans` is something else.
+
+    >>> import numpy as np
+    >>> lu_solve((np.array([[4.0, 0.0], [0.0, 2.0]]), np.array([1, 1], np.int32)), np.array([2.0, 4.0]))
+    Array([1., 1.], dtype=float64)
+    """
+    if trans not in (0, 1, 2):
+        raise ChoiceError(f"'trans' value must be 0, 1, or 2, got {trans!r}")
+    factors, pivots = tnp.asarray(lu_and_piv[0]), tnp.asarray(lu_and_piv[1])
+    order = lax.linalg.lu_pivots_to_permutation(pivots, factors.shape[-2])
+    y = tnp.asarray(b)
+    right = y[:, None] if y.ndim == 1 else y
+    if not trans:
+        moved = tnp.take_along_axis(right, order[..., None], -2)
+        found = solve_triangular(
+            factors, solve_triangular(factors, moved, lower=True, unit_diagonal=True)
+        )  # fmt: skip
+    else:
+        found = solve_triangular(factors, right, trans)
+        found = solve_triangular(factors, found, trans, lower=True, unit_diagonal=True)
+        found = tnp.take_along_axis(found, tnp.argsort(order, -1)[..., None], -2)
+    return found[..., 0] if y.ndim == 1 else found
+
+
+def solve(
+    a: ArrayLike,
+    b: ArrayLike,
+    lower: bool = False,
+    overwrite_a: bool = False,
+    overwrite_b: bool = False,
+    debug: bool = False,
+    check_finite: bool = True,
+    assume_a: str = "gen",
+) -> Array:
+    """The solution x of `a @ x = b`. `assume_a` "pos" says that the matrices are positive definite, of which one
+    triangle is read; for others it is "gen", "sym" or "her".
+
+    Raises:
+      ChoiceError: `assume_a` is something else.
+
+    >>> import numpy as np
+    >>> solve(np.array([[2.0, 0.0], [0.0, 4.0]]), np.ones(2), assume_a="pos")
+    Array([0.5 , 0.25], dtype=float64)
+    """
+    if assume_a not in ("gen", "sym", "her", "pos"):
+        raise ChoiceError(f"Expected assume_a to be one of ['gen', 'sym', 'her', 'pos']; got {assume_a!r}")
+    if assume_a != "pos":
+        return tnp.linalg.solve(a, b)
+    return cho_solve((cholesky(a, lower), lower), b)
+
+
+#: The coefficients of the approximation of exp by a quotient, from the constant on.
+_COEFFICIENTS = [math.factorial(26 - k) * math.factorial(13) / (
+    math.factorial(26) * math.factorial(k) * math.factorial(13 - k)) for k in range(14)]  # fmt: skip
+#: The norm up to which it is as exact as the dtype.
+_NORMS = {"float32": 3.9, "float64": 5.37}
+
+
+def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
+    """The exponential of square matrices: by a quotient of polynomials of the matrix divided by a power of 2, squared
+    as often. nan where it would be squared more than `max_squarings` times. `upper_triangular` is taken, and says
+    nothing.
+
+    Raises:
+      ShapeError: the matrices aren't square.
+
+    >>> import numpy as np
+    >>> expm(np.array([[0.0, 1.0], [0.0, 0.0]]))
+    Array([[1., 1.],
+           [0., 1.]], dtype=float64)
+    """
+    x = inexact(A)
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise ShapeError(f"Expected A to be a (batched) square matrix, got {x.aval}")
+    one = tnp.eye(x.shape[-1], dtype=x.dtype)
+    size = tnp.linalg.matrix_norm(lax.stop_gradient(x), ord=1)
+    limit = _NORMS[size.dtype.name]
+    count = tnp.maximum(0, tnp.ceil(tnp.log2(tnp.maximum(size, limit) / limit)))[..., None, None]
+    scaled = x / (2.0**count).astype(x.dtype)
+    square = scaled @ scaled
+    even, odd, power = one * _COEFFICIENTS[0], one * _COEFFICIENTS[1], one
+    for k in range(2, 14, 2):
+        power = power @ square
+        even, odd = even + _COEFFICIENTS[k] * power, odd + _COEFFICIENTS[k + 1] * power
+    odd = scaled @ odd
+    found = tnp.linalg.solve(even - odd, even + odd)
+    for k in range(max_squarings):
+        found = found @ tnp.where(k < count, found, one)
+    return tnp.where(count > max_squarings, np.nan, found)
