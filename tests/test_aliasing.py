@@ -166,6 +166,7 @@ def check_results_stay(f: Callable[..., object], make: Callable[[], Sequence[obj
 
 
 @pytest.mark.parametrize("f", FUNCTIONS)
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 def test_results_do_not_change(f: Callable[..., object]) -> None:
     called = False
     for n, make in enumerate(MAKERS):
