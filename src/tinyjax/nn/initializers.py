@@ -70,6 +70,11 @@ def _chosen(dtype: _Dtype, usual: _Dtype) -> np.dtype[np.generic]:
     return FLOAT64 if given is None else tnp.dtype(given)
 
 
+def _times(x: Array, factor: ArrayLike) -> Array:
+    """Keeps the dtype, whatever that of the factor is."""
+    return x * tnp.asarray(factor, x.dtype)
+
+
 def uniform(scale: float = 1e-2, dtype: _Dtype = None) -> Initializer:
     """Makes numbers between 0 and `scale`.
 
@@ -80,7 +85,7 @@ def uniform(scale: float = 1e-2, dtype: _Dtype = None) -> Initializer:
     usual = dtype
 
     def initialize(key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None) -> Array:
-        return random.uniform(key, tuple(shape), _chosen(dtype, usual)) * scale
+        return _times(random.uniform(key, tuple(shape), _chosen(dtype, usual)), scale)
 
     return initialize
 
@@ -95,7 +100,7 @@ def normal(stddev: float = 1e-2, dtype: _Dtype = None) -> Initializer:
     usual = dtype
 
     def initialize(key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None) -> Array:
-        return random.normal(key, tuple(shape), _chosen(dtype, usual)) * stddev
+        return _times(random.normal(key, tuple(shape), _chosen(dtype, usual)), stddev)
 
     return initialize
 
@@ -112,7 +117,7 @@ def truncated_normal(
     usual = dtype
 
     def initialize(key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None) -> Array:
-        return random.truncated_normal(key, lower, upper, tuple(shape), _chosen(dtype, usual)) * stddev
+        return _times(random.truncated_normal(key, lower, upper, tuple(shape), _chosen(dtype, usual)), stddev)
 
     return initialize
 
@@ -291,7 +296,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: _Dtype = None) 
         (along,) = canonical_axes(column_axis, len(sizes), "orthogonal")
         columns, rest = sizes[along], sizes[:along] + sizes[along + 1 :]
         matrix = random.orthogonal(key, math.prod(rest), (), found, columns)
-        return tnp.moveaxis(tnp.reshape(matrix, (*rest, columns)), -1, along) * scale
+        return _times(tnp.moveaxis(tnp.reshape(matrix, (*rest, columns)), -1, along), scale)
 
     return initialize
 
