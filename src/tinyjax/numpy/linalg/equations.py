@@ -340,8 +340,8 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[SupportsIndex] | None
     """
     x, y = as_array(a), as_array(b)
     if axes is not None:
-        for axis in axes:
-            x = moveaxis(x, axis, x.aval.ndim - 1)
+        count = len(axes)
+        x = moveaxis(x, axes, range(x.aval.ndim - count, x.aval.ndim))
     shape: Shape = x.aval.shape[y.aval.ndim :]
     if x.aval.shape[: y.aval.ndim] != y.aval.shape:
         raise ShapeError(
