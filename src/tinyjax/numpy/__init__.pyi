@@ -174,6 +174,8 @@ from tinyjax.numpy.files import set_printoptions as set_printoptions
 from tinyjax.numpy.finding import argwhere as argwhere
 from tinyjax.numpy.finding import flatnonzero as flatnonzero
 from tinyjax.numpy.finding import nonzero as nonzero
+from tinyjax.numpy.fitting import polyfit as polyfit
+from tinyjax.numpy.fitting import roots as roots
 from tinyjax.numpy.grids import diag_indices as diag_indices
 from tinyjax.numpy.grids import diag_indices_from as diag_indices_from
 from tinyjax.numpy.grids import indices as indices

@@ -39,6 +39,11 @@ class RegularGridInterpolator:
     Array([ 6., nan], dtype=float64)
     """
 
+    method: str
+    values: Array
+    grid: tuple[Array, ...]
+    fill_value: Array | None
+
     def __init__(
         self,
         points: Sequence[ArrayLike],
