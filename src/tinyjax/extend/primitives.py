@@ -19,6 +19,7 @@ from tinyjax.control import (
     callbacks,
     checkpoint,
     cond,
+    custom_batching,
     custom_derivatives,
     custom_linear,
     implicit,
@@ -40,7 +41,19 @@ def _is_vocabulary(value: object) -> bool:
 
 collect(
     __name__,
-    *(call, callbacks, checkpoint, cond, custom_derivatives, custom_linear, implicit, loops, reducing, scan),
+    *(
+        call,
+        callbacks,
+        checkpoint,
+        cond,
+        custom_batching,
+        custom_derivatives,
+        custom_linear,
+        implicit,
+        loops,
+        reducing,
+        scan,
+    ),
     *MODULES,
     only=_is_vocabulary,
     entries=(),  # rules call them for every equation

@@ -309,5 +309,9 @@ def _full_name(cls: type) -> str:
     return f"{cls.__module__}.{cls.__qualname__}"
 
 
+def _fill() -> object:
+    return FILL_REGISTRY.use()
+
+
 #: The library's own primitives, and the classes of their parameters.
-STANDARD: Final = Registry(fill=FILL_REGISTRY.use)
+STANDARD: Final = Registry(fill=_fill)
