@@ -359,6 +359,7 @@ THEIRS = {
 
 @pytest.mark.parametrize("inner", OUTER)
 @pytest.mark.parametrize("outer", OUTER)
+@pytest.mark.sweep
 def test_closures_over_outer_tracers(outer: str, inner: str) -> None:
     """The inner function reads values of both transformations around it, and of none."""
 

@@ -41,6 +41,7 @@ def test_pairs(function: str, names: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("names", TRIPLES, ids=".".join)
 @pytest.mark.parametrize("function", ["mixed", "nested"])
+@pytest.mark.sweep
 def test_triples(function: str, names: tuple[str, ...]) -> None:
     check(function, names)
 

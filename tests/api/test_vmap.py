@@ -233,6 +233,7 @@ def test_collectives(name: str) -> None:
 
 @pytest.mark.parametrize("inside", ["grad", "jvp", "vjp", "linearize", "jit.grad", "grad.jit"])
 @pytest.mark.parametrize("name", ["_psum", "_pmean"])
+@pytest.mark.sweep
 def test_derivatives_of_collectives(name: str, inside: str) -> None:
     """Derivatives inside and outside of the mapped function."""
 

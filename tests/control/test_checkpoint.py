@@ -75,6 +75,7 @@ def check(ours: Callable[..., Any], theirs: Callable[..., Any], names: tuple[str
 @pytest.mark.parametrize(
     "names", [*product(TRANSFORMATIONS, repeat=1), *product(TRANSFORMATIONS, repeat=2)], ids=".".join
 )
+@pytest.mark.sweep
 def test_nestings(names: tuple[str, ...]) -> None:
     check(small(tj, tnp), small(jax, jnp), names)
 

@@ -41,7 +41,9 @@ def repeated(ours: Callable[..., Any], theirs: Callable[..., Any]) -> tuple[Call
     return lambda x: tj.lax.fori_loop(0, 2, lambda i, c: ours(c) * 0.5, x), lambda x: theirs(theirs(x) * 0.5) * 0.5
 
 
-@pytest.mark.parametrize("wrap", [scanned, chosen, repeated])
+@pytest.mark.parametrize(
+    "wrap", [scanned, *(pytest.param(wrap, marks=pytest.mark.sweep) for wrap in (chosen, repeated))]
+)
 @pytest.mark.parametrize(
     "make",
     [test_custom_jvp.log1pexp, test_custom_jvp.calling_another, test_custom_vjp.marked, test_custom_vjp.clipping],

@@ -136,6 +136,7 @@ def test_pairs(function: str, names: tuple[str, ...]) -> None:
 
 @pytest.mark.parametrize("names", TRIPLES, ids=".".join)
 @pytest.mark.parametrize("function", ["log1pexp"])
+@pytest.mark.sweep
 def test_triples(function: str, names: tuple[str, ...]) -> None:
     check(function, names)
 

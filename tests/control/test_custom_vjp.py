@@ -114,6 +114,7 @@ def test_pairs(function: str, names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("names", TRIPLES, ids=".".join)
+@pytest.mark.sweep
 def test_triples(names: tuple[str, ...]) -> None:
     check("marked", names)
 

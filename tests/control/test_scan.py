@@ -50,6 +50,7 @@ def test_singles(name: str, names: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("names", PAIRS, ids=".".join)
+@pytest.mark.sweep
 def test_pairs(names: tuple[str, ...]) -> None:
     check("rnn", names, eager=False)
 

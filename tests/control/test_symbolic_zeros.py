@@ -195,6 +195,7 @@ ONE_CASE: dict[str, Callable[[ModuleType, Callable[..., Any]], Callable[..., Any
 
 @pytest.mark.parametrize("count", [1, 2, 4])
 @pytest.mark.parametrize("name", ONE_CASE)
+@pytest.mark.sweep
 def test_rules_that_know_one_case(name: str, count: int) -> None:
     """Every choice of arguments and results: it works where JAX's does, and says what is wrong where it doesn't."""
     rng = np.random.default_rng(count)

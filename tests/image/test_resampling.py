@@ -37,6 +37,7 @@ def test_resize(method: str, dtype: str, antialias: bool) -> None:
 
 
 @pytest.mark.parametrize("method", ["area", *(pytest.param(name, marks=pytest.mark.sweep) for name in SMOOTH[:-1])])
+@pytest.mark.sweep
 def test_scale_and_translate(method: str) -> None:
     """Values and the derivatives by the image, the scales and the translations, eager and compiled."""
     x = pixels((6, 5), "float64")

@@ -15,6 +15,7 @@ import tinyjax.numpy as tnp
 from examples.convolutions import Images, Trainer, load, main, make_model, picture
 
 
+@pytest.mark.sweep
 def test_it_learns_and_draws(tmp_path: Path) -> None:
     drawn = tmp_path / "convolutions.svg"
     accuracy = main(["--epochs", "2", "--channels", "4", "--batch-size", "32", "--picture", str(drawn)])

@@ -87,6 +87,7 @@ def test_values(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["ragged", "ragged-contracted", "scaled", "approx-max", "mul", "algorithm", "platform"]
 )
+@pytest.mark.sweep
 def test_derivatives_and_batches(name: str) -> None:
     call, args = CALLS[name]
     floats = [i for i, x in enumerate(args) if x.dtype.kind == "f"]

@@ -26,6 +26,7 @@ CASES: list[tuple[str, tuple[Any, ...], tuple[int, ...]]] = [
 
 @pytest.mark.parametrize("dtype", ["float32", pytest.param("float64", marks=pytest.mark.sweep)])
 @pytest.mark.parametrize(("name", "args", "shape"), CASES, ids=[f"{name}-{shape}" for name, _, shape in CASES])
+@pytest.mark.sweep
 def test_numbers(name: str, args: tuple[Any, ...], shape: tuple[int, ...], dtype: str) -> None:
     found = getattr(ours, name)(*args)(random.key(3), shape, dtype)
     expected = getattr(theirs, name)(*args)(jax.random.key(3), shape, dtype)

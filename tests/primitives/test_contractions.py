@@ -22,6 +22,7 @@ from tinyjax.primitives.contractions import MATMUL, DimensionNumbers, DotGeneral
 
 
 @pytest.mark.parametrize("example", cases("dot_general"), ids=lambda example: example.name)
+@pytest.mark.sweep
 def test_catalog(example: Case) -> None:
     check_all(example)
 

@@ -40,6 +40,7 @@ def _more() -> list[Case]:
 
 
 @pytest.mark.parametrize("example", cases("conv_general_dilated"), ids=lambda example: example.name)
+@pytest.mark.sweep
 def test_catalog(example: Case) -> None:
     check_all(example)
 

@@ -172,6 +172,7 @@ def slices() -> list[Case]:
 
 
 @pytest.mark.parametrize("example", [*gathers(), *scatters(), *slices()], ids=lambda example: example.name)
+@pytest.mark.sweep
 def test_catalog(example: Case) -> None:
     check_all(example)
 

@@ -35,6 +35,7 @@ def test_the_density_is_that_of_jax() -> None:
     np.testing.assert_allclose(np.asarray(gradient), np.asarray(wanted), rtol=1e-9)
 
 
+@pytest.mark.sweep
 def test_a_move_is_that_of_jax() -> None:
     pushes, _ = jax.random.split(jax.random.key(5))
     line, momentum = np.array(list(map(float, LINE))), np.asarray(jax.random.normal(pushes, (3,), "float64"))

@@ -118,6 +118,7 @@ def sampled() -> list[Any]:
 
 
 @pytest.mark.parametrize("case", sampled())
+@pytest.mark.sweep
 def test_numbers_of_jax(case: Case) -> None:
     name, args, kwargs = case
     for seed in (0, 7):

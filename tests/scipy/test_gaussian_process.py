@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import jax.scipy as jsp
 import numpy as np
+import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
@@ -27,6 +28,7 @@ def theirs(kernel: Any, years: Any, flow: Any) -> Any:
     return -likely
 
 
+@pytest.mark.sweep
 def test_it_is_what_jax_finds() -> None:
     kernel = np.array([1.5, -0.3, -0.2])
 

@@ -51,6 +51,7 @@ def test_values(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CASES)
+@pytest.mark.sweep
 def test_derivatives(name: str) -> None:
     """Where JAX's are finite."""
     args = CASES[name]
