@@ -268,7 +268,9 @@ def test_nothing_recurses_along_a_program() -> None:
         prepare(j)()
 
 
-@pytest.mark.parametrize("family", NESTED)
+@pytest.mark.parametrize(
+    "family", [pytest.param(name, marks=pytest.mark.sweep if i > 1 else ()) for i, name in enumerate(NESTED)]
+)
 def test_any_depth_will_do(family: str) -> None:
     j = NESTED[family](1_000 if family == "calls" else 120)
     for name, prepare in STAGES.items():

@@ -82,6 +82,7 @@ def along_curve(f: Callable[[Any], Any]) -> list[Any]:
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.sweep
 def test_functions(name: str) -> None:
     f = FUNCTIONS[name]
     value, terms = jet(lambda x: f(tnp, x), (X,), (SERIES,))

@@ -40,6 +40,7 @@ CASES: dict[str, Callable[[Any, Any], Any]] = {
 
 
 @pytest.mark.parametrize("f", CASES.values(), ids=CASES)
+@pytest.mark.sweep
 def test_values_and_derivatives(f: Callable[[Any, Any], Any]) -> None:
     def total(m: Any) -> Callable[[Any], Any]:
         return lambda x: sum((part * part).sum() for part in jax.tree.leaves(f(m, x)))

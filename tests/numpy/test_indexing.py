@@ -124,7 +124,7 @@ def test_errors() -> None:
         tnp.searchsorted(X, 1.0)
 
 
-@pytest.mark.parametrize("size", [0, 1, 3, 20])
+@pytest.mark.parametrize("size", [0, 3, *(pytest.param(size, marks=pytest.mark.sweep) for size in (1, 20))])
 def test_positions_of_a_known_number(size: int) -> None:
     for x in (X > 5, np.array([0, 3, 0, -1]), np.zeros((0, 2)), np.array([[0.0, np.nan], [2.0, 0.0]])):
         for f, g in ((tnp.nonzero, jnp.nonzero), (tnp.argwhere, jnp.argwhere), (tnp.where, jnp.where)):

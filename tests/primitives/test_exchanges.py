@@ -84,6 +84,7 @@ def test_of_what_is_the_same_for_all_and_over_another_axis(make: Make, shape: tu
 
 
 @parametrized
+@pytest.mark.sweep
 def test_gradients(make: Make, shape: tuple[int, ...]) -> None:
     x = values(4, *shape)
     mapped = tj.vmap(make(lax), axis_name="i")

@@ -17,6 +17,7 @@ from tinyjax.primitives.fourier import Fft, FftType
 
 
 @pytest.mark.parametrize("example", cases("fft"), ids=lambda example: example.name)
+@pytest.mark.sweep
 def test_catalog(example: Case) -> None:
     check_all(example)
 

@@ -24,6 +24,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("example", cases(*NAMES), ids=lambda example: example.name)
+@pytest.mark.sweep
 def test_catalog(example: Case) -> None:
     check_all(example)
 

@@ -36,6 +36,7 @@ ALL = cases(*[f"reduce_{name}" for name in NAMES], "argmax", "argmin")
 
 
 @pytest.mark.parametrize("example", ALL, ids=lambda example: example.name)
+@pytest.mark.sweep
 def test_catalog(example: Case) -> None:
     check_all(example)
 
