@@ -103,9 +103,17 @@ def _randint(key: Array, shape: Shape, minval: Array, maxval: Array, dtype: DTyp
     # Of all numbers there is one more than fits: then it is 0, and the remainders change nothing.
     span = tnp.broadcast_to(tnp.where(beyond & (high > low), span + one, span), shape)
     # Twice as many bits as the dtype has, so that few results are more probable than others.
-    factor = lax.rem(tnp.broadcast_to(number(2 ** (width // 2), unsigned), shape), span)
-    factor = lax.rem(factor * factor, span)
-    offset = lax.rem(lax.rem(higher, span) * factor + lax.rem(lower, span), span)
+    whole = (
+        span == 0
+    )  # all numbers of the dtype; XLA must not see a division by zero of constants, which ends the process
+    divisor = tnp.where(whole, 1, span)
+
+    def within(x: Array) -> Array:
+        return tnp.where(whole, x, lax.rem(x, divisor))
+
+    factor = within(tnp.broadcast_to(number(2 ** (width // 2), unsigned), shape))
+    factor = within(factor * factor)
+    offset = within(within(higher) * factor + within(lower))
     return low + offset.astype(dtype)
 
 
