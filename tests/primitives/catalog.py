@@ -306,7 +306,7 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
         no_rule=(0,),
     ),
     Entry(special.zeta, lax.zeta, F, TWO, domains=(Domain(1.1, 40), Domain(0.1, 1e3)), ulps=64, no_rule=(0, 1)),
-    Entry(bessel.bessel_i0e, lax.bessel_i0e, F, ONE, ulps=16),
+    Entry(bessel.bessel_i0e, lax.bessel_i0e, F, ONE, ulps=16, scale=1),
     Entry(bessel.bessel_i1e, lax.bessel_i1e, F, ONE, ulps=32, scale=1),
     Entry(incomplete.igamma, lax.igamma, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1, once=(0,), slow=True),
     Entry(incomplete.igammac, lax.igammac, F, TWO, domains=(_SHAPE, _SHAPE), ulps=256, scale=1, once=(0,), slow=True),

@@ -98,10 +98,15 @@ def test_other_forms(example: Example) -> None:
     for got, expected in zip(jax.tree.leaves(to_jax(program)(*args)), primitive.evaluate(*args), strict=True):
         close(np.asarray(got), expected, expected.dtype)
     traced = jax.make_jaxpr(lambda *xs: apply(example.case, *xs))(*args)
-    imported = from_jax(traced)
-    found = tj.eval_jaxpr(imported.jaxpr, imported.consts, *args)
-    for ours, theirs in zip(found, apply(example.case, *args), strict=True):
-        close(ours, np.asarray(theirs), np.asarray(theirs).dtype)
+    try:
+        imported = from_jax(traced)
+    except UnsupportedError as error:  # rules of jax's own that close over values, or don't take empty matrices
+        assert primitive.name in ("det", "pinv")
+        assert "custom_jvp_call: the rule of" in str(error)
+    else:
+        found = tj.eval_jaxpr(imported.jaxpr, imported.consts, *args)
+        for ours, theirs in zip(found, apply(example.case, *args), strict=True):
+            close(ours, np.asarray(theirs), np.asarray(theirs).dtype)
     assert hlo.lower(program, platform="cuda")
     if example.order > 1:  # those of which one triangle is read have the derivatives for symmetric tangents
         one_sided = isinstance(primitive, Cholesky | Eigh)
