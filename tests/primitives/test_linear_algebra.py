@@ -101,8 +101,8 @@ def test_other_forms(example: Example) -> None:
     try:
         imported = from_jax(traced)
     except UnsupportedError as error:  # rules of jax's own that close over values, or don't take empty matrices
-        assert primitive.name in ("det", "pinv")
-        assert "custom_jvp_call: the rule of" in str(error)
+        if primitive.name not in ("det", "pinv") or "custom_jvp_call: the rule of" not in str(error):
+            raise
     else:
         found = tj.eval_jaxpr(imported.jaxpr, imported.consts, *args)
         for ours, theirs in zip(found, apply(example.case, *args), strict=True):
