@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Sequence
+from itertools import count
+from pathlib import Path
 from typing import Final
 from zlib import crc32
 
@@ -11,6 +13,7 @@ import jax
 import pytest
 from hypothesis import settings
 
+import tinyjax as tj
 from tests.golden import golden
 
 __all__ = ["golden", "pytest_addoption"]
@@ -25,6 +28,11 @@ settings.load_profile("steady")
 # What jax and the tests keep is looked through by each full collection of garbage: thousands of tests pay for it.
 gc.freeze()
 gc.set_threshold(100_000, 50, 100)
+
+#: Linux ends a process that maps more than 65,530 pieces of memory; each compiled program is eight or more of them.
+MAPPED: Final = Path("/proc/self/maps")
+MANY: Final = 20_000
+TESTS: Final = count()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -55,3 +63,12 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         file, _, case = item.nodeid.partition("::")
         if "[" in case and crc32(case.encode()) % SAMPLED.get(file, 1):
             item.add_marker(pytest.mark.sweep)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown() -> None:
+    """Forgets what is compiled when there is much of it: a process runs thousands of tests."""
+    if next(TESTS) % 50 == 49 and MAPPED.exists() and MAPPED.read_bytes().count(b"\n") > MANY:
+        tj.clear_caches()
+        jax.clear_caches()
+        gc.collect()

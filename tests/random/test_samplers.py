@@ -107,7 +107,9 @@ def compare(name: str, found: object, expected: object) -> None:
         return
     eps = float(tnp.finfo(right.dtype).eps)
     wide = np.complex128 if right.dtype.kind == "c" else np.float64
-    np.testing.assert_allclose(left.astype(wide), right.astype(wide), rtol=32 * eps, atol=8 * eps)
+    # XLA's own functions of doubles differ by up to 60 eps between processors, before what is done with them.
+    rtol, atol = (2**12, 2**8) if eps < 1e-12 else (32, 8)
+    np.testing.assert_allclose(left.astype(wide), right.astype(wide), rtol=rtol * eps, atol=atol * eps)
 
 
 def sampled() -> list[Any]:
