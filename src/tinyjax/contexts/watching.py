@@ -176,6 +176,42 @@ class Around(Context[V]):
     def shown(self, value: V) -> str:
         return self.inner.shown(value)
 
+    @override
+    def bind(self, primitive: Primitive, *args: V) -> tuple[V, ...]:
+        return self.inner.bind(primitive, *args)
+
+    @override
+    def constant(self, value: ConcreteValue | Literal) -> V:
+        return self.inner.constant(value)
+
+    @override
+    def aval(self, value: V) -> ShapedArray:
+        return self.inner.aval(value)
+
+    @override
+    def holds(self, value: object) -> bool:
+        return self.inner.holds(value)
+
+    @override
+    def lift(self, value: Foreign) -> V:
+        return value.into(self.inner)
+
+    @override
+    def concrete(self, value: V) -> ConcreteValue | None:
+        return self.inner.concrete(value)
+
+    @override
+    def carries_tangent(self, value: V) -> bool:
+        return self.inner.carries_tangent(value)
+
+    @override
+    def call_custom(self, function: Customised, args: Sequence[V]) -> Sequence[V] | None:
+        return self.inner.call_custom(function, args)
+
+    @override
+    def origin(self, value: V) -> Origin:
+        return self.inner.origin(value)
+
 
 @final
 class WatchingContext(Around[V], Generic[V]):
@@ -214,38 +250,10 @@ class WatchingContext(Around[V], Generic[V]):
         return results
 
     @override
-    def constant(self, value: ConcreteValue | Literal) -> V:
-        return self.inner.constant(value)
-
-    @override
-    def aval(self, value: V) -> ShapedArray:
-        return self.inner.aval(value)
-
-    @override
-    def holds(self, value: object) -> bool:
-        return self.inner.holds(value)
-
-    @override
-    def lift(self, value: Foreign) -> V:
-        return value.into(self.inner)
-
-    @override
-    def concrete(self, value: V) -> ConcreteValue | None:
-        return self.inner.concrete(value)
-
-    @override
-    def carries_tangent(self, value: V) -> bool:
-        return self.inner.carries_tangent(value)
-
-    @override
     def call_custom(self, function: Customised, args: Sequence[V]) -> Sequence[V] | None:
         if isinstance(self.inner, EvalContext):
             return function.call(self, args)
         return self.inner.call_custom(function, args)
-
-    @override
-    def origin(self, value: V) -> Origin:
-        return self.inner.origin(value)
 
 
 def watched_by(watcher: Watcher, context: Context[V]) -> Context[V]:

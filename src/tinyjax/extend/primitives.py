@@ -14,21 +14,9 @@ interpreters do: `add(ctx, x, y)`. Where it has no parameters it is the primitiv
 from inspect import signature
 from types import FunctionType
 
-from tinyjax.control import (
-    call,
-    callbacks,
-    checkpoint,
-    cond,
-    custom_batching,
-    custom_derivatives,
-    custom_linear,
-    implicit,
-    loops,
-    reducing,
-    scan,
-)
 from tinyjax.exports import collect
 from tinyjax.ir.primitive import Primitive
+from tinyjax.registered.control import MODULES as HOLDING
 from tinyjax.registered.first_order import MODULES
 
 
@@ -41,19 +29,7 @@ def _is_vocabulary(value: object) -> bool:
 
 collect(
     __name__,
-    *(
-        call,
-        callbacks,
-        checkpoint,
-        cond,
-        custom_batching,
-        custom_derivatives,
-        custom_linear,
-        implicit,
-        loops,
-        reducing,
-        scan,
-    ),
+    *HOLDING,
     *MODULES,
     only=_is_vocabulary,
     entries=(),  # rules call them for every equation

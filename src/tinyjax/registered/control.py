@@ -3,6 +3,8 @@
 And those of `primitives`, on which they rest: who imports this has the whole registry.
 """
 
+from typing import Final
+
 from tinyjax.control import (
     call,
     callbacks,
@@ -19,10 +21,24 @@ from tinyjax.control import (
 )
 from tinyjax.registered.first_order import STANDARD, primitives_of
 
-__all__ = ["STANDARD"]
+__all__ = ["MODULES", "STANDARD"]
 
-STANDARD.add(*primitives_of(call, callbacks, checkpoint, cond, loops, reducing, scan))
-STANDARD.add(*primitives_of(custom_batching, custom_derivatives, custom_linear, implicit, recursion))
+#: Where primitives that hold programs are; `recursion` has none that users apply.
+MODULES: Final = (
+    call,
+    callbacks,
+    checkpoint,
+    cond,
+    custom_batching,
+    custom_derivatives,
+    custom_linear,
+    implicit,
+    loops,
+    reducing,
+    scan,
+)
+
+STANDARD.add(*primitives_of(*MODULES, recursion))
 STANDARD.add(checkpoint.NothingSaveable, checkpoint.EverythingSaveable, checkpoint.DotsSaveable)
 STANDARD.add(checkpoint.SaveNames, checkpoint.SaveNamesExcept, checkpoint.SaveAnythingExceptNames)
 STANDARD.add(checkpoint.SaveFromBoth)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TypeVar, final
 
@@ -11,12 +11,8 @@ from typing_extensions import override
 from tinyjax.contexts.jvp import JvpContext
 from tinyjax.contexts.watching import Around, unwatched
 from tinyjax.errors import LeakedTracerError
-from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Literal
-from tinyjax.ir.roles import Customised, Foreign, Origin
-from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.roles import Foreign
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import TraceFrame, Tracer, activate
 from tinyjax.tracing.frames import Frame, Transformed
@@ -65,35 +61,7 @@ class _AtContext(Around[V]):
         self._limit = limit
 
     @override
-    def bind(self, primitive: Primitive, *args: V) -> tuple[V, ...]:
-        return self.inner.bind(primitive, *args)
-
-    @override
-    def constant(self, value: ConcreteValue | Literal) -> V:
-        return self.inner.constant(value)
-
-    @override
-    def aval(self, value: V) -> ShapedArray:
-        return self.inner.aval(value)
-
-    @override
-    def holds(self, value: object) -> bool:
-        return self.inner.holds(value)
-
-    @override
     def lift(self, value: Foreign) -> V:
         if isinstance(value, Tracer) and value.frame.level >= self._limit:
             raise LeakedTracerError(f"a value of type {value.aval} belongs to a transformation further in")
         return value.into(self.inner)
-
-    @override
-    def concrete(self, value: V) -> ConcreteValue | None:
-        return self.inner.concrete(value)
-
-    @override
-    def call_custom(self, function: Customised, args: Sequence[V]) -> Sequence[V] | None:
-        return self.inner.call_custom(function, args)
-
-    @override
-    def origin(self, value: V) -> Origin:
-        return self.inner.origin(value)
