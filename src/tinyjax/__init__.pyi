@@ -35,10 +35,12 @@ from .api.compilation_cache import disable_compilation_cache as disable_compilat
 from .api.compilation_cache import enable_compilation_cache as enable_compilation_cache
 from .api.gradients import grad as grad
 from .api.gradients import value_and_grad as value_and_grad
+from .api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
 from .api.host_callbacks import io_callback as io_callback
 from .api.host_callbacks import pure_callback as pure_callback
-from .api.jacobians import hessian as hessian
+from .api.hessians import hessian as hessian
 from .api.jacobians import jacfwd as jacfwd
+from .api.jacobians import jacobian as jacobian
 from .api.jacobians import jacrev as jacrev
 from .api.jit import jit as jit
 from .api.make_jaxpr import eval_jaxpr as eval_jaxpr
@@ -49,6 +51,8 @@ from .api.rules.custom_jvp import SymbolicZero as SymbolicZero
 from .api.rules.custom_jvp import custom_jvp as custom_jvp
 from .api.rules.custom_vjp import CustomVJPPrimal as CustomVJPPrimal
 from .api.rules.custom_vjp import custom_vjp as custom_vjp
+from .api.types import ShapeDtypeStruct as ShapeDtypeStruct
+from .api.types import typeof as typeof
 from .api.traced import Traced as Traced
 from .api.traced import trace as trace
 from .api.transfer import block_until_ready as block_until_ready

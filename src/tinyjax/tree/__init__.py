@@ -30,11 +30,21 @@ from tinyjax.tree.operations import transpose as transpose
 from tinyjax.tree.operations import unflatten as unflatten
 from tinyjax.tree.raveling import Unravel as Unravel
 from tinyjax.tree.raveling import ravel as ravel
+from tinyjax.tree.structures import all_leaves as all_leaves
+from tinyjax.tree.structures import flatten_one_level as flatten_one_level
+from tinyjax.tree.structures import flatten_one_level_with_keys as flatten_one_level_with_keys
+from tinyjax.tree.structures import is_tree_node as is_tree_node
+from tinyjax.tree.structures import static as static
+from tinyjax.tree.structures import treedef_children as treedef_children
+from tinyjax.tree.structures import treedef_is_leaf as treedef_is_leaf
+from tinyjax.tree.structures import treedef_tuple as treedef_tuple
 
 if _TYPE_CHECKING:
     from jax.tree_util import DictKey as DictKey
     from jax.tree_util import FlattenedIndexKey as FlattenedIndexKey
     from jax.tree_util import GetAttrKey as GetAttrKey
+    from jax.tree_util import KeyEntry as KeyEntry
+    from jax.tree_util import Partial as Partial
     from jax.tree_util import PyTreeDef as PyTreeDef
     from jax.tree_util import SequenceKey as SequenceKey
 else:
@@ -45,7 +55,9 @@ else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-#: Types of keys and structures, which are loaded when they are used.
-_OF_JAX: _Final = frozenset({"DictKey", "FlattenedIndexKey", "GetAttrKey", "PyTreeDef", "SequenceKey"})
+#: Types of keys, structures and functions: loaded when they are used.
+_OF_JAX: _Final = frozenset(
+    {"DictKey", "FlattenedIndexKey", "GetAttrKey", "KeyEntry", "Partial", "PyTreeDef", "SequenceKey"}
+)
 
 publish(__name__, later=_OF_JAX)

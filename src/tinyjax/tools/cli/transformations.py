@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.api import autodiff, gradients, jacobians
+from tinyjax.api import autodiff, gradients, hessians, jacobians
 from tinyjax.api.checkpointing import checkpoint
 from tinyjax.api.jit import jit
 from tinyjax.api.vectorize import vmap
@@ -46,7 +46,7 @@ def _vjp(f: Function) -> Function:
 TRANSFORMATIONS: Final[Mapping[str, tuple[Callable[..., Function], tuple[str, ...]]]] = {
     "checkpoint": (checkpoint, ("prevent_cse",)),
     "grad": (gradients.grad, ("argnums", "has_aux", "holomorphic", "allow_int")),
-    "hessian": (jacobians.hessian, ("argnums", "has_aux", "holomorphic")),
+    "hessian": (hessians.hessian, ("argnums", "has_aux", "holomorphic")),
     "jacfwd": (jacobians.jacfwd, ("argnums", "has_aux", "holomorphic")),
     "jacrev": (jacobians.jacrev, ("argnums", "has_aux", "holomorphic", "allow_int")),
     "jit": (jit, ()),

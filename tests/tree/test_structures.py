@@ -1,0 +1,85 @@
+"""One level of trees and structures of structures, against `jax.tree_util`; functions as nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import OrderedDict, defaultdict, namedtuple
+from typing import Any, Final
+
+import jax
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax import tree
+from tinyjax.errors import TreeError
+
+Pair = namedtuple("Pair", "x y")
+NODES: Final[dict[str, Any]] = {
+    "tuple": (1, (2, 3)),
+    "list": [1, [2], None],
+    "dict": {"b": 1, "a": {"c": 2}},
+    "ordered": OrderedDict(b=1, a=2),
+    "default": defaultdict(int, b=1, a=2),
+    "named": Pair(1, (2,)),
+    "none": None,
+    "partial": tree.Partial(max, 1, key=2),
+    "empty": (),
+}
+
+
+@pytest.mark.parametrize("name", NODES)
+def test_one_level(name: str) -> None:
+    node = NODES[name]
+    children, _ = tree.flatten_one_level(node)
+    assert list(children) == list(jax.tree_util.flatten_one_level(node)[0])
+    keyed, _ = tree.flatten_one_level_with_keys(node)
+    assert [child for _, child in keyed] == list(children)
+    assert all(len(path) == 1 for path, _ in keyed)
+    structure = tree.structure(node)
+    assert tree.treedef_children(structure) == jax.tree_util.treedef_children(structure)
+    assert tree.treedef_is_leaf(structure) is jax.tree_util.treedef_is_leaf(structure)
+    assert tree.is_tree_node(type(node)) is jax.tree_util.is_tree_node(type(node)) is True
+
+
+@pytest.mark.parametrize("leaf", [1.0, np.ones(2), "a"])
+def test_leaves(leaf: object) -> None:
+    assert tree.treedef_is_leaf(tree.structure(leaf))
+    assert not tree.is_tree_node(type(leaf))
+    for function in (tree.flatten_one_level, tree.flatten_one_level_with_keys):
+        with pytest.raises(TreeError, match=r"takes a node of a tree; .* is a leaf"):
+            function(leaf)
+
+
+@pytest.mark.parametrize("items", [[1, 2.0], [1, None], [(1,)], [], [np.ones(2)], [{}]])
+def test_all_leaves(items: list[Any]) -> None:
+    assert tree.all_leaves(items) is jax.tree_util.all_leaves(items)
+
+
+def test_all_leaves_as_chosen() -> None:
+    assert tree.all_leaves([(1, 2)], is_leaf=lambda x: isinstance(x, tuple))
+
+
+def test_tuples_of_structures() -> None:
+    structures = [tree.structure(node) for node in NODES.values()]
+    assert tree.treedef_tuple(structures) == tree.structure(tuple(NODES.values()))
+
+
+def test_functions_with_arguments_are_nodes() -> None:
+    add = tree.Partial(tnp.add, np.float64(1.0))
+    assert tj.jit(lambda f, x: f(x))(add, 2.0) == 3.0
+    gradient = tj.grad(lambda f: f(2.0) ** 2)(add)
+    assert isinstance(gradient, tree.Partial)
+    assert gradient.args[0] == 6.0
+
+
+def test_static_fields() -> None:
+    @tree.register_dataclass
+    @dataclasses.dataclass
+    class Layer:
+        weights: Any
+        name: str = tree.static(default="dense", metadata={"unit": "m"})
+
+    assert tree.leaves(Layer(3.0)) == [3.0]
+    assert dataclasses.fields(Layer)[1].metadata == {"unit": "m", "static": True}
