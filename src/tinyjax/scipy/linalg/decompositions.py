@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.errors import ChoiceError
+from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.tracing.array import Array, ArrayLike
 
@@ -96,32 +96,101 @@ def svd(
     )
 
 
-def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
-    """The Schur form T of square matrices, A = Z T Zᴴ, and Z. `output` "complex" makes T triangular in any case.
+def qr(
+    a: ArrayLike,
+    overwrite_a: bool = False,
+    lwork: int | None = None,
+    mode: str = "full",
+    pivoting: bool = False,
+    check_finite: bool = True,
+) -> tuple[Array] | tuple[Array, Array] | tuple[Array, Array, Array]:
+    """The factors of A = Q R: orthonormal columns, and an upper triangular matrix.
+
+    Q is square in mode "full", and has as many columns as the lesser of rows and columns in mode "economic"; in mode
+    "r" it is left out. With `pivoting`, columns are exchanged so that the diagonal of R descends, and their order comes
+    last. `lwork` says nothing.
 
     Raises:
-      ChoiceError: `output` is neither "real" nor "complex".
+      ChoiceError: there is no such mode.
 
     >>> import numpy as np
-    >>> schur(np.array([[1.0, 2.0], [0.0, 3.0]]))[0]
-    Array([[1., 2.],
-           [0., 3.]], dtype=float64)
+    >>> q, r = qr(np.array([[3.0], [4.0]]), mode="economic")
+    >>> np.abs(r)
+    array([[5.]])
     """
-    if output not in ("real", "complex"):
-        raise ChoiceError(f"Expected 'output' to be either 'real' or 'complex', got {output!r}")
-    x = inexact(a)
-    if output == "complex" and not tnp.iscomplexobj(x):
-        x = x + 0j * x
-    form, vectors = lax.linalg.schur(x)
-    return form, vectors
+    if mode not in ("full", "r", "economic"):
+        raise ChoiceError(f"Unsupported QR decomposition mode '{mode}': it is 'full', 'r' or 'economic'")
+    found = lax.linalg.qr(inexact(a), pivoting=pivoting, full_matrices=mode != "economic")
+    return found[1:] if mode == "r" else found
 
 
-def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
-    """The polar decomposition A = U P, or P U on the "left", of a matrix: orthonormal rows or columns, and a positive
-    semidefinite matrix. By singular values.
+def qr_multiply(
+    a: ArrayLike,
+    c: ArrayLike,
+    mode: str = "right",
+    pivoting: bool = False,
+    conjugate: bool = False,
+    overwrite_a: bool = False,
+    overwrite_c: bool = False,
+) -> tuple[Array, Array] | tuple[Array, Array, Array]:
+    """The product `c @ Q`, or `Q @ c` in mode "left", for the first factor of A = Q R, with as many columns as the
+    lesser of rows and columns; and R. If `conjugate`, of the conjugate of Q. With `pivoting` the order of columns comes
+    last, as `qr` has it. A vector `c` is a row, or on the "right" side of Q a column, and so is the product.
 
     Raises:
-      ChoiceError: `side` is neither "right" nor "left".
+      ChoiceError: there is no such mode.
+      ShapeError: `c` doesn't fit.
+
+    >>> import numpy as np
+    >>> product, r = qr_multiply(np.array([[3.0], [4.0]]), np.array([3.0, 4.0]))
+    >>> product / r[0]
+    Array([1.], dtype=float64)
+    """
+    if mode not in ("right", "left"):
+        raise ChoiceError(f"qr_multiply: mode must be 'right' or 'left', got {mode!r}")
+    x, y = inexact(a), inexact(c)
+    kind = tnp.result_type(x, y)
+    vector = y.ndim == 1
+    factor = y if not vector else y[:, None] if mode == "left" else y[None, :]
+    if x.ndim < 2 or factor.ndim < 2:
+        raise ShapeError(f"qr_multiply takes a matrix, and another one or a vector; got {x.aval} and {y.aval}")
+    q, r, *order = lax.linalg.qr(x.astype(kind), pivoting=pivoting, full_matrices=False)
+    rows, columns = q.shape[-2:]
+    if mode == "left" and factor.shape[-2] != columns:
+        raise ShapeError(
+            f"Array shapes are not compatible for Q @ c operation: Q has {columns} columns, as a is {x.aval}, but c is "
+            f"{y.aval}"
+        )
+    if mode == "right" and factor.shape[-1] != rows:
+        raise ShapeError(
+            f"Array shapes are not compatible for c @ Q operation: Q has {rows} rows, as a is {x.aval}, but c is "
+            f"{y.aval}"
+        )
+    q, factor = q.conj() if conjugate else q, factor.astype(kind)
+    product = q @ factor if mode == "left" else factor @ q
+    batch = product.shape[:-2]
+    r = tnp.broadcast_to(r, (*batch, *r.shape[-2:]))
+    product = tnp.ravel(product) if vector else product
+    return (product, r, tnp.broadcast_to(order[0], (*batch, order[0].shape[-1]))) if order else (product, r)
+
+
+def polar(
+    a: ArrayLike,
+    side: str = "right",
+    *,
+    method: str = "qdwh",
+    eps: float | None = None,
+    max_iterations: int | None = None,
+) -> tuple[Array, Array]:
+    """The polar decomposition A = U P, or P U on the "left", of matrices: orthonormal rows or columns, and a positive
+    semidefinite matrix.
+
+    By singular values, which JAX has as the method "svd"; "qdwh" is taken for it, and `eps` and `max_iterations` say
+    nothing.
+
+    Raises:
+      ChoiceError: `side` is neither "right" nor "left", or there is no such method.
+      ShapeError: `a` is no matrix.
 
     >>> import numpy as np
     >>> polar(np.array([[0.0, -2.0], [1.0, 0.0]]))[1]
@@ -130,7 +199,12 @@ def polar(a: ArrayLike, side: str = "right") -> tuple[Array, Array]:
     """
     if side not in ("right", "left"):
         raise ChoiceError(f"The argument `side` must be either 'right' or 'left', got {side!r}")
-    u, s, vh = tnp.linalg.svd(inexact(a), full_matrices=False)
+    if method not in ("qdwh", "svd"):
+        raise ChoiceError(f"Unknown polar decomposition method {method}: it is 'qdwh' or 'svd'")
+    x = inexact(a)
+    if x.ndim < 2:
+        raise ShapeError(f"polar: The input `a` must be at least a 2-D array, got {x.aval}")
+    u, s, vh = tnp.linalg.svd(x, full_matrices=False)
     scaled = s[..., :, None]
     if side == "right":
         return u @ vh, vh.mT.conj() @ (scaled * vh)

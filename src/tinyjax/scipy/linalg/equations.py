@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.errors import ChoiceError, ShapeError
+from tinyjax.errors import ChoiceError
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.scipy.linalg.decompositions import cholesky
 from tinyjax.tracing.array import Array, ArrayLike
@@ -152,43 +148,3 @@ def solve(
     if assume_a != "pos":
         return tnp.linalg.solve(a, b)
     return cho_solve((cholesky(a, lower), lower), b)
-
-
-#: The coefficients of the approximation of exp by a quotient, from the constant on.
-_COEFFICIENTS = [math.factorial(26 - k) * math.factorial(13) / (
-    math.factorial(26) * math.factorial(k) * math.factorial(13 - k)) for k in range(14)]  # fmt: skip
-#: The norm up to which it is as exact as the dtype.
-_NORMS = {"float32": 3.9, "float64": 5.37}
-
-
-def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
-    """The exponential of square matrices: by a quotient of polynomials of the matrix divided by a power of 2, squared
-    as often. nan where it would be squared more than `max_squarings` times. `upper_triangular` is taken, and says
-    nothing.
-
-    Raises:
-      ShapeError: the matrices aren't square.
-
-    >>> import numpy as np
-    >>> expm(np.array([[0.0, 1.0], [0.0, 0.0]]))
-    Array([[1., 1.],
-           [0., 1.]], dtype=float64)
-    """
-    x = inexact(A)
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise ShapeError(f"Expected A to be a (batched) square matrix, got {x.aval}")
-    one = tnp.eye(x.shape[-1], dtype=x.dtype)
-    size = tnp.linalg.matrix_norm(lax.stop_gradient(x), ord=1)
-    limit = _NORMS[size.dtype.name]
-    count = tnp.maximum(0, tnp.ceil(tnp.log2(tnp.maximum(size, limit) / limit)))[..., None, None]
-    scaled = x / (2.0**count).astype(x.dtype)
-    square = scaled @ scaled
-    even, odd, power = one * _COEFFICIENTS[0], one * _COEFFICIENTS[1], one
-    for k in range(2, 14, 2):
-        power = power @ square
-        even, odd = even + _COEFFICIENTS[k] * power, odd + _COEFFICIENTS[k + 1] * power
-    odd = scaled @ odd
-    found = tnp.linalg.solve(even - odd, even + odd)
-    for k in range(max_squarings):
-        found = found @ tnp.where(k < count, found, one)
-    return tnp.where(count > max_squarings, np.nan, found)

@@ -54,14 +54,3 @@ def toeplitz(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     both = tnp.concatenate([tnp.flip(column, -1), row[..., 1:]], -1)
     places = tnp.arange(m - 1, -1, -1)[:, None] + tnp.arange(n)
     return tnp.take(both, places, axis=-1)
-
-
-def hilbert(n: int) -> Array:
-    """The matrix with the element 1 / (i + j + 1) in row i and column j.
-
-    >>> hilbert(2)
-    Array([[1.        , 0.5       ],
-           [0.5       , 0.33333333]], dtype=float64)
-    """
-    places = tnp.arange(n, dtype=float)
-    return 1.0 / (places[:, None] + places + 1.0)
