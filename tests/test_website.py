@@ -22,7 +22,7 @@ from tinyjax.extend.primitives import Unary, sin
 from website import examples, primitive_index, reference
 from website.assemble import BROUGHT_IN, NAVIGATION, ROOT, made_pages, relinked
 from website.docstrings import as_markdown
-from website.names import MODULES, Entry, entries, module_named
+from website.names import MODULES, Entry, entries, is_function, module_named
 
 V = TypeVar("V")
 DOCS: Final = sorted((ROOT / "docs").rglob("*.md"))
@@ -190,7 +190,7 @@ def described(module: str) -> list[tuple[Entry, object]]:
 def test_every_function_has_an_example(module: str) -> None:
     """In its docstring or beside it, and not in both. (Rules apply the functions of `extend.primitives` all alike.)"""
     for entry, value in described(module):
-        if inspect.isfunction(value):
+        if is_function(value):
             assert (">>>" in (inspect.getdoc(value) or "")) != (entry.described_as in EXAMPLES), entry.described_as
 
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import Final, final
+from typing import Final, TypeGuard, final
 
 from attrs import frozen
 
 import tinyjax
+from tinyjax.numpy import ufunc
 
 _PACKAGE: Final = Path(tinyjax.__file__).parent
 #: The public modules, in the order in which the reference has them. What several export is described on the first.
@@ -105,7 +106,7 @@ def entries() -> Sequence[Entry]:
             full_name = f"{page}.{name}"
             # Numbers and types of NumPy may be one object under several names without being one thing.
             # A package that is loaded when it is used gives its functions before their tracebacks are filtered, too.
-            itself = inspect.unwrap(value) if inspect.isfunction(value) else value
+            itself = inspect.unwrap(value) if is_function(value) else value
             described_as = first.setdefault((id(itself), "" if home else name), full_name)
             found.append(Entry(name, page, described_as, home))
     return found
@@ -113,11 +114,15 @@ def entries() -> Sequence[Entry]:
 
 def _home(value: object) -> str:
     """The module in which a class or function of the library is defined; "" for anything else."""
-    if not (inspect.isclass(value) or inspect.isfunction(value)):
-        return ""
-    if inspect.isfunction(value):
+    if is_function(value):
         # What users see is told to come from the package that exports it; the code knows better.
         path = Path(inspect.unwrap(value).__code__.co_filename)
         if path.is_relative_to(_PACKAGE):
             return ".".join(path.relative_to(_PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
-    return value.__module__ if value.__module__.startswith("tinyjax") else ""
+    home = value.__module__ if inspect.isclass(value) or is_function(value) else ""
+    return home if home.startswith("tinyjax") else ""
+
+
+def is_function(value: object) -> TypeGuard[Callable[..., object]]:
+    """Whether it is a function, or a universal one of NumPy's kind."""
+    return inspect.isfunction(value) or isinstance(value, ufunc)

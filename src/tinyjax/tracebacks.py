@@ -99,7 +99,7 @@ def filter_package(package: str, names: Iterable[str], home: str | None = None) 
             continue
         named: object = offering.get(found.__name__)
         own = found.__name__ if named is found else name
-        entry = offering[name] = made[found] = _entry_of_function(found)
+        entry = offering[name] = made[found] = entry_of_function(found)
         if within:
             setattr(module, found.__name__, entry)
         else:
@@ -117,7 +117,7 @@ def filter_class(cls: C) -> C:
     return cls
 
 
-def _entry_of_function(function: FunctionType) -> FunctionType:
+def entry_of_function(function: FunctionType) -> FunctionType:
     """The entry with the least to hand on, for a function that takes one or two arguments by position only."""
     code = function.__code__
     plain = not (code.co_flags & _VARIADIC or code.co_kwonlyargcount or function.__defaults__)

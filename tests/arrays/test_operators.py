@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 import jax
 import jax.numpy as jnp
@@ -328,3 +328,13 @@ def test_tangents_without_bits_are_compared_as_in_numpy(shapes: tuple[tuple[int,
     for other in others:
         with pytest.raises(TypingError, match="can't be compared: tangents of integers and booleans"):
             operator.eq(x, other)
+
+
+@pytest.mark.parametrize("container", [tuple, list, dict, set])
+def test_a_class_made_of_a_container_may_say_what_an_operator_means(container: type) -> None:
+    pair: Any = type("Pair", (container,), {"__rmul__": lambda self, other: ["ours", other]})()
+    x = tnp.ones(2)
+    assert (x * pair)[0] == "ours"
+    assert jit(lambda x: (x * pair)[1])(x).tolist() == [1.0, 1.0]
+    with pytest.raises(InputError, match=f"{container.__name__} is not an array|array"):
+        x * container()

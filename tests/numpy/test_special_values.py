@@ -260,7 +260,7 @@ def test_powers_and_sums_of_powers_at_the_ends(dtype: DType) -> None:
     # Where the numbers and the logarithm have no subnormal parts, which XLA takes for zeros.
     parts = [np.abs(part) for part in (angle, x.real, x.imag, y.real, y.imag)]
     normal = np.all([(part == 0) | ~(part <= tiny) for part in parts], axis=0)
-    functions = {"power": tnp.power, "logaddexp2": tnp.logaddexp2}
+    functions: dict[str, Callable[..., Array]] = {"power": tnp.power, "logaddexp2": tnp.logaddexp2}
     same_classes({**functions, **slopes(functions)}, [x[normal], y[normal]], signs=False)
 
 

@@ -76,7 +76,7 @@ def _wide(dtype: DType) -> DType:
     return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
 
 
-def _reduce(
+def reduced(
     name: str,
     x: Array,
     axis: Axis,
@@ -165,7 +165,7 @@ def _total(
         start = None if initial is None else truth(initial)
         return truth(_total(name, make, combine, identity, truth(x), axis, None, keepdims, start, mask, True))
     within, result = _sum_dtypes(x.aval.dtype, chosen, promote_integers)
-    total = _reduce(name, astype(x, within), axis, keepdims, initial, mask, make, combine, identity)
+    total = reduced(name, astype(x, within), axis, keepdims, initial, mask, make, combine, identity)
     return astype(total, result)
 
 
@@ -194,7 +194,7 @@ def max(
 
 def _maximum(x: Array, axis: Axis, keepdims: bool, initial: Array | None = None, mask: Array | None = None) -> Array:
     _check_not_empty("max", x, axis, initial, mask)
-    return _reduce("max", x, axis, keepdims, initial, mask, ReduceMax, arithmetic.max_, lowest)
+    return reduced("max", x, axis, keepdims, initial, mask, ReduceMax, arithmetic.max_, lowest)
 
 
 @prepared_operation
@@ -213,7 +213,7 @@ def min(
 
 def _minimum(x: Array, axis: Axis, keepdims: bool, initial: Array | None = None, mask: Array | None = None) -> Array:
     _check_not_empty("min", x, axis, initial, mask)
-    return _reduce("min", x, axis, keepdims, initial, mask, ReduceMin, arithmetic.min_, highest)
+    return reduced("min", x, axis, keepdims, initial, mask, ReduceMin, arithmetic.min_, highest)
 
 
 def _check_not_empty(name: str, x: Array, axis: Axis, initial: Array | None, mask: Array | None) -> None:
@@ -239,7 +239,7 @@ def all(
 ) -> Array:
     """Whether no element is zero."""
     refuse_out("all", out)
-    return _reduce("all", truth(as_operand(a)), axis, keepdims, None, optional(where), ReduceAnd, logical_and, _one)
+    return reduced("all", truth(as_operand(a)), axis, keepdims, None, optional(where), ReduceAnd, logical_and, _one)
 
 
 @prepared_operation
@@ -248,7 +248,7 @@ def any(
 ) -> Array:
     """Whether any element isn't zero."""
     refuse_out("any", out)
-    return _reduce("any", truth(as_operand(a)), axis, keepdims, None, optional(where), ReduceOr, logical_or, _zero)
+    return reduced("any", truth(as_operand(a)), axis, keepdims, None, optional(where), ReduceOr, logical_or, _zero)
 
 
 # Statistics.

@@ -11,8 +11,9 @@ import numpy as np
 from tinyjax.arrays.shaping import integers
 from tinyjax.control.call import Call
 from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import INT64, DType
+from tinyjax.ir.dtypes import INT64, DType, Scalar
 from tinyjax.lax.bodies import stage
+from tinyjax.primitives.conversion import array_dtype
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -22,12 +23,14 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def dtype(x: ArrayLike) -> DType:
-    """The dtype of an array or a number.
+def dtype(x: ArrayLike | type[Scalar | np.generic] | DType) -> DType:
+    """The dtype of an array or a number, or of the elements of such a type.
 
     >>> dtype(np.int8(3))
     dtype('int8')
     """
+    if isinstance(x, type | np.dtype):
+        return array_dtype(x)
     return as_array(x).aval.dtype
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Final
 
-from tinyjax.arrays import arithmetic
+from tinyjax.arrays import along_axis, arithmetic, reductions
 from tinyjax.arrays.elementwise import (
     LARGEST,
     apply,
@@ -18,6 +18,8 @@ from tinyjax.arrays.elementwise import (
     where,
 )
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INTEGERS
+from tinyjax.numpy.universal import universal
+from tinyjax.numpy.universal_methods import by
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import rounding
 from tinyjax.primitives.arithmetic import abs_, square
@@ -35,16 +37,21 @@ def _pair(x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
 # Sums, products and quotients.
 
 
+@universal(2, identity=0, reduce=by(reductions.sum), accumulate=along_axis.cumsum, at=lambda x, i, v: x.at[i].add(v))
 def add(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 + x2; of bools whether either holds."""
     return arithmetic.add(*_pair(x1, x2))
 
 
+@universal(2, at=lambda x, i, v: x.at[i].subtract(v))
 def subtract(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 - x2."""
     return arithmetic.subtract(*_pair(x1, x2))
 
 
+@universal(
+    2, identity=1, reduce=by(reductions.prod), accumulate=along_axis.cumprod, at=lambda x, i, v: x.at[i].multiply(v)
+)
 def multiply(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 * x2; of bools whether both hold."""
     return arithmetic.multiply(*_pair(x1, x2))
@@ -75,6 +82,7 @@ def fmod(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return arithmetic.truncated_remainder(*_pair(x1, x2))
 
 
+@universal(1)
 def negative(x: ArrayLike, /) -> Array:
     """-x."""
     return arithmetic.negative(as_array(x))
@@ -201,11 +209,13 @@ def angle(z: ArrayLike, deg: bool = False) -> Array:
     return out * (180 / math.pi) if deg else out
 
 
+@universal(2, reduce=by(reductions.max), at=lambda x, i, v: x.at[i].max(v))
 def maximum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The larger one, or nan if one is."""
     return arithmetic.maximum(*_pair(x1, x2))
 
 
+@universal(2, reduce=by(reductions.min), at=lambda x, i, v: x.at[i].min(v))
 def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The smaller one, or nan if one is."""
     return arithmetic.minimum(*_pair(x1, x2))

@@ -18,6 +18,7 @@ from tinyjax.arrays.elementwise import (
     where,
 )
 from tinyjax.ir.dtypes import COMPLEX128, COMPLEXES, FLOAT64
+from tinyjax.numpy.universal import universal
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import arithmetic as arithmetic_primitives
 from tinyjax.primitives import exponential, trigonometric
@@ -106,6 +107,7 @@ def log1p(x: ArrayLike, /) -> Array:
     return inexact(exponential.log1p, as_operand(x))
 
 
+@universal(2, identity=-math.inf)
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """log(exp(x1) + exp(x2)), without overflow."""
     return _logaddexp(*promote_inexact(*_pair(x1, x2)))
@@ -142,6 +144,7 @@ def _log_of_sum(x: Array, y: Array, unit: float) -> Array:
     return apply(complex_, out.real, turned)
 
 
+@universal(2, identity=-math.inf)
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """log2(2**x1 + 2**x2), without overflow."""
     return _logaddexp2(*promote_inexact(*_pair(x1, x2)))

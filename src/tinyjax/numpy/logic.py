@@ -26,6 +26,8 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8, real_dtype
 from tinyjax.numpy.creation import full
 from tinyjax.numpy.finding import nonzero
+from tinyjax.numpy.universal import universal
+from tinyjax.numpy.universal_methods import all_bits, any_bits, odd_bits, truths
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import arithmetic as arithmetic_primitives
 from tinyjax.primitives import bitwise
@@ -124,16 +126,19 @@ def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
 # Logic.
 
 
+@universal(2, identity=True, reduce=truths(all_bits))
 def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Whether neither is zero."""
     return apply(bitwise.logical_and, *map(truth, _pair(x1, x2)))
 
 
+@universal(2, identity=False, reduce=truths(any_bits))
 def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Whether one isn't zero."""
     return apply(bitwise.logical_or, *map(truth, _pair(x1, x2)))
 
 
+@universal(2, identity=False, reduce=truths(odd_bits))
 def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Whether exactly one isn't zero."""
     return apply(bitwise.logical_xor, *map(truth, _pair(x1, x2)))
@@ -191,16 +196,19 @@ def select(condlist: Sequence[ArrayLike], choicelist: Sequence[ArrayLike], defau
 # Bits.
 
 
+@universal(2, identity=-1, reduce=all_bits)
 def bitwise_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 & x2."""
     return arithmetic.bitwise_and(*_pair(x1, x2))
 
 
+@universal(2, identity=0, reduce=any_bits)
 def bitwise_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 | x2."""
     return arithmetic.bitwise_or(*_pair(x1, x2))
 
 
+@universal(2, identity=0, reduce=odd_bits)
 def bitwise_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 ^ x2."""
     return arithmetic.bitwise_xor(*_pair(x1, x2))

@@ -85,6 +85,9 @@ def cov(
         divisor = total[0] - ddof
     else:
         divisor = total[0] - ddof * reductions.sum(weights * as_array(aweights)) / total[0]
+    divisor = where(
+        divisor > 0, divisor, constant_like(divisor, 0)
+    )  # too few observations: the quotient has no meaning
     away = joined - mean[:, None]
     heavy = away if weights is None else away * weights
     found = products.matmul(heavy, transpose(conj(away)))

@@ -1,10 +1,12 @@
-"""Functions of scalars with NumPy's methods: `reduce`, `accumulate`, `outer`, `at`, `reduceat`."""
+"""NumPy's universal functions: of each element, with the methods `reduce`, `accumulate`, `outer`, `at`, `reduceat`."""
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable
-from typing import Any, SupportsIndex, final
+from functools import WRAPPER_ASSIGNMENTS, wraps
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, SupportsIndex, TypeVar, final
 
 import numpy.typing as npt
 from typing_extensions import override
@@ -15,52 +17,100 @@ from tinyjax.arrays.elementwise import astype, broadcast_to, user_dtype, where
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis, ravel, reshape
 from tinyjax.errors import InputError, ShapeError, TypingError, UnsupportedError
-from tinyjax.ir.dtypes import Scalar
+from tinyjax.ir.dtypes import BOOL, Scalar
 from tinyjax.lax.loops import fori_loop
 from tinyjax.lax.scanning import scan
 from tinyjax.numpy.creation import arange, asarray
 from tinyjax.numpy.joining import concatenate
 from tinyjax.numpy.signatures import Nested
+from tinyjax.numpy.universal_methods import Accumulate, At, Reduce
 from tinyjax.numpy.vectorization import vectorize
+from tinyjax.tracebacks import entry_of_function, filter_class
 from tinyjax.tracing.array import Array
+
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
 
 
 @final
-class ufunc:  # noqa: N801 (NumPy's name)
-    """A function of `nin` scalars with `nout` results, applied to arrays element by element: see `frompyfunc`."""
+@filter_class
+class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
+    """A function of `nin` elements with `nout` results, applied to arrays element by element: `numpy.add`, or what
+    `frompyfunc` makes.
 
-    __slots__ = ("_call", "_function", "identity", "nin", "nout")
+    >>> import tinyjax.numpy as tnp
+    >>> tnp.multiply.outer(tnp.arange(3), tnp.arange(3)).tolist()
+    [[0, 0, 0], [0, 1, 2], [0, 2, 4]]
+    """
 
-    def __init__(self, func: Callable[..., Any], /, nin: int, nout: int, *, identity: Scalar | None = None) -> None:
-        if not callable(func):
-            raise InputError(f"frompyfunc takes a function, got {func!r}")
-        self.nin: int = operator.index(nin)
-        self.nout: int = operator.index(nout)
-        self.identity: Scalar | None = identity
-        self._function: Callable[..., Any] = func
-        self._call: Callable[..., Any] = vectorize(func)
+    # Python looks a call up in the class: what it finds there is the slot, and in the slot the function.
+    __slots__ = ("__call__", "__dict__")
+
+    if TYPE_CHECKING:
+        __name__: str
+
+        def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
+            """The function of each element; arguments are broadcast."""
+
+    def __init__(
+        self,
+        function: Callable[_P, _R],
+        /,
+        nin: SupportsIndex,
+        nout: SupportsIndex,
+        *,
+        identity: Scalar | None = None,
+        reduce: Reduce | None = None,
+        accumulate: Accumulate | None = None,
+        at: At | None = None,
+    ) -> None:
+        object.__setattr__(
+            self, "__call__", entry_of_function(function) if isinstance(function, FunctionType) else function
+        )
+        vars(self).update({name: getattr(function, name) for name in WRAPPER_ASSIGNMENTS if hasattr(function, name)})
+        self.__wrapped__ = function
+        self._function: Callable[..., Any] = function
+        self._counts = (operator.index(nin), operator.index(nout))
+        self._identity = identity
+        #: Functions of the same function are equal.
+        self._key = (getattr(function, "__wrapped__", function), self._counts, identity)
+        self._reduce, self._accumulate, self._at = reduce, accumulate, at
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ufunc) and self._key == other._key
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    @override
+    def __reduce__(self) -> str:
+        return self.__name__
+
+    @property
+    def nin(self) -> int:
+        """The number of arguments."""
+        return self._counts[0]
+
+    @property
+    def nout(self) -> int:
+        """The number of results."""
+        return self._counts[1]
 
     @property
     def nargs(self) -> int:
-        """The number of arguments and results."""
-        return self.nin + self.nout
+        """The number of arguments, as in JAX: there is no `out`."""
+        return self.nin
 
     @property
-    def __name__(self) -> str:
-        return getattr(self._function, "__name__", "<function>")
+    def identity(self) -> Scalar | None:
+        """What other operands are left alone by."""
+        return self._identity
 
     @override
     def __repr__(self) -> str:
         return f"<tinyjax.numpy.ufunc {self.__name__!r}>"
-
-    def __call__(self, *args: Nested, out: None = None, where: None = None) -> Any:  # an array, or a tuple of them
-        """The function of each element; arguments are broadcast."""
-        refuse_out(self.__name__, out)
-        if where is not None:
-            raise UnsupportedError(f"{self.__name__}: where is not supported. Use numpy.where on the result.")
-        if len(args) != self.nin:
-            raise InputError(f"{self.__name__} takes {self.nin} arguments, got {len(args)}")
-        return self._call(*args)
 
     def _binary(self, method: str) -> None:
         if (self.nin, self.nout) != (2, 1):
@@ -86,35 +136,46 @@ class ufunc:  # noqa: N801 (NumPy's name)
         refuse_out("reduce", out)
         chosen, x = user_dtype(dtype), asarray(a)
         x = x if chosen is None else astype(x, chosen)
-        axes = canonical_axes(axis, x.ndim, "reduce")
+        start, mask = (None if given is None else asarray(given) for given in (initial, where))
+        if start is None and mask is not None and self.identity is None:
+            raise InputError(f"{self.__name__}.reduce: where needs initial, because the function has no identity")
+        if self._reduce is not None and (start is None or not start.shape):
+            done = self._reduce(x, axis, keepdims, start, mask)
+            return done if chosen is None else astype(done, chosen)
+        return self._fold(x, canonical_axes(axis, x.ndim, "reduce"), keepdims, start, mask)
+
+    def _fold(
+        self, x: Array, axes: tuple[int, ...], keepdims: bool, initial: Array | None, mask: Array | None
+    ) -> Array:
         rest = [i for i in range(x.ndim) if i not in axes]
         rows = reshape(shaping.transpose(x, (*axes, *rest)), (-1 if x.size else _product(x, axes), *_sizes(x, rest)))
-        mask = None
-        if where is not None:
-            if initial is None and self.identity is None:
-                raise InputError("reduce with where needs initial: the function has no identity")
-            marks = broadcast_to(asarray(where), x.shape)
-            mask = reshape(shaping.transpose(marks, (*axes, *rest)), rows.shape)
+        rows = self._values(rows)
+        if mask is not None:
+            mask = reshape(shaping.transpose(broadcast_to(mask, x.shape), (*axes, *rest)), rows.shape)
         start = self.identity if initial is None and (mask is not None or not rows.shape[0]) else initial
-        if start is None:
-            if not rows.shape[0]:
-                raise ShapeError(
-                    f"{self.__name__}.reduce of no elements isn't defined: it has no identity. Pass initial."
-                )
+        if start is not None:
+            found = broadcast_to(astype(asarray(start), rows.dtype), rows.shape[1:])
+        elif rows.shape[0]:
             found, rows, mask = rows[0], rows[1:], None
         else:
-            found = broadcast_to(astype(asarray(start), rows.dtype), rows.shape[1:])
-        found = self._fold(found, rows, mask)
-        return shaping.expand_dims(found, axes) if keepdims else found
-
-    def _fold(self, start: Array, rows: Array, mask: Array | None) -> Array:
-        dtype = start.dtype
+            raise ShapeError(f"{self.__name__}.reduce of no elements isn't defined: it has no identity. Pass initial.")
 
         def step(i: Array, value: Array) -> Array:
-            new = astype(self._call(value, rows[i]), dtype)
+            new = self._step(value, rows[i])
             return new if mask is None else where(mask[i], new, value)
 
-        return fori_loop(0, rows.shape[0], step, astype(start, dtype)) if rows.shape[0] else start
+        found = fori_loop(0, rows.shape[0], step, found) if rows.shape[0] else found
+        return shaping.expand_dims(found, axes) if keepdims else found
+
+    def _values(self, rows: Array) -> Array:
+        """Elements as results, with their dtype."""
+        none = rows[:0]
+        found = self._function(none, none) if self._reduce is None else self._reduce(none, 0, False, asarray(0), None)
+        return astype(rows, asarray(found).dtype)
+
+    def _step(self, value: Array, row: Array) -> Array:
+        """The function of two arrays, as one of the dtype of the first."""
+        return astype(asarray(self._function(value, row)), value.dtype)
 
     def accumulate(
         self, a: Nested, axis: SupportsIndex = 0, dtype: npt.DTypeLike | None = None, out: None = None
@@ -130,18 +191,20 @@ class ufunc:  # noqa: N801 (NumPy's name)
         chosen, x = user_dtype(dtype), asarray(a)
         x = x if chosen is None else astype(x, chosen)
         at = canonical_axis(axis, x.ndim, "accumulate")
-        rows = moveaxis(x, at, 0)
+        if self._accumulate is not None:
+            done = self._accumulate(x, at)
+            return done if chosen is None else astype(done, chosen)
+        rows = self._values(moveaxis(x, at, 0))
         if not rows.shape[0]:
-            return x
+            return moveaxis(rows, 0, at)
 
         def step(value: Array, row: Array) -> tuple[Array, Array]:
-            new = astype(self._call(value, row), rows.dtype)
+            new = self._step(value, row)
             return new, new
 
-        first = astype(rows[0], rows.dtype)
-        return moveaxis(concatenate([first[None], scan(step, first, rows[1:])[1]]), 0, at)
+        return moveaxis(concatenate([rows[:1], scan(step, rows[0], rows[1:])[1]]), 0, at)
 
-    def outer(self, A: Nested, B: Nested, /) -> Any:  # an array, or a tuple of them
+    def outer(self, A: Nested, B: Nested, /) -> _R:
         """The function of all pairs of elements: the axes of the second argument follow those of the first.
 
         >>> import numpy as np
@@ -151,7 +214,8 @@ class ufunc:  # noqa: N801 (NumPy's name)
         if self.nin != 2:
             raise TypingError(f"outer is for functions of two arguments, not for {self!r}")
         x, y = asarray(A), asarray(B)
-        return self._call(reshape(x, (*x.shape, *[1] * y.ndim)), y)
+        result: _R = self._function(reshape(x, (*x.shape, *[1] * y.ndim)), y)
+        return result
 
     def at(self, a: Nested, indices: Index, b: Nested | None = None, /, *, inplace: bool = True) -> Array:
         """A copy of an array with the function applied to the elements at these positions, and to those of b: one after
@@ -164,16 +228,19 @@ class ufunc:  # noqa: N801 (NumPy's name)
         if inplace:
             raise InputError("at: arrays are immutable, so the result is a new array. Pass inplace=False.")
         x = asarray(a)
+        positions: Index = asarray(indices) if isinstance(indices, list) else indices
         if self.nin == 1:
-            return x.at[indices].set(astype(self._call(x[indices]), x.dtype))
+            return x.at[positions].set(astype(asarray(self._function(x[positions])), x.dtype))
         if b is None:
             raise InputError("at needs a second operand for a function of two arguments")
-        places = reshape(arange(x.size), x.shape)[indices]
+        if self._at is not None and x.dtype != BOOL:
+            return self._at(x, positions, asarray(b))
+        places = reshape(arange(x.size), x.shape)[positions]
         values = ravel(broadcast_to(astype(asarray(b), x.dtype), places.shape))
         where_to, flat = ravel(places), ravel(x)
 
         def step(i: Array, out: Array) -> Array:
-            return out.at[where_to[i]].set(astype(self._call(out[where_to[i]], values[i]), out.dtype))
+            return out.at[where_to[i]].set(self._step(out[where_to[i]], values[i]))
 
         return reshape(fori_loop(0, where_to.size, step, flat), x.shape) if where_to.size else x
 
@@ -199,13 +266,13 @@ class ufunc:  # noqa: N801 (NumPy's name)
         if starts.ndim != 1:
             raise ShapeError(f"reduceat: the positions must be a vector, got {starts.aval}")
         at = canonical_axis(axis, x.ndim, "reduceat")
-        rows = moveaxis(x, at, 0)
+        rows = self._values(moveaxis(x, at, 0))
         ends = concatenate([starts[1:], asarray([rows.shape[0]]).astype(starts.dtype)]) if starts.size else starts
         shape = (-1, *[1] * (rows.ndim - 1))
 
         def step(i: Array, value: Array) -> Array:
             inside = reshape((i > starts) & (i < ends), shape)
-            return where(inside, astype(self._call(value, rows[i]), value.dtype), value)
+            return where(inside, self._step(value, rows[i]), value)
 
         return moveaxis(fori_loop(0, rows.shape[0], step, rows[starts]), 0, at)
 
@@ -221,11 +288,27 @@ def _product(x: Array, axes: Iterable[int]) -> int:
     return size
 
 
-def frompyfunc(func: Callable[..., Any], /, nin: int, nout: int, *, identity: Scalar | None = None) -> ufunc:
+def frompyfunc(
+    func: Callable[..., Any], /, nin: SupportsIndex, nout: SupportsIndex, *, identity: Scalar | None = None
+) -> ufunc[..., Any]:
     """A function of scalars as one of arrays, with the methods `reduce`, `accumulate`, `outer`, `at` and `reduceat`.
 
     >>> import numpy as np
     >>> frompyfunc(lambda x, y: x + 2 * y, 2, 1)(np.array([1, 2]), 10)
     Array([21, 22], dtype=int64)
     """
-    return ufunc(func, nin, nout, identity=identity)
+    if not callable(func):
+        raise InputError(f"frompyfunc takes a function, got {func!r}")
+    count, mapped = operator.index(nin), vectorize(func)
+    name = getattr(func, "__name__", "<function>")
+
+    @wraps(func)
+    def call(*args: Nested, out: None = None, where: None = None) -> Any:  # an array, or a tuple of them
+        refuse_out(name, out)
+        if where is not None:
+            raise UnsupportedError(f"{name}: where is not supported. Use numpy.where on the result.")
+        if len(args) != count:
+            raise InputError(f"{name} takes {count} arguments, got {len(args)}")
+        return mapped(*args)
+
+    return ufunc(call, count, nout, identity=identity)

@@ -10,7 +10,7 @@ from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ShapeError, TypingError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64
 from tinyjax.lax.special import bessel_i0e
-from tinyjax.numpy.arithmetic import maximum
+from tinyjax.numpy.arithmetic import maximum, sign
 from tinyjax.numpy.creation import arange, ones
 from tinyjax.numpy.elementwise import cos, exp, sqrt
 from tinyjax.tracing.array import Array, ArrayLike
@@ -100,4 +100,4 @@ def i0(x: ArrayLike) -> Array:
     (found,) = promote_inexact(as_array(x))
     if found.dtype in COMPLEXES:
         raise TypingError(f"i0 does not accept complex operands, got {found.aval}")
-    return exp(abs(found)) * bessel_i0e(found)
+    return exp(found * sign(found)) * bessel_i0e(found)  # the derivative at 0 is 0

@@ -35,7 +35,8 @@ C = TypeVar("C")
 T = TypeVar("T")
 #: What certainly has no `__jax_array__`.
 _PLAIN: Final = frozenset({*PYTHON_DTYPES, np.ndarray})
-_OPERANDS: Final = (int, float, complex, np.ndarray, np.generic, list, tuple, dict, set)
+_OPERANDS: Final = (int, float, complex, np.ndarray, np.generic)
+_CONTAINERS: Final = frozenset({list, tuple, dict, set})
 
 
 class Operand(Array):
@@ -173,12 +174,13 @@ def operand(x: object) -> Array | None:
     """The other side of an operator as an array. None if it isn't for arrays to say what the operator means.
 
     Python's containers are none of an array's business either, but an InputError says more than NotImplemented would.
+    A class made of one, such as a named tuple, may have operators of its own.
     """
     if type(x) in PYTHON_DTYPES:
         return _converted(x)
     if isinstance(x, Array):
         return x
-    if isinstance(x, _OPERANDS) or hasattr(type(x), "__jax_array__"):
+    if isinstance(x, _OPERANDS) or type(x) in _CONTAINERS or hasattr(type(x), "__jax_array__"):
         return as_operand(x)
     found = backend.from_jax(x)
     return None if found is None else ConcreteArray(found)

@@ -24,7 +24,7 @@ def i0(x: ArrayLike) -> Array:
     Array(1.26606588, dtype=float64, weak_type=True)
     """
     (found,) = floats("i0", x)
-    return lax.exp(lax.abs(found)) * lax.bessel_i0e(found)
+    return lax.exp(found * lax.sign(found)) * lax.bessel_i0e(found)
 
 
 def i1e(x: ArrayLike) -> Array:
@@ -43,4 +43,4 @@ def i1(x: ArrayLike) -> Array:
     Array(0.5651591, dtype=float64, weak_type=True)
     """
     (found,) = floats("i1", x)
-    return lax.exp(lax.abs(found)) * lax.bessel_i1e(found)
+    return lax.exp(found * lax.sign(found)) * lax.bessel_i1e(found)
