@@ -8,9 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
+import tinyjax.numpy as tnp
 from tests.extremes import check_classes, combinations
 from tests.hlo.programs import run, side_by_side
 from tests.primitives.catalog import ELEMENTWISE, Entry, check_close, compiled
+from tinyjax import Array, ArrayLike, jit, lax
 from tinyjax.contexts.devices import single_equation
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -31,12 +33,15 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
+from tinyjax.primitives.arithmetic import Div, Rem, div, rem
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.reductions import ArgMax, ArgMin, ReduceMax, ReduceMin, ReduceProd
 from tinyjax.primitives.selection import select_n
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import ReduceSum
+from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 FLOAT_DTYPES = (FLOAT16, BFLOAT16, FLOAT32, FLOAT64)
 NAN, INF = np.nan, np.inf
@@ -168,3 +173,23 @@ def test_selectors_out_of_range() -> None:
     for which in (-3, 1, 99):
         check(select_n, np.asarray(which, INT32), *cases)
     check(select_n, np.asarray([0, 1, 2, 200, 255, 3], UINT8), *cases)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("dtype", [INT8, INT32, UINT8, UINT64])
+@pytest.mark.parametrize("primitive", [div, rem])
+def test_integers_that_are_divided_by_constants(primitive: Div | Rem, dtype: DType) -> None:
+    """XLA's compiler divides constants itself, and the process ends where one is divided by zero."""
+    shape, last = (3,), int(tnp.iinfo(dtype).max)
+
+    def full(value: int) -> Array:
+        return lax.full(shape, value, dtype)
+
+    def f(x: ArrayLike) -> list[Array]:
+        zero = lax.sub(x, x)
+        divisors = [full(0), zero, lax.mul(x, full(0)), lax.full((), 0, dtype), full(7), np.array([0, 1, 3], dtype)]
+        return [bind(primitive, as_array(y), as_array(d))[0] for y in (x, full(last), full(0)) for d in divisors]
+
+    x = np.array([5, 0, last], dtype)
+    for got, want in zip(jit(f)(x), f(x), strict=True):
+        assert np.asarray(got).tolist() == np.asarray(want).tolist()

@@ -43,8 +43,8 @@ V = TypeVar("V")
 @final
 @frozen
 class Cond(Primitive):
-    """Applies `branches[index]` to the operands. The index, an int32 scalar, comes before them, and must be in range:
-    `lax.switch` clamps it. All branches have the same type.
+    """Applies `branches[index]` to the operands. The index, an int32 scalar, comes before them; one out of range names
+    the nearest branch. All branches have the same type.
     """
 
     branches: tuple[Jaxpr, ...] = field()
@@ -60,6 +60,10 @@ class Cond(Primitive):
     @override
     def effects(self) -> Effects:
         return NO_EFFECTS.union(*[branch.effects for branch in self.branches])
+
+    def branch(self, index: int) -> Jaxpr:
+        """The branch that an index names."""
+        return self.branches[min(max(index, 0), len(self.branches) - 1)]
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -78,9 +82,7 @@ class Cond(Primitive):
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
         index, *operands = args
-        last = len(self.branches) - 1
-        branch = self.branches[min(max(int(np.asarray(index.data)), 0), last)]
-        return evaluate(evaluator, branch, operands, "branch")
+        return evaluate(evaluator, self.branch(int(np.asarray(index.data))), operands, "branch")
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
