@@ -34,7 +34,6 @@ from .api.closures import closure_convert as closure_convert
 from .api.compilation_cache import disable_compilation_cache as disable_compilation_cache
 from .api.compilation_cache import enable_compilation_cache as enable_compilation_cache
 from .api.gradients import grad as grad
-from .api.gradients import value_and_grad as value_and_grad
 from .api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
 from .api.host_callbacks import io_callback as io_callback
 from .api.host_callbacks import pure_callback as pure_callback
@@ -58,6 +57,7 @@ from .api.traced import trace as trace
 from .api.transfer import block_until_ready as block_until_ready
 from .api.transfer import device_get as device_get
 from .api.transfer import device_put as device_put
+from .api.values_and_gradients import value_and_grad as value_and_grad
 from .api.vectorize import vmap as vmap
 from .api.watch import watch as watch
 from .errors import TinyjaxError as TinyjaxError

@@ -206,6 +206,10 @@ class XlaError(TinyjaxError, RuntimeError):
     """XLA refused to compile or to run a program."""
 
 
+class NonFiniteError(TinyjaxError, FloatingPointError):
+    """A result has nan or inf in it, where `debug_nans` or `debug_infs` asked to be told."""
+
+
 class ForkedProcessError(TinyjaxError, RuntimeError):
     """XLA was to be used in a process that was forked from one which had used it."""
 

@@ -1,4 +1,4 @@
-"""`grad` and `value_and_grad`, on functions of trees."""
+"""`grad`, on functions of trees."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Literal, overload
 
+from typing_extensions import Unpack
+
 from tinyjax.api.chosen_arguments import Differentiation, differentiated
+from tinyjax.api.non_finite import Check, Debugging, checked
 from tinyjax.api.signatures import (
     A,
     Aux,
@@ -21,7 +24,6 @@ from tinyjax.api.signatures import (
     One,
     Other,
     P,
-    R,
     Three,
     Two,
     Untyped,
@@ -33,163 +35,6 @@ from tinyjax.tracing.array import Array, ArrayLike
 
 
 @overload
-def value_and_grad(
-    fun: One[A, P, tuple[R, Aux]],
-    argnums: Literal[0] = 0,
-    *,
-    has_aux: WithAux,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> One[A, P, tuple[tuple[R, Aux], A]]: ...
-@overload
-def value_and_grad(
-    fun: Two[A, B, P, tuple[R, Aux]],
-    argnums: Literal[1],
-    has_aux: WithAux,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Two[A, B, P, tuple[tuple[R, Aux], B]]: ...
-@overload
-def value_and_grad(
-    fun: Three[A, B, C, P, tuple[R, Aux]],
-    argnums: Literal[2],
-    has_aux: WithAux,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Three[A, B, C, P, tuple[tuple[R, Aux], C]]: ...
-@overload
-def value_and_grad(
-    fun: One[A, P, tuple[R, Aux]],
-    argnums: JustFirst,
-    has_aux: WithAux,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> One[A, P, tuple[tuple[R, Aux], tuple[A]]]: ...
-@overload
-def value_and_grad(
-    fun: Two[A, B, P, tuple[R, Aux]],
-    argnums: FirstTwo,
-    has_aux: WithAux,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Two[A, B, P, tuple[tuple[R, Aux], tuple[A, B]]]: ...
-@overload
-def value_and_grad(
-    fun: Three[A, B, C, P, tuple[R, Aux]],
-    argnums: LastTwo,
-    has_aux: WithAux,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Three[A, B, C, P, tuple[tuple[R, Aux], tuple[B, C]]]: ...
-@overload
-def value_and_grad(
-    fun: Three[A, B, C, P, tuple[R, Aux]],
-    argnums: FirstThree,
-    has_aux: WithAux,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Three[A, B, C, P, tuple[tuple[R, Aux], tuple[A, B, C]]]: ...
-@overload
-def value_and_grad(
-    fun: One[A, P, R],
-    argnums: Literal[0] = 0,
-    has_aux: NoAux = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> One[A, P, tuple[R, A]]: ...
-@overload
-def value_and_grad(
-    fun: Two[A, B, P, R],
-    argnums: Literal[1],
-    has_aux: NoAux = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Two[A, B, P, tuple[R, B]]: ...
-@overload
-def value_and_grad(
-    fun: Three[A, B, C, P, R],
-    argnums: Literal[2],
-    has_aux: NoAux = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Three[A, B, C, P, tuple[R, C]]: ...
-@overload
-def value_and_grad(
-    fun: One[A, P, R], argnums: JustFirst, has_aux: NoAux = False, holomorphic: bool = False, allow_int: bool = False
-) -> One[A, P, tuple[R, tuple[A]]]: ...
-@overload
-def value_and_grad(
-    fun: Two[A, B, P, R], argnums: FirstTwo, has_aux: NoAux = False, holomorphic: bool = False, allow_int: bool = False
-) -> Two[A, B, P, tuple[R, tuple[A, B]]]: ...
-@overload
-def value_and_grad(
-    fun: Three[A, B, C, P, R],
-    argnums: FirstAndThird,
-    has_aux: NoAux = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Three[A, B, C, P, tuple[R, tuple[A, C]]]: ...
-@overload
-def value_and_grad(
-    fun: Three[A, B, C, P, R],
-    argnums: LastTwo,
-    has_aux: NoAux = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Three[A, B, C, P, tuple[R, tuple[B, C]]]: ...
-@overload
-def value_and_grad(
-    fun: Three[A, B, C, P, R],
-    argnums: FirstThree,
-    has_aux: NoAux = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Three[A, B, C, P, tuple[R, tuple[A, B, C]]]: ...
-@overload
-def value_and_grad(
-    fun: Callable[P, R],
-    argnums: Other,
-    has_aux: NoAux = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[P, tuple[R, Any]]: ...
-@overload
-def value_and_grad(
-    fun: Callable[P, R],
-    argnums: list[int],
-    has_aux: NoAux = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[P, tuple[R, tuple[Any, ...]]]: ...
-@overload
-def value_and_grad(
-    fun: Callable[..., object],
-    argnums: int | Sequence[int],
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
-@filtered
-def value_and_grad(
-    fun: Callable[..., Any],
-    argnums: int | Sequence[int] = 0,
-    has_aux: bool = False,
-    holomorphic: bool = False,
-    allow_int: bool = False,
-) -> Callable[..., tuple[Any, Any]]:
-    """A function that returns the value of `fun` and its gradient with respect to the arguments `argnums`.
-
-    `fun` returns a scalar; with `has_aux`, a pair of one and of data to pass through. The gradient has the tree of the
-    argument, or is a tuple of such trees if `argnums` is a sequence. `holomorphic` allows complex arguments and
-    results; `allow_int` allows integer arguments, whose gradients have dtype float0.
-
-    >>> value_and_grad(lambda x: x * x)(3.0)
-    (Array(9., dtype=float64, weak_type=True), Array(6., dtype=float64, weak_type=True))
-    """
-    return differentiated(Differentiation("value_and_grad", fun, argnums, has_aux, holomorphic, allow_int))
-
-
-@overload
 def grad(
     fun: One[A, P, tuple[object, Aux]],
     argnums: Literal[0] = 0,
@@ -197,6 +42,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> One[A, P, tuple[A, Aux]]: ...
 @overload
 def grad(
@@ -205,6 +51,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Two[A, B, P, tuple[B, Aux]]: ...
 @overload
 def grad(
@@ -213,6 +60,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Three[A, B, C, P, tuple[C, Aux]]: ...
 @overload
 def grad(
@@ -221,6 +69,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> One[A, P, tuple[tuple[A], Aux]]: ...
 @overload
 def grad(
@@ -229,6 +78,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Two[A, B, P, tuple[tuple[A, B], Aux]]: ...
 @overload
 def grad(
@@ -237,6 +87,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Three[A, B, C, P, tuple[tuple[B, C], Aux]]: ...
 @overload
 def grad(
@@ -245,6 +96,7 @@ def grad(
     has_aux: WithAux,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Three[A, B, C, P, tuple[tuple[A, B, C], Aux]]: ...
 @overload
 def grad(
@@ -253,6 +105,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Any: ...
 @overload
 def grad(
@@ -261,6 +114,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Any: ...
 @overload
 def grad(
@@ -269,6 +123,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> One[ArrayLike, P, Array]: ...
 @overload
 def grad(
@@ -277,6 +132,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Two[A, ArrayLike, P, Array]: ...
 @overload
 def grad(
@@ -285,6 +141,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Two[ArrayLike, ArrayLike, P, tuple[Array, Array]]: ...
 @overload
 def grad(
@@ -293,6 +150,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> One[A, P, A]: ...
 @overload
 def grad(
@@ -301,6 +159,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Two[A, B, P, B]: ...
 @overload
 def grad(
@@ -309,6 +168,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Three[A, B, C, P, C]: ...
 @overload
 def grad(
@@ -317,6 +177,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> One[A, P, tuple[A]]: ...
 @overload
 def grad(
@@ -325,6 +186,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Two[A, B, P, tuple[A, B]]: ...
 @overload
 def grad(
@@ -333,6 +195,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Three[A, B, C, P, tuple[A, C]]: ...
 @overload
 def grad(
@@ -341,6 +204,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Three[A, B, C, P, tuple[B, C]]: ...
 @overload
 def grad(
@@ -349,6 +213,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Three[A, B, C, P, tuple[A, B, C]]: ...
 @overload
 def grad(
@@ -357,6 +222,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Callable[P, Any]: ...
 @overload
 def grad(
@@ -365,6 +231,7 @@ def grad(
     has_aux: NoAux = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Callable[P, tuple[Any, ...]]: ...
 @overload
 def grad(
@@ -373,6 +240,7 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    **debug: Unpack[Debugging],
 ) -> Any: ...  # a function; mypy would take Callable[..., Any] for an untyped one
 @filtered
 def grad(
@@ -381,6 +249,9 @@ def grad(
     has_aux: bool = False,
     holomorphic: bool = False,
     allow_int: bool = False,
+    *,
+    debug_nans: bool = False,
+    debug_infs: bool = False,
 ) -> Callable[..., Any]:
     """A function that returns the gradient of `fun`; see `value_and_grad` for the arguments.
 
@@ -390,6 +261,7 @@ def grad(
     Array(6., dtype=float64, weak_type=True)
     """
     both = differentiated(Differentiation("grad", fun, argnums, has_aux, holomorphic, allow_int))
+    both = checked(Check.asked("grad", fun, debug_nans, debug_infs), both)
 
     @filtered
     @wraps(fun)

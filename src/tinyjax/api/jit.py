@@ -16,6 +16,7 @@ from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
 from tinyjax.api.jit_intake import INTAKE
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify
+from tinyjax.api.non_finite import Check, checked_program
 from tinyjax.api.traced import Traced as Record
 from tinyjax.api.traced import record
 from tinyjax.caching import BoundedCache, register
@@ -57,6 +58,8 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    debug_nans: bool = False,
+    debug_infs: bool = False,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -65,6 +68,8 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    debug_nans: bool = False,
+    debug_infs: bool = False,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 @filtered
 def jit(
@@ -74,12 +79,18 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    debug_nans: bool = False,
+    debug_infs: bool = False,
 ) -> Any:
     """`fun`, staged out on its first call with each signature, and compiled.
 
     A signature is the tree of the arguments, the types of their leaves, and the values of static arguments, which must
     be hashable. Inside another transformation the call stays a call: one equation. Results stay on the device. The
     memory of donated arguments may be reused for results; they can't be used afterwards. Source: Autodidax, part 3.
+
+    With `debug_nans` or `debug_infs`, results are looked at after each call: where one has nan or inf, the program is
+    run once more on the host, and a NonFiniteError says which operation gave the first one, and its line. Nothing is
+    donated then. Inside of a transformation that doesn't know the values, only who is outside can look at them.
 
     >>> @jit
     ... def f(x):
@@ -96,6 +107,8 @@ def jit(
             static_argnames=static_argnames,
             donate_argnums=donate_argnums,
             donate_argnames=donate_argnames,
+            debug_nans=debug_nans,
+            debug_infs=debug_infs,
         )
     check_callable("jit", fun)
     static = resolve_static(fun, static_argnums, static_argnames)
@@ -103,7 +116,8 @@ def jit(
     both = {*static[0]} & {*donated[0]} or {*static[1]} & {*donated[1]}
     if both:
         raise StaticArgumentError(f"jit: arguments can't be both static and donated: {sorted(map(str, both))}")
-    return Jitted(fun, static, donated)
+    check = Check.asked("jit", fun, debug_nans, debug_infs)
+    return Jitted(fun, static, donated if check is None else ((), ()), check)
 
 
 @final
@@ -119,12 +133,14 @@ class Jitted(Bound[P, R]):
         fun: Callable[P, R],
         static: tuple[tuple[int, ...], tuple[str, ...]],
         donated: tuple[tuple[int, ...], tuple[str, ...]],
+        check: Check | None = None,
     ) -> None:
         update_wrapper(self, fun)
         self._fun = fun
         self._static = static
         self._donated = donated
-        self._no_static = static == ((), ())
+        self._check = check
+        self._plain = static == ((), ()) and check is None
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION, "traced functions")
         self._calls = JittedCalls(INTAKE)
         self._misses = MissLog()
@@ -135,10 +151,12 @@ class Jitted(Bound[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         try:  # costs nothing, unlike the decorator
             calls, outside = self._calls, innermost() is ROOT or active_frame() is ROOT
-            if self._no_static:
+            if self._plain:
                 result = calls.run(args, kwargs, ()) if outside else calls.bind(args, kwargs, ())
                 if result is MISS:
                     return self._call(StaticCall(self._fun, args, kwargs, ()), args, kwargs)
+            elif self._check is not None:
+                return self._checked(self._check, args, kwargs)
             else:
                 call = split_resolved(self._fun, args, kwargs, *self._static)
                 ask = calls.run if outside else calls.bind
@@ -178,6 +196,16 @@ class Jitted(Bound[P, R]):
             assemble = None if traced.single else traced.results
             self._calls.keep(call.args, call.kwargs, call.key, treedef, avals, assemble, runner)
         result: R = traced.results(outs)
+        return result
+
+    def _checked(self, check: Check, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
+        """A call whose results are looked at."""
+        call = split_resolved(self._fun, args, kwargs, *self._static)
+        result = self._call(call, args, kwargs)
+        arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
+        traced, _ = self._trace(call, [array.aval for array in arrays], treedef)
+        inputs = [array for array in (*traced.captured, *arrays) if array.aval.dtype != FLOAT0]
+        checked_program(check, result, traced.jaxpr, inputs)
         return result
 
     @filtered

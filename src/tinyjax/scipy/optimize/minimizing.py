@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.api.gradients import value_and_grad
+from tinyjax.api.values_and_gradients import value_and_grad
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES

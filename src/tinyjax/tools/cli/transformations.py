@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.api import autodiff, gradients, hessians, jacobians
+from tinyjax.api import autodiff, gradients, hessians, jacobians, values_and_gradients
 from tinyjax.api.checkpointing import checkpoint
 from tinyjax.api.jit import jit
 from tinyjax.api.vectorize import vmap
@@ -51,7 +51,7 @@ TRANSFORMATIONS: Final[Mapping[str, tuple[Callable[..., Function], tuple[str, ..
     "jacrev": (jacobians.jacrev, ("argnums", "has_aux", "holomorphic", "allow_int")),
     "jit": (jit, ()),
     "jvp": (_jvp, ()),
-    "value_and_grad": (gradients.value_and_grad, ("argnums", "has_aux", "holomorphic", "allow_int")),
+    "value_and_grad": (values_and_gradients.value_and_grad, ("argnums", "has_aux", "holomorphic", "allow_int")),
     "vjp": (_vjp, ()),
     "vmap": (vmap, ("in_axes", "out_axes", "axis_name", "axis_size", "cond")),
 }
