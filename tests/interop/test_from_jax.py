@@ -274,20 +274,135 @@ def policy(*_: object, **__: object) -> bool:
     return True
 
 
-def test_a_rule_that_closes_over_a_traced_value_is_named() -> None:
-    def f(y: jax.Array) -> jax.Array:
-        @jax.custom_jvp
-        def inner(x: jax.Array) -> jax.Array:
-            return jnp.sin(x)
+def scaled(y: jax.Array, x: jax.Array) -> jax.Array:
+    """A function whose rule closes over a value of the program around it, which the function itself doesn't read."""
 
-        @inner.defjvp
-        def _rule(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
-            return inner(primals[0]), tangents[0] * y
+    @jax.custom_jvp
+    def inner(x: jax.Array) -> jax.Array:
+        return jnp.sin(x)
 
-        return inner(y)
+    @inner.defjvp
+    def _rule(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        return inner(primals[0]), tangents[0] * (y + primals[0])
 
-    with pytest.raises(UnsupportedError, match=r"custom_jvp_call: the rule of 'inner' (can't be|closes over)"):
-        from_jax(f, 1.0)
+    return inner(x) * y
+
+
+def weighted(y: jax.Array, x: jax.Array) -> jax.Array:
+    """As `scaled`, in reverse mode: both halves of the rule close over the value, and the function over another."""
+    z = jnp.exp(y)
+
+    @jax.custom_vjp
+    def inner(x: jax.Array) -> jax.Array:
+        return jnp.sin(x) * jax.lax.stop_gradient(z)
+
+    def forward(x: jax.Array) -> tuple[jax.Array, tuple[jax.Array, jax.Array]]:
+        return inner(x), (x, x * y)
+
+    def backward(residuals: tuple[jax.Array, jax.Array], ct: jax.Array) -> tuple[jax.Array]:
+        return (ct * residuals[1] * y * jnp.cos(residuals[0]),)
+
+    inner.defvjp(forward, backward)
+    return inner(x) * y
+
+
+@pytest.mark.parametrize("function", [scaled, weighted])
+def test_rules_may_close_over_values_of_the_program_around_them(function: Callable[..., jax.Array]) -> None:
+    y, x = np.asarray([2.0, 3.0]), np.asarray([0.3, 0.4])
+    for f in (function, jax.jit(function)):
+        program = from_jax(f, y[0], x[0])
+        found = tj.vmap(lambda y, x, p=program: tj.grad(lambda x: tj.eval_jaxpr(p, (), y, x)[0])(x))(y, x)
+        np.testing.assert_allclose(found, jax.vmap(jax.grad(function, 1))(y, x), rtol=1e-9)
+
+
+def test_a_rule_that_closes_over_a_traced_value_of_elsewhere_is_named() -> None:
+    def f(y: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.asarray(jax.lax.scan(lambda c, _: (scaled(y, c), None), x, None, length=2)[0])
+
+    program = from_jax(f, 2.0, 0.3)
+    found = tj.eval_jaxpr(program, (), 2.0, 0.3)[0]
+    np.testing.assert_allclose(found, f(jnp.asarray(2.0), jnp.asarray(0.3)))
+    with pytest.raises(UnsupportedError, match="the rule of 'inner' closes over a traced value that isn't there where"):
+        tj.grad(lambda x: tj.eval_jaxpr(program, (), 2.0, x)[0])(0.3)
+
+
+def test_a_rule_that_fails_is_for_those_who_need_it() -> None:
+    """The rule of `det` can't be traced for an empty matrix."""
+
+    @jax.custom_jvp
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.sin(x)
+
+    @f.defjvp
+    def _rule(primals: tuple[jax.Array], tangents: tuple[jax.Array]) -> tuple[jax.Array, jax.Array]:
+        raise KeyError("no derivative today")
+
+    program = from_jax(f, 0.5)
+    np.testing.assert_allclose(run(program, 0.5), np.sin(0.5))
+    with pytest.raises(KeyError, match="no derivative today"):
+        tj.grad(lambda x: run(program, x))(0.5)
+    assert float(run(from_jax(jnp.linalg.det, np.zeros((0, 0))), np.zeros((0, 0)))) == 1.0
+
+
+def test_rules_that_tell_zeros_apart() -> None:
+    @jax.custom_jvp
+    def f(x: jax.Array, y: jax.Array, n: int) -> jax.Array:
+        return x * y * n
+
+    def rule(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[jax.Array, jax.Array]:
+        (x, y, n), (dx, dy, dn) = primals, tangents
+        zeros = [isinstance(t, jax.custom_derivatives.SymbolicZero) for t in (dx, dy, dn)]
+        assert zeros[2]
+        if zeros == [False, False, True]:
+            raise ValueError("only one of both")
+        return f(x, y, n), 3.0 * dy if zeros[0] else 5.0 * dx
+
+    f.defjvp(rule, symbolic_zeros=True)
+    program = from_jax(f, 2.0, 3.0, 4)
+    for at, expected in enumerate((5.0, 3.0)):
+        derivative = tj.grad(lambda *args: tj.eval_jaxpr(program, (), *args)[0], at)(2.0, 3.0, 4)
+        assert float(derivative) == expected == float(jax.grad(f, at)(2.0, 3.0, 4))
+    with pytest.raises(MissingRuleError, match="only one of both"):
+        tj.grad(lambda *args: tj.eval_jaxpr(program, (), *args)[0], (0, 1))(2.0, 3.0, 4)
+
+
+def test_loops_whose_condition_has_rows() -> None:
+    def f(n: jax.Array) -> jax.Array:
+        start = (jnp.zeros(()), jnp.ones(()))
+        return jnp.asarray(jax.lax.while_loop(lambda c: c[0] < n, lambda c: (c[0] + 1.0, c[1] * n), start)[1])
+
+    mapped = jax.vmap(jax.vmap(f))
+    x = np.asarray([[1.0, 2.0, 3.0], [4.0, 0.0, 2.0]])
+    program = from_jax(mapped, x)
+    np.testing.assert_allclose(run(program, x), mapped(jnp.asarray(x)))
+    np.testing.assert_allclose(tj.jit(lambda x: run(program, x))(tj.numpy.asarray(x)), mapped(jnp.asarray(x)))
+    found = tj.jvp(lambda x: run(program, x), (x,), (x,))[1]
+    np.testing.assert_allclose(found, jax.jvp(mapped, (jnp.asarray(x),), (jnp.asarray(x),))[1])
+
+
+def test_branches_may_differ_in_what_is_weak() -> None:
+    jaxpr = jax.make_jaxpr(lambda p, x: jax.lax.cond(p, lambda x: x * 2, lambda x: x, x))(True, 1.0)
+    (_, cond) = jaxpr.jaxpr.eqns
+    strong = jax.make_jaxpr(lambda x: jnp.asarray(x, "float64"))(1.0)
+    branches = (strong, cond.params["branches"][1])
+
+    def f(i: jax.Array, x: jax.Array) -> jax.Array:
+        return jnp.asarray(primitives.cond_p.bind(i, x, **{**cond.params, "branches": branches})[0])
+
+    program = from_jax(f, np.int32(0), 1.0)
+    assert [float(tj.eval_jaxpr(program, (), np.int32(i), 1.5)[0]) for i in range(2)] == [1.5, 3.0]
+
+
+def test_arrays_that_stay_where_they_are() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:1]), ("i",))
+    everywhere = jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec())
+
+    def f(x: jax.Array) -> list[jax.Array]:
+        first, second = jax.device_put((x, x + 1.0), jax.devices()[0])
+        return [first, second, jnp.zeros(3, device=everywhere), jax.lax.reshape(x, (12,), (1, 0))]
+
+    for found, expected in zip(tj.eval_jaxpr(from_jax(f, X), (), X), f(jnp.asarray(X)), strict=True):
+        np.testing.assert_array_equal(found, expected)
 
 
 def test_64_bits_are_refused_where_jax_would_truncate_them() -> None:

@@ -10,7 +10,7 @@ import jax
 import numpy as np
 from attrs import frozen
 from jax._src import ad_checkpoint, ad_util, config, core, literals, source_info_util
-from jax._src.linear_util import StoreException
+from jax._src.interpreters import partial_eval
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn, primitives
 from jax.typing import ArrayLike
@@ -37,8 +37,6 @@ from tinyjax.ir.value import ConcreteValue
 
 #: From 0.11 on, scans say by trees which operand is what, and backward rules return logs, too.
 _NEW = jax.__version_info__ >= (0, 11)
-#: What goes wrong when a user's function is traced.
-TRACING_ERRORS = (TypeError, ValueError, LookupError, NotImplementedError, AttributeError, RuntimeError, StoreException)
 _IMPL = "threefry2x32"
 _TAG = "fry"
 _KEY = jax.eval_shape(lambda: jax.random.key(0, impl=_IMPL)).dtype
@@ -181,11 +179,11 @@ class TracedRule:
     out_zeros: tuple[bool, ...] = ()
 
 
-def jvp_rule(eqn: JaxprEqn) -> TracedRule:
-    """The rule of a `custom_jvp_call`: from primals and a tangent for each, to results and their tangents."""
-    count = len(eqn.invars) - int(eqn.params["num_consts"])
+def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> TracedRule:
+    """The rule of a `custom_jvp_call`: from primals and a tangent for each that isn't known to be zero, to results and
+    their tangents."""
     thunk: _Wrapped = eqn.params["jvp_jaxpr_fun"]
-    jaxpr, consts, out_zeros = thunk.call_wrapped(*[False] * count)
+    jaxpr, consts, out_zeros = thunk.call_wrapped(*zeros)
     return TracedRule(jaxpr, tuple(consts), tuple(out_zeros))
 
 
@@ -196,12 +194,12 @@ def rule_key(eqn: JaxprEqn) -> tuple[object, ...]:
     return (eqn.primitive.name, *(info.func_src_info for info in infos if info is not None))
 
 
-def fwd_rule(eqn: JaxprEqn) -> tuple[TracedRule, tuple[int | None, ...]]:
+def fwd_rule(eqn: JaxprEqn, perturbed: Sequence[bool]) -> tuple[TracedRule, tuple[int | None, ...]]:
     """The forward rule of a `custom_vjp_call`: from arguments to residuals, then results. For each residual of the
-    backward rule, which operand of the equation it is; None for the next one that the program returns."""
-    count = len(eqn.invars) - int(eqn.params["num_consts"])
+    backward rule, which operand of the equation it is; None for the next one that the program returns. It is told
+    which arguments are differentiated with respect to."""
     thunk: _Wrapped = eqn.params["fwd_jaxpr_thunk"]
-    jaxpr, consts = thunk.call_wrapped(*[True] * count)
+    jaxpr, consts = thunk.call_wrapped(*perturbed)
     _, _, forwarded = eqn.params["out_trees"]()
     return TracedRule(jaxpr, tuple(consts)), tuple(forwarded)
 
@@ -223,6 +221,21 @@ def bwd_rule(eqn: JaxprEqn, residuals: Sequence[object], cotangents: Sequence[ob
 
     closed = jax.make_jaxpr(run)(*residuals, *(ct for ct in cotangents if not isinstance(ct, tuple)))
     return TracedRule(closed.jaxpr, tuple(closed.consts), tuple(zeros))
+
+
+def is_one_device(value: object) -> bool:
+    """Whether this is a device, or says of an array that all of it is on one."""
+    if isinstance(value, jax.sharding.NamedSharding):
+        return value.mesh.size <= 1
+    return isinstance(value, jax.Device | jax.sharding.SingleDeviceSharding)
+
+
+def value_or_variable(const: object) -> object:
+    """What a traced value of a program that is finished is there: a variable, or the value of a literal. Anything else
+    is what it is."""
+    if not isinstance(const, partial_eval.DynamicJaxprTracer):
+        return const
+    return const.val.val if isinstance(const.val, core.Literal) else const.val
 
 
 def names_of_policy(policy: object) -> tuple[str, frozenset[str]] | None:

@@ -38,7 +38,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.reductions import reduce_or
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import broadcast_in_dim, instantiate
-from tinyjax.transforms.batch import BatchedProgram, add_axis, batch, place_axis
+from tinyjax.transforms.batch import BatchedProgram, batch, place_axis
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
@@ -139,14 +139,7 @@ class While(Primitive):
         if cond.out_axes == (None,):
             loop = evolve(self, cond_jaxpr=cond.jaxpr, body_jaxpr=body.jaxpr)
             return ctx.bind(loop, *cond_consts, *body_consts, *init), wanted
-        cond_avals = [add_axis(aval, at, axis.size) for aval, at in zip(
-            self.cond_jaxpr.in_avals[: self.cond_nconsts], cond_axes, strict=True)]  # fmt: skip
-        loop = While(
-            _any(cond.jaxpr),
-            self.cond_nconsts,
-            _freezing(cond.jaxpr, body.jaxpr, self.cond_nconsts, self.body_nconsts),
-            len(cond_avals) + self.body_nconsts,
-        )
+        loop = rowwise(cond.jaxpr, self.cond_nconsts, body.jaxpr, self.body_nconsts)
         return ctx.bind(loop, *cond_consts, *cond_consts, *body_consts, *init), wanted
 
     @override
@@ -165,10 +158,18 @@ class While(Primitive):
         )
 
 
+def rowwise(cond: Jaxpr, num_cond_consts: int, body: Jaxpr, num_body_consts: int) -> While:
+    """The loop whose condition has an element for each row: it runs as long as one of them is true, and leaves rows
+    alone for which it is false. It takes the constants of the condition twice."""
+    frozen_body = _freezing(cond, body, num_cond_consts, num_body_consts)
+    return While(_any(cond), num_cond_consts, frozen_body, num_cond_consts + num_body_consts)
+
+
 @remembered
 def _any(cond: Jaxpr) -> Jaxpr:
     """Whether a batched condition, whose result is mapped, holds for some row."""
-    return stage(cond.in_avals, lambda ctx, ins: [reduce_or(ctx, interpret(ctx, cond, ins)[0], (0,))])
+    axes = tuple(range(cond.out_avals[0].ndim))
+    return stage(cond.in_avals, lambda ctx, ins: [reduce_or(ctx, interpret(ctx, cond, ins)[0], axes)])
 
 
 @remembered
@@ -181,7 +182,7 @@ def _freezing(cond: Jaxpr, body: Jaxpr, num_cond_consts: int, num_body_consts: i
         (running,) = interpret(ctx, cond, [*cond_consts, *carry])
         after = interpret(ctx, body, [*body_consts, *carry])
         return [
-            select(ctx, broadcast_in_dim(ctx, running, x.aval.shape, (0,)), x, before)
+            select(ctx, broadcast_in_dim(ctx, running, x.aval.shape, tuple(range(running.aval.ndim))), x, before)
             for x, before in zip(after, carry, strict=True)
         ]
 

@@ -10,6 +10,7 @@ import numpy as np
 from jax.extend.core import Primitive as JaxPrimitive
 from jax.extend.random import threefry_prng_impl
 
+from tinyjax.backend import jax_programs
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.text.registry import Member, Record, Unreadable
 
@@ -33,6 +34,8 @@ def generic(value: object) -> object:
         return found
     if isinstance(value, type(threefry_prng_impl)):
         return str(value)  # its tag
+    if jax_programs.is_one_device(value):
+        return None  # where everything is
     if isinstance(value, type) and issubclass(value, np.generic):
         return np.dtype(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
@@ -41,7 +44,7 @@ def generic(value: object) -> object:
     if is_dataclass(value) and not isinstance(value, type):
         names = tuple(field.name for field in fields(value))
         return Record(type(value).__name__, tuple((name, generic(getattr(value, name))) for name in names))
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple | list | range):
         return tuple(map(generic, value))
     if isinstance(value, frozenset):
         return frozenset(map(generic, value))

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tinyjax.control.branches import with_types
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import HostFunction
 from tinyjax.control.checkpoint import Checkpoint, DotsSaveable
@@ -19,7 +20,9 @@ from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.text.registry import Reader, Record, Unreadable, build
+from tinyjax.ir.type_lists import all_match
 from tinyjax.registered.control import STANDARD
 from tinyjax.registered.jax_first_order import Avals, Params, primitive_of, without
 
@@ -126,7 +129,17 @@ for _name in ("pure_callback", "io_callback", "debug_callback", "debug_print"):
 
 @STANDARD.read_by("cond")
 def _cond(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
-    return primitive_of(STANDARD.primitive("cond"), _renamed(params, {}, frozenset({"linear", "branches_platforms"})))
+    kept = _renamed(params, {}, frozenset({"linear", "branches_platforms"}))
+    branches = kept.get("branches")
+    if isinstance(branches, tuple) and all(isinstance(branch, Jaxpr) for branch in branches):
+        # In JAX they may differ in what is weak.
+        kept["branches"] = tuple(_with_types_like(branch, out_avals) for branch in branches)
+    return primitive_of(STANDARD.primitive("cond"), kept)
+
+
+def _with_types_like(program: Jaxpr, avals: Avals) -> Jaxpr:
+    """The program with results of these types, if only what is weak is another."""
+    return with_types(program, avals) if all_match(program.out_avals, avals) else program
 
 
 @STANDARD.read_by("scan")

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.custom_derivatives import CustomJvp
+from tinyjax.control.loops import rowwise
 from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS, INT32, UINT32, UINT64, as_dtype
@@ -23,7 +24,7 @@ from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.shaping import expand_dims, iota, reshape, rev, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.sorting import Sort
-from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full
+from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full, permute
 from tinyjax.registered.jax_control import STANDARD
 from tinyjax.registered.jax_products import RaggedDotDimensionNumbers, ragged_dot_general, scaled_dot
 
@@ -204,6 +205,42 @@ def _mul_into(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequen
         )
 
     return stage(in_avals, lambda ctx, ins: [mul(ctx, *(converted(ctx, x) for x in ins))])
+
+
+@STANDARD.expand_by("device_put")
+def _device_put(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr | None:
+    """A transfer of several arrays to where they already are."""
+    if len(in_avals) == 1:
+        return None
+    copying = STANDARD.read("device_put", params, in_avals)
+    return stage(in_avals, lambda ctx, ins: [out for x in ins for out in ctx.bind(copying, x)])
+
+
+@STANDARD.expand_by("reshape")
+def _reshape(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr | None:
+    """Elements that are read in another order of the axes first."""
+    order = params.get("dimensions")
+    if order is None or len(in_avals) != 1:
+        return None
+    axes, shape = _shape(order), _shape(params["new_sizes"])
+    return stage(in_avals, lambda ctx, ins: [reshape(ctx, permute(ctx, ins[0], axes), shape)])
+
+
+@STANDARD.expand_by("while")
+def _while(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr | None:
+    """A loop whose condition has an element for each row of a batch: it runs as long as one is true, and rows for
+    which it is false stay as they are."""
+    cond, body = params.get("cond_jaxpr"), params.get("body_jaxpr")
+    if (
+        not isinstance(cond, Jaxpr)
+        or not isinstance(body, Jaxpr)
+        or len(cond.outvars) != 1
+        or not cond.out_avals[0].ndim
+    ):
+        return None
+    loop = rowwise(cond, _number(params["cond_nconsts"]), body, _number(params["body_nconsts"]))
+    n = loop.cond_nconsts
+    return stage(in_avals, lambda ctx, ins: ctx.bind(loop, *ins[:n], *ins))
 
 
 @STANDARD.expand_by("empty", "empty2")

@@ -118,10 +118,8 @@ def _conj(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
 @STANDARD.read_by("device_put")
 def _device_put(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     """A transfer to where the array already is."""
-    if len(in_avals) != 1:
-        raise UnsupportedError("device_put of several arrays in one equation is not supported")
     without("device_put", {key: params.get(key) for key in ("devices", "srcs")},
-            devices=((None,), None), srcs=((None,), None))  # fmt: skip
+            devices=((None,) * len(in_avals), None), srcs=((None,) * len(in_avals), None))  # fmt: skip
     return conversion.copy
 
 

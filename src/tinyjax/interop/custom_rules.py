@@ -1,0 +1,264 @@
+"""Functions of JAX that have derivatives of their own, as ours: their rules are asked in advance, and imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias, TypeVar, final
+
+import jax
+from attrs import field, frozen
+from jax.extend.core import JaxprEqn
+from jax.extend.core import Var as JaxVar
+
+from tinyjax.api.rules.cases import choices
+from tinyjax.backend import jax_programs
+from tinyjax.backend.jax_programs import TracedRule
+from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
+from tinyjax.control.recursion import Enclosing, JvpCase, Refusal, refusal_of
+from tinyjax.errors import TinyjaxError, UnsupportedError
+from tinyjax.interop.jax_context import struct
+from tinyjax.interop.requests import Given, OpenRule, Request, Step, request
+from tinyjax.interop.rules import bwd_program, fwd_program, jvp_program, with_captured
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.tangents import has_tangent, spread_marks
+
+T = TypeVar("T")
+Rules: TypeAlias = tuple[OpenRule, ...]
+#: How many rules of one function, each for other arguments, are imported within each other.
+_MAX_DEPTH: Final = 4
+#: Of how many arguments every choice is asked about in advance, if the rule tells zeros apart; and not within rules.
+_MAX_CHOICES: Final = 2
+
+
+def derived(
+    eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom], rules: Rules
+) -> Step[tuple[Primitive, list[Atom]]]:
+    """The primitive for a call of a function with a derivative of its own, and its operands: those of the equation,
+    and what the rules close over. `env` has what has been computed so far."""
+    body = yield request(eqn.params["call_jaxpr"], rules)
+    call = _Call(eqn, body, env)
+    known = _within_itself(call, rules)
+    if known is not None:
+        return known, args
+    make = _custom_jvp if call.forward else _custom_vjp
+    primitive = yield from make(call, rules)
+    n = call.captured
+    return primitive, [*args[:n], *(env[var] for var in call.closed_over), *args[n:]]
+
+
+@final
+@frozen(eq=False)
+class _Call:
+    """A call of such a function."""
+
+    eqn: JaxprEqn
+    body: Jaxpr
+    env: Mapping[JaxVar, Atom]
+    #: What of the program around it the rules close over: one after another, as it is found.
+    closed_over: list[JaxVar] = field(factory=list)
+
+    @property
+    def forward(self) -> bool:
+        """Whether its rule is for forward mode."""
+        return self.eqn.primitive.name == "custom_jvp_call"
+
+    @property
+    def name(self) -> str:
+        return jax_programs.function_name(self.eqn.params["call_jaxpr"])
+
+    @property
+    def captured(self) -> int:
+        """How many of its first operands the function closes over."""
+        return int(self.eqn.params["num_consts"])
+
+    @property
+    def symbolic(self) -> bool:
+        """Whether the rule tells apart what is known to be zero."""
+        return bool(self.eqn.params.get("symbolic_zeros", False))
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        return jax_programs.rule_key(self.eqn)
+
+    @property
+    def args(self) -> tuple[ShapedArray, ...]:
+        """The types of the arguments, without those of what it closes over."""
+        return self.body.in_avals[self.captured :]
+
+    @property
+    def all_captured(self) -> list[ShapedArray]:
+        """The types of what the function and its rules close over."""
+        return [*self.body.in_avals[: self.captured], *(self.env[var].aval for var in self.closed_over)]
+
+    @property
+    def whole_body(self) -> Jaxpr:
+        """The function's program, which takes also what the rules close over."""
+        return with_captured(self.body, self.captured, self.all_captured[self.captured :])
+
+    def asked(self, rule: TracedRule, rules: Rules) -> tuple[Request, list[int]]:
+        """For the program of a rule, whose first inputs are what it closes over: given by their places."""
+        consts: list[object] = []
+        places: list[int] = []
+        for const in rule.consts:
+            found = jax_programs.value_or_variable(const)
+            if isinstance(found, JaxVar) and found in self.env:
+                if found not in self.closed_over:
+                    self.closed_over.append(found)
+                places.append(self.closed_over.index(found))
+                consts.append(Given(found))
+            elif isinstance(found, JaxVar | jax.core.Tracer):
+                raise _RefusedError(
+                    UnsupportedError(
+                        f"the rule of {self.name!r} closes over a traced value that isn't there where {self.name!r} is "
+                        "applied; pass it as an argument"
+                    )
+                )
+            else:
+                consts.append(found)
+        return Request(rule.jaxpr, tuple(consts), rules), [self.captured + place for place in places]
+
+
+def _within_itself(call: _Call, rules: Rules) -> Primitive | None:
+    """What stands for a call, if this is within its own rule, or if rules for ever new arguments are nested too
+    deeply."""
+    key, body, n = call.key, call.body, call.captured
+    for level, rule in enumerate(rules):
+        if rule.recursive and rule.key == key and rule.body == body and not n:
+            rule.seen.append(call.eqn)
+            return Enclosing(call.name, level, body.out_avals)
+    if sum(rule.key == key for rule in rules) < _MAX_DEPTH:
+        return None
+    return CustomJvp(call.name, body, None, n) if call.forward else CustomVjp(call.name, body, None, None, (), n)
+
+
+def _custom_jvp(call: _Call, rules: Rules) -> Step[Primitive]:
+    found: list[tuple[tuple[bool, ...], _Rule]] = []
+    refused: list[Refusal] = []
+    moving = sum(map(has_tangent, call.args))
+
+    def ask(given: tuple[bool, ...]) -> Step[None]:
+        zeros = [call.symbolic and not mark for mark in spread_marks(given, call.args)]
+        try:
+            rule = yield from _closed_under(call, lambda eqn, opened: importing(eqn, opened, zeros), rules)
+        except _RefusedError as error:
+            refused.extend(error.refusals(given))
+        else:
+            found.append((given, rule))
+
+    def importing(eqn: JaxprEqn, opened: OpenRule, zeros: list[bool]) -> Step[_Rule]:
+        rule = _traced(lambda: jax_programs.jvp_rule(eqn, zeros))
+        wanted, places = call.asked(rule, (opened, *rules))
+        program = yield wanted
+        return _Rule(program, tuple(places), tuple(zeros), rule.out_zeros)
+
+    whole = (True,) * moving
+    yield from ask(whole)
+    if call.symbolic and moving <= _MAX_CHOICES and not rules:
+        for given in choices(moving):
+            if given != whole:
+                yield from ask(given)
+    outs = call.body.out_avals
+    general, special = None, []
+    for given, rule in found:
+        nonzero = tuple(not zero for zero, aval in zip(rule.out_zeros, outs, strict=True) if has_tangent(aval))
+        marks = tuple(True for _ in nonzero) if given == whole else nonzero
+        program = jvp_program(rule.program, call.all_captured, rule.places, call.args, outs, rule.zeros,
+                              rule.out_zeros, marks)  # fmt: skip
+        if given == whole:
+            general = program
+        else:
+            special.append(JvpCase(given, program, marks))
+    return CustomJvp(
+        call.name, call.whole_body, general, len(call.all_captured), tuple(special) or None, tuple(refused) or None
+    )
+
+
+def _custom_vjp(call: _Call, rules: Rules) -> Step[Primitive]:
+    args, outs = call.args, call.body.out_avals
+    given = tuple(map(has_tangent, args))
+
+    def forward(eqn: JaxprEqn, opened: OpenRule) -> Step[_Rule]:
+        rule, forwarded = _traced(lambda: jax_programs.fwd_rule(eqn, given))
+        wanted, places = call.asked(rule, (opened, *rules))
+        return _Rule((yield wanted), tuple(places), forwarded=forwarded)
+
+    def backward(eqn: JaxprEqn, opened: OpenRule) -> Step[_Rule]:
+        types = fwd.residual_types(call.body)
+        _traced(lambda: jax_programs.fwd_rule(eqn, given))  # JAX asks it for the tree of residuals
+        cts = [struct(aval) if has_tangent(aval) else aval.shape for aval in outs]
+        rule = _traced(lambda: jax_programs.bwd_rule(eqn, list(map(struct, types)), cts))
+        wanted, places = call.asked(rule, (opened, *rules))
+        return _Rule((yield wanted), tuple(places), out_zeros=rule.out_zeros)
+
+    try:
+        fwd = yield from _closed_under(call, forward, rules)
+        bwd = yield from _closed_under(call, backward, rules)
+    except _RefusedError as error:
+        refused = error.refusals((True,) * sum(given))
+        return CustomVjp(call.name, call.whole_body, None, None, (), len(call.all_captured), None, refused or None)
+    captured = call.all_captured
+    return CustomVjp(
+        call.name,
+        call.whole_body,
+        fwd_program(fwd.program, captured, fwd.places, call.captured, args, len(outs), fwd.forwarded),
+        bwd_program(bwd.program, captured, bwd.places),
+        tuple(not zero for zero in bwd.out_zeros),
+        len(captured),
+    )
+
+
+@final
+@frozen
+class _Rule:
+    """The program of a rule, and where among what is captured its first inputs are; for which arguments it takes no
+    tangents, for which results or arguments it gives none, and which residuals are operands."""
+
+    program: Jaxpr
+    places: tuple[int, ...]
+    zeros: tuple[bool, ...] = ()
+    out_zeros: tuple[bool, ...] = ()
+    forwarded: tuple[int | None, ...] = ()
+
+    def residual_types(self, body: Jaxpr) -> list[ShapedArray]:
+        """Of a forward rule, the types of all residuals."""
+        own = iter(self.program.out_avals[: len(self.program.outvars) - len(body.outvars)])
+        return [next(own) if at is None else body.in_avals[at] for at in self.forwarded]
+
+
+def _closed_under(call: _Call, importing: Callable[[JaxprEqn, OpenRule], Step[_Rule]], rules: Rules) -> Step[_Rule]:
+    """A rule, in which applications of the function itself are references to it.
+
+    JAX doesn't say that two equations apply one function, but where they were written down and what they compute.
+    If the rule of an application within the rule is the same program again, a reference is right.
+    """
+    key, body = call.key, call.body
+    opened = OpenRule(key, body)
+    rule = yield from importing(call.eqn, opened)
+    if opened.seen and (rule.places or (yield from importing(opened.seen[0], OpenRule(key, body))) != rule):
+        rule = yield from importing(call.eqn, OpenRule(key, body, recursive=False))
+    return rule
+
+
+class _RefusedError(Exception):
+    """The rule raised an error: it is for those who need the derivative."""
+
+    def __init__(self, raised: Exception) -> None:
+        super().__init__()
+        self.raised = raised
+
+    def refusals(self, given: tuple[bool, ...]) -> tuple[Refusal, ...]:
+        """What is kept of it. An error of ours says that there is no rule, as a program that JAX had from us may."""
+        without = isinstance(self.raised, TinyjaxError) and not isinstance(self.raised, UnsupportedError)
+        return () if without else (refusal_of(given, self.raised),)
+
+
+def _traced(trace: Callable[[], T]) -> T:
+    """The rule, traced by itself."""
+    try:
+        return trace()
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as error:  # whatever a user's rule raises
+        raise _RefusedError(error) from error
