@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, SupportsIndex, TypeAlias
 
+import numpy as np
 import numpy.typing as npt
 
 from tinyjax.arrays.arithmetic import multiply
@@ -168,7 +169,8 @@ def tensordot(
             raise ShapeError(f"tensordot: {axes} axes can't be summed over in {x.aval} and {y.aval}")
         pairs = tuple(range(x_ndim - axes, x_ndim)), tuple(range(axes))
     else:
-        if len(axes) != 2:
+        given: object = axes
+        if not isinstance(given, Sequence | np.ndarray) or len(given) != 2:
             raise ShapeError(f"tensordot: axes is a number, or those of one array and those of the other, got {axes}")
         lists = [integers(entry, "tensordot: an axis") for entry in axes]
         if len(lists[0]) != len(lists[1]):

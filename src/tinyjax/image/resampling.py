@@ -97,7 +97,10 @@ def _arguments(
     x, sizes = as_array(image), as_shape(integers(shape, "a size"))
     if len(sizes) != x.ndim:
         raise ShapeError(f"{name}: the shape must have a size for each dimension of the image; {sizes} for {x.shape}")
-    return x, sizes, ResizeMethod.from_string(method) if isinstance(method, str) else method
+    chosen = ResizeMethod.from_string(method) if isinstance(method, str) else method
+    if not isinstance(chosen, ResizeMethod):
+        raise ChoiceError(f"{name}: the method is a member of ResizeMethod or its name, not {method!r}")
+    return x, sizes, chosen
 
 
 def _resampled(

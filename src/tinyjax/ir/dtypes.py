@@ -9,6 +9,8 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
+from tinyjax.errors import InputError
+
 DType: TypeAlias = np.dtype[np.generic]
 #: Its dtype is known to its primitive, not to the type checker, to which np.generic would have no operators.
 HostArray: TypeAlias = npt.NDArray[Any]
@@ -77,14 +79,17 @@ def as_dtype(dtype: npt.DTypeLike) -> DType:
     """The dtype named by a dtype, a scalar type, a string or a Python type.
 
     A string is read as NumPy does, or as programs are printed where NumPy has no such dtype: "f32", "bf16", "i32".
-    (NumPy counts bytes, so "i8" is int64 here, and "u8" uint64; see `printed_dtype`.)
+    (NumPy counts bytes, so "i8" is int64 here, and "u8" uint64; see `printed_dtype`.) What names none is an InputError.
 
     >>> as_dtype("float32"), as_dtype("bf16")
     (dtype('float32'), dtype(bfloat16))
     """
     if type(dtype) is str and dtype in _BY_SHORT_NAME:
         return _BY_SHORT_NAME[dtype] if dtype not in _OF_NUMPY else np.dtype(dtype)
-    return np.dtype(dtype)
+    try:
+        return np.dtype(dtype)
+    except (TypeError, ValueError):
+        raise InputError(f"{dtype!r} is not a dtype, such as 'float32' or int") from None
 
 
 def printed_dtype(dtype: npt.DTypeLike) -> DType:

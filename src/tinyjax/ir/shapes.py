@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy.typing as npt
 
@@ -12,6 +12,10 @@ from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import DType, printed_dtype
 
 Shape: TypeAlias = tuple[int, ...]
+
+
+#: The largest size that XLA and NumPy count to.
+_MOST: Final = 2**63 - 1
 
 
 def as_shape(shape: Iterable[int] | int) -> Shape:
@@ -22,8 +26,9 @@ def as_shape(shape: Iterable[int] | int) -> Shape:
         raise
     except TypeError:
         raise ShapeError(f"a shape is a sequence of integers, got {shape!r}") from None
-    if any(size < 0 for size in sizes):
-        raise ShapeError(f"the sizes of a shape are at least 0, got {sizes}")
+    if any(not 0 <= size <= _MOST for size in sizes):
+        which = "at least 0" if min(sizes) < 0 else "less than 2**63"
+        raise ShapeError(f"the sizes of a shape are {which}, got {sizes}")
     return sizes
 
 

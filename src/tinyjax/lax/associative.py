@@ -11,6 +11,7 @@ from tinyjax.lax.shaping import concatenate, expand_dims, reshape, rev, slice_in
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import as_arrays, check_callable, function_name
+from tinyjax.transforms.arguments import flag
 
 _T = TypeVar("_T")
 
@@ -62,7 +63,7 @@ def associative_scan(
                 )
         return results
 
-    if reverse:
+    if flag("associative_scan: reverse", reverse):
         arrays = [rev(array, (at,)) for array in arrays]
     arrays = _prefixes(combine, arrays, at)
     if reverse:

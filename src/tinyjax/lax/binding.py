@@ -4,12 +4,12 @@ operands of elementwise functions with the same number of axes are repeated alon
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex
+from typing import SupportsIndex, TypeVar
 
 from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
-from tinyjax.errors import ShapeError, UnsupportedError
+from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.signatures import AxisName
@@ -17,6 +17,8 @@ from tinyjax.primitives.window_shapes import Padding
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
+
+T = TypeVar("T")
 
 
 def operands(*values: ArrayLike) -> list[Array]:
@@ -73,7 +75,18 @@ def axes_tuple(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> tupl
 
 def axis_names(axis_name: AxisName) -> tuple[str, ...]:
     """One name or several."""
-    return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+    names = (axis_name,) if isinstance(axis_name, str) else sequence("axis_name", axis_name)
+    if not all(isinstance(name, str) for name in names):
+        raise InputError(f"axis_name is the name of a mapped axis, or several names, not {axis_name!r}")
+    return names
+
+
+def sequence(what: str, values: Iterable[T]) -> tuple[T, ...]:
+    """What must be several values, such as a list; an InputError if it is one."""
+    given: object = values
+    if not isinstance(given, Iterable) or isinstance(given, str) or getattr(given, "shape", None) == ():
+        raise InputError(f"{what} is a sequence, such as a tuple, not {given!r}")
+    return tuple(values)
 
 
 def refuse_groups(name: str, groups: None) -> None:
@@ -83,8 +96,16 @@ def refuse_groups(name: str, groups: None) -> None:
 
 def padding_pairs(name: str, padding: Iterable[Sequence[SupportsIndex]]) -> Padding:
     """Pairs of numbers, one for each axis."""
-    if isinstance(padding, Iterable):
-        pairs = [integers(pair, f"{name}: padding") for pair in padding]
-        if all(len(pair) == 2 for pair in pairs):
-            return tuple((low, high) for low, high in pairs)
-    raise ShapeError(f"{name}: the padding argument is a string, or a pair of numbers for each axis, got {padding!r}")
+    return number_pairs(f"{name}: the padding argument", padding, "a string, or a pair of numbers for each axis")
+
+
+def number_pairs(
+    what: str, pairs: Iterable[Sequence[SupportsIndex]], of: str = "a sequence of pairs of integers"
+) -> tuple[tuple[int, int], ...]:
+    """What must be pairs of integers; a ShapeError that says so."""
+    given: object = pairs
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        found = [integers(pair, what) for pair in pairs]
+        if all(len(pair) == 2 for pair in found):
+            return tuple((first, second) for first, second in found)
+    raise ShapeError(f"{what} is {of}, got {pairs!r}")

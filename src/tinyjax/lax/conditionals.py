@@ -22,6 +22,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax import bodies
 from tinyjax.lax.binary import ne
+from tinyjax.lax.binding import sequence
 from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Class, K, Pair, Triple
 from tinyjax.primitives.selection import clamp
 from tinyjax.tracing import tree
@@ -222,7 +223,7 @@ def switch(
     Array(-3., dtype=float64, weak_type=True)
     """
     operands = _all_operands("switch", operands, operand)
-    if not branches:
+    if not (branches := sequence("what switch takes for its branches", branches)):
         raise InputError("switch needs at least one branch, got none")
     for branch in branches:
         check_callable("switch", branch)

@@ -14,6 +14,7 @@ from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import integer, integers, moveaxis
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
+from tinyjax.ir.shapes import as_shape
 from tinyjax.lax.binding import operands, padding_pairs, strict
 from tinyjax.lax.reductions import dot_general
 from tinyjax.lax.shaping import rev
@@ -22,6 +23,7 @@ from tinyjax.primitives.convolution import ConvDimensionNumbers, ConvGeneralDila
 from tinyjax.primitives.window_shapes import dilated, dilated_shape, pads_of
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+from tinyjax.transforms.arguments import flag
 
 _NumbersLike: TypeAlias = ConvDimensionNumbers | Sequence[str] | Sequence[Sequence[int]] | None
 _PaddingLike: TypeAlias = str | Sequence[tuple[int, int]]
@@ -59,13 +61,13 @@ def conv_dimension_numbers(
     """
     if isinstance(dimension_numbers, ConvDimensionNumbers):
         return dimension_numbers
-    left, right = tuple(lhs_shape), tuple(rhs_shape)
+    left, right = (integers(shape, "conv_dimension_numbers: a size") for shape in (lhs_shape, rhs_shape))
     if len(left) != len(right):
         raise ShapeError(f"conv_dimension_numbers: lhs and rhs must have as many axes, got shapes {left} and {right}")
     if dimension_numbers is None:
         axes = tuple(range(len(left)))
         return ConvDimensionNumbers(axes, axes, axes)
-    if isinstance(dimension_numbers, str) or len(dimension_numbers) != 3:
+    if not isinstance(dimension_numbers, tuple | list) or len(dimension_numbers) != 3:
         raise InputError(
             "dimension_numbers is three strings such as ('NCHW', 'OIHW', 'NCHW'), a lax.ConvDimensionNumbers or None; "
             f"got {dimension_numbers!r}"
@@ -256,7 +258,7 @@ def conv_transpose(
             raise ShapeError(f"conv_transpose: padding needs {ndim - 2} pairs of numbers, got {padding}")
         widths = [dilated(y.aval.shape[axis], hole) for axis, hole in zip(kernel[2:], holes, strict=True)]
         padding = list(map(_transposed_pads, widths, steps, each))
-    if transpose_kernel:
+    if flag("conv_transpose: transpose_kernel", transpose_kernel):
         y = rev(y, kernel[2:])
         order = list(range(ndim))
         order[kernel[0]], order[kernel[1]] = kernel[1], kernel[0]
@@ -285,7 +287,7 @@ def conv_general_dilated_patches(
     Array([[0., 1., 2.],
            [1., 2., 3.]], dtype=float64)
     """
-    x, window = as_array(lhs), integers(filter_shape, "conv_general_dilated_patches: a size of filter_shape")
+    x, window = as_array(lhs), as_shape(integers(filter_shape, "conv_general_dilated_patches: a size of filter_shape"))
     numbers = conv_dimension_numbers(x.aval.shape, (1, 1, *window), dimension_numbers)
     channels, size = x.aval.shape[numbers.lhs_spec[1]], math.prod(window)
     each = np.eye(size, dtype=x.aval.dtype).reshape(size, 1, *window)
@@ -324,7 +326,11 @@ def conv_general_dilated_local(
         given[0] if isinstance(given, tuple) else given,
     )  # fmt: skip
     x = as_array(lhs)
-    numbers = conv_dimension_numbers(x.aval.shape, (1, 1, *filter_shape), dimension_numbers)
+    numbers = conv_dimension_numbers(
+        x.aval.shape,
+        (1, 1, *integers(filter_shape, "conv_general_dilated_local: a size of filter_shape")),
+        dimension_numbers,
+    )
     out, kernel = numbers.out_spec, numbers.rhs_spec
     places = builtins.sorted(zip(out[2:], kernel[2:], strict=True))
     batch = [axis for axis, _ in places], [axis for _, axis in places]

@@ -58,8 +58,9 @@ def composite(decomposition: Callable[P, R], name: str, version: int = 0) -> Cal
       in (b,) }
     """
     check_callable("composite", decomposition)
-    if not name:
-        raise InputError("composite: the operation needs a name, such as 'my.gelu'")
+    given: object = name
+    if not isinstance(given, str) or not given:
+        raise InputError(f"composite: the operation needs a name, such as 'my.gelu', not {given!r}")
 
     @wraps(decomposition)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:

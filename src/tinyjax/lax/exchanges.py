@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from tinyjax.arrays.shaping import canonical_axis, expand_dims, moveaxis, reshape, squeeze
+from tinyjax.arrays.shaping import canonical_axis, expand_dims, integer, integers, moveaxis, reshape, squeeze
 from tinyjax.errors import AxisNameError, ShapeError
-from tinyjax.lax.binding import axis_names, refuse_groups
+from tinyjax.lax.binding import axis_names, number_pairs, refuse_groups
 from tinyjax.lax.collectives import axis_index, axis_size
 from tinyjax.lax.indexing import dynamic_index_in_dim
 from tinyjax.lax.shaping import broadcast, clamp, full_like, index_in_dim, select
@@ -19,6 +19,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
+from tinyjax.transforms.arguments import flag
 
 _T = TypeVar("_T")
 
@@ -36,6 +37,7 @@ def all_gather(x: _T, axis_name: AxisName, *, axis_index_groups: None = None, ax
            [-2.,  0.]], dtype=float64)
     """
     refuse_groups("all_gather", axis_index_groups)
+    tiled = flag("all_gather: tiled", tiled)
 
     def gathered(leaf: object) -> Array:
         array = as_array(leaf)
@@ -63,6 +65,7 @@ def psum_scatter(
     Array([11., 22.], dtype=float64)
     """
     refuse_groups("psum_scatter", axis_index_groups)
+    tiled = flag("psum_scatter: tiled", tiled)
 
     def scattered(leaf: object) -> Array:
         array = as_array(leaf)
@@ -98,6 +101,7 @@ def all_to_all(
            [ 2., 20.]], dtype=float64)
     """
     refuse_groups("all_to_all", axis_index_groups)
+    tiled = flag("all_to_all: tiled", tiled)
 
     def exchanged(leaf: object) -> Array:
         array = as_array(leaf)
@@ -141,7 +145,7 @@ def ppermute(x: _T, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> _T:
     >>> vmap(lambda x: ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")(np.array([1.0, 2.0, 3.0]))
     Array([0., 1., 2.], dtype=float64)
     """
-    pairs = tuple((int(source), int(destination)) for source, destination in perm)
+    pairs = number_pairs("ppermute: perm", perm)
     names = axis_names(axis_name)
 
     def permuted(leaf: object) -> Array:
@@ -169,9 +173,10 @@ def pshuffle(x: _T, axis_name: AxisName, perm: Sequence[int]) -> _T:
     Array([2., 3., 1.], dtype=float64)
     """
     size = axis_size(axis_name)
-    if sorted(perm) != list(range(size)):
-        raise AxisNameError(f"pshuffle: perm must be a permutation of the {size} elements; got {list(perm)}")
-    return ppermute(x, axis_name, [(source, destination) for destination, source in enumerate(perm)])
+    sources = integers(perm, "pshuffle: a number of perm")
+    if sorted(sources) != list(range(size)):
+        raise AxisNameError(f"pshuffle: perm must be a permutation of the {size} elements; got {list(sources)}")
+    return ppermute(x, axis_name, [(source, destination) for destination, source in enumerate(sources)])
 
 
 def pswapaxes(x: _T, axis_name: AxisName, axis: int, *, axis_index_groups: None = None) -> _T:
@@ -195,7 +200,7 @@ def pbroadcast(x: _T, axis_name: AxisName, source: int) -> _T:
     Array(2., dtype=float64)
     """
     size = axis_size(axis_name)
-    if not 0 <= source < size:
+    if not 0 <= (source := integer(source, "pbroadcast: source")) < size:
         raise AxisNameError(f"pbroadcast: there is no element {source} among the {size} along {axis_name!r}")
 
     def chosen(leaf: object) -> Array:

@@ -22,6 +22,7 @@ from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import check_callable, flatten_arguments, located
 from tinyjax.tracing.programs import Traced
+from tinyjax.transforms.arguments import flag
 from tinyjax.transforms.linearize import linearize
 from tinyjax.transforms.transpose import transpose
 
@@ -168,9 +169,10 @@ def custom_linear_solve(
     ... )
     Array([0.5 , 0.25], dtype=float64)
     """
-    for f in (matvec, solve):
+    for f in (matvec, solve, *([] if transpose_solve is None else [transpose_solve])):
         check_callable("custom_linear_solve", f)
-    if transpose_solve is None and symmetric:
+    has_aux = flag("custom_linear_solve: has_aux", has_aux)
+    if flag("custom_linear_solve: symmetric", symmetric) and transpose_solve is None:
         transpose_solve = solve
     unknown, right = _Unknown.of("custom_linear_solve", matvec, "b", b)
     forward = unknown.staged(matvec, "matvec", matvec)
@@ -248,6 +250,7 @@ def custom_root(
     """
     for each in (f, solve, tangent_solve):
         check_callable("custom_root", each)
+    has_aux = flag("custom_root: has_aux", has_aux)
     unknown, guess = _Unknown.of("custom_root", f, "initial_guess", initial_guess)
     equation = unknown.staged(f, "f", f)
     solution = unknown.staged(lambda x: solve(f, x), "solve", solve, aux=has_aux)
@@ -280,5 +283,4 @@ def custom_root(
 
 
 def _zero(aval: ShapedArray) -> Array:
-
     return as_array(np.zeros(aval.shape, aval.dtype))

@@ -11,7 +11,7 @@ from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis
 from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.dtypes import Scalar
 from tinyjax.ir.shapes import Shape, as_shape
-from tinyjax.lax.binding import operands
+from tinyjax.lax.binding import operands, sequence
 from tinyjax.lax.shaping import expand_dims, squeeze
 from tinyjax.lax.signatures import ModeLike, Starts
 from tinyjax.lax.unary import neg
@@ -22,6 +22,7 @@ from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
+from tinyjax.transforms.arguments import marks
 
 
 def _starts(name: str, x: Array, start_indices: Starts, allow_negative: bool | Sequence[bool]) -> list[Array]:
@@ -33,7 +34,8 @@ def _starts(name: str, x: Array, start_indices: Starts, allow_negative: bool | S
         start_indices = [vector[i] for i in range(vector.shape[0])]
     if len(start_indices) != x.ndim:
         raise ShapeError(f"{name}: a start for each axis of {x.aval} is needed, got {len(start_indices)}")
-    allowed = [allow_negative] * x.ndim if isinstance(allow_negative, bool) else allow_negative
+    each = (allow_negative,) * x.ndim if isinstance(allow_negative, bool) else allow_negative
+    allowed = marks(f"{name}: allow_negative_indices", each, x.ndim, "axes")
     found: list[int | Known | Array] = []
     for start, size, negative in zip(map(as_array, start_indices), x.shape, allowed, strict=True):
         known = start.concrete()
@@ -285,7 +287,7 @@ def index_take(src: ArrayLike, idxs: Sequence[ArrayLike], axes: Sequence[int]) -
     """
     x = as_array(src)
     taken = canonical_axes(axes, x.aval.ndim, "index_take")
-    if len(idxs) != len(taken):
-        raise ShapeError(f"index_take needs indices for each of the axes {tuple(axes)}; got {len(idxs)} arrays")
+    if len(vectors := sequence("what index_take takes for idxs", idxs)) != len(taken):
+        raise ShapeError(f"index_take needs indices for each of the axes {taken}; got {len(vectors)} arrays")
     moved = moveaxis(x, taken, range(len(taken)))
-    return moved[tuple(as_array(i) % size for i, size in zip(idxs, moved.aval.shape, strict=False))]
+    return moved[tuple(as_array(i) % size for i, size in zip(vectors, moved.aval.shape, strict=False))]

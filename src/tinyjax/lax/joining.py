@@ -11,6 +11,7 @@ from tinyjax.arrays.shaping import canonical_axis, integers
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
+from tinyjax.lax.binding import sequence
 from tinyjax.lax.shaping import broadcast_in_dim, concatenate, full, index_in_dim, reshape
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -23,7 +24,7 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
     >>> stack([np.arange(3), np.arange(3) + 10], axis=1).shape
     (3, 2)
     """
-    arrays = [as_array(x) for x in operands]
+    arrays = [as_array(x) for x in sequence("what stack takes", operands)]
     if not arrays:
         raise InputError("stack needs at least one array")
     if len({x.aval.shape for x in arrays}) > 1:

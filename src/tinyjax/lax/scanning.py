@@ -32,6 +32,7 @@ from tinyjax.lax.signatures import (
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.functions import check_callable, flatten_arguments
+from tinyjax.transforms.arguments import flag
 
 
 @overload
@@ -280,6 +281,6 @@ def scan(
     count = scan_length("scan", f, treedef, arrays, n, length)
     slices = [slice_type(x.aval) for x in arrays[n:]]
     body = stage_body("scan", f, treedef, carry_tree, arrays[:n], slices, returns_pair=True)
-    outs = bind_scan(body, arrays[n:], count, bool(reverse), unrolling(unroll, count))
+    outs = bind_scan(body, arrays[n:], count, flag("scan: reverse", reverse), unrolling(unroll, count))
     carry, ys = tree.unflatten(body.traced.treedef, outs)
     return carry, ys

@@ -12,7 +12,7 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter, monoid
 from tinyjax.errors import InputError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import DType, Scalar
+from tinyjax.ir.dtypes import FLOAT32, DType, Scalar
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
@@ -37,7 +37,7 @@ from tinyjax.primitives.reductions import (
 )
 from tinyjax.primitives.structure import ReduceSum, Reduction
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
-from tinyjax.primitives.window_shapes import Padding, dilated_shape, pads_of, window_shape
+from tinyjax.primitives.window_shapes import Padding, dilated_shape, pads_of
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ConcreteArray, as_array
@@ -272,11 +272,9 @@ def reduce_window_shape_tuple(
     (4, 3)
     """
     name, shape = "reduce_window_shape_tuple", integers(operand_shape, "reduce_window_shape_tuple: a size")
-    window, strides, pads, base, holes = _parameters(
-        name, shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
-    )
-    sizes = [size + low + high for size, (low, high) in zip(dilated_shape(shape, base), pads, strict=True)]
-    return window_shape(tuple(sizes), dilated_shape(window, holes), strides)
+    made = _parameters(name, shape, window_dimensions, window_strides, padding, base_dilation, window_dilation)
+    (found,) = ReduceWindowSum(*made).type_of(array_type(shape, FLOAT32))
+    return found.shape
 
 
 def select_and_gather_add(

@@ -11,10 +11,10 @@ from collections.abc import Sequence
 from typing import ClassVar, Final, TypeVar
 
 import numpy as np
-from attrs import frozen
+from attrs import fields, frozen
 from typing_extensions import override
 
-from tinyjax.errors import UnsupportedError
+from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, COMPLEXES, FLOAT32, FLOAT64, INT32, DType, HostArray
@@ -53,6 +53,14 @@ class OfMatrices(Primitive):
     accepts: ClassVar[Dtypes] = MATRICES
     #: How many axes of each operand are its own; those before are batches.
     ranks: ClassVar[tuple[int, ...]] = (2,)
+
+    @override
+    def __attrs_post_init__(self) -> None:
+        super().__attrs_post_init__()
+        for part in fields(type(self)):
+            value = getattr(self, part.name)
+            if part.type == "bool" and (not isinstance(value, bool | int | np.bool_) or value not in (0, 1)):
+                raise ParameterError(f"{self.name}: {part.name} is True or False, not {value!r}", part.name)
 
     @abstractmethod
     def own_shapes(self, *shapes: Shape) -> tuple[Shape, ...]:

@@ -8,7 +8,7 @@ from typing import SupportsIndex
 import numpy.typing as npt
 
 from tinyjax.arrays.elementwise import astype, convert, inexact_dtype, user_dtype
-from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer
+from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.backend import DeviceLike
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64, INT64
@@ -99,5 +99,5 @@ def _shifted(name: str, x: ArrayLike, axes: SupportsIndex | Sequence[SupportsInd
     if axes is None or isinstance(axes, SupportsIndex):
         found = list(canonical_axes(axes, len(shape), name))
     else:  # NumPy shifts twice along an axis that is listed twice
-        found = [canonical_axis(axis, len(shape), name) for axis in axes]
+        found = [canonical_axis(axis, len(shape), name) for axis in integers(axes, f"{name}: an axis")]
     return roll(array, [sign * (shape[axis] // 2) for axis in found], found)

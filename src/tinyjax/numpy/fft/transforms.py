@@ -12,6 +12,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Final, SupportsIndex, TypeAlias
 
+import numpy as np
+
 from tinyjax import lax
 from tinyjax.arrays import shaping
 from tinyjax.arrays.elementwise import constant_like, convert
@@ -188,7 +190,8 @@ def _conjugate(x: Array) -> Array:
 
 
 def _two(name: str, axes: Sequence[SupportsIndex]) -> Sequence[SupportsIndex]:
-    if len(axes) != 2:
+    given: object = axes
+    if not isinstance(given, Sequence | np.ndarray) or len(given) != 2:
         raise ShapeError(f"{name} only supports 2 axes. Got axes = {axes!r}. For others there is {name[:-1]}n.")
     return axes
 
@@ -261,7 +264,8 @@ _NORMS: Final[dict[str | None, tuple[Callable[[int], float], Callable[[int], flo
 
 
 def _normed(name: str, kind: FftType, x: Array, lengths: tuple[int, ...], norm: str | None) -> Array:
-    if norm not in _NORMS:
+    given: object = norm
+    if not isinstance(given, str | None) or norm not in _NORMS:
         raise ChoiceError(f'{name}: norm is "backward", "ortho" or "forward", got {norm!r}')
     n = math.prod(lengths)
     if not n:

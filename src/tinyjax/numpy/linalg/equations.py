@@ -22,7 +22,7 @@ from tinyjax.arrays.reductions import any as any_of
 from tinyjax.arrays.reductions import max as max_of
 from tinyjax.arrays.reductions import prod
 from tinyjax.arrays.reductions import sum as sum_of
-from tinyjax.arrays.shaping import diagonal, integer, moveaxis, ravel, reshape
+from tinyjax.arrays.shaping import diagonal, integer, integers, moveaxis, ravel, reshape
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.ir.shapes import Shape
@@ -340,8 +340,9 @@ def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[SupportsIndex] | None
     """
     x, y = as_array(a), as_array(b)
     if axes is not None:
-        count = len(axes)
-        x = moveaxis(x, axes, range(x.aval.ndim - count, x.aval.ndim))
+        moved = integers(axes, "tensorsolve: an axis")
+        count = len(moved)
+        x = moveaxis(x, moved, range(x.aval.ndim - count, x.aval.ndim))
     shape: Shape = x.aval.shape[y.aval.ndim :]
     if x.aval.shape[: y.aval.ndim] != y.aval.shape:
         raise ShapeError(

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tinyjax.arrays import shaping
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.errors import InputError, ShapeError
+from tinyjax.lax.binding import sequence
 from tinyjax.numpy import products
 from tinyjax.numpy.einsum import einsum
 from tinyjax.tracing.array import Array, ArrayLike
@@ -141,7 +142,7 @@ def multi_dot(arrays: Sequence[ArrayLike], *, precision: PrecisionLike = None) -
     >>> multi_dot([np.ones((2, 3)), np.ones((3, 4)), np.ones(4)])
     Array([12., 12.], dtype=float64)
     """
-    found = [as_array(x) for x in arrays]
+    found = [as_array(x) for x in sequence("what multi_dot takes", arrays)]
     listed = ", ".join(str(x.aval) for x in found)
     if len(found) < 2:
         raise InputError(f"multi_dot requires at least two arrays; got {len(found)}")
