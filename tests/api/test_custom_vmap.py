@@ -12,7 +12,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax import Array, ArrayLike, ir
+from tinyjax import ir
 from tinyjax.custom_batching import custom_vmap, sequential_vmap
 from tinyjax.errors import InputError, MissingRuleError, TinyjaxError, TreeError
 from tinyjax.interop.jax import from_jax, to_jax
@@ -120,12 +120,3 @@ def test_rules_that_do_not_fit(rule: Callable[..., Any], error: type[TinyjaxErro
     with pytest.raises(error) as caught:
         tj.vmap(f)(X)
     assert message in str(caught.value)
-
-
-def test_optimize_remat_is_taken() -> None:
-    @tj.custom_vjp
-    def f(x: ArrayLike) -> Array:
-        return tnp.sin(x)
-
-    f.defvjp(lambda x: (f(x), x), lambda x, g: (3.0 * g,), optimize_remat=True)
-    assert float(tj.grad(tj.checkpoint(f))(1.0)) == 3.0

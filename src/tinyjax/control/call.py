@@ -45,6 +45,10 @@ class Calling(Primitive):
             expect_types(f"{self.name} of {self.function_name!r} takes", expected, avals)
         return self.jaxpr.out_avals
 
+    def of(self, jaxpr: Jaxpr) -> Calling:
+        """The same for another program, which this one has been transformed into."""
+        return evolve(self, jaxpr=jaxpr)
+
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
         return evaluator.execute(self.jaxpr, args, self.function_name)
@@ -80,20 +84,20 @@ class Calling(Primitive):
 def _differentiated(call: Calling, nonzero: tuple[bool, ...]) -> tuple[Calling, tuple[bool, ...]]:
     """What also computes tangents, and which outputs have one."""
     derived = jvp(call.jaxpr, nonzero)
-    return evolve(call, jaxpr=derived.jaxpr), derived.nonzero_out
+    return call.of(derived.jaxpr), derived.nonzero_out
 
 
 @remembered_of
 def _batched(call: Calling, axis: BatchAxis, axes: tuple[int | None, ...]) -> tuple[Calling, tuple[int | None, ...]]:
     """What works on a batch, and where the mapped axis of each output is."""
     batched = batch(call.jaxpr, axis, axes)
-    return evolve(call, jaxpr=batched.jaxpr), batched.out_axes
+    return call.of(batched.jaxpr), batched.out_axes
 
 
 @remembered_of
 def _divided(call: Calling, unknown: tuple[bool, ...]) -> Split:
     parts = partial_eval(call.jaxpr, unknown)
-    known, staged = (evolve(call, jaxpr=jaxpr) for jaxpr in (parts.known, parts.staged))
+    known, staged = (call.of(jaxpr) for jaxpr in (parts.known, parts.staged))
     return Split(known, staged, parts.unknown_out, tuple(residual.input for residual in parts.residuals))
 
 
@@ -101,7 +105,7 @@ def _divided(call: Calling, unknown: tuple[bool, ...]) -> Split:
 def _transposed(call: Calling, linear: tuple[bool, ...], nonzero: tuple[bool, ...]) -> tuple[Calling, tuple[bool, ...]]:
     """What returns the cotangents of linear inputs, and which inputs have one."""
     transposed = transpose_linear(call.jaxpr, linear, nonzero, False)
-    return evolve(call, jaxpr=transposed.jaxpr), transposed.nonzero_out
+    return call.of(transposed.jaxpr), transposed.nonzero_out
 
 
 @final

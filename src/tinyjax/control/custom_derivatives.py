@@ -12,6 +12,7 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.control.branches import pick_outputs
 from tinyjax.control.custom_linear import CustomLin, linear_part
+from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.program_types import check_program
 from tinyjax.control.recursion import (
     Backward,
@@ -189,7 +190,8 @@ class CustomVjp(CustomCall):
     `bwd_jaxpr` takes the captured values, the residuals, and a cotangent for each result that can have one. It returns
     a cotangent for each argument marked in `returned` (captured values are none); those of the others are zero.
     `special` are the rules for each choice of arguments that are differentiated with respect to, if they tell these
-    apart, and `refused` those choices that they don't know."""
+    apart, and `refused` those choices that they don't know. With `optimize_remat`, `jaxpr` replaces the forward rule
+    where no residual is read."""
 
     fwd_jaxpr: Jaxpr | None = None
     bwd_jaxpr: Jaxpr | None = None
@@ -197,6 +199,7 @@ class CustomVjp(CustomCall):
     num_captured: int = 0
     special: tuple[VjpCase, ...] | None = None
     refused: tuple[Refusal, ...] | None = None
+    optimize_remat: bool | None = None  # not False, which would be printed
     name: ClassVar[str] = "custom_vjp"
 
     @override
@@ -244,7 +247,10 @@ class CustomVjp(CustomCall):
         case = case_for(self.function_name, perturbed, self.special, self.refused) or in_general(self.special)
         fwd = self.rule("fwd_jaxpr") if case is None else closed_rule(self, case.jaxpr)
         bwd = self.rule("bwd_jaxpr") if case is None else closed_rule(self, case.bwd)
-        outs = interpret(ctx, fwd, primals)
+        if self.optimize_remat:
+            outs: Sequence[V] = ctx.bind(ForwardPass(self.function_name, fwd, self.jaxpr), *primals)
+        else:
+            outs = interpret(ctx, fwd, primals)
         marks = self.returned if case is None else case.returned
         returned = [t for t, mark in zip(tangents[n:], marks, strict=True) if mark]
         picked = nonzero_marks(returned)

@@ -36,7 +36,7 @@ def _call(primitive: Calling) -> Hoisted | None:
     divided = divide_before(primitive.jaxpr, _first(0, primitive.jaxpr), arrays_only)
     if divided is None:
         return None
-    return Hoisted(evolve(primitive, jaxpr=divided.inside), (Before(divided.before, (), 0),))
+    return Hoisted(primitive.of(divided.inside), (Before(divided.before, (), 0),))
 
 
 @HOISTING.register(Cond)

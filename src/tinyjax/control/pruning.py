@@ -9,11 +9,12 @@ from attrs import evolve
 
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of
-from tinyjax.control.call import Calling
+from tinyjax.control.call import Call, Calling
 from tinyjax.control.carry import fixpoint
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.custom_linear import CustomLin
+from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.loops import While
 from tinyjax.control.recursion import Backward, Recursion, in_general
 from tinyjax.control.scan import Scan
@@ -30,6 +31,16 @@ def _call(primitive: Calling, used: tuple[bool, ...]) -> PrunedPrimitive:
     found = prune(primitive.jaxpr, used)
     same = found.jaxpr is primitive.jaxpr
     return PrunedPrimitive(primitive if same else evolve(primitive, jaxpr=found.jaxpr), found.used_inputs, used)
+
+
+@PRUNING.register(ForwardPass)
+def _forward_pass(primitive: ForwardPass, used: tuple[bool, ...]) -> PrunedPrimitive:
+    """Where no residual is read, the function itself is enough."""
+    n = len(primitive.function.outvars)
+    if any(used[n:]):
+        return PrunedPrimitive(primitive, (True,) * len(primitive.jaxpr.invars), (True,) * len(used))
+    found = _call(Call(primitive.function_name, primitive.function), used[:n])
+    return PrunedPrimitive(found.primitive, found.used_inputs, used)
 
 
 @PRUNING.register(Cond)

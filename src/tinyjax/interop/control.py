@@ -20,6 +20,7 @@ from tinyjax.control.carry import groups
 from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.implicit import CustomRoot, LinearSolve
 from tinyjax.control.loops import While
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
@@ -49,6 +50,11 @@ def _call(primitive: Call, ctx: JaxContext, args: Args) -> Args:
     exact = jax.make_jaxpr(function)(*map(struct, jaxpr.in_avals))
     (eqn,) = exact.eqns
     return apply(p.jit_p, *exact.consts, *args, **eqn.params)
+
+
+@TO_JAX.register(ForwardPass)
+def _forward_pass(primitive: ForwardPass, ctx: JaxContext, args: Args) -> Args:
+    return _call(Call(primitive.function_name, primitive.jaxpr), ctx, args)
 
 
 @TO_JAX.register(Cond)

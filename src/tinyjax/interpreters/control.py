@@ -31,7 +31,7 @@ S = TypeVar("S")
 
 @CONTROL.register(Calling)
 def _calling(primitive: Calling, ctx: RuleContext[W, S], args: Sequence[W]) -> Sequence[W]:
-    return ctx.rebind(lambda jaxpr: evolve(primitive, jaxpr=jaxpr), primitive.jaxpr, args)
+    return ctx.rebind(primitive.of, primitive.jaxpr, args)
 
 
 def _custom(primitive: CustomCall, ctx: RuleContext[W, S], args: Sequence[W]) -> Sequence[W]:

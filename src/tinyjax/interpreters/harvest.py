@@ -141,7 +141,7 @@ def _name(primitive: Name, ctx: HarvestContext, args: Sequence[Hidden]) -> Seque
 
 @HARVEST_RULES.register(Calling)
 def _calling(primitive: Calling, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:
-    return _apply(lambda jaxpr: evolve(primitive, jaxpr=jaxpr), primitive.jaxpr, ctx, args)
+    return _apply(primitive.of, primitive.jaxpr, ctx, args)
 
 
 def _custom(primitive: CustomCall, ctx: HarvestContext, args: Sequence[Hidden]) -> Sequence[Hidden]:

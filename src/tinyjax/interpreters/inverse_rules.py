@@ -298,7 +298,7 @@ def _spread(found: Sequence[Hidden], known: Sequence[bool]) -> Found:
 def _calling(primitive: Calling, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:
     given, known = _split(args)
     program = inverted(primitive.jaxpr, known, [True] * len(outs))
-    return _spread(ctx.bind(evolve(primitive, jaxpr=program), *given, *outs), known)
+    return _spread(ctx.bind(primitive.of(program), *given, *outs), known)
 
 
 def _custom(primitive: CustomCall, ctx: Ctx, outs: Sequence[Hidden], args: Sequence[Partly]) -> Found:

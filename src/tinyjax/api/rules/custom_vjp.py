@@ -118,7 +118,7 @@ class CustomVjpFunction(Bound[P, R]):
         self._fun: Final = fun
         self._nondiff_argnums: Final = nondiff_argnums
         self._rules: tuple[Callable[..., Any], Callable[..., Any]] | None = None
-        self._symbolic_zeros = False
+        self._symbolic_zeros = self._optimize_remat = False
 
     def defvjp(
         self,
@@ -139,12 +139,12 @@ class CustomVjpFunction(Bound[P, R]):
         case is needed. Of functions with more than eight arguments and results that can have a derivative, all
         arguments count as perturbed there, and all cotangents are arrays.
 
-        `optimize_remat` is for programs of JAX: here rules are programs, of which `checkpoint` computes what is read.
+        With `optimize_remat`, the function itself computes its results wherever no residual is read: within
+        `checkpoint`, `fwd` is then left to the second computation. It is for a `fwd` of which nothing can be left out.
         """
-        del optimize_remat
         check_callable("defvjp", fwd)
         check_callable("defvjp", bwd)
-        self._rules, self._symbolic_zeros = (fwd, bwd), symbolic_zeros
+        self._rules, self._symbolic_zeros, self._optimize_remat = (fwd, bwd), symbolic_zeros, optimize_remat
 
     @override
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -154,7 +154,7 @@ class CustomVjpFunction(Bound[P, R]):
                 f"{function_name(self._fun)}.defvjp(fwd, bwd)."
             )
         call = make_call("custom_vjp", self._fun, self._nondiff_argnums, args, kwargs)
-        result: R = apply(_VjpApplication(call, *self._rules, self._symbolic_zeros))
+        result: R = apply(_VjpApplication(call, *self._rules, self._symbolic_zeros, self._optimize_remat))
         return result
 
 
@@ -162,8 +162,16 @@ class CustomVjpFunction(Bound[P, R]):
 class _VjpApplication(Application):
     """A call of a custom_vjp function. `_residuals` is the tree of what `fwd` hands to `bwd`."""
 
-    def __init__(self, call: Call, fwd: Callable[..., Any], bwd: Callable[..., Any], symbolic_zeros: bool) -> None:
+    def __init__(
+        self,
+        call: Call,
+        fwd: Callable[..., Any],
+        bwd: Callable[..., Any],
+        symbolic_zeros: bool,
+        optimize_remat: bool,
+    ) -> None:
         super().__init__(call)
+        self._optimize_remat = optimize_remat
         self._symbolic_zeros = symbolic_zeros
         self._fwd = fwd
         self._bwd = bwd
@@ -337,6 +345,7 @@ class _VjpApplication(Application):
             len(captured),
             tuple(finished) if distinct or refused else None,
             cases.refused or None,
+            self._optimize_remat or None,
         ), captured
 
     def _tells_apart(self, count: int) -> bool:

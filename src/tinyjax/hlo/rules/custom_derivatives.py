@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.custom_linear import CustomLin
+from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import LoweringError
 from tinyjax.hlo.context import SSA, LoweringContext, types_text
@@ -16,12 +17,12 @@ from tinyjax.primitives.annotations import Name, OptimizationBarrier, optimizati
 
 
 def _custom_call(
-    primitive: CustomCall, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    primitive: CustomCall | ForwardPass, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     return ctx.call(primitive.jaxpr, primitive.function_name, args)
 
 
-RULES[CustomJvp] = RULES[CustomVjp] = RULES[MappedCustom] = _custom_call
+RULES[CustomJvp] = RULES[CustomVjp] = RULES[MappedCustom] = RULES[ForwardPass] = _custom_call
 
 
 @RULES.register(CustomLin)
