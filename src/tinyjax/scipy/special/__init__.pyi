@@ -47,6 +47,8 @@ from tinyjax.scipy.special.gammas import polygamma as polygamma
 from tinyjax.scipy.special.gammas import zeta as zeta
 from tinyjax.scipy.special.harmonics import bessel_jn as bessel_jn
 from tinyjax.scipy.special.harmonics import sph_harm_y as sph_harm_y
+from tinyjax.scipy.special.hypergeometric import hyp1f1 as hyp1f1
+from tinyjax.scipy.special.hypergeometric import hyp2f1 as hyp2f1
 from tinyjax.scipy.special.integrals import loggamma as loggamma
 from tinyjax.scipy.special.integrals import owens_t as owens_t
 from tinyjax.scipy.special.integrals import sici as sici

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import math
+from typing import SupportsIndex
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
+from tinyjax.arrays.shaping import integer
+from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import FLOAT64
 from tinyjax.primitives import special as primitives
 from tinyjax.scipy.special.promoted import applied, floats
@@ -51,13 +54,19 @@ def ndtr(x: ArrayLike) -> Array:
     return lax.erfc(found * -math.sqrt(0.5)) * 0.5
 
 
-def log_ndtr(x: ArrayLike) -> Array:
-    """The logarithm of `ndtr`, also where that is too small a number.
+def log_ndtr(x: ArrayLike, series_order: SupportsIndex = 3) -> Array:
+    """The logarithm of `ndtr`, also where that is too small a number. There it is as exact as the dtype, whatever the
+    `series_order` from 0 to 30.
+
+    Raises:
+      ChoiceError: `series_order` is something else.
 
     >>> import numpy as np
     >>> log_ndtr(np.array([0.0, 10.0, -100.0]))
     Array([-6.93147181e-01, -7.61985302e-24, -5.00552421e+03], dtype=float64)
     """
+    if integer(series_order, "log_ndtr: series_order") not in range(31):
+        raise ChoiceError(f"log_ndtr: series_order must be non-negative and <= 30, got {series_order!r}")
     (found,) = floats("log_ndtr", x)
     return _log_ndtr(found)
 

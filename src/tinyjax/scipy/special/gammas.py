@@ -148,7 +148,25 @@ def betaln(a: ArrayLike, b: ArrayLike) -> Array:
     Array(-2.48490665, dtype=float64, weak_type=True)
     """
     x, y = floats("betaln", a, b)
-    return lax.lgamma(x) + lax.lgamma(y) - lax.lgamma(x + y)
+    less, more = tnp.where(x < y, x, y), tnp.where(x < y, y, x)
+    large = (more >= 8) & (less > 0)
+    small = lax.lgamma(less) + (lax.lgamma(more) - lax.lgamma(less + more))
+    return tnp.where(large, lax.lgamma(less) + _quotient(less, tnp.where(large, more, 8)), small)
+
+
+def _quotient(a: Array, b: Array) -> Array:
+    """The logarithm of gamma(b) / gamma(a + b) for b >= 8, by Stirling's series, where what is equal cancels."""
+    both = a + b
+    return a - (b - 0.5) * lax.log1p(a / b) - a * lax.log(both) + _stirling(b) - _stirling(both)
+
+
+def _stirling(x: Array) -> Array:
+    inverse = 1 / x
+    square = inverse * inverse
+    total = square * (-691 / 360360)
+    for coefficient in (1 / 1188, -1 / 1680, 1 / 1260, -1 / 360):
+        total = (total + coefficient) * square
+    return (total + 1 / 12) * inverse
 
 
 def beta(a: ArrayLike, b: ArrayLike) -> Array:

@@ -71,6 +71,7 @@ def sph_harm_y(
     last, which, polar, azimuth = tnp.broadcast_arrays(degree, order, polar, azimuth)
     level, size = tnp.astype(last, polar.dtype), tnp.astype(tnp.abs(which), polar.dtype)
     cosine, sine = lax.cos(polar), lax.sin(polar)
+    sine = tnp.where(sine < 0, -sine, sine)
     first = lax.full_like(polar, math.sqrt(1 / (4 * math.pi)))
     for k in range(1, largest + 1):
         first = tnp.where(k <= size, -first * sine * math.sqrt((2 * k + 1) / (2 * k)), first)
