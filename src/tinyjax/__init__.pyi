@@ -45,6 +45,8 @@ from .api.jit import jit as jit
 from .api.make_jaxpr import eval_jaxpr as eval_jaxpr
 from .api.make_jaxpr import eval_shape as eval_shape
 from .api.make_jaxpr import make_jaxpr as make_jaxpr
+from .api.naming import named_call as named_call
+from .api.naming import named_scope as named_scope
 from .api.rules.custom_gradient import custom_gradient as custom_gradient
 from .api.rules.custom_jvp import SymbolicZero as SymbolicZero
 from .api.rules.custom_jvp import custom_jvp as custom_jvp

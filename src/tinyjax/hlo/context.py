@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, NoReturn, TypeAlias, final
@@ -171,7 +172,17 @@ class LoweringContext(Context[SSA]):
             if self.cursor.source is not None:
                 error.add_note(f"The equation comes from {self.cursor.source}.")
             raise
-        return tuple(rule(primitive, self, args, result_types(primitive, [arg.aval for arg in args])))
+        start, source = len(self.lines), self.cursor.source
+        outs = tuple(rule(primitive, self, args, result_types(primitive, [arg.aval for arg in args])))
+        if source is not None and source.scope:
+            self._name_lines(start, f"{source.scope}/{primitive.name}")
+        return outs
+
+    def _name_lines(self, start: int, name: str) -> None:
+        """Says of operations where they are from, as the compiler's messages and profiles show it."""
+        for i in range(start, len(self.lines)):
+            if ' loc("' not in self.lines[i].rpartition("\n")[2]:  # one of a rule that has bound another primitive
+                self.lines[i] += f" loc({json.dumps(name)})"
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> SSA:

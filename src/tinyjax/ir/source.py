@@ -23,6 +23,8 @@ _INTERNAL: Final = (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) 
 class SourceInfo:
     """A line of a user's program, and the transformations that made an equation of it: the last one first.
 
+    `scope` is what `named_scope` called the part of the program where it is.
+
     >>> str(SourceInfo("model.py", 12, "loss", ("jvp", "vmap")))
     'jvp of vmap of model.py:12 (loss)'
     """
@@ -31,6 +33,7 @@ class SourceInfo:
     line: int
     function: str
     transformations: tuple[str, ...] = ()
+    scope: str = ""
 
     @property
     def location(self) -> str:
@@ -48,7 +51,8 @@ class SourceInfo:
 
     @override
     def __str__(self) -> str:
-        return " of ".join((*self.transformations, self.location))
+        where = f"{self.location} in {self.scope}" if self.scope else self.location
+        return " of ".join((*self.transformations, where))
 
 
 def is_internal(code: CodeType) -> bool:
@@ -105,9 +109,11 @@ for _cache in (_INSIDE, _LINES, _PASSED):
 class Position:
     """Where the contexts over one staging context are: at which line, and by which transformations."""
 
-    __slots__ = ("source", "transformations")
+    __slots__ = ("scope", "source", "transformations")
 
     def __init__(self) -> None:
+        #: What the part of the function is called that is being traced.
+        self.scope: str = ""
         #: The line of the equation that an interpretation is at. None while a Python function is traced.
         self.source: SourceInfo | None = None
         #: Those which the primitive that is being applied goes through, the outermost first.
@@ -145,7 +151,7 @@ class Position:
         line = _LINES.entries.get((id(code), at, by))
         if line is None:
             line = _LINES.put((id(code), at, by), (code, source_of_frame(frame, by)))
-        return line[1]
+        return evolve(line[1], scope=self.scope) if self.scope else line[1]
 
 
 @final
