@@ -118,6 +118,10 @@ class InputError(TinyjaxError, TypeError):
     """An argument is not an array, or not of a kind that the function takes."""
 
 
+class IntegerSizeError(InputError, OverflowError):
+    """An integer doesn't fit in the dtype that it would have."""
+
+
 class ChoiceError(InputError, ValueError):
     """An argument, or its dtype, isn't one of the few that the function takes."""
 

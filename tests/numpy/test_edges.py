@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import pytest
@@ -28,3 +28,114 @@ def test_covariances_of_too_few_observations_are_nan(rowvar: bool, shape: tuple[
 def test_derivatives_of_bessel_functions_at_zero(function: Callable[[Any], Any], slopes: tuple[float, float]) -> None:
     first, second = tj.grad(function)(0.0), tj.grad(tj.grad(function))(0.0)
     assert (first.tolist(), second.tolist()) == slopes
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("n", [-120, -4, 0, 3, 100])
+def test_the_fraction_of_frexp_has_a_derivative(dtype: str, n: int) -> None:
+    x = np.asarray(1.3 * 2.0**n, dtype)
+    fraction, exponent = np.frexp(x)
+    found, slope = tj.jvp(lambda x: tnp.frexp(x)[0], (x,), (np.asarray(1, dtype),))
+    assert found.tolist() == fraction
+    assert slope.tolist() == 2.0**-exponent
+
+
+@pytest.mark.parametrize("sides", [(None, None), (0, 1)])
+@pytest.mark.parametrize("period", [None, 0.59])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_interp_has_finite_derivatives_where_points_are_near(dtype: Any, period: Any, sides: Any) -> None:
+    x = dtype(np.exp(np.linspace(-90, -20, 1000)))
+    left, right = sides
+    flat = lambda z: tnp.interp(z, z, tnp.ones_like(z), left, right, period).sum()  # noqa: E731
+    assert np.all(np.isfinite(np.asarray(tj.grad(flat)(x))))
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1])
+def test_trapezoid_of_distances_of_any_shape(axis: int) -> None:
+    y = np.random.default_rng(0).normal(size=(3, 4, 5))
+    apart = np.diff(y, axis=axis) ** 2
+    distances: list[Any] = [0.5, np.asarray(2.0), apart, apart.sum(axis, keepdims=True)]
+    for dx in distances:
+        np.testing.assert_allclose(
+            np.asarray(tnp.trapezoid(y, dx=dx, axis=axis)), np.trapezoid(y, dx=dx, axis=axis), rtol=1e-10
+        )
+    places = np.cumsum(np.ones(y.shape[axis]))
+    np.testing.assert_allclose(
+        np.asarray(tnp.trapezoid(y, places, axis=axis)), np.trapezoid(y, places, axis=axis), rtol=1e-10
+    )
+
+
+@pytest.mark.parametrize(
+    ("shape", "mask"), [((3,), (0,)), ((3, 4), (0,)), ((3, 4), (0, 4)), ((3, 4), (3, 0)), ((3, 4, 5), (3, 0))]
+)
+def test_masks_without_elements(shape: tuple[int, ...], mask: tuple[int, ...]) -> None:
+    x, none = np.ones(shape), np.zeros(mask, bool)
+    assert tnp.asarray(x)[none].shape == x[none].shape
+    assert tnp.asarray(x).at[none].set(2.0).tolist() == x.tolist()
+
+
+@pytest.mark.parametrize("k", [-(2**100), -7, -1, 0, 2, 9, 2**100])
+def test_diagonals_anywhere(k: int) -> None:
+    assert tnp.eye(3, 4, k).tolist() == np.eye(3, 4, max(-9, min(k, 9))).tolist()
+    assert tnp.tri(3, 4, k).tolist() == np.tri(3, 4, max(-9, min(k, 9))).tolist()
+    if abs(k) < 10:
+        assert tj.jit(lambda k: tnp.eye(3, 4, k))(k).tolist() == np.eye(3, 4, k).tolist()
+        assert tj.jit(lambda k: tnp.tri(3, 4, k))(k).tolist() == np.tri(3, 4, k).tolist()
+
+
+def test_brackets() -> None:
+    a, b = [1, 2, 3], [4, 5, 6]
+    assert tnp.c_["0,2", a, b].tolist() == np.c_["0,2", a, b].tolist()
+    for directive in ("r", "c"):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", PendingDeprecationWarning)
+            rows, columns = np.r_[directive, a, b], np.c_[directive, a, b]
+        assert tnp.r_[directive, a, b].tolist() == rows.tolist()
+        assert tnp.c_[directive, a, b].tolist() == columns.tolist()
+    assert tnp.mgrid[:].shape == tnp.ogrid[:].shape == (0,)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint64", "int8"])
+def test_unravelled_indices_have_their_dtype(dtype: str) -> None:
+    places = np.array([0, 5, 100], dtype)
+    found = tnp.unravel_index(places, (20, 30))
+    assert [x.dtype for x in found] == [np.dtype(dtype)] * 2
+    assert [x.tolist() for x in found] == [x.tolist() for x in np.unravel_index(places, (20, 30))]
+
+
+@pytest.mark.parametrize("mode", ["reflect", "symmetric"])
+@pytest.mark.parametrize("size", [1, 2, 5])
+def test_odd_reflections(size: int, mode: Literal["reflect", "symmetric"]) -> None:
+    x = np.random.default_rng(0).normal(size=(size, 2))
+    for widths in [(0, 1), (4, 0), (3, 11)]:
+        expected = np.pad(x, (widths, (0, 0)), mode, reflect_type="odd")
+        found = tnp.pad(x, (widths, (0, 0)), mode, reflect_type="odd")
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_padding_by_a_function() -> None:
+    def ours(row: Any, widths: tuple[int, int], axis: int, options: dict[str, Any]) -> Any:
+        before, after = widths
+        return row.at[:before].set(options["fill"] + axis).at[row.size - after :].set(options["fill"])
+
+    def numpys(row: Any, widths: tuple[int, int], axis: int, options: dict[str, Any]) -> None:
+        before, after = widths
+        row[:before], row[row.size - after :] = options["fill"] + axis, options["fill"]
+
+    x, widths = np.arange(6.0).reshape(2, 3), [(1, 2), (2, 1)]
+    expected = np.pad(x, widths, numpys, fill=9)
+    assert tnp.pad(x, widths, ours, fill=9).tolist() == expected.tolist()
+    assert tj.jit(lambda x: tnp.pad(x, widths, ours, fill=9))(x).tolist() == expected.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"mode": "edge", "constant_values": 1}, "mode 'edge' doesn't take constant_values"),
+        ({"mode": "mean", "fill": 1}, "mode 'mean' doesn't take fill"),
+        ({"mode": "reflect", "reflect_type": "both"}, "reflect_type is 'even' or 'odd', not 'both'"),
+    ],
+)
+def test_arguments_that_a_mode_of_padding_does_not_have(options: dict[str, Any], said: str) -> None:
+    with pytest.raises(tj.errors.ChoiceError, match=said):
+        tnp.pad(np.ones(3), 1, **options)

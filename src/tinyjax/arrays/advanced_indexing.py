@@ -95,7 +95,9 @@ def parse(x: Array, key: Index, wrap: bool = True, strict: bool = False) -> Key:
                 added.append(axis + len(added))
                 entries.append(np.arange(int(mask)))
                 continue
-            if mask.shape != x.shape[axis : axis + mask.ndim]:
+            shape = x.shape[axis : axis + mask.ndim]
+            # As in NumPy, a mask without elements along an axis fits any.
+            if len(shape) != mask.ndim or any(m not in (0, n) for m, n in zip(mask.shape, shape, strict=True)):
                 raise IndexingError(f"a boolean mask of shape {mask.shape} doesn't fit {x.aval} from axis {axis} on")
             entries += np.nonzero(mask)
             axis += mask.ndim

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from abc import ABC, abstractmethod
-from typing import Any, Self
+from typing import Any, Literal, Self, SupportsIndex
 
 import numpy as np
 import numpy.typing as npt
@@ -84,9 +85,18 @@ class Conversions(ABC):
             raise TypeError(f"only integer scalars can be used as an index, got {self.aval}")
         return int(elements.item())
 
-    def item(self) -> Scalar:
-        """The one element, as a Python scalar."""
-        return python_item(host_array(self._elements(advice.ITEM)))
+    def item(self, *args: SupportsIndex | tuple[SupportsIndex, ...]) -> Scalar:
+        """An element as a Python scalar: the only one, or that at these indices, or the n-th in row-major order."""
+        elements = host_array(self._elements(advice.ITEM))
+        if not args:
+            return python_item(elements)
+        first = args[0]
+        at = first if isinstance(first, tuple) else tuple(operator.index(i) for i in args if not isinstance(i, tuple))
+        return python_item(elements.ravel()[at] if len(at) == 1 else elements[at])
+
+    def tobytes(self, order: Literal["C", "F", "A", "K"] = "C") -> bytes:
+        """The elements' bytes, in row-major order, or in column-major order for "F"."""
+        return host_array(self._elements(advice.BYTES)).tobytes(order)
 
     def tolist(self) -> object:
         """The elements as nested lists of Python scalars."""

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Final, SupportsIndex
+from typing import TYPE_CHECKING, Final, Literal, SupportsIndex
 
 import numpy.typing as npt
 
 from tinyjax import backend
-from tinyjax.arrays import along_axis, arithmetic, elementwise, products, reductions, repeating, shaping, taking
+from tinyjax.arrays import (
+    along_axis,
+    arithmetic,
+    elementwise,
+    products,
+    reductions,
+    reinterpretation,
+    repeating,
+    shaping,
+    taking,
+)
 from tinyjax.arrays.at import IndexUpdates
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.operators import Operators
 from tinyjax.backend import Device, DeviceLike
 from tinyjax.deferred import NUMPY_FUNCTIONS
-from tinyjax.errors import ChoiceError, ShapeError, UnsupportedError
+from tinyjax.errors import ChoiceError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.conversion import copy
@@ -73,6 +83,10 @@ class Methods(Operators):
         """Where the elements are: the host, or a device. `Device("traced")` if only the run of a program tells."""
         value = self._array.concrete()
         return backend.TRACED if value is None else backend.device_of(value)
+
+    def devices(self) -> set[Device]:
+        """The devices that have elements: one."""
+        return {self.device}
 
     def to_device(self, device: DeviceLike, /, *, stream: object = None) -> Array:
         """The array on another device, or on the "host"; itself if it is there. What is being traced stays as it is:
@@ -151,6 +165,17 @@ class Methods(Operators):
         """The same elements in memory of their own."""
         return elementwise.apply(copy, self._array)
 
+    def view(self, dtype: npt.DTypeLike | None = None, type: None = None) -> Array:
+        """The same bytes as elements of another dtype: the last axis is longer or shorter where its size differs."""
+        if type is not None:
+            raise UnsupportedError("view: type can't be chosen, an array stays one")
+        found = elementwise.user_dtype(dtype)
+        return self._array if found is None else reinterpretation.view(self._array, found)
+
+    def byteswap(self) -> Array:
+        """The bytes of each element in the other order."""
+        return reinterpretation.byteswap(self._array)
+
     round: Final = arithmetic.round
     clip: Final = arithmetic.clip
     dot: Final = products.dot
@@ -174,6 +199,23 @@ class Methods(Operators):
     sort: Final = along_axis.sort
     argsort: Final = along_axis.argsort
 
+    def argpartition(self, kth: SupportsIndex, axis: SupportsIndex = -1) -> Array:
+        """Positions that bring the elements in order: see `numpy.argpartition`."""
+        found: Array = NUMPY_FUNCTIONS.use().argpartition(self, kth, axis)
+        return found
+
+    def searchsorted(
+        self,
+        v: ArrayLike,
+        side: str = "left",
+        sorter: ArrayLike | None = None,
+        *,
+        method: Literal["scan", "scan_unrolled", "sort", "compare_all"] = "scan",
+    ) -> Array:
+        """Where v would have its place in this sorted vector: see `numpy.searchsorted`."""
+        found: Array = NUMPY_FUNCTIONS.use().searchsorted(self, v, side, sorter, method=method)
+        return found
+
     # Some of the elements.
 
     @property
@@ -181,6 +223,43 @@ class Methods(Operators):
         """`x.at[index].set(values)` is what x would be after `x[index] = values`, as a new array; likewise `add`,
         `subtract`, `multiply`, `divide`, `power`, `min`, `max`, `apply` and `get`."""
         return IndexUpdates(self._array)
+
+    def __contains__(self, item: ArrayLike) -> bool:
+        """Whether any element of a vector is equal to a scalar."""
+        if self.aval.ndim != 1:
+            raise ShapeError(f"in: the array must have one axis, got {self.aval}. Write (x == value).any().")
+        found = self._binary(arithmetic.equal, item)
+        if found is NotImplemented:
+            raise InputError(f"in: an element of an array is a number, and {item!r} is none")
+        if found.aval.shape != self.aval.shape or getattr(item, "shape", ()) != ():
+            raise ShapeError(f"in: an element of an array is a scalar, and {item!r} is none")
+        return bool(reductions.any(found))
+
+    def nonzero(
+        self, *, size: int | None = None, fill_value: ArrayLike | Sequence[ArrayLike] | None = None
+    ) -> tuple[Array, ...]:
+        """The positions of elements that aren't zero: see `numpy.nonzero`."""
+        found: tuple[Array, ...] = NUMPY_FUNCTIONS.use().nonzero(self, size=size, fill_value=fill_value)
+        return found
+
+    def compress(
+        self,
+        condition: ArrayLike,
+        axis: SupportsIndex | None = None,
+        *,
+        out: None = None,
+        size: int | None = None,
+        fill_value: ArrayLike = 0,
+    ) -> Array:
+        """What is where a condition holds along an axis: see `numpy.compress`."""
+        compress = NUMPY_FUNCTIONS.use().compress
+        found: Array = compress(condition, self, axis, out=out, size=size, fill_value=fill_value)
+        return found
+
+    def choose(self, choices: Sequence[ArrayLike] | ArrayLike, out: None = None, mode: str = "raise") -> Array:
+        """Of several arrays, the elements of those that these numbers say: see `numpy.choose`."""
+        found: Array = NUMPY_FUNCTIONS.use().choose(self, choices, out, mode)
+        return found
 
     def take(
         self,

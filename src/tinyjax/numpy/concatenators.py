@@ -6,7 +6,7 @@ from typing import Final, TypeVar, final
 
 from tinyjax.arrays import shaping
 from tinyjax.arrays.shaping import moveaxis
-from tinyjax.errors import InputError, UnsupportedError
+from tinyjax.errors import ChoiceError, InputError
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.joining import concatenate
 from tinyjax.numpy.ranges import range_of
@@ -16,17 +16,19 @@ from tinyjax.tracing.array import Array
 _T = TypeVar("_T")
 
 
-def _joined(key: Part | tuple[Part, ...], directive: str) -> Array:
+def _joined(key: Part | tuple[Part, ...], base: str) -> Array:
+    """What `r_` and `c_` join, as "axis,ndim,place" says: the parts' first, or else the base."""
     parts = list(key) if isinstance(key, tuple) else [key]
+    directive = base
     if parts and isinstance(parts[0], str):
         directive = str(parts.pop(0))
-    if directive in ("r", "c"):
-        raise UnsupportedError(f"r_[{directive!r}, ...] would be a matrix of NumPy's, which isn't supported")
+    matrix = directive if directive in ("r", "c") else ""
+    own = base if matrix else directive
     try:
-        axis, ndim, place = (*map(int, directive.split(",")), None, None)[:3]
+        axis, ndim, place = (*map(int, own.split(",")), None, None)[:3]
     except ValueError:
-        raise InputError(f"r_ takes a text of up to three integers such as '0,2', not {directive!r}") from None
-    axis, least, start = axis or 0, 1 if ndim is None else ndim, -1 if place is None else place
+        raise ChoiceError(f"r_ takes a text of up to three integers such as '0,2', not {directive!r}") from None
+    axis, least, start = axis or 0, 1 if ndim is None else ndim, (0 if base != "0" else -1) if place is None else place
     arrays: list[Array] = []
     for part in parts:
         if isinstance(part, str):
@@ -34,13 +36,16 @@ def _joined(key: Part | tuple[Part, ...], directive: str) -> Array:
         x = range_of(part) if isinstance(part, slice) else asarray(part)
         missing = least - x.ndim
         if missing > 0:
-            own, x = x.ndim, shaping.expand_dims(x, range(missing))
-            if start != -1 and own:
+            had, x = x.ndim, shaping.expand_dims(x, range(missing))
+            if start != -1 and had:
                 # The axes that it had begin at this place, not at the end.
-                begin = start if start >= 0 else least + start + 1 - own
-                x = moveaxis(x, list(range(missing, least)), list(range(begin, begin + own)))
+                begin = start if start >= 0 else least + start + 1 - had
+                x = moveaxis(x, list(range(missing, least)), list(range(begin, begin + had)))
         arrays.append(x)
-    return concatenate(arrays, axis)
+    out = concatenate(arrays, axis)
+    if matrix and out.ndim == 1:
+        return shaping.expand_dims(out, 1 if matrix == "c" else 0)
+    return out
 
 
 @final

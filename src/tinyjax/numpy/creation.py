@@ -6,6 +6,7 @@ While a function is staged, these record equations: constants that are broadcast
 from __future__ import annotations
 
 import math
+from array import array as PythonArray  # noqa: N812 (a class)
 from collections.abc import Iterable, Iterator
 from typing import Literal, SupportsIndex, overload
 
@@ -29,7 +30,7 @@ from tinyjax.arrays.shaping import (
     moveaxis,
 )
 from tinyjax.backend import DeviceLike
-from tinyjax.errors import ChoiceError, InputError, ShapeError, UnsupportedError
+from tinyjax.errors import ChoiceError, InputError, IntegerSizeError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
@@ -104,6 +105,8 @@ def array(
 def _array(x: object, dtype: DType | None, copy: bool) -> Array:
     if isinstance(x, list | tuple):
         return _from_sequence(x, dtype)
+    if isinstance(x, memoryview | bytearray | PythonArray):
+        x = np.asarray(x)
     if isinstance(x, Array):
         known = x if dtype is None else astype(x, dtype)
         return apply(conversion_primitives.copy, x) if copy and known is x else known
@@ -131,7 +134,7 @@ def _from_sequence(items: list[object] | tuple[object, ...], dtype: DType | None
     except ValueError as error:
         raise ShapeError(f"array: {error}") from None
     if elements.dtype == object:
-        raise InputError(f"array: an integer doesn't fit in 64 bits, in {items!r}")
+        raise IntegerSizeError(f"array: an integer doesn't fit in 64 bits, in {items!r}")
     return _array(elements, dtype, False)
 
 

@@ -13,7 +13,7 @@ from tinyjax.arrays.arithmetic import floor_divide, remainder
 from tinyjax.arrays.elementwise import astype, broadcast_to, user_dtype, where
 from tinyjax.arrays.shaping import expand_dims, integer, reshape
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, INT64, INTEGERS
+from tinyjax.ir.dtypes import BOOL, INT64, INTEGERS, UINT64, UNSIGNED
 from tinyjax.numpy.arguments import iota, shape_of
 from tinyjax.numpy.creation import arange, asarray, ones
 from tinyjax.numpy.finding import nonzero
@@ -134,14 +134,16 @@ def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
     places, sizes = as_array(indices), shape_of(shape)
     if places.dtype not in INTEGERS:
         raise InputError(f"unravel_index: positions must be integers, got {places.aval}")
-    total = math.prod(sizes)
+    total, own = math.prod(sizes), places.dtype
+    if own in UNSIGNED or total >= 2 ** (8 * own.itemsize - 1):
+        places = astype(places.clip(0, 2**63 - 1) if own == UINT64 else places, INT64)
     places = where(places < -total, as_array(-total), where(places >= total, as_array(max(total - 1, 0)), places))
     places = where(places < 0, places + total, places)
     out: list[Array] = []
     for size in reversed(sizes):
         out.append(remainder(places, as_array(size)))
         places = floor_divide(places, as_array(max(size, 1)))
-    return tuple(reversed(out))
+    return tuple(astype(x, own) if x.dtype != own else x for x in reversed(out))
 
 
 def ravel_multi_index(
@@ -276,6 +278,8 @@ class _DenseGrid:
     __slots__ = ()
 
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Array:
+        if key == slice(None) or key == ():
+            return arange(0)
         parts = _Grid(False).parts(key)
         return stack(parts) if isinstance(key, tuple) else parts[0]
 
@@ -291,6 +295,8 @@ class _OpenGrid:
     @overload
     def __getitem__(self, key: tuple[slice, ...]) -> list[Array]: ...
     def __getitem__(self, key: slice | tuple[slice, ...]) -> Array | list[Array]:
+        if key == slice(None):
+            return arange(0)
         parts = _Grid(True).parts(key)
         return parts if isinstance(key, tuple) else parts[0]
 

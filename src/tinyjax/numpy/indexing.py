@@ -64,10 +64,8 @@ def put(a: ArrayLike, ind: ArrayLike, v: ArrayLike, mode: str | None = None, *, 
     """
     refuse_inplace("put", inplace)
     x, positions, values = as_array(a), ravel(asarray(ind)), ravel(asarray(v))
-    if positions.size == 0 or x.size == 0:
+    if positions.size == 0 or x.size == 0 or values.size == 0:
         return x
-    if values.size == 0:
-        raise ShapeError("put: there are no values to put")
     if mode == "wrap":
         positions = taking.wrapped_around(positions, x.size)
     elif mode == "clip":

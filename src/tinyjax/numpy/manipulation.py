@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, SupportsIndex
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, Literal, SupportsIndex
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.arguments import shape_of, with_axes
 from tinyjax.numpy.creation import asarray
-from tinyjax.numpy.padding import COMPUTED, pad_computed
+from tinyjax.numpy.padding import COMPUTED, check_options, pad_by_function, pad_computed, pad_odd
 from tinyjax.numpy.signatures import Axes, Nested, PadMode, PadWidth, ShapeLike
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.shaping import Rev
@@ -199,14 +199,20 @@ def _tile(x: Array, reps: tuple[int, ...]) -> Array:
 def pad(
     array: ArrayLike,
     pad_width: PadWidth,
-    mode: PadMode = "constant",
+    mode: PadMode | Callable[..., ArrayLike] = "constant",
     *,
-    constant_values: Nested = 0,
+    constant_values: Nested | None = None,
     stat_length: PadWidth | None = None,
-    end_values: Nested = 0,
+    end_values: Nested | None = None,
+    reflect_type: Literal["even", "odd"] | None = None,
+    **kwargs: object,
 ) -> Array:
     """Elements added before and after each axis: a constant, the edge, or what is there, reflected or again; the
     maximum, mean, median or minimum of the axis, or of the nearest `stat_length`; or a linear ramp to `end_values`.
+    Where `reflect_type` is "odd", the reflection is subtracted from twice the edge.
+
+    A function as `mode` is called for each vector along each axis, padded with zeros, the widths of its padding, the
+    number of the axis, and a dictionary of further arguments. It returns the vector that takes its place.
 
     `pad_width` is a number, a pair for all axes, or a pair for each. So are the other arguments.
     """
@@ -215,12 +221,20 @@ def pad(
     if widths.dtype.kind not in "iu" or (widths < 0).any():
         raise ShapeError(f"pad: widths are integers and at least 0, got {pad_width}")
     pairs: list[tuple[int, int]] = [(before, after) for before, after in widths.tolist()]
+    options = {**kwargs, "constant_values": constant_values, "stat_length": stat_length, "end_values": end_values}
+    options["reflect_type"] = reflect_type
+    given = {name: value for name, value in options.items() if value is not None}
+    if not isinstance(mode, str):
+        return pad_by_function(_pad_constant(x, pairs, asarray(0)), pairs, mode, given)
+    check_options(mode, given)
     if mode in ("constant", "empty"):
-        return _pad_constant(x, pairs, asarray(constant_values if mode == "constant" else 0))
+        return _pad_constant(x, pairs, asarray(0 if constant_values is None else constant_values))
     if mode in COMPUTED:
-        return pad_computed(x, pairs, mode, stat_length, end_values)
+        return pad_computed(x, pairs, mode, stat_length, 0 if end_values is None else end_values)
     if mode not in ("edge", "reflect", "symmetric", "wrap"):
         raise UnsupportedError(f"pad: mode {mode!r} is not supported")
+    if reflect_type == "odd":
+        return pad_odd(x, pairs, mode == "symmetric")
     for axis, (before, after) in enumerate(pairs):
         if before or after:
             x = _take_along(x, _source(mode, x.aval.shape[axis], before, after), axis)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Literal, SupportsIndex
 
+import numpy as np
 import numpy.typing as npt
 
 from tinyjax.arrays.elementwise import astype, constant_like, user_dtype, where
 from tinyjax.arrays.shaping import diagonal, integer, reshape
 from tinyjax.backend import DeviceLike
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64
+from tinyjax.ir.dtypes import BOOL, FLOAT64, INT64, INTEGERS
 from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.arguments import iota, placed, shape_of
 from tinyjax.numpy.creation import zeros
@@ -25,14 +26,14 @@ from tinyjax.tracing.core import bind
 def eye(
     N: SupportsIndex,
     M: SupportsIndex | None = None,
-    k: SupportsIndex = 0,
+    k: SupportsIndex | Array = 0,
     dtype: npt.DTypeLike | None = None,
     *,
     device: DeviceLike | None = None,
 ) -> Array:
     """An N by M matrix with ones on its k-th diagonal, zeros elsewhere."""
     rows, columns = _matrix_indices(N, M)
-    marks = rows + integer(k, "eye: k") == columns
+    marks = rows + _diagonal("eye", k, rows) == columns
     return placed(astype(marks, user_dtype(float if dtype is None else dtype) or FLOAT64), device)
 
 
@@ -42,11 +43,24 @@ def identity(n: SupportsIndex, dtype: npt.DTypeLike | None = None) -> Array:
 
 
 def tri(
-    N: SupportsIndex, M: SupportsIndex | None = None, k: SupportsIndex = 0, dtype: npt.DTypeLike | None = None
+    N: SupportsIndex,
+    M: SupportsIndex | None = None,
+    k: SupportsIndex | Array = 0,
+    dtype: npt.DTypeLike | None = None,
 ) -> Array:
     """An N by M matrix with ones on and below its k-th diagonal."""
     rows, columns = _matrix_indices(N, M)
-    return astype(rows + integer(k, "tri: k") >= columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
+    return astype(rows + _diagonal("tri", k, rows) >= columns, user_dtype(float if dtype is None else dtype) or FLOAT64)
+
+
+def _diagonal(name: str, k: SupportsIndex | Array, rows: Array) -> Array:
+    """The number of a diagonal, which may be traced, or beyond all of a matrix."""
+    if isinstance(k, Array) and k.concrete() is None:
+        if k.dtype not in INTEGERS or k.shape:
+            raise ShapeError(f"{name}: k is an integer, got {k.aval}")
+        return astype(k, INT64)
+    size = sum(rows.shape)
+    return as_array(np.int64(max(-size, min(integer(k, f"{name}: k"), size))))
 
 
 def _matrix_indices(rows: SupportsIndex, columns: SupportsIndex | None) -> tuple[Array, Array]:

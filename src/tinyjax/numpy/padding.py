@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -10,13 +10,14 @@ import numpy as np
 from tinyjax.arrays import reductions, repeating
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import concatenate
-from tinyjax.errors import ShapeError
+from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.numpy.arithmetic import rint
 from tinyjax.numpy.creation import asarray, linspace
 from tinyjax.numpy.reductions import median
 from tinyjax.numpy.signatures import Nested, PadWidth
-from tinyjax.tracing.array import Array
+from tinyjax.numpy.vectorization import apply_along_axis
+from tinyjax.tracing.array import Array, ArrayLike
 
 _STATISTICS: Final[dict[str, Callable[..., Array]]] = {
     "maximum": reductions.max,
@@ -26,6 +27,51 @@ _STATISTICS: Final[dict[str, Callable[..., Array]]] = {
 }
 #: The modes of this file.
 COMPUTED: Final = frozenset({*_STATISTICS, "linear_ramp"})
+
+#: The arguments that a mode has.
+_OPTIONS: Final = {
+    "constant": "constant_values",
+    "linear_ramp": "end_values",
+    "reflect": "reflect_type",
+    "symmetric": "reflect_type",
+    **dict.fromkeys(_STATISTICS, "stat_length"),
+}
+
+
+def check_options(mode: str, given: Mapping[str, object]) -> None:
+    """A ChoiceError for arguments that the mode doesn't have."""
+    others = sorted(set(given) - {_OPTIONS.get(mode, "")})
+    if others:
+        raise ChoiceError(f"pad: mode {mode!r} doesn't take {', '.join(others)}")
+    if given.get("reflect_type", "even") not in ("even", "odd"):
+        raise ChoiceError(f"pad: reflect_type is 'even' or 'odd', not {given['reflect_type']!r}")
+
+
+def pad_by_function(
+    padded: Array, pairs: Sequence[tuple[int, int]], function: Callable[..., ArrayLike], given: Mapping[str, object]
+) -> Array:
+    """What a function makes of each vector along each axis."""
+    for axis, pair in enumerate(pairs):
+        padded = apply_along_axis(function, axis, padded, pair, axis, dict(given))
+    return padded
+
+
+def pad_odd(x: Array, pairs: Sequence[tuple[int, int]], symmetric: bool) -> Array:
+    """Each end with the rest turned around it: twice the edge, minus the reflection. Symmetric repeats the edge."""
+    for axis, widths in enumerate(pairs):
+        size, key = x.shape[axis], (slice(None),) * axis
+        if not size and any(widths):
+            raise ShapeError(f"pad: an axis without elements can't be padded by reflection, got {x.aval}")
+        skipped, backwards = int(not symmetric and size > 1), (*key, slice(None, None, -1))
+        for front, width in zip((True, False), widths, strict=True):
+            whole = x.shape[axis] + width
+            x = x if front else x[backwards]
+            while x.shape[axis] < whole:  # as far as the other end each time
+                turned = x[(*key, slice(skipped, size))][backwards]
+                x = concatenate([2 * x[(*key, slice(0, 1))] - turned, x], axis)
+            x = x[(*key, slice(x.shape[axis] - whole, None))]
+            x = x if front else x[backwards]
+    return x
 
 
 def pad_computed(

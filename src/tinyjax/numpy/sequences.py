@@ -11,9 +11,9 @@ import numpy.typing as npt
 
 from tinyjax.arrays import along_axis, reductions, shaping
 from tinyjax.arrays.arithmetic import conjugate, remainder
-from tinyjax.arrays.elementwise import astype, constant_like, promote, promote_inexact, user_dtype, where
+from tinyjax.arrays.elementwise import LARGEST, astype, constant_like, promote, promote_inexact, user_dtype, where
 from tinyjax.arrays.products import PrecisionLike
-from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, moveaxis, ravel
+from tinyjax.arrays.shaping import canonical_axes, canonical_axis, expand_dims, integer, moveaxis, ravel
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT32, INT64, INTEGERS
 from tinyjax.lax.convolution import conv_general_dilated
@@ -152,7 +152,8 @@ def interp(
     else:
         i = searchsorted(places, at, "right").clip(1, places.size - 1)
         start, width = values[i - 1], places[i] - places[i - 1]
-        flat = width == 0
+        # Where the width has no square, and so the quotient no derivative, the points are one.
+        flat = abs(width) <= min(2**-15, 2 / math.sqrt(LARGEST[width.dtype]))
         part = (at - places[i - 1]) / where(flat, constant_like(width, 1), width)
         inner = where(flat, start, start + part * (values[i] - start))
     if period is not None:
@@ -256,14 +257,16 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     """
     if x is None:
         (values,) = promote_inexact(as_array(y))
-        values = moveaxis(values, canonical_axis(axis, values.ndim, "trapezoid"), -1)
         widths = as_array(dx)
     else:
         values, places = promote_inexact(as_array(y), as_array(x))
-        at = canonical_axis(axis, values.ndim, "trapezoid")
-        widths = diff(places) if places.ndim == 1 else moveaxis(diff(places, axis=axis), axis, -1)
-        values = moveaxis(values, at, -1)
-    return 0.5 * reductions.sum(widths * (values[..., 1:] + values[..., :-1]), -1)
+        widths = diff(places, axis=-1 if places.ndim == 1 else axis)
+    from_end = canonical_axis(axis, values.ndim, "trapezoid") - values.ndim
+    if x is not None and widths.ndim == 1:
+        widths = expand_dims(widths, range(1, -from_end))
+    rest = (slice(None),) * (-from_end - 1)
+    both = values[(..., slice(1, None), *rest)] + values[(..., slice(None, -1), *rest)]
+    return 0.5 * reductions.sum(widths * both, from_end)
 
 
 def unwrap(

@@ -33,8 +33,9 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.numpy.arguments import placed
+from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.limits import FloatInfo, IntInfo
-from tinyjax.numpy.signatures import Casting
+from tinyjax.numpy.signatures import Casting, Nested
 from tinyjax.primitives.conversion import array_dtype
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -163,12 +164,12 @@ def size(a: ArrayLike, axis: SupportsIndex | Iterable[SupportsIndex] | None = No
     return math.prod(aval.shape[i] for i in canonical_axes(axis, aval.ndim, "size"))
 
 
-def iscomplexobj(x: ArrayLike) -> bool:
+def iscomplexobj(x: Nested) -> bool:
     """Whether the dtype is complex."""
-    return as_array(x).aval.dtype in COMPLEXES
+    return asarray(x).aval.dtype in COMPLEXES
 
 
-def isrealobj(x: ArrayLike) -> bool:
+def isrealobj(x: Nested) -> bool:
     """Whether the dtype isn't complex."""
     return not iscomplexobj(x)
 

@@ -93,12 +93,11 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     (pattern,) = bind(BitcastConvertType(whole), scaled)
     mask = (1 << (8 * whole.itemsize - 1 - bits)) - 1
     exponent = ((pattern >> bits) & mask) - bias
-    cleared = (pattern & ~(mask << bits)) | (bias << bits)
-    (fraction,) = bind(BitcastConvertType(found.dtype), astype(cleared, whole))
     plain = isfinite(found) & (found != 0)
     exponent = where(small, exponent - (bits + 1), exponent)
-    fraction = where(plain, fraction, found)
-    return fraction, astype(where(plain, exponent, constant_like(exponent, 0)), INT32)
+    exponent = astype(where(plain, exponent, constant_like(exponent, 0)), INT32)
+    # Bits have no derivative; the product with a power of 2 has, and it is exact.
+    return where(plain, ldexp(scaled, where(small, -exponent - (bits + 1), -exponent)), found), exponent
 
 
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 
 from tinyjax import backend
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, IntegerSizeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, INTEGERS, MOVABLE, DType, Scalar, may_be_key
 from tinyjax.ir.program import Literal
@@ -68,7 +68,7 @@ def _scalar(x: Scalar) -> ConcreteValue:
     try:
         return ConcreteValue.of(x)
     except OverflowError:
-        raise InputError(f"the integer {x} doesn't fit in 64 bits") from None
+        raise IntegerSizeError(f"the integer {x} doesn't fit in 64 bits") from None
 
 
 def convert_scalar(value: ConcreteValue, dtype: DType, weak_type: bool) -> ConcreteValue:
@@ -83,7 +83,7 @@ def convert_number(number: Scalar, own: DType, dtype: DType, weak_type: bool) ->
     """A number that has one dtype with another; the same error."""
     value = _converted(np.asarray(number, own), dtype, weak_type)
     if own in INTEGERS and dtype in INTEGERS and int(np.asarray(value.data)) != number:
-        raise InputError(
+        raise IntegerSizeError(
             f"the Python integer {number} doesn't fit in {dtype.name}, the dtype of the other operand. "
             "Convert one of the two explicitly."
         )
