@@ -80,6 +80,10 @@ class MissingRuleError(TinyjaxError, NotImplementedError):
         )
 
 
+class UndefinedRuleError(MissingRuleError, AttributeError):
+    """A function with a rule of its own was called before it got the rule."""
+
+
 class ContractError(TinyjaxError, TypeError):
     """A rule of a primitive returned something else than such a rule returns."""
 
@@ -124,6 +128,10 @@ class IntegerSizeError(InputError, OverflowError):
 
 class ChoiceError(InputError, ValueError):
     """An argument, or its dtype, isn't one of the few that the function takes."""
+
+
+class RuleResultError(InputError, ValueError):
+    """What a rule that the user has written returned doesn't fit what it is a rule for."""
 
 
 class IndexingError(TinyjaxError, IndexError):

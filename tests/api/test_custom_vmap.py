@@ -120,3 +120,54 @@ def test_rules_that_do_not_fit(rule: Callable[..., Any], error: type[TinyjaxErro
     with pytest.raises(error) as caught:
         tj.vmap(f)(X)
     assert message in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("wrapping", "setting"),
+    [
+        ((tj.custom_jvp, custom_vmap), ("defjvp", "def_vmap")),
+        ((custom_vmap, tj.custom_jvp), ("defjvp", "def_vmap", "defjvps")),
+        ((tj.custom_vjp, custom_vmap), ("defvjp", "def_vmap")),
+        ((custom_vmap, tj.custom_vjp), ("defvjp", "def_vmap")),
+    ],
+)
+def test_rules_are_set_through_what_wraps_a_function(wrapping: tuple[Any, ...], setting: tuple[str, ...]) -> None:
+    f: Any = lambda x: x + 1.0  # noqa: E731
+    for wrap in wrapping:
+        f = wrap(f)
+    for name in setting:
+        assert callable(getattr(f, name))
+    with pytest.raises(AttributeError, match="no attribute 'defjvpp'"):
+        _ = f.defjvpp
+
+
+def test_both_rules_hold() -> None:
+    @tj.custom_vjp
+    @custom_vmap
+    def f(x: Any, y: Any) -> tj.Array:
+        return tnp.sin(x) * y
+
+    wrapped: Any = f
+    wrapped.def_vmap(lambda size, mapped, xs, ys: (tnp.cos(xs) * ys, True))
+    f.defvjp(lambda x, y: (f(x, y), y), lambda y, ct: (7.0 * ct * y, ct))
+    xs, ys = np.linspace(0.0, 1.0, 5), np.linspace(-0.1, 0.1, 5)
+    np.testing.assert_allclose(tj.vmap(f)(xs, ys), np.cos(xs) * ys)
+    assert float(tj.grad(f)(0.5, 2.0)) == 14.0
+
+
+def test_errors_are_those_of_python_too() -> None:
+    @tj.custom_vjp
+    def f(x: Any) -> tj.Array:
+        return tnp.sin(x)
+
+    with pytest.raises(AttributeError, match="No VJP defined for custom_vjp function f"):
+        f(1.0)
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (tnp.stack([ct, ct]),))
+    for error in (TypeError, ValueError):
+        with pytest.raises(error, match="the cotangent of argument x must have type"):
+            tj.grad(f)(1.0)
+    f.defvjp(lambda x: (f(x), None), lambda _, ct: (ct, ct))
+    with pytest.raises(ValueError, match="must return a tuple of length 1"):
+        tj.grad(f)(1.0)
+    with pytest.raises(ValueError, match="out_axes is None"):
+        tj.vmap(tnp.sin, out_axes=None)(X)

@@ -8,7 +8,7 @@ from typing import Any, Final, ParamSpec, SupportsIndex, TypeVar, get_args
 
 from tinyjax.arrays.shaping import integer
 from tinyjax.contexts.batching import BatchContext, Batched
-from tinyjax.errors import BatchSizeError, InputError, TreeError
+from tinyjax.errors import BatchSizeError, ChoiceError, InputError, TreeError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.primitives.elementwise import unmapped
@@ -112,7 +112,7 @@ def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis:
         placed: list[Array] = []
         for i, (out, want) in enumerate(zip(outs, _spread(out_axes, template, "out_axes", "result"), strict=True)):
             if want is None and out is not None and out.axis is not None:
-                raise InputError(
+                raise ChoiceError(
                     f"vmap: out_axes is None for {where(i)}, which differs from element to element of the batch"
                 )
             aval = results.arrays[i].aval

@@ -16,7 +16,7 @@ from tinyjax.api.rules.frames import frame_at
 from tinyjax.arrays.elementwise import convert
 from tinyjax.contexts.staging import Staged, StagingContext, stage
 from tinyjax.control.recursion import Enclosing, refers_to_itself
-from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, TreeError
+from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, RuleResultError, TreeError
 from tinyjax.ir.applied import place
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -280,9 +280,9 @@ def apply(application: Application) -> Any:  # the tree of the results of the us
 
 
 def check_pair(what: str, pair: object, first: str, second: str) -> tuple[Any, Any]:
-    """A pair that a rule returned; an InputError for anything else."""
+    """A pair that a rule returned; a RuleResultError for anything else."""
     if not isinstance(pair, tuple | list) or len(pair) != 2:
-        raise InputError(f"{what} must return a pair of {first} and {second}, got {pair!r}")
+        raise RuleResultError(f"{what} must return a pair of {first} and {second}, got {pair!r}")
     return pair[0], pair[1]
 
 
@@ -311,14 +311,14 @@ def check_types(
             checked.append(array)
         else:
             hint = " (zeros of dtype tinyjax.float0, or a SymbolicZero)" if aval.dtype == FLOAT0 else ""
-            raise InputError(f"{what}: {where(i)} must have type {aval}{hint}, {expected_as}; got {found}")
+            raise RuleResultError(f"{what}: {where(i)} must have type {aval}{hint}, {expected_as}; got {found}")
     return checked
 
 
 def check_zero(what: str, zero: Zero, aval: ShapedArray, where: str, hint: str = "") -> None:
-    """An InputError if a symbolic zero that a rule returned stands for something of another type."""
+    """A RuleResultError if a symbolic zero that a rule returned stands for something of another type."""
     if has_tangent(aval) and (zero.aval.shape, zero.aval.dtype) != (aval.shape, aval.dtype):
-        raise InputError(f"{what}: {where} must have type {aval}; got a SymbolicZero of type {zero.aval}{hint}")
+        raise RuleResultError(f"{what}: {where} must have type {aval}; got a SymbolicZero of type {zero.aval}{hint}")
 
 
 def zeros_like(zero: Zero) -> Array:

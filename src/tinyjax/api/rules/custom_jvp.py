@@ -34,7 +34,7 @@ from tinyjax.arrays.arithmetic import add
 from tinyjax.control.branches import with_types
 from tinyjax.control.custom_derivatives import CustomJvp
 from tinyjax.control.recursion import JvpCase
-from tinyjax.errors import InputError, MissingRuleError
+from tinyjax.errors import InputError, UndefinedRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero
 from tinyjax.ir.program import Jaxpr
@@ -141,7 +141,7 @@ class CustomJvpFunction(Bound[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._rule is None:
             name = function_name(self._fun)
-            raise MissingRuleError(
+            raise UndefinedRuleError(
                 f"No JVP defined for custom_jvp function {name} using defjvp. Decorate its rule with @{name}.defjvp."
             )
         call = make_call("custom_jvp", self._fun, self._nondiff_argnums, args, kwargs)

@@ -36,7 +36,7 @@ from tinyjax.api.rules.vjp_cases import StagedBackward, StagedCase, linear
 from tinyjax.control.custom_derivatives import CustomVjp
 from tinyjax.control.custom_linear import linear_part
 from tinyjax.control.recursion import in_general
-from tinyjax.errors import InputError, MissingRuleError, TreeError
+from tinyjax.errors import InputError, RuleResultError, TreeError, UndefinedRuleError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero
@@ -149,7 +149,7 @@ class CustomVjpFunction(Bound[P, R]):
     @override
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._rules is None:
-            raise MissingRuleError(
+            raise UndefinedRuleError(
                 f"No VJP defined for custom_vjp function {function_name(self._fun)} using defvjp. Call "
                 f"{function_name(self._fun)}.defvjp(fwd, bwd)."
             )
@@ -274,7 +274,7 @@ class _VjpApplication(Application):
             count = len(call.arguments(call.arrays))
             if not isinstance(found, tuple | list) or len(found) != count:
                 got = f"one of length {len(found)}" if isinstance(found, tuple | list) else repr(found)
-                raise InputError(
+                raise RuleResultError(
                     f"{what} must return a tuple of length {count}, with the cotangent of each argument (None for "
                     f"zero); got {got}"
                 )

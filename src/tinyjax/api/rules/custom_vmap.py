@@ -13,7 +13,7 @@ from tinyjax.api.bound import Bound
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.api.rules.applications import _positional
 from tinyjax.control.custom_batching import CustomVmap, VmapProgram, VmapRule
-from tinyjax.errors import InputError, MissingRuleError
+from tinyjax.errors import RuleResultError, UndefinedRuleError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.lax import bodies
 from tinyjax.lax.loops import map as map_in_order
@@ -82,7 +82,7 @@ class CustomVmapFunction(Bound[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         name = function_name(self._fun)
         if self._rule is None:
-            raise MissingRuleError(
+            raise UndefinedRuleError(
                 f"No batching rule defined for custom_vmap function {name} using def_vmap. Decorate its rule with "
                 f"@{name}.def_vmap."
             )
@@ -120,7 +120,7 @@ class _UsersRule(VmapRule):
             batched, _ = tree.unflatten(self.in_tree, mapped)
             pair = self.rule(size, list(batched), *args)
             if not isinstance(pair, tuple | list) or len(pair) != 2:
-                raise InputError(f"{what} must return a pair: results, and which of them are mapped; got {pair!r}")
+                raise RuleResultError(f"{what} must return a pair: results, and which of them are mapped; got {pair!r}")
             out, out_batched = pair
             found = tree.flatten(out)[1]
             tree.check_same_structure(what, self.out_tree, found, f"the result of {self.function_name}", "that of it")
@@ -132,7 +132,7 @@ class _UsersRule(VmapRule):
         for aval, mark, found in zip(self.results, marks, traced.jaxpr.out_avals, strict=True):
             expected = add_axis(aval, 0 if mark else None, size)
             if not found.matches(expected):
-                raise InputError(f"{what}: a result must have type {expected}, got {found}")
+                raise RuleResultError(f"{what}: a result must have type {expected}, got {found}")
         return VmapProgram(traced.jaxpr, closed_values(traced, what), tuple(marks))
 
 
@@ -144,7 +144,7 @@ def _marks(what: str, batched: object, treedef: PyTreeDef) -> list[bool]:
     else:
         tree.check_same_structure(what, treedef, found, "the results", "what says which of them are mapped")
     if not all(isinstance(leaf, bool) for leaf in leaves):
-        raise InputError(f"{what} must say with True or False which results are mapped, got {batched!r}")
+        raise RuleResultError(f"{what} must say with True or False which results are mapped, got {batched!r}")
     return [leaf is True for leaf in leaves]
 
 
