@@ -34,6 +34,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.scipy.optimize": "tinyjax.scipy.optimize",
     "jax.scipy.signal": "tinyjax.scipy.signal",
     "jax.scipy.sparse.linalg": "tinyjax.scipy.sparse.linalg",
+    "jax.scipy.spatial.transform": "tinyjax.scipy.spatial.transform",
     "jax.nn": "tinyjax.nn",
     "jax.nn.initializers": "tinyjax.nn.initializers",
     "jax.random": "tinyjax.random",

@@ -34,6 +34,7 @@ MODULES: Final = (
     "tinyjax.scipy.optimize",
     "tinyjax.scipy.signal",
     "tinyjax.scipy.sparse.linalg",
+    "tinyjax.scipy.spatial.transform",
     "tinyjax.nn",
     "tinyjax.nn.initializers",
     "tinyjax.random",

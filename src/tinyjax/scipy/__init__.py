@@ -9,6 +9,7 @@ from tinyjax.scipy import ndimage as ndimage
 from tinyjax.scipy import optimize as optimize
 from tinyjax.scipy import signal as signal
 from tinyjax.scipy import sparse as sparse
+from tinyjax.scipy import spatial as spatial
 from tinyjax.scipy import special as special
 from tinyjax.scipy import stats as stats
 
@@ -22,6 +23,7 @@ __all__ = [
     "optimize",
     "signal",
     "sparse",
+    "spatial",
     "special",
     "stats",
 ]

@@ -29,6 +29,7 @@ from tinyjax.scipy.stats import wrapcauchy as wrapcauchy
 from tinyjax.scipy.stats.descriptive import mode as mode
 from tinyjax.scipy.stats.descriptive import rankdata as rankdata
 from tinyjax.scipy.stats.descriptive import sem as sem
+from tinyjax.scipy.stats.kernel_density import gaussian_kde as gaussian_kde
 
 __all__ = [
     "bernoulli",
@@ -40,6 +41,7 @@ __all__ = [
     "dirichlet",
     "expon",
     "gamma",
+    "gaussian_kde",
     "gennorm",
     "geom",
     "gumbel_l",
