@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias, TypeVar, final
+from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import jax
 from attrs import field, frozen
+from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import JaxprEqn
 from jax.extend.core import Var as JaxVar
 
@@ -16,6 +17,7 @@ from tinyjax.backend.jax_programs import TracedRule
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.recursion import Enclosing, JvpCase, Refusal, refusal_of
 from tinyjax.errors import TinyjaxError, UnsupportedError
+from tinyjax.interop.adopted import adopted
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.requests import Given, OpenRule, Request, Step, request
 from tinyjax.interop.rules import bwd_program, fwd_program, jvp_program, with_captured
@@ -25,6 +27,17 @@ from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.tangents import has_tangent, spread_marks
 
 T = TypeVar("T")
+PrimitiveT = TypeVar("PrimitiveT", bound=Primitive)
+
+
+class Alone(Protocol):
+    """Imports what is no part of another program; an UnsupportedError says what is missing."""
+
+    def program(self, closed: JaxClosedJaxpr) -> Jaxpr: ...
+
+    def primitive(self, step: Step[PrimitiveT]) -> PrimitiveT: ...
+
+
 Rules: TypeAlias = tuple[OpenRule, ...]
 #: How many rules of one function, each for other arguments, are imported within each other.
 _MAX_DEPTH: Final = 4
@@ -33,19 +46,32 @@ _MAX_CHOICES: Final = 2
 
 
 def derived(
-    eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom], rules: Rules
+    eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom], rules: Rules, alone: Alone
 ) -> Step[tuple[Primitive, list[Atom]]]:
     """The primitive for a call of a function with a derivative of its own, and its operands: those of the equation,
-    and what the rules close over. `env` has what has been computed so far."""
+    and what the rules close over. `env` has what has been computed so far. A rule that knows some of the choices only
+    of what is differentiated with respect to is asked when one is needed; what it says is imported `alone`."""
     body = yield request(eqn.params["call_jaxpr"], rules)
     call = _Call(eqn, body, env)
     known = _within_itself(call, rules)
     if known is not None:
         return known, args
-    make = _custom_jvp if call.forward else _custom_vjp
-    primitive = yield from make(call, rules)
+    primitive = yield from (_custom_jvp(call, rules, None) if call.forward else _custom_vjp(call, rules, None))
     n = call.captured
+    if call.symbolic and primitive.refused and not primitive.special and not call.closed_over:
+        return _asked_later(call, alone), args
     return primitive, [*args[:n], *(env[var] for var in call.closed_over), *args[n:]]
+
+
+def _asked_later(call: _Call, alone: Alone) -> Primitive:
+    def rule(given: tuple[bool, ...]) -> Primitive:
+        own = given[call.captured :]
+        moving = tuple(mark for mark, aval in zip(own, call.args, strict=True) if has_tangent(aval))
+        if call.forward:
+            return alone.primitive(_custom_jvp(call, (), moving))
+        return alone.primitive(_custom_vjp(call, (), moving))
+
+    return adopted(call.eqn, call.body, call.body.out_avals, alone.program, rule)
 
 
 @final
@@ -133,7 +159,8 @@ def _within_itself(call: _Call, rules: Rules) -> Primitive | None:
     return CustomJvp(call.name, body, None, n) if call.forward else CustomVjp(call.name, body, None, None, (), n)
 
 
-def _custom_jvp(call: _Call, rules: Rules) -> Step[Primitive]:
+def _custom_jvp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Step[CustomJvp]:
+    """With the rule for all choices of arguments, as far as there is one; or with that for the `only` one."""
     found: list[tuple[tuple[bool, ...], _Rule]] = []
     refused: list[Refusal] = []
     moving = sum(map(has_tangent, call.args))
@@ -154,11 +181,9 @@ def _custom_jvp(call: _Call, rules: Rules) -> Step[Primitive]:
         return _Rule(program, tuple(places), tuple(zeros), rule.out_zeros)
 
     whole = (True,) * moving
-    yield from ask(whole)
-    if call.symbolic and moving <= _MAX_CHOICES and not rules:
-        for given in choices(moving):
-            if given != whole:
-                yield from ask(given)
+    several = only is None and call.symbolic and moving <= _MAX_CHOICES and not rules
+    for given in choices(moving) if several else [only or whole]:
+        yield from ask(given)
     outs = call.body.out_avals
     general, special = None, []
     for given, rule in found:
@@ -175,9 +200,10 @@ def _custom_jvp(call: _Call, rules: Rules) -> Step[Primitive]:
     )
 
 
-def _custom_vjp(call: _Call, rules: Rules) -> Step[Primitive]:
+def _custom_vjp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Step[CustomVjp]:
+    """With the rule for when all arguments are differentiated with respect to, or the `only` ones."""
     args, outs = call.args, call.body.out_avals
-    given = tuple(map(has_tangent, args))
+    given = tuple(map(has_tangent, args)) if only is None else spread_marks(only, args)
 
     def forward(eqn: JaxprEqn, opened: OpenRule) -> Step[_Rule]:
         rule, forwarded = _traced(lambda: jax_programs.fwd_rule(eqn, given))

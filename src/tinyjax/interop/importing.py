@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import final
+from typing import Final, TypeVar, final
 
 import jax
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
@@ -19,11 +19,12 @@ from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
 from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
-from tinyjax.interop.custom_rules import derived
+from tinyjax.interop.adopted import adopted, implementation
+from tinyjax.interop.custom_rules import PrimitiveT, derived
 from tinyjax.interop.host_calls import JaxCallback, vmap_method
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.keys import HOLDING, ON_KEYS
-from tinyjax.interop.missing import missing
+from tinyjax.interop.missing import lacks_of, missing, refuse
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import from_jax_policy
 from tinyjax.interop.requests import Given, OpenRule, Request, Step, request
@@ -36,12 +37,15 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.text.registry import Record
+from tinyjax.ir.traverse import programs_of
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
 from tinyjax.random.rejection import random_gamma
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
+
+T = TypeVar("T")
 
 
 @final
@@ -56,10 +60,24 @@ class Importer:
         self._done: dict[tuple[object, ...], Jaxpr] = {}
         self._kept: list[Request] = []  # what `_done` identifies by id
 
-    def run(self, jaxpr: JaxJaxpr) -> Jaxpr:
-        """The program; its constants feed the first inputs."""
-        first = request(jaxpr, ())
+    def run(self, jaxpr: JaxJaxpr | JaxClosedJaxpr) -> Jaxpr:
+        """The program; its constants feed the first inputs, if it isn't closed."""
+        return self._found(request(jaxpr, ()))
+
+    def finish(self, step: Step[T]) -> T:
+        """What comes of something that asks for programs."""
+        found: Jaxpr | None = None
+        while True:
+            try:
+                wanted = next(step) if found is None else step.send(found)
+            except StopIteration as stop:
+                result: T = stop.value
+                return result
+            found = self._found(wanted)
+
+    def _found(self, first: Request) -> Jaxpr:
         stack = [(self._program(first), first)]
+        self._kept.append(first)
         found: Jaxpr | None = None
         while True:
             step, current = stack[-1]
@@ -138,7 +156,7 @@ class Importer:
         if name == "random_gamma" and args[0].aval.dtype == KEY:
             return _gamma(ctx, bool(eqn.params["log_space"]), args)
         if name in ("custom_jvp_call", "custom_vjp_call"):
-            primitive, args = yield from derived(eqn, args, env, rules)
+            primitive, args = yield from derived(eqn, args, env, rules, _ALONE)
         elif name in ("pure_callback", "io_callback", "debug_callback"):
             primitive = _callback(eqn, tuple(expected))
         else:
@@ -150,7 +168,8 @@ class Importer:
             if expanded is not None:
                 return interpret(ctx, expanded, args)
             if name not in STANDARD:
-                raise _NoSuchPrimitiveError
+                program = yield _implementation(eqn, args, rules)
+                return ctx.bind(adopted(eqn, program, expected, _ALONE.program), *args)
             for i, steps in enumerate(STANDARD.conversions(name, avals)):
                 for step in steps:
                     (args[i],) = ctx.bind(step, args[i])
@@ -222,6 +241,35 @@ class Importer:
         if aval.shape == () and aval.dtype in SUPPORTED:
             return Literal(python_scalar(jax_programs.scalar_of(found.data), aval.dtype), aval)
         return ctx.bind(Constant(found))[0]
+
+
+@final
+class _Alone:
+    """Imports what is no part of another program, and refuses it as a whole."""
+
+    def program(self, closed: JaxClosedJaxpr) -> Jaxpr:
+        importer = Importer()
+        program = importer.run(closed)
+        refuse("from_jax", lacks_of(program, importer.types))
+        return program
+
+    def primitive(self, step: Step[PrimitiveT]) -> PrimitiveT:
+        importer = Importer()
+        made = importer.finish(step)
+        for program in programs_of(made):
+            refuse("from_jax", lacks_of(program, importer.types))
+        return made
+
+
+_ALONE: Final = _Alone()
+
+
+def _implementation(eqn: JaxprEqn, args: Sequence[Atom], rules: tuple[OpenRule, ...]) -> Request:
+    """For a primitive that another library has defined for JAX."""
+    try:
+        return request(implementation(eqn, [arg.aval for arg in args]), rules)
+    except LookupError:
+        raise _NoSuchPrimitiveError from None
 
 
 def _gamma(ctx: StagingContext, log_space: bool, args: Sequence[Atom]) -> Sequence[Atom]:

@@ -1,0 +1,250 @@
+"""Primitives of other libraries for JAX: they keep their meaning, which JAX is asked for when a rule is needed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, TypeAlias, TypeVar, final
+
+import jax
+from attrs import frozen
+from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
+from jax.extend.core import JaxprEqn
+from jax.extend.core import Primitive as JaxPrimitive
+from jax.typing import ArrayLike
+from typing_extensions import override
+
+from tinyjax.backend import jax_programs
+from tinyjax.caching import bounded
+from tinyjax.contexts.staging import stage
+from tinyjax.control.branches import with_types
+from tinyjax.control.call import Call
+from tinyjax.control.composite import Composite
+from tinyjax.interop.first_order import Args, apply
+from tinyjax.interop.jax_context import TO_JAX, JaxContext, struct
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.context import Context
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.parameters import Opaque
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.tangents import has_tangent, known_operands, linear_marks, with_zeros, without_zeros
+from tinyjax.ir.type_lists import expect_types
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.structure import instantiate
+from tinyjax.transforms.batch import add_axis
+
+V = TypeVar("V")
+#: How a program of JAX becomes ours.
+Importing: TypeAlias = Callable[[JaxClosedJaxpr], Jaxpr]
+
+
+@final
+@frozen(eq=False)
+class JaxEquation(Opaque):
+    """How JAX applies the primitive, and how what it says becomes ours."""
+
+    primitive: JaxPrimitive
+    params: Mapping[str, object]
+    importing: Importing
+    #: What has the derivative for operands that are differentiated with respect to, as marked, if that isn't JAX's.
+    rule: Callable[[tuple[bool, ...]], Primitive] | None = None
+
+    def __call__(self, *args: ArrayLike) -> list[jax.Array]:
+        outs = apply(self.primitive, *args, **jax_programs.bind_params(self.primitive, self.params))
+        return list(map(jax.numpy.asarray, outs))
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, JaxEquation) or self.primitive is not other.primitive:
+            return False
+        return self.params.keys() == other.params.keys() and all(
+            _same(value, other.params[key]) for key, value in self.params.items()
+        )
+
+    @override
+    def __hash__(self) -> int:
+        return hash((self.primitive.name, *sorted(self.params)))
+
+    @override
+    def __str__(self) -> str:
+        return f"jax({self.primitive.name})"
+
+
+def _same(x: object, y: object) -> bool:
+    if x is y:
+        return True
+    try:
+        return type(x) is type(y) and bool(x == y)
+    except Exception:  # noqa: BLE001 (whatever the comparison of a parameter raises)
+        return False
+
+
+@final
+@frozen
+class Adopted(Composite):
+    """Applies `jaxpr`, the implementation of a primitive of JAX. What becomes of it under transformations, JAX says by
+    the rules that the primitive has there."""
+
+    function_name: str
+    jaxpr: Jaxpr
+    equation: JaxEquation
+    name: ClassVar[str] = "adopted"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        expect_types(f"{self.function_name} takes", self.jaxpr.in_avals, avals)
+        return self.jaxpr.out_avals
+
+    @override
+    def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
+        return evaluator.execute(self.jaxpr, args, self.function_name)
+
+    @override
+    def decompose(self, ctx: Context[V], *args: V) -> Sequence[V]:
+        return interpret(ctx, self.jaxpr, args)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        nonzero = tuple(not isinstance(t, Zero) for t in tangents)
+        if self.equation.rule is not None:
+            return _special(self, nonzero).jvp(ctx, primals, tangents)
+        rule = _derived(self, nonzero)
+        outs = interpret(ctx, rule, [*primals, *without_zeros(tangents)])
+        avals = self.jaxpr.out_avals
+        return outs[: len(avals)], with_zeros(outs[len(avals) :], tuple(map(has_tangent, avals)), avals)
+
+    @override
+    def partial_eval(self, unknown: tuple[bool, ...]) -> Split:
+        """All of it is for later: transposed, it is what JAX says, and not what its implementation would be."""
+        places = sorted(range(len(unknown)), key=unknown.__getitem__)
+        given = tuple(i for i in places if not unknown[i])
+        order = tuple(places.index(i) for i in range(len(unknown)))
+        nothing = Call("nothing", stage((), lambda ctx, ins: []))
+        return Split(nothing, self, (True,) * len(self.jaxpr.outvars), given, order, known_inputs=())
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        rule, mapped = _mapped(self, axis, tuple(axes))
+        return interpret(ctx, rule, args), [0 if mark else None for mark in mapped]
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        linear = linear_marks(args)
+        given = [instantiate(ctx, ct) for ct, aval in zip(cotangents, self.jaxpr.out_avals, strict=True)
+                 if has_tangent(aval)]  # fmt: skip
+        found = iter(interpret(ctx, _transposed(self, linear), [*known_operands(args), *given]))
+        return [next(found) if mark else None for mark in linear]
+
+
+def implementation(eqn: JaxprEqn, ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
+    """What the primitive of an equation computes, by others; a LookupError if that can't be traced."""
+    primitive: JaxPrimitive = eqn.primitive
+
+    def run(*args: jax.Array) -> object:
+        return primitive.impl(*args, **eqn.params)
+
+    try:
+        closed = jax.make_jaxpr(run)(*map(struct, ins))
+    except (RecursionError, MemoryError):
+        raise
+    except Exception as error:  # whatever an implementation raises that isn't for traced arguments
+        raise LookupError(primitive.name) from error
+    if eqn.effects or jax_programs.applies(closed.jaxpr, primitive):
+        raise LookupError(primitive.name)
+    return closed
+
+
+def adopted(
+    eqn: JaxprEqn, program: Jaxpr, outs: Sequence[ShapedArray], importing: Importing,
+    rule: Callable[[tuple[bool, ...]], Primitive] | None = None,
+) -> Adopted:  # fmt: skip
+    """The primitive for an equation of JAX, by the program that implements it, and the rule of its derivative."""
+    equation = JaxEquation(eqn.primitive, dict(eqn.params), importing, rule)
+    return Adopted(eqn.primitive.name, with_types(program, outs), equation)
+
+
+@bounded(1024)
+def _special(call: Adopted, nonzero: tuple[bool, ...]) -> Primitive:
+    rule = call.equation.rule
+    return call if rule is None else rule(nonzero)
+
+
+@bounded(1024)
+def _derived(call: Adopted, nonzero: tuple[bool, ...]) -> Jaxpr:
+    """Takes primals and nonzero tangents; returns the results, and a tangent for each that can have one."""
+    ins, outs = call.jaxpr.in_avals, call.jaxpr.out_avals
+
+    def run(*args: jax.Array) -> list[jax.Array]:
+        primals, tangents = args[: len(ins)], args[len(ins) :]
+
+        def moving(*given: jax.Array) -> list[jax.Array]:
+            return call.equation(*_merged(nonzero, given, primals))
+
+        chosen = [x for x, mark in zip(primals, nonzero, strict=True) if mark]
+        found, derived = jax.jvp(moving, tuple(chosen), tuple(tangents))
+        return [*found, *(t for t, aval in zip(derived, outs, strict=True) if has_tangent(aval))]
+
+    types = [*ins, *(aval.tangent for aval, mark in zip(ins, nonzero, strict=True) if mark)]
+    program = call.equation.importing(jax.make_jaxpr(run)(*map(struct, types)))
+    return with_types(program, [*outs, *(aval.tangent for aval in outs if has_tangent(aval))])
+
+
+@bounded(1024)
+def _mapped(call: Adopted, axis: BatchAxis, axes: tuple[int | None, ...]) -> tuple[Jaxpr, tuple[bool, ...]]:
+    """What it is over a batch, and which results are mapped, along their first axis."""
+    marks: list[bool] = []
+
+    def one(*args: jax.Array) -> list[jax.Array]:
+        outs = call.equation(*args)
+        marks[:] = map(jax_programs.is_mapped, outs)
+        return outs
+
+    def run(out_axes: list[int | None] | int) -> JaxClosedJaxpr:
+        mapped = jax.vmap(one, in_axes=axes, out_axes=out_axes, axis_name=axis.name, axis_size=axis.size)
+        return jax.make_jaxpr(mapped)(*map(struct, types))
+
+    types = [aval if at is None else add_axis(aval, at, axis.size)
+             for aval, at in zip(call.jaxpr.in_avals, axes, strict=True)]  # fmt: skip
+    run(0)
+    closed = run([0 if mark else None for mark in marks])
+    outs = [add_axis(aval, 0, axis.size) if mark else aval
+            for aval, mark in zip(call.jaxpr.out_avals, marks, strict=True)]  # fmt: skip
+    return with_types(call.equation.importing(closed), outs), tuple(marks)
+
+
+@bounded(1024)
+def _transposed(call: Adopted, linear: tuple[bool, ...]) -> Jaxpr:
+    """Takes the operands that it isn't linear in, then cotangents; returns those of the others."""
+    ins, outs = call.jaxpr.in_avals, call.jaxpr.out_avals
+    known = [aval for aval, mark in zip(ins, linear, strict=True) if not mark]
+    moving = [aval for aval, mark in zip(ins, linear, strict=True) if mark]
+
+    def run(*args: jax.Array) -> list[jax.Array]:
+        def of_linear(*given: jax.Array) -> list[jax.Array]:
+            found = call.equation(*_inserted(linear, given, args[: len(known)]))
+            return [out for out, aval in zip(found, outs, strict=True) if has_tangent(aval)]
+
+        return list(jax.linear_transpose(of_linear, *map(struct, moving))(list(args[len(known) :])))
+
+    types = [*known, *(aval.tangent for aval in outs if has_tangent(aval))]
+    return with_types(call.equation.importing(jax.make_jaxpr(run)(*map(struct, types))), moving)
+
+
+def _merged(marks: Sequence[bool], given: Sequence[jax.Array], all_values: Sequence[jax.Array]) -> list[jax.Array]:
+    found = iter(given)
+    return [next(found) if mark else value for mark, value in zip(marks, all_values, strict=True)]
+
+
+def _inserted(marks: Sequence[bool], given: Sequence[jax.Array], others: Sequence[jax.Array]) -> list[jax.Array]:
+    found, rest = iter(given), iter(others)
+    return [next(found) if mark else next(rest) for mark in marks]
+
+
+@TO_JAX.register(Adopted)
+def _to_jax(primitive: Adopted, ctx: JaxContext, args: Args) -> Args:
+    return list(primitive.equation(*args))

@@ -1,0 +1,175 @@
+"""Primitives that others have defined for JAX, by their rules there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpy.typing as npt
+import pytest
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+
+import tinyjax as tj
+from tinyjax.errors import MissingRuleError, UnsupportedError
+from tinyjax.interop.jax import from_jax, of_jax, to_jax
+
+Values: TypeAlias = Sequence[Any]
+X: Final[npt.NDArray[np.float64]] = np.random.default_rng(0).normal(size=3)
+Y: Final[npt.NDArray[np.float64]] = np.random.default_rng(1).normal(size=(4, 3))
+
+#: Half of a product, whose derivatives are three times what they should be: so it can be told whose rules are used.
+ODD: Final = Primitive("odd_product")
+ODD.def_impl(lambda x, y, *, scale: x * y * scale)
+ODD.def_abstract_eval(lambda x, y, *, scale: x)
+mlir.register_lowering(ODD, mlir.lower_fun(lambda x, y, *, scale: x * y * scale, multiple_results=False))
+ad.defbilinear(
+    ODD,
+    lambda ct, x, y, *, scale: 3.0 * odd(ct, y, scale),
+    lambda ct, x, y, *, scale: 3.0 * odd(x, ct, scale),
+)
+#: Whether any element is positive, of the whole batch where it is mapped.
+SOME: Final = Primitive("some")
+SOME.def_impl(lambda x: jnp.any(x > 0))
+SOME.def_abstract_eval(lambda x: jax.core.ShapedArray((), np.dtype(bool)))
+batching.primitive_batchers[SOME] = lambda args, dims: (SOME.bind(*args), None)
+#: A sum along with the largest element, which can't be differentiated with respect to.
+BOTH: Final = Primitive("both")
+BOTH.multiple_results = True
+BOTH.def_impl(lambda x: [jnp.sum(x), jnp.argmax(x)])
+BOTH.def_abstract_eval(lambda x: [jax.core.ShapedArray((), x.dtype), jax.core.ShapedArray((), np.dtype("int64"))])
+
+
+def _both_jvp(primals: Values, tangents: Values) -> tuple[Values, Values]:
+    outs = BOTH.bind(*primals)
+    return outs, [7.0 * jnp.sum(tangents[0]), ad.Zero(jax.core.ShapedArray((), jax.dtypes.float0))]
+
+
+ad.primitive_jvps[BOTH] = _both_jvp
+
+
+def _odd_batch(args: Values, dims: Values, *, scale: float) -> tuple[Any, int]:
+    size = next(x.shape[d] for x, d in zip(args, dims, strict=True) if d is not None)
+    x, y = (batching.bdim_at_front(x, d, size) for x, d in zip(args, dims, strict=True))
+    return odd(x, y, scale), 0
+
+
+batching.primitive_batchers[ODD] = _odd_batch
+
+
+def odd(x: Any, y: Any, scale: float = 0.5) -> jax.Array:
+    return jnp.asarray(ODD.bind(x, y, scale=scale))
+
+
+def test_values_and_derivatives_are_those_of_its_rules() -> None:
+    def f(x: Any, y: Any) -> jax.Array:
+        return jnp.sum(jnp.sin(odd(x, y)) + odd(y, jnp.cos(x)))
+
+    ours, operands = of_jax(f), (X, Y[0])
+    np.testing.assert_allclose(ours(*operands), f(*operands))
+    np.testing.assert_allclose(tj.jit(ours)(*operands), f(*operands))
+    for found, expected in zip(tj.grad(ours, (0, 1))(*operands), jax.jit(jax.grad(f, (0, 1)))(*operands), strict=True):
+        np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(tj.jvp(ours, operands, operands)[1], jax.jvp(f, operands, operands)[1])
+    np.testing.assert_allclose(tj.jit(tj.hessian(ours))(*operands), jax.jit(jax.hessian(f))(*operands))
+    rows = tj.vmap(tj.grad(ours), (None, 0))(X, Y)
+    np.testing.assert_allclose(rows, jax.vmap(jax.grad(f), (None, 0))(X, Y))
+
+
+def test_a_rule_says_what_is_mapped() -> None:
+    def f(x: Any) -> jax.Array:
+        return jnp.asarray(jax.lax.cond(SOME.bind(x), lambda x: x, lambda x: 0.0 * x, x))
+
+    x = np.asarray([[-1.0, -2.0], [3.0, -4.0]])
+    np.testing.assert_array_equal(tj.vmap(of_jax(f))(x), jax.vmap(f)(x))
+    np.testing.assert_array_equal(tj.jit(tj.vmap(of_jax(f)))(x), x)
+
+
+def test_results_without_tangents() -> None:
+    def f(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        total, place = BOTH.bind(x * x)
+        return total, place
+
+    (value, place), (moved, _) = tj.jvp(of_jax(f), (X,), (X,))
+    np.testing.assert_allclose([value, place, moved], [np.sum(X**2), np.argmax(X**2), 14 * np.sum(X**2)])
+    np.testing.assert_allclose(tj.grad(lambda x: of_jax(f)(x)[0])(X), 14 * X)
+
+
+def test_programs_with_it_are_values_and_go_back() -> None:
+    program = from_jax(odd, X, X)
+    assert program == from_jax(odd, X, X)
+    assert program != from_jax(lambda x, y: odd(x, y, 0.25), X, X)
+    assert hash(program) == hash(from_jax(odd, X, X))
+    assert "adopted[" in str(program)
+    assert "jax(odd_product)" in str(program)
+    assert from_jax(to_jax(program), X, X) == program
+
+
+def test_what_an_implementation_lacks_is_listed() -> None:
+    kernel = Primitive("kernel_of_others")
+    kernel.def_impl(lambda x: jax.ffi.ffi_call("kernel", jax.ShapeDtypeStruct(x.shape, x.dtype))(x))
+    kernel.def_abstract_eval(lambda x: x)
+    with pytest.raises(UnsupportedError, match=r"ffi_call \(1\) at "):
+        from_jax(kernel.bind, X)
+    itself = Primitive("itself")
+    itself.def_impl(jax.jit(itself.bind))
+    itself.def_abstract_eval(lambda x: x)
+    with pytest.raises(UnsupportedError, match=r"  itself \(1\)"):
+        from_jax(itself.bind, X)
+
+
+def _known(x: Any) -> Any:
+    """The value of an argument that mustn't be differentiated with respect to."""
+    if x.perturbed:
+        raise ValueError("only with respect to x, please")
+    return x.value
+
+
+@jax.custom_vjp
+def careful(x: jax.Array, y: jax.Array, z: jax.Array, n: jax.Array) -> jax.Array:
+    return x * y + jnp.sin(z) * n
+
+
+def _careful_fwd(x: Any, y: Any, z: Any, n: Any) -> tuple[jax.Array, jax.Array]:
+    return careful(x.value, _known(y), _known(z), _known(n)), _known(y)
+
+
+def _careful_bwd(y: jax.Array, ct: jax.Array) -> tuple[jax.Array | None, ...]:
+    return 5.0 * ct * y, None, None, None
+
+
+careful.defvjp(_careful_fwd, _careful_bwd, symbolic_zeros=True)
+
+
+@jax.custom_jvp
+def picky(x: jax.Array, y: jax.Array, z: jax.Array, n: jax.Array) -> jax.Array:
+    return x * y + jnp.sin(z) * n
+
+
+def _picky_jvp(primals: Values, tangents: Values) -> tuple[Any, Any]:
+    zeros = [isinstance(t, jax.custom_derivatives.SymbolicZero) for t in tangents]
+    if zeros != [False, True, True, True]:
+        raise ValueError("only with respect to x, please")
+    return picky(*primals), 5.0 * tangents[0] * primals[1]
+
+
+picky.defjvp(_picky_jvp, symbolic_zeros=True)
+
+
+@pytest.mark.parametrize("function", [careful, picky])
+def test_rules_that_know_few_choices_are_asked_when_one_is_needed(function: Any) -> None:
+    args = (X, Y[0], Y[1], np.int64(2))
+    ours = of_jax(function)
+    np.testing.assert_allclose(ours(*args), function(*args))
+    total = lambda *args: jnp.sum(jnp.sin(function(*args)))  # noqa: E731
+    found = tj.jit(tj.grad(of_jax(total)))(*args)
+    np.testing.assert_allclose(found, jax.grad(total)(*args))
+    rows = tj.vmap(tj.grad(of_jax(total)), (None, 0, None, None))(X, Y, Y[1], 2)
+    np.testing.assert_allclose(rows, jax.vmap(jax.grad(total), (None, 0, None, None))(X, Y, Y[1], 2))
+    mapped = of_jax(jax.vmap(function, (None, 0, None, None)))
+    np.testing.assert_allclose(tj.grad(lambda x: mapped(x, Y, Y[1], 2).sum())(X), 5 * Y.sum(axis=0))
+    with pytest.raises((ValueError, MissingRuleError), match="only with respect to x, please"):
+        tj.grad(of_jax(total), 1)(*args)
