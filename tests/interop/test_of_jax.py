@@ -87,7 +87,7 @@ def test_trees_go_in_and_come_out() -> None:
     def f(pair: Pair, *, more: dict[str, jax.Array]) -> tuple[Pair, dict[str, jax.Array | str]]:
         return Pair(pair.y, None), {"sum": pair.x + more["z"], "name": "f"}
 
-    ours = of_jax(f)
+    ours: Callable[..., Any] = of_jax(f)
     swapped, rest = (
         tj.jit(lambda p, z: ours(p, more={"z": z})[0])(Pair(X, 2.0), X),
         ours(Pair(X, 2.0), more={"z": X})[1],
@@ -187,3 +187,57 @@ def test_errors_of_jax_say_which_function_was_traced() -> None:
     with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
         of_jax(branches)(1.0)
     assert any(note.startswith("of_jax of branches (") for note in caught.value.__notes__)
+
+
+def doubled(x: jax.Array, end: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return jax.lax.while_loop(lambda c: c[1] < end, lambda c: (c[0] * 2.0, c[1] + c[0]), (x, x))
+
+
+BATCHED_LOOPS: Final[dict[str, Callable[..., Any]]] = {
+    "carry": jax.vmap(doubled, (0, None)),
+    "constant": jax.vmap(doubled, (None, 0)),
+    "twice": jax.vmap(jax.vmap(doubled, (0, None)), (None, 0)),
+    "bounds": jax.vmap(lambda x, n: jax.lax.fori_loop(0, jnp.int32(n), lambda i, c: c * x, 1.0)),
+    "of arrays": jax.vmap(lambda x, n: jax.lax.while_loop(lambda c: c.sum() < n, lambda c: 2 * c, x * jnp.ones(2))),
+}
+
+
+@pytest.mark.parametrize("name", BATCHED_LOOPS)
+def test_loops_that_jax_has_batched_end_row_by_row(name: str) -> None:
+    f = BATCHED_LOOPS[name]
+    x, y = np.array([0.5, 1.0, 3.0]), np.array([2.0, 9.0, 1.0])
+    x, y = (np.asarray(0.5), y) if name == "constant" else (x, np.asarray(7.0)) if name == "carry" else (x, y)
+    ours: Callable[..., Any] = of_jax(f)
+    for got, want in (
+        (ours(x, y), f(x, y)),
+        (tj.jit(ours)(x, y), f(x, y)),
+        (tj.jvp(lambda x: ours(x, y), (x,), (x + 1,)), jax.jvp(lambda x: f(x, y), (x,), (x + 1,))),
+        (tj.vmap(ours, (0, None))(np.stack([x, x + 1]), y), jax.vmap(f, (0, None))(np.stack([x, x + 1]), y)),
+    ):
+        for a, b in zip(
+            jax.tree.leaves(jax.tree.map(np.asarray, tj.tree.leaves(got))), jax.tree.leaves(want), strict=True
+        ):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+@pytest.mark.parametrize("mode", ["drop", "clip"])
+def test_functions_that_are_applied_at_positions(mode: str) -> None:
+    """Once for each time that a position is there."""
+    places = np.array([[1, 1, 9, 2], [0, 1, 3, -1]])
+
+    def f(x: jax.Array, places: jax.Array) -> jax.Array:
+        return x.at[places].apply(lambda v: 2.0 * v + 1.0, mode=mode)
+
+    def of_rows(x: jax.Array, places: jax.Array) -> jax.Array:
+        return x.at[places].apply(jnp.sin, mode=mode, unique_indices=True)
+
+    x, row, matrix = np.arange(5.0), np.array([2, 0]), np.arange(6.0).reshape(3, 2)
+    for function, args in ((f, (x, places)), (f, (matrix, row)), (of_rows, (matrix, row))):
+        ours: Callable[..., Any] = of_jax(function)
+        want = function(jnp.asarray(args[0]), jnp.asarray(args[1]))
+        np.testing.assert_allclose(np.asarray(ours(*args)), want, rtol=1e-12)
+        np.testing.assert_allclose(np.asarray(tj.jit(ours)(*args)), want, rtol=1e-12)
+    rows: Callable[..., Any] = of_jax(of_rows)
+    found = tj.grad(lambda x: (rows(x, row) ** 2).sum())(matrix)
+    expected = np.where(np.array([1, 0, 1])[:, None], np.sin(2 * matrix), 2 * matrix)
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -14,6 +15,7 @@ import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, Function, agree, compare, numbers, sample, words
 from tinyjax import Array, grad, lax, make_jaxpr, vmap
 from tinyjax.errors import AxisNameError, InputError, ShapeError, TypingError
+from tinyjax.interop.jax import of_jax
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.shapes import Shape
 
@@ -290,8 +292,8 @@ def test_stop_gradient_takes_trees() -> None:
     assert grad(f)(tnp.asarray(3.0)).item() == 3.0
 
 
-#: Arguments of jax's that choose devices and accuracies, say what varies over devices, or are of the past.
-_OMITTED = {"out_sharding", "sharding", "accuracy", "out_dtype", "_split_transpose", "to"}
+#: Arguments of jax's that choose devices, say what varies over devices, or are of the past.
+_OMITTED = {"out_sharding", "sharding", "out_dtype", "_split_transpose", "to"}
 _UNLIKE = {"reciprocal", "dot", "top_k", "cond", "switch", "random_gamma_grad", "mul", "linalg"}
 _UNLIKE |= {"DotDimensionNumbers", "ConvGeneralDilatedDimensionNumbers"}
 
@@ -331,3 +333,32 @@ def test_python_integers_that_do_not_fit_keep_their_lowest_bits(dtype: str, valu
         expected = jax.lax.convert_element_type(value, dtype)
     agree(lax.convert_element_type(value, dtype), expected)
     agree(tj.jit(lambda: lax.convert_element_type(value, dtype))(), expected)
+
+
+@pytest.mark.parametrize("accuracy", [lax.Tolerance(rtol=1e-3), lax.AccuracyMode.HIGHEST, jax.lax.AccuracyMode.DEFAULT])
+def test_any_accuracy_is_that_of_the_one_implementation(accuracy: lax.Tolerance | lax.AccuracyMode) -> None:
+    x = np.array([0.25, 0.5, 2.0])
+    for function in (lax.exp, lax.log1p, lax.logistic, lax.rsqrt, lax.tanh, lax.log2):
+        assert function(x, accuracy=accuracy).tolist() == function(x).tolist()
+    imported = of_jax(lambda x: jax.lax.sin(x, accuracy=jax.lax.AccuracyMode.HIGHEST))
+    agree(imported(x), jax.lax.sin(x))
+
+
+def test_wrong_accuracies() -> None:
+    with pytest.raises(ValueError, match=r"Tolerances must be non-negative, got Tolerance\(atol=0.0, rtol=-1.0"):
+        lax.Tolerance(rtol=-1.0)
+    with pytest.raises(ValueError, match=r"At least one of atol, rtol, or ulps must be set"):
+        lax.Tolerance()
+    exp: Callable[..., object] = lax.exp
+    with pytest.raises(InputError, match=r"exp: accuracy is a lax.Tolerance or a lax.AccuracyMode, got 'high'"):
+        exp(1.0, accuracy="high")
+
+
+def test_one_minus_square_is_exact_where_it_cancels() -> None:
+    near = np.array([1.0 - 1e-16, 1e-20, -3.0])
+    exact = np.array([2 * (1.0 - near[0]), 1.0, -8.0])
+    np.testing.assert_allclose(np.asarray(lax.one_minus_square(near)), exact, rtol=1e-14)
+    derivative = grad(lambda x: lax.one_minus_square(x).sum())(near)
+    np.testing.assert_array_equal(np.asarray(derivative), -2 * near)
+    with pytest.raises(TypingError, match="one_minus_square: the operand must be numbers, got bool"):
+        lax.one_minus_square(True)

@@ -57,6 +57,13 @@ CALLS: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     ),
     "approx-max": (lambda m, _, x: m.approx_max_k(x, 2), (ROWS,)),
     "approx-min": (lambda m, _, x: m.approx_min_k(x, 3, reduction_dimension=0), (ROWS,)),
+    "approx-candidates": (lambda m, _, x: m.approx_max_k(x, 5, aggregate_to_topk=False), (numbers("float32", 700),)),
+    "approx-candidates-by-row": (
+        lambda m, _, x: m.approx_min_k(x, 3, recall_target=0.5, aggregate_to_topk=False), (numbers("float32", 2, 700),)
+    ),
+    "approx-candidates-for-one": (
+        lambda m, _, x: m.approx_max_k(x, 1, 0, aggregate_to_topk=False), (numbers("float32", 300, 2),)
+    ),
     "mul": (lambda m, _, x, y: m.mul(x, y, out_dtype="float64"), (ROWS, ROWS)),
     "mul-integers": (
         lambda m, _, x, y: m.mul(x, y, out_dtype="int32"), (np.array([100, 3], "int8"), np.array([100, 3], "int16"))
@@ -171,7 +178,11 @@ def test_only_the_function_of_the_platform_is_lowered() -> None:
         (lambda: lax.ragged_dot(ROWS, ROWS, SIZES), ShapeError, "dot_general"),
         (lambda: lax.approx_max_k(SIZES, 1), TypingError, "approx_max_k: the operand must be floats, got i64"),
         (lambda: lax.approx_min_k(ROWS, 9), ShapeError, "k must be between 0 and the size"),
-        (lambda: lax.approx_max_k(ROWS, 2, aggregate_to_topk=False), UnsupportedError, "aggregate_to_topk=False"),
+        (
+            lambda: lax.approx_max_k(numbers("float32", 9), 2, -1, 0.5, 99, False),
+            UnsupportedError,
+            "approx_max_k: reduction_input_size_override is for parts of arrays",
+        ),
         (lambda: lax.scaled_dot(ROWS, ROWS.T, lhs_scale=ROWS[:, :2]), ShapeError, "must be a multiple of that of its"),
         (lambda: lax.composite(np.sin, ""), InputError, "the operation needs a name"),
         (lambda: lax.after_all(1.0), InputError, "after_all takes what create_token returns"),

@@ -190,7 +190,8 @@ class Importer:
         if groups is not None:
             del params["ft_in"], params["ft_out"]
             params |= {"num_consts": groups[0], "num_carry": groups[1]}
-        params.pop("update_jaxpr", None)
+        if name != "scatter":  # the name says how elements are combined
+            params.pop("update_jaxpr", None)
         values: dict[str, object] = {}
         for key, value in params.items():
             if key == "policy":

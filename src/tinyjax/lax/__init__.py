@@ -2,7 +2,9 @@
 
 from tinyjax.exports import collect
 from tinyjax.lax import (
+    accuracy,
     annotations,
+    applying,
     associative,
     binary,
     collectives,
@@ -31,7 +33,18 @@ from tinyjax.lax import (
 
 collect(
     __name__,
-    *(annotations, associative, binary, collectives, conditionals, convolution, convolution_shapes, described),
+    *(
+        accuracy,
+        annotations,
+        applying,
+        associative,
+        binary,
+        collectives,
+        conditionals,
+        convolution,
+        convolution_shapes,
+        described,
+    ),
     *(
         exchanges,
         fourier,

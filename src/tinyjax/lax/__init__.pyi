@@ -1,7 +1,10 @@
 """Derived: `pytest tests/test_exports.py --update-golden` writes it."""
 
 from tinyjax.lax import linalg as linalg
+from tinyjax.lax.accuracy import AccuracyMode as AccuracyMode
+from tinyjax.lax.accuracy import Tolerance as Tolerance
 from tinyjax.lax.annotations import optimization_barrier as optimization_barrier
+from tinyjax.lax.applying import scatter_apply as scatter_apply
 from tinyjax.lax.associative import associative_scan as associative_scan
 from tinyjax.lax.binary import add as add
 from tinyjax.lax.binary import atan2 as atan2
@@ -165,6 +168,7 @@ from tinyjax.lax.special import zeta as zeta
 from tinyjax.lax.special_products import RaggedDotDimensionNumbers as RaggedDotDimensionNumbers
 from tinyjax.lax.special_products import approx_max_k as approx_max_k
 from tinyjax.lax.special_products import approx_min_k as approx_min_k
+from tinyjax.lax.special_products import one_minus_square as one_minus_square
 from tinyjax.lax.special_products import ragged_dot as ragged_dot
 from tinyjax.lax.special_products import ragged_dot_general as ragged_dot_general
 from tinyjax.lax.special_products import scaled_dot as scaled_dot
@@ -195,6 +199,7 @@ from tinyjax.lax.unary import is_finite as is_finite
 from tinyjax.lax.unary import lgamma as lgamma
 from tinyjax.lax.unary import log as log
 from tinyjax.lax.unary import log1p as log1p
+from tinyjax.lax.unary import log2 as log2
 from tinyjax.lax.unary import logistic as logistic
 from tinyjax.lax.unary import neg as neg
 from tinyjax.lax.unary import population_count as population_count

@@ -4,7 +4,7 @@ operands of elementwise functions with the same number of axes are repeated alon
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex, TypeVar
+from typing import Final, SupportsIndex, TypeVar
 
 from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
 from tinyjax.arrays.promotion import result_type
@@ -47,6 +47,16 @@ def _adapts(x: Array, dtype: DType) -> bool:
 def strict(primitive: Primitive, *values: ArrayLike) -> Array:
     """Applies a primitive with one result."""
     return bind(primitive, *operands(*values))[0]
+
+
+_ACCURACIES: Final = frozenset({"Tolerance", "AccuracyMode"})
+
+
+def accurate(primitive: Primitive, x: ArrayLike, accuracy: object) -> Array:
+    """Applies an elementary function. JAX's own objects that say how exact it has to be are taken, too."""
+    if accuracy is not None and type(accuracy).__name__ not in _ACCURACIES:
+        raise InputError(f"{primitive.name}: accuracy is a lax.Tolerance or a lax.AccuracyMode, got {accuracy!r}")
+    return strict(primitive, x)
 
 
 def strict_pair(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Array:

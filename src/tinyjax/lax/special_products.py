@@ -14,12 +14,13 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.errors import ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOATS, INTEGERS, as_dtype, short_name
+from tinyjax.ir.dtypes import FLOATS, INTEGERS, NUMERIC, as_dtype, short_name
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.reductions import top_k
 from tinyjax.lax.unary import neg
 from tinyjax.primitives.contractions import DimensionNumbers, as_dot_precision
-from tinyjax.registered import jax_products
+from tinyjax.registered import jax_expansions, jax_products
+from tinyjax.registered.jax_expansions import candidates
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -27,6 +28,7 @@ from tinyjax.tracing.core import bind
 RaggedDotDimensionNumbers: TypeAlias = jax_products.RaggedDotDimensionNumbers
 _Definition: TypeAlias = Callable[[StagingContext, Mapping[str, object], Sequence[Atom]], Sequence[Atom]]
 _DEFINITIONS: Final[Mapping[str, _Definition]] = {
+    "one_minus_square": jax_expansions.one_minus_square,
     "ragged_dot_general": jax_products.ragged_dot_general,
     "scaled_dot": jax_products.scaled_dot,
 }
@@ -148,12 +150,15 @@ def approx_max_k(
     aggregate_to_topk: bool = True,
 ) -> tuple[Array, Array]:
     """The k largest elements along an axis, the largest first, and their int32 indices. Here they are always found:
-    `recall_target` says how many of them would do.
+    `recall_target` says how many of them would do. If not `aggregate_to_topk`, there are more, as many as XLA would
+    choose the k from.
 
     >>> approx_max_k(np.array([1.0, 5.0, 3.0], "float32"), 2)
     (Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32))
     """
-    x = _candidates("approx_max_k", operand, recall_target, aggregate_to_topk)
+    x = _floats("approx_max_k", operand, recall_target)
+    if not aggregate_to_topk:
+        k = _kept("approx_max_k", x, k, reduction_dimension, recall_target, reduction_input_size_override)
     return top_k(x, k, axis=reduction_dimension)
 
 
@@ -170,17 +175,38 @@ def approx_min_k(
     >>> approx_min_k(np.array([1.0, 5.0, 3.0], "float32"), 2)
     (Array([1., 3.], dtype=float32), Array([0, 2], dtype=int32))
     """
-    x = _candidates("approx_min_k", operand, recall_target, aggregate_to_topk)
+    x = _floats("approx_min_k", operand, recall_target)
+    if not aggregate_to_topk:
+        k = _kept("approx_min_k", x, k, reduction_dimension, recall_target, reduction_input_size_override)
     values, indices = top_k(neg(x), k, axis=reduction_dimension)
     return neg(values), indices
 
 
-def _candidates(name: str, operand: ArrayLike, recall_target: float, aggregate: bool) -> Array:
+def _floats(name: str, operand: ArrayLike, recall_target: float) -> Array:
     x = as_array(operand)
     if x.aval.dtype not in FLOATS:
         raise TypingError(f"{name}: the operand must be floats, got {short_name(x.aval.dtype)}")
     if not 0.0 < recall_target <= 1.0:
         raise ShapeError(f"{name}: recall_target is between 0 and 1, got {recall_target}")
-    if not aggregate:
-        raise UnsupportedError(f"{name}: aggregate_to_topk=False is not supported: there is nothing to aggregate here.")
     return x
+
+
+def _kept(name: str, x: Array, k: int, axis: int, recall_target: float, override: int) -> int:
+    """How many elements there are where they aren't aggregated."""
+    if not (-x.aval.ndim <= axis < x.aval.ndim and 0 < k <= x.aval.shape[axis]):
+        return k  # top_k says what is wrong
+    if override not in (-1, x.aval.shape[axis]):
+        raise UnsupportedError(f"{name}: reduction_input_size_override is for parts of arrays on several devices")
+    return candidates(x.aval.shape[axis], x.aval.ndim, k, recall_target)
+
+
+def one_minus_square(x: ArrayLike) -> Array:
+    """1 - x**2, exact near 1, with a derivative that is exact near 0.
+
+    >>> one_minus_square(1.0 - 1e-17), one_minus_square(3)
+    (Array(0., dtype=float64, weak_type=True), Array(-8, dtype=int64, weak_type=True))
+    """
+    array = as_array(x)
+    if array.aval.dtype not in NUMERIC:
+        raise TypingError(f"one_minus_square: the operand must be numbers, got {short_name(array.aval.dtype)}")
+    return _defined("one_minus_square", [array])

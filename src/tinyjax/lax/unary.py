@@ -1,26 +1,33 @@
-"""Elementwise functions of one array, in the dtypes that each accepts: nothing is promoted."""
+"""Elementwise functions of one array, in the dtypes that each accepts: nothing is promoted.
+
+`accuracy` says what would do, as in JAX. XLA has one implementation of each on the CPU and on GPUs, which is taken.
+"""
 
 from __future__ import annotations
 
-from tinyjax.lax.binding import strict
+import math
+
+from tinyjax.arrays.elementwise import constant_like
+from tinyjax.lax.accuracy import AccuracyMode, Tolerance
+from tinyjax.lax.binding import accurate, strict
 from tinyjax.primitives import arithmetic, bitwise, elementwise, exponential, rounding, special, trigonometric
 from tinyjax.primitives import complex as parts
 from tinyjax.tracing.array import Array, ArrayLike
 
 
-def sin(x: ArrayLike) -> Array:
+def sin(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """The sine; x in radians."""
-    return strict(trigonometric.sin, x)
+    return accurate(trigonometric.sin, x, accuracy)
 
 
-def cos(x: ArrayLike) -> Array:
+def cos(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """The cosine; x in radians."""
-    return strict(trigonometric.cos, x)
+    return accurate(trigonometric.cos, x, accuracy)
 
 
-def tan(x: ArrayLike) -> Array:
+def tan(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """The tangent; x in radians."""
-    return strict(trigonometric.tan, x)
+    return accurate(trigonometric.tan, x, accuracy)
 
 
 def asin(x: ArrayLike) -> Array:
@@ -48,9 +55,9 @@ def cosh(x: ArrayLike) -> Array:
     return strict(trigonometric.cosh, x)
 
 
-def tanh(x: ArrayLike) -> Array:
+def tanh(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """The hyperbolic tangent."""
-    return strict(trigonometric.tanh, x)
+    return accurate(trigonometric.tanh, x, accuracy)
 
 
 def asinh(x: ArrayLike) -> Array:
@@ -68,49 +75,59 @@ def atanh(x: ArrayLike) -> Array:
     return strict(trigonometric.atanh, x)
 
 
-def exp(x: ArrayLike) -> Array:
+def exp(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """e to the power x."""
-    return strict(exponential.exp, x)
+    return accurate(exponential.exp, x, accuracy)
 
 
-def exp2(x: ArrayLike) -> Array:
+def exp2(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """2 to the power x."""
-    return strict(exponential.exp2, x)
+    return accurate(exponential.exp2, x, accuracy)
 
 
-def expm1(x: ArrayLike) -> Array:
+def expm1(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """exp(x) - 1, exact near 0."""
-    return strict(exponential.expm1, x)
+    return accurate(exponential.expm1, x, accuracy)
 
 
-def log(x: ArrayLike) -> Array:
+def log(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """The natural logarithm."""
-    return strict(exponential.log, x)
+    return accurate(exponential.log, x, accuracy)
 
 
-def log1p(x: ArrayLike) -> Array:
+def log2(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
+    """The logarithm to base 2.
+
+    >>> log2(8.0)
+    Array(3., dtype=float64, weak_type=True)
+    """
+    whole = log(x, accuracy=accuracy)
+    return strict(arithmetic.div, whole, constant_like(whole, math.log(2)))
+
+
+def log1p(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """log(1 + x), exact near 0."""
-    return strict(exponential.log1p, x)
+    return accurate(exponential.log1p, x, accuracy)
 
 
-def logistic(x: ArrayLike) -> Array:
+def logistic(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """1 / (1 + exp(-x))."""
-    return strict(exponential.logistic, x)
+    return accurate(exponential.logistic, x, accuracy)
 
 
-def sqrt(x: ArrayLike) -> Array:
+def sqrt(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """The square root."""
-    return strict(exponential.sqrt, x)
+    return accurate(exponential.sqrt, x, accuracy)
 
 
-def rsqrt(x: ArrayLike) -> Array:
+def rsqrt(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """1 / sqrt(x)."""
-    return strict(exponential.rsqrt, x)
+    return accurate(exponential.rsqrt, x, accuracy)
 
 
-def cbrt(x: ArrayLike) -> Array:
+def cbrt(x: ArrayLike, *, accuracy: Tolerance | AccuracyMode | None = None) -> Array:
     """The cube root."""
-    return strict(exponential.cbrt, x)
+    return accurate(exponential.cbrt, x, accuracy)
 
 
 def erf(x: ArrayLike) -> Array:

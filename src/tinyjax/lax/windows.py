@@ -8,21 +8,17 @@ from typing import Any, Final, TypeAlias, TypeVar, overload
 import numpy as np
 
 from tinyjax.arrays.shaping import integers
-from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter, monoid
-from tinyjax.errors import InputError, ShapeError, TypingError
-from tinyjax.ir.aval import ShapedArray
+from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import FLOAT32, DType, Scalar
-from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shared_types import array_type
 from tinyjax.lax.binding import axes_tuple, operands, padding_pairs
-from tinyjax.lax.bodies import stage as stage_function
+from tinyjax.lax.computations import scalar_program
 from tinyjax.lax.signatures import AnyTree
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import And, Or, Xor
-from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.elementwise import Add, Mul
 from tinyjax.primitives.reduce_window import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from tinyjax.primitives.reductions import (
@@ -40,9 +36,9 @@ from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatt
 from tinyjax.primitives.window_shapes import Padding, dilated_shape, pads_of
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import ConcreteArray, as_array
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
-from tinyjax.tracing.functions import as_arrays, check_callable, function_name
+from tinyjax.tracing.functions import as_arrays
 
 _T = TypeVar("_T", bound=AnyTree)
 _Sizes: TypeAlias = Sequence[int]
@@ -95,41 +91,9 @@ def _operands(name: str, given: object, initial: object) -> tuple[list[Array], l
     return xs, inits, treedef
 
 
-def _staged(
-    name: str,
-    computation: Callable[..., object],
-    avals: Sequence[ShapedArray],
-    treedef: Any,
-    out_avals: Sequence[ShapedArray],
-) -> Jaxpr:
-    """The program of a function of two trees of scalars of these types, which returns scalars of `out_avals`."""
-    check_callable(name, computation)
-    one = tree.unflatten(treedef, range(len(avals)))
-    _, pair = tree.flatten(((one, one), {}))
-    traced = stage_function(name, computation, pair, [*avals, *avals])
-    label = function_name(computation)
-    if not all(isinstance(array, ConcreteArray) for array in traced.captured):
-        raise InputError(
-            f"{name}: {label} closes over a value that is traced, which a reduction can't hold. Reduce it together "
-            "with the operands, or write the reduction with associative_scan."
-        )
-    found = traced.jaxpr.out_avals
-    if [(a.shape, a.dtype) for a in found] != [(a.shape, a.dtype) for a in out_avals]:
-        expected, given = (", ".join(map(str, types)) for types in (out_avals, found))
-        raise TypingError(f"{name}: {label} must return ({expected}), got ({given})")
-    if not traced.captured:
-        return traced.jaxpr
-    consts = [array.value for array in traced.captured if isinstance(array, ConcreteArray)]
-
-    def closed(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-        return interpret(ctx, traced.jaxpr, [*(ctx.bind(Constant(const))[0] for const in consts), *ins])
-
-    return stage([*avals, *avals], closed)
-
-
 def _program(name: str, computation: Callable[..., object], xs: Sequence[Array], treedef: Any) -> Jaxpr:
     scalars = [array_type((), x.aval.dtype) for x in xs]
-    return _staged(name, computation, scalars, treedef, scalars)
+    return scalar_program(name, computation, scalars, treedef, scalars)
 
 
 def _neutral(start: Array, identity: Callable[[DType], Scalar]) -> bool:
@@ -350,6 +314,6 @@ def select_and_scatter(
     window, strides, pads, _, _ = _parameters(name, x.aval.shape, window_dimensions, window_strides, padding)
     scalar = array_type((), x.aval.dtype)
     leaf = tree.flatten(0)[1]
-    chooser = _staged(name, select, [scalar], leaf, [array_type((), np.dtype(np.bool_))])
-    scatterer = _staged(name, scatter, [scalar], leaf, [scalar])
+    chooser = scalar_program(name, select, [scalar], leaf, [array_type((), np.dtype(np.bool_))])
+    scatterer = scalar_program(name, scatter, [scalar], leaf, [scalar])
     return bind(SelectAndScatter(chooser, scatterer, window, strides, pads), x, s, start)[0]

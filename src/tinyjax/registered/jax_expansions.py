@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
+import numpy as np
+
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.custom_derivatives import CustomJvp
@@ -17,16 +19,19 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.text.registry import Expander
+from tinyjax.primitives.arithmetic import div
 from tinyjax.primitives.bitwise import logical_xor, shift_right_arithmetic, shift_right_logical
 from tinyjax.primitives.comparison import eq, le, lt
 from tinyjax.primitives.conversion import BitcastConvertType, convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
+from tinyjax.primitives.exponential import log
 from tinyjax.primitives.shaping import expand_dims, iota, reshape, rev, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full, permute
 from tinyjax.registered.jax_control import STANDARD
 from tinyjax.registered.jax_products import RaggedDotDimensionNumbers, ragged_dot_general, scaled_dot
+from tinyjax.registered.jax_scatters import scatter
 
 __all__ = ["EXPANSIONS", "STANDARD"]
 
@@ -67,14 +72,32 @@ def _top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequenc
     return [rev(ctx, slice_in_dim(ctx, part, size - k, size, 1, axis), (axis,)) for part in ordered]
 
 
+def candidates(size: int, rank: int, k: int, recall: float) -> int:
+    """How many elements XLA keeps for an approximate choice of k from so many, before it chooses among them: it leaves
+    the greatest of each group, which are so large that the recall is as wanted."""
+    tile = 1024 if rank == 1 else 128
+    if size <= tile:
+        return size
+    if k == 1:
+        return tile
+    kept = size if recall == 1.0 else max(int((1.0 - k) / math.log(float(np.float32(recall)))), tile)
+    tiles, groups = -(-size // tile), max(size // kept, 1).bit_length() - 1
+    if groups == 0:
+        return size
+    return -(-tiles // (1 << min(groups, (tiles - 1).bit_length()))) * tile
+
+
 def _approx_top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
     """The greatest or the least elements, all of them found."""
     (x,) = args
-    if params.get("aggregate_to_topk") is not True:
-        raise UnsupportedError("approx_top_k[aggregate_to_topk=False] is not supported")
     largest = bool(params["is_max_k"])
-    axis = _number(params["reduction_dimension"]) % max(x.aval.ndim, 1)
-    values, places = _top_k(ctx, {"k": params["k"], "axis": axis}, [x if largest else neg(ctx, x)])
+    axis, k = _number(params["reduction_dimension"]) % max(x.aval.ndim, 1), _number(params["k"])
+    if params.get("aggregate_to_topk") is not True:
+        if params.get("reduction_input_size_override", -1) != -1:
+            raise UnsupportedError("approx_top_k with reduction_input_size_override is not supported")
+        recall = params.get("recall_target")
+        k = candidates(x.aval.shape[axis], x.aval.ndim, k, recall if isinstance(recall, float) else 0.95)
+    values, places = _top_k(ctx, {"k": k, "axis": axis}, [x if largest else neg(ctx, x)])
     return [values if largest else neg(ctx, values), places]
 
 
@@ -124,7 +147,12 @@ def _ordered(ctx: StagingContext, x: Atom) -> Atom:
     return logical_xor(ctx, bits, flipped)
 
 
-def _one_minus_square(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+def _log2(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    (x,) = args
+    return [div(ctx, log(ctx, x), constant_like(ctx, x, math.log(2)))]
+
+
+def one_minus_square(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
     """1 - x**2 as (1 + x) (1 - x), which is exact near 1; with the derivative -2x, which is exact near 0."""
     (x,) = args
 
@@ -166,8 +194,9 @@ EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "eq_to": _total_order(eq),
     "iota_2x32_shape": _iota_2x32,
     "le_to": _total_order(le),
+    "log2": _log2,
     "lt_to": _total_order(lt),
-    "one_minus_square": _one_minus_square,
+    "one_minus_square": one_minus_square,
     "ragged_dot_general": ragged_dot_general,
     "scaled_dot": scaled_dot,
     "scatter-sub": _scatter_sub,
@@ -205,6 +234,9 @@ def _mul_into(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequen
         )
 
     return stage(in_avals, lambda ctx, ins: [mul(ctx, *(converted(ctx, x) for x in ins))])
+
+
+STANDARD.expand_by("scatter")(scatter)
 
 
 @STANDARD.expand_by("device_put")
