@@ -1,8 +1,13 @@
 """What lower layers need of higher ones, which hand it down when they are imported."""
 
+from __future__ import annotations
+
 from collections.abc import Callable
 from types import ModuleType
-from typing import Final, Generic, TypeVar, final
+from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.array import Array
 
 T = TypeVar("T")
 
@@ -25,5 +30,7 @@ class Deferred(Generic[T]):
 FILL_REGISTRY: Final = Deferred[Callable[[], ModuleType]]()
 #: The functions that do for arrays what NumPy's do, for messages.
 NUMPY_FUNCTIONS: Final = Deferred[Callable[[], ModuleType]]()
+#: `fori_loop`, for what is done a number of times that isn't known.
+FORI_LOOP: Final[Deferred[Callable[[int, Array, Callable[[Array, Array], Array], Array], Array]]] = Deferred()
 #: `vmap`, for functions that are defined by it: of a function, and of the axes of its arguments.
 VMAP: Final = Deferred[Callable[[Callable[..., object], tuple[int | None, ...]], Callable[..., object]]]()

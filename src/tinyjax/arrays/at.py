@@ -10,12 +10,13 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.arrays import advanced_indexing, arithmetic
-from tinyjax.arrays.basic_indexing import Index
-from tinyjax.arrays.elementwise import astype, broadcast_to, convert, full_like
+from tinyjax.arrays.basic_indexing import Index, is_basic
+from tinyjax.arrays.elementwise import astype, broadcast_to, convert, full_like, where
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import expand_dims, squeeze
+from tinyjax.deferred import FORI_LOOP
 from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INTEGERS, Scalar
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT64, INTEGERS, Scalar
 from tinyjax.ir.result_types import made_once
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.conversion import conversion
@@ -298,7 +299,18 @@ class IndexUpdate:
         mode: ModeLike = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
-        """As after `x[index] = func(x[index])`. Where positions are repeated, `func` is applied once, unlike in JAX."""
+        """As after `x[index] = func(x[index])`, for a function of each element. Where positions are repeated, so is it.
+
+        (With `unique_indices=True` that isn't looked for: then there are derivatives even if the positions are traced.)
+        """
+        x = self.array
+        if not unique_indices and not all(map(is_basic, self.index if isinstance(self.index, tuple) else [self.index])):
+            none = astype(full_like(astype(x, INT64), 0), INT64)
+            times = IndexUpdate(none, self.index).add(1, mode=mode, wrap_negative_indices=wrap_negative_indices)
+            most = times.max(initial=0)
+            known = most.concrete()
+            if known is None or int(np.asarray(known.data)) > 1:
+                return FORI_LOOP.use(0, most, lambda i, y: where(i < times, astype(func(y), x.dtype), y), x)
         taken = self.get(mode=mode, wrap_negative_indices=wrap_negative_indices)
         changed = astype(func(taken), self.array.dtype)
         return self._updated(Scatter, changed, mode, indices_are_sorted, unique_indices, wrap_negative_indices)

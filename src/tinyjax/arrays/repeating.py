@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, SupportsIndex, cast
+import operator
+from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
 
 from tinyjax.arrays import along_axis
 from tinyjax.arrays.elementwise import astype, broadcast_to
 from tinyjax.arrays.intake import as_array
+from tinyjax.arrays.operators import Operators
 from tinyjax.arrays.shaping import canonical_axis, integer, ravel, reshape
 from tinyjax.arrays.taking import take
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
@@ -41,10 +43,10 @@ def repeat(
     if axis is None:
         return repeat(ravel(x), repeats, 0, total_repeat_length=total_repeat_length)
     at = canonical_axis(axis, x.aval.ndim, "repeat")
-    counts = None if type(repeats) is int else _counts(repeats, x, at)
-    if counts is None and total_repeat_length is None:
-        return _repeated(x, integer(cast(SupportsIndex, repeats), "repeat: repeats"), at)
-    found = broadcast_to(x._operands(cast(int, repeats))[1] if counts is None else counts, (x.aval.shape[at],))
+    counts = _counts(repeats, x, at)
+    if total_repeat_length is None and (isinstance(counts, int) or counts.aval.shape == ()):
+        return _repeated(x, integer(counts, "repeat: repeats"), at)
+    found = broadcast_to(as_array(counts), (x.aval.shape[at],))
     known = found.concrete()
     if total_repeat_length is None:
         if known is None:
@@ -64,11 +66,16 @@ def repeat(
     return take(x, along_axis.cumsum(marks), at, "clip")
 
 
-def _counts(repeats: object, x: Array, axis: int) -> Array | None:
-    """How often each element is repeated; None if it is a number, the same for all."""
-    if not isinstance(repeats, np.ndarray | list | tuple) and getattr(repeats, "shape", ()) == ():
-        return None
-    counts = as_array(cast("HostArray", np.asarray(repeats) if isinstance(repeats, list | tuple) else repeats))
+def _counts(repeats: SupportsIndex | ArrayLike, x: Array, axis: int) -> Array | int:
+    """How often each element is repeated: a number, or an array."""
+    if isinstance(repeats, int):
+        return repeats
+    if isinstance(repeats, np.ndarray | np.generic | float | complex | Operators):
+        counts = as_array(repeats)
+    elif isinstance(repeats, list | tuple):
+        counts = as_array(np.asarray(repeats))
+    else:
+        return operator.index(repeats)
     if not counts.aval.size and counts.aval.dtype not in INTEGERS:
         counts = astype(counts, INT64)
     if counts.aval.dtype not in INTEGERS:

@@ -39,11 +39,15 @@ def _content(data: Data) -> tuple[Shape, DType, bytes]:
 set_writeable: Final = cast("Callable[[HostArray, bool], None]", np.ndarray.setflags)
 
 
+#: NumPy's flag. By name, asking for it warns of views that `np.broadcast_arrays` has made.
+_WRITEABLE: Final = 0x0400
+
+
 def may_change(array: HostArray) -> bool:
     """Whether someone may still write to these elements: to this array, or to one that it is a view of."""
     owner: object = array
     while isinstance(owner, np.ndarray):
-        if owner.flags.writeable:
+        if owner.flags.num & _WRITEABLE:
             return True
         owner = owner.base
     # Elements that belong to something else than an array are out of sight.
