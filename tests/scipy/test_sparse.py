@@ -94,6 +94,14 @@ def test_trees_batches_and_other_matrices() -> None:
     np.testing.assert_allclose(np.asarray(batch), [[1, 0.5, 0.25], [2, 1, 0.5]], 1e-6)
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_several_right_sides_are_columns(method: str) -> None:
+    a, b = problem(3, False, hermitian=True)
+    sides = np.stack([b, 2 * b], 1)
+    found = getattr(linalg, method)(a, sides, tol=1e-12)[0]
+    np.testing.assert_allclose(found, np.linalg.solve(a, sides), 1e-7, 1e-7)
+
+
 def test_a_singular_operator_is_no_disaster() -> None:
     assert np.isfinite(np.asarray(linalg.gmres(np.zeros((3, 3)), np.ones(3))[0])).all()
 
@@ -101,13 +109,16 @@ def test_a_singular_operator_is_no_disaster() -> None:
 @pytest.mark.parametrize(
     ("run", "error", "said"),
     [
-        (lambda b: linalg.cg(np.ones((2, 3)), b), ShapeError, r"cg: A must be a square matrix .* 3 elements"),
+        (lambda b: linalg.cg(np.ones((2, 3)), b), ShapeError, r"cg: A must be a square matrix .* 3 rows"),
         (lambda b: linalg.cg(np.ones((2, 2)), b), ShapeError, r"cg: A must be a square matrix .* got shape \(2, 2\)"),
         (lambda b: linalg.cg(np.eye(3), b, M=np.ones(3)), ShapeError, "cg: M must be a square matrix"),
-        (lambda b: linalg.bicgstab(WRONG, b), InputError, "a linear function or a square matrix, got 3"),
+        (lambda b: linalg.bicgstab(WRONG, b), InputError, "either a function or ndarray, got 3"),
         (lambda b: linalg.gmres(lambda x: x[:2], b), ShapeError, "gmres: A must return 3 elements, as b has, got 2"),
         (lambda b: linalg.gmres(lambda x: (x, x), b), TreeError, "gmres: A: b and what A returns"),
-        (lambda b: linalg.cg(np.eye(3), b, x0=b[:2]), ShapeError, "x0 must be like b"),
+        (lambda b: linalg.cg(np.eye(3), b, x0=b[:2]), ShapeError, "x0 and b must have matching shape"),
+        (lambda b: linalg.cg(lambda x: x, b, x0=b[:, None]), ShapeError, "x0 and b must have matching shape"),
+        (lambda b: linalg.cg(lambda x: x, {"x": b}, x0={"y": b}), ValueError, "matching tree structure"),
+        (lambda b: linalg.cg([[1.0]], b), TypeError, "either a function or ndarray"),
         (lambda b: linalg.gmres(np.eye(3), b, solve_method=WRONG), ChoiceError, "'batched' or 'incremental', got 3"),
     ],
 )

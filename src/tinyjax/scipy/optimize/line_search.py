@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
+from tinyjax.scipy.inner_products import real_inner
 from tinyjax.tracing.array import Array
 
 #: From a point to the value there and the gradient.
@@ -41,18 +42,13 @@ class Search(NamedTuple):
     zooming: Array
 
 
-def inner(x: Array, y: Array) -> Array:
-    """The inner product of vectors of real numbers; complex ones count as pairs of those."""
-    return tnp.sum((x.conj() * y).real, axis=0)
-
-
 def line_search(f: ValueAndGradient, x: Array, direction: Array, start: Step, first: Array, most: int) -> Search:
     """The search from x in this direction: `start` has the value and the slope there, `first` is the step to try first,
     and `most` the number of trials."""
 
     def trial(size: Array) -> tuple[Step, Array]:
         value, gradient = f(x + size * direction)
-        return Step(size, value, inner(gradient, direction)), gradient
+        return Step(size, value, real_inner(gradient, direction)), gradient
 
     def unfinished(s: Search) -> Array:
         return ~s.found & (s.trials < most)

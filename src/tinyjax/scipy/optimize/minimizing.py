@@ -16,7 +16,8 @@ from tinyjax.api.values_and_gradients import value_and_grad
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES
-from tinyjax.scipy.optimize.line_search import Step, ValueAndGradient, inner, line_search
+from tinyjax.scipy.inner_products import real_inner
+from tinyjax.scipy.optimize.line_search import Step, ValueAndGradient, line_search
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -127,7 +128,7 @@ def _bfgs(
 
     def learn(memory: _Memory, step: Array, change: Array) -> _Memory:
         (inverse,) = memory
-        rho = 1 / inner(change, step)
+        rho = 1 / real_inner(change, step)
         left = tnp.eye(n, dtype=x0.dtype) - rho * tnp.outer(step, change)
         found = left @ inverse @ left.T + rho * tnp.outer(step, step)
         return (tnp.where(tnp.isfinite(rho), found, inverse),)
@@ -165,25 +166,25 @@ def _limited(
     def learn(memory: _Memory, step: Array, change: Array) -> _Memory:
         """The latest comes last; a step without curvature is left out."""
         later = tuple(tnp.concatenate([kept[1:], new[None]]) for kept, new in zip(memory, (step, change), strict=True))
-        curved = inner(step, change) > 0
+        curved = real_inner(step, change) > 0
         return tuple(tnp.where(curved, new, kept) for new, kept in zip(later, memory, strict=True))
 
     def direction(memory: _Memory, gradient: Array) -> Array:
         steps, changes = memory
-        products = tnp.sum((steps.conj() * changes).real, 1)
+        products = real_inner(steps, changes, 1)
         rhos = tnp.where(products > 0, 1 / tnp.where(products > 0, products, 1), 0)  # what isn't there yet is zero
 
         def back(q: Array, kept: tuple[Array, Array, Array]) -> tuple[Array, Array]:
             step, change, rho = kept
-            share = rho * inner(step, q)
+            share = rho * real_inner(step, q)
             return q - share * change, share
 
         def forth(r: Array, kept: tuple[Array, Array, Array, Array]) -> tuple[Array, None]:
             step, change, rho, share = kept
-            return r + step * (share - rho * inner(change, r)), None
+            return r + step * (share - rho * real_inner(change, r)), None
 
         q, shares = lax.scan(back, gradient, (steps, changes, rhos), reverse=True)
-        size = inner(changes[-1], changes[-1])
+        size = real_inner(changes[-1], changes[-1])
         scale = tnp.where(size > 0, products[-1] / tnp.where(size > 0, size, 1), 1)
         r, _ = lax.scan(forth, scale * q, (steps, changes, rhos, shares))
         return -r
@@ -219,7 +220,7 @@ def _minimized(
 
     def advance(s: _State) -> _State:
         along = direction(s.memory, s.gradient)
-        slope = inner(s.gradient, along)
+        slope = real_inner(s.gradient, along)
         guess = 2.02 * (s.value - s.last) / slope
         first = tnp.where(guess > 0, tnp.minimum(guess, 1), 1)
         search = line_search(f, s.x, along, Step(tnp.zeros_like(slope), s.value, slope), first, trials)
@@ -240,7 +241,7 @@ def _minimized(
 
     value, gradient = f(x0)
     count = tnp.zeros((), "int32")
-    before = value + tnp.sqrt(inner(gradient, gradient)) / 2  # so that the first step has about length 1
+    before = value + tnp.sqrt(real_inner(gradient, gradient)) / 2  # so that the first step has about length 1
     begun = _State(x0, value, gradient, memory, before, count, count + 1, count)
     return lax.while_loop(lambda s: s.status == -1, advance, status(begun))
 

@@ -11,6 +11,7 @@ from typing import NamedTuple, TypeAlias
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.lax import linalg
+from tinyjax.scipy.inner_products import squared_norm
 from tinyjax.tracing.array import Array
 
 #: From vectors to vectors of the same length.
@@ -32,7 +33,7 @@ def conjugate_gradients(
     m = precondition or (lambda r: r)
 
     def go_on(s: _Conjugate) -> Array:
-        return (_square(s.residual) > tolerance**2) & (s.steps < limit)
+        return (squared_norm(s.residual) > tolerance**2) & (s.steps < limit)
 
     def step(s: _Conjugate) -> _Conjugate:
         image = a(s.direction)
@@ -64,7 +65,7 @@ def stabilized(a: Operator, b: Array, x0: Array, tolerance: Array, limit: int, p
     m = precondition or (lambda r: r)
 
     def go_on(s: _Stabilized) -> Array:
-        return (_square(s.residual) > tolerance**2) & (s.steps < limit) & ~s.broken
+        return (squared_norm(s.residual) > tolerance**2) & (s.steps < limit) & ~s.broken
 
     def step(s: _Stabilized) -> _Stabilized:
         size = _dot(shadow, s.residual)
@@ -74,7 +75,7 @@ def stabilized(a: Operator, b: Array, x0: Array, tolerance: Array, limit: int, p
         image = a(there)
         far = size / _dot(shadow, image)
         half = s.residual - far * image
-        enough = _square(half) < tolerance**2
+        enough = squared_norm(half) < tolerance**2
         smooth = m(half)
         changed = a(smooth)
         smoothing = _dot(changed, half) / _dot(changed, changed)
@@ -107,7 +108,7 @@ def minimal_residuals(
 
     def go_on(s: tuple[Array, Array, Array]) -> Array:
         _, residual, spaces = s
-        return (_norm(residual) > tolerance) & (spaces < limit)
+        return (tnp.linalg.norm(residual) > tolerance) & (spaces < limit)
 
     def step(s: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
         x, residual, spaces = s
@@ -119,7 +120,7 @@ def minimal_residuals(
 
 def _in_one_space(operator: Operator, residual: Array, tolerance: Array, size: int) -> Array:
     """What makes the residual least, of all that the operator makes of it in less than so many steps."""
-    length = _norm(residual)
+    length = tnp.linalg.norm(residual)
     tiny = tnp.finfo(residual.dtype).eps
 
     def go_on(s: _Arnoldi) -> Array:
@@ -128,12 +129,12 @@ def _in_one_space(operator: Operator, residual: Array, tolerance: Array, size: i
     def step(s: _Arnoldi) -> _Arnoldi:
         k = s.steps
         image = operator(s.basis[k])
-        before = _norm(image)
+        before = tnp.linalg.norm(image)
         first = s.basis.conj() @ image  # the rows that aren't there yet are zero
         image = image - first @ s.basis
         second = s.basis.conj() @ image  # once more, as rounding leaves something
         image = image - second @ s.basis
-        after = _norm(image)
+        after = tnp.linalg.norm(image)
         found = after > tiny * before
         basis = s.basis.at[k + 1].set(tnp.where(found, image / tnp.where(found, after, 1), 0))
         column = (first + second).at[k + 1].set(tnp.where(found, after, 0).astype(first.dtype))
@@ -176,7 +177,7 @@ def _in_one_space(operator: Operator, residual: Array, tolerance: Array, size: i
 
 def _rotation(x: Array, y: Array) -> tuple[Array, Array]:
     """The rotation that makes (x, y) of (|(x, y)|, 0), but for the phase of x; y is real and not negative."""
-    size = tnp.sqrt(_square(x) + _square(y))
+    size = tnp.sqrt(squared_norm(x) + squared_norm(y))
     phase = tnp.where(x == 0, 1, x / tnp.where(x == 0, 1, tnp.abs(x)))
     one = tnp.where(size == 0, 1, size)
     return (tnp.where(size == 0, 1, tnp.abs(x)) / one).astype(x.dtype), (phase * y / one).astype(x.dtype)
@@ -189,14 +190,6 @@ def _rotated(column: Array, k: Array, cosine: Array, sine: Array) -> Array:
 
 def _dot(x: Array, y: Array) -> Array:
     return tnp.vdot(x, y, precision=lax.Precision.HIGHEST)
-
-
-def _square(x: Array) -> Array:
-    return tnp.sum((x.conj() * x).real)
-
-
-def _norm(x: Array) -> Array:
-    return tnp.sqrt(_square(x))
 
 
 def _none() -> Array:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,11 +13,15 @@ from tinyjax import lax
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.flatten_util import ravel_pytree
 from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.ir.shapes import Shape
 from tinyjax.scipy.sparse import krylov
 from tinyjax.scipy.sparse.krylov import Operator
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 __all__ = ["bicgstab", "cg", "gmres"]
 
@@ -112,7 +116,7 @@ def gmres(
         a: Operator, y: Array, start: Array, tolerance: Array, limit: int, precondition: Operator | None
     ) -> Array:
         near = y if precondition is None else precondition(y)
-        size, scale = tnp.sqrt(tnp.sum(tnp.abs(y) ** 2)), tnp.sqrt(tnp.sum(tnp.abs(near) ** 2))
+        size, scale = tnp.linalg.norm(y), tnp.linalg.norm(near)
         relative = tnp.minimum(1, tolerance / tnp.where(size > 0, size, 1))
         most = min(restart, y.shape[0])
         return krylov.minimal_residuals(a, y, start, scale * relative, limit, most, precondition)
@@ -134,13 +138,13 @@ def _solve(
 ) -> tuple[T, None]:
     """On vectors: trees are made one, and the solution becomes a tree like b again."""
     right, back = ravel_pytree(b)
-    start = tnp.zeros_like(right) if x0 is None else ravel_pytree(x0)[0].astype(right.dtype)
-    if start.shape != right.shape:
-        raise ShapeError(f"{name}: x0 must be like b, which has {right.size} elements, got {start.size}")
-    like = tree.flatten(b)[1]
+    given, like = tree.flatten(b)
+    shapes = [as_array(x).shape for x in given]
+    start = tnp.zeros_like(right) if x0 is None else _start(name, x0, like, shapes).astype(right.dtype)
 
     def on_vectors(what: str, linear: Linear[T]) -> Operator:
-        apply = _function(f"{name}: {what}", linear, right.size if tree.is_leaf(like) else None)
+        rows = shapes[0][0] if tree.is_leaf(like) and shapes[0] else None
+        apply = _function(f"{name}: {what}", linear, rows)
 
         def run(x: Array) -> Array:
             found = apply(back(x))
@@ -156,7 +160,7 @@ def _solve(
     limit = 10 * right.size if maxiter is None else maxiter
 
     def solve(matvec: Operator, y: Array, from_where: Array | None = None) -> Array:
-        size = tnp.sqrt(tnp.sum(tnp.abs(y) ** 2))
+        size = tnp.linalg.norm(y)
         x = tnp.zeros_like(y) if from_where is None else from_where
         return solver(matvec, y, x, tnp.maximum(tol * size, atol), limit, precondition)
 
@@ -171,14 +175,24 @@ def _solve(
     return result, None
 
 
+def _start(name: str, x0: object, like: PyTreeDef, shapes: Sequence[Shape]) -> Array:
+    """As a vector; a ShapeError if its shapes aren't those of b."""
+    leaves, treedef = tree.flatten(x0)
+    tree.check_same_structure(f"{name}: x0 and b must have matching tree structure", like, treedef, "b", "x0")
+    found = [as_array(x).shape for x in leaves]
+    if found != list(shapes):
+        raise ShapeError(f"{name}: x0 and b must have matching shape, got {found} and {list(shapes)}")
+    return ravel_pytree(x0)[0]
+
+
 def _function(name: str, linear: Linear[T], size: int | None) -> Callable[[Any], Any]:
-    """What is applied to a tree; `size` is that of the right side if it is one array."""
+    """What is applied to a tree; `size` is the number of rows of the right side if it is one array."""
     if callable(linear):
         return linear
     shape = getattr(linear, "shape", None)
     if isinstance(shape, tuple):
         if len(shape) != 2 or shape[0] != shape[1] or size not in (None, shape[0]):
-            raise ShapeError(f"{name} must be a square matrix for a right side with {size} elements, got shape {shape}")
+            raise ShapeError(f"{name} must be a square matrix for a right side with {size} rows, got shape {shape}")
         matrix: Any = as_array(linear) if isinstance(linear, np.ndarray) else linear
         return lambda x: matrix @ x
-    raise InputError(f"{name} must be a linear function or a square matrix, got {linear!r}")
+    raise InputError(f"{name}: a linear operator must be either a function or ndarray, got {linear!r}")
