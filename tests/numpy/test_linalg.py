@@ -181,6 +181,37 @@ def test_derivatives_where_factors_have_none() -> None:
     np.testing.assert_allclose(tj.grad(lambda x: tnp.linalg.pinv(x).sum())(np.eye(3)), -np.ones((3, 3)), atol=1e-12)
 
 
+def cofactors(x: HostArray) -> HostArray:
+    """Of determinants of what is left of a matrix without a row and a column."""
+    places = np.ndindex(x.shape)
+    left = [np.delete(np.delete(x, i, 0), j, 1) for i, j in places]
+    signs = (-1.0) ** np.add.outer(np.arange(len(x)), np.arange(len(x)))
+    found: HostArray = signs * np.reshape([np.linalg.det(part) for part in left], x.shape)
+    return found
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("imaginary", [False, True])
+def test_determinants_have_derivatives_at_any_rank(size: int, imaginary: bool) -> None:
+    """Whichever pivot is zero, and if several are."""
+    rng = np.random.default_rng(size)
+    cases: list[HostArray] = [np.zeros((size, size))]
+    for i in range(size):
+        product = rng.integers(-3, 4, size=(size, i)) @ rng.integers(-3, 4, size=(i, size))
+        without_row, without_column = rng.normal(size=(2, size, size))
+        without_row[i], without_column[:, i] = 0, 0
+        cases += [product.astype(float), without_row, without_column]
+    if size in (2, 3):
+        cases.append(np.eye(size, k=1))
+    for case in cases:
+        x = case * (1 + 2j) if imaginary else case
+        expected = cofactors(x)
+        for f in (tnp.linalg.det, tj.jit(tnp.linalg.det)):
+            (found,) = tj.vjp(f, x)[1](np.ones((), x.dtype))
+            np.testing.assert_allclose(found, expected, 1e-7, 1e-9 * max(1, np.max(np.abs(expected))))
+
+
 @pytest.mark.parametrize(
     ("f", "error", "message"),
     [

@@ -17,6 +17,7 @@ from tinyjax.scipy.sparse import linalg
 
 METHODS = ("cg", "bicgstab", "gmres")
 WRONG: Any = 3
+LIST: Any = [[1.0]]
 
 
 def problem(n: int, complex_: bool, hermitian: bool) -> tuple[HostArray, HostArray]:
@@ -118,7 +119,7 @@ def test_a_singular_operator_is_no_disaster() -> None:
         (lambda b: linalg.cg(np.eye(3), b, x0=b[:2]), ShapeError, "x0 and b must have matching shape"),
         (lambda b: linalg.cg(lambda x: x, b, x0=b[:, None]), ShapeError, "x0 and b must have matching shape"),
         (lambda b: linalg.cg(lambda x: x, {"x": b}, x0={"y": b}), ValueError, "matching tree structure"),
-        (lambda b: linalg.cg([[1.0]], b), TypeError, "either a function or ndarray"),
+        (lambda b: linalg.cg(LIST, b), TypeError, "either a function or ndarray"),
         (lambda b: linalg.gmres(np.eye(3), b, solve_method=WRONG), ChoiceError, "'batched' or 'incremental', got 3"),
     ],
 )
