@@ -34,6 +34,9 @@ from .api.closures import closure_convert as closure_convert
 from .api.compilation_cache import disable_compilation_cache as disable_compilation_cache
 from .api.compilation_cache import enable_compilation_cache as enable_compilation_cache
 from .api.gradients import grad as grad
+from .api.devices import default_backend as default_backend
+from .api.devices import device_count as device_count
+from .api.devices import devices as devices
 from .api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
 from .api.host_callbacks import io_callback as io_callback
 from .api.host_callbacks import pure_callback as pure_callback
@@ -62,6 +65,7 @@ from .api.transfer import device_put as device_put
 from .api.values_and_gradients import value_and_grad as value_and_grad
 from .api.vectorize import vmap as vmap
 from .api.watch import watch as watch
+from .backend.places import Device as Device
 from .errors import TinyjaxError as TinyjaxError
 from .ir.aval import ShapedArray as ShapedArray
 from .ir.dtypes import float0 as float0

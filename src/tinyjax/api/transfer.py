@@ -17,14 +17,41 @@ T = TypeVar("T")
 
 
 @filtered
-def device_put(x: T) -> T:
-    """The tree with all arrays on the default device. What is being traced stays as it is."""
+def device_put(x: T, device: Any = None) -> T:  # or a tree of devices
+    """The tree with all arrays on a device: the default one, or `device`. What is being traced stays as it is.
 
-    def put(leaf: object) -> Array:
+    `device` is a Device, its name such as "cpu:0", one of jax's or a sharding of jax's on one device; "host" is where
+    NumPy's arrays are. Or it is a tree of these, a prefix of `x`, where None is the default device.
+
+    Raises:
+      TreeError: the tree of devices is no prefix of `x`.
+      ChoiceError: there is no such device.
+
+    >>> import numpy as np
+    >>> device_put({"a": np.ones(2), "b": np.zeros(2)}, {"a": "cpu:0", "b": "host"})["b"].device
+    Device('host')
+    """
+    leaves, treedef = tree.flatten(x)
+    places = [device] * len(leaves)
+    if not (device is None or isinstance(device, backend.Device | str)) and not tree.is_leaf(tree.flatten(device)[1]):
+        named, structure = tree.flatten(device, _is_none)
+        parts = tree.up_to("device_put", structure, x, _is_none)
+        places = [place for place, part in zip(named, parts, strict=True) for _ in tree.flatten(part)[0]]
+
+    def put(leaf: object, place: Any) -> Array:
         array = as_array(leaf)
-        return ConcreteArray(backend.device_put(array.value)) if isinstance(array, ConcreteArray) else array
+        if not isinstance(array, ConcreteArray):
+            return array
+        if place is None:
+            return ConcreteArray(backend.device_put(array.value))
+        return array.to_device(place)
 
-    return tree.map_leaves(put, x)
+    moved: T = tree.unflatten(treedef, [put(leaf, place) for leaf, place in zip(leaves, places, strict=True)])
+    return moved
+
+
+def _is_none(x: object) -> bool:
+    return x is None
 
 
 @overload

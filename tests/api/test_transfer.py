@@ -1,0 +1,65 @@
+"""Moving trees to devices and back, and which devices there are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tinyjax as tj
+from tinyjax.errors import ChoiceError, TreeError
+
+X = np.arange(3.0)
+_JAXS = jax.devices("cpu")[0]
+
+
+def test_the_default_device() -> None:
+    moved: Any = tj.device_put({"a": X, "b": (1.0, None)})
+    assert moved["a"].device == moved["b"][0].device == tj.devices()[0]
+    np.testing.assert_array_equal(moved["a"], X)
+
+
+@pytest.mark.parametrize(
+    "device",
+    [
+        "cpu:0",
+        "cpu",
+        tj.devices("cpu")[0],
+        jax.devices("cpu")[0],
+        jax.sharding.SingleDeviceSharding(jax.devices("cpu")[0]),
+    ],
+)
+def test_a_device(device: Any) -> None:
+    moved: Any = tj.device_put((X, 2), device)
+    assert [x.device for x in moved] == [tj.Device("cpu")] * 2
+    assert tj.device_put(moved[0], "host").device == tj.Device("host")
+
+
+def test_a_tree_of_devices() -> None:
+    tree = {"a": (X, X), "b": X, "c": None}
+    moved: Any = tj.device_put(tree, {"a": "host", "b": None, "c": "cpu"})
+    assert moved["a"][0].device == moved["a"][1].device == tj.Device("host")
+    assert moved["b"].device == tj.devices()[0]
+    with pytest.raises(TreeError):
+        tj.device_put(tree, {"a": "host"})
+
+
+def test_what_is_traced_stays() -> None:
+    assert tj.make_jaxpr(lambda x: tj.device_put(x, "cpu"))(X).eqns == ()
+    assert tj.grad(lambda x: tj.device_put(x, "cpu") ** 2)(3.0) == 6.0
+
+
+def test_there_is_none_such() -> None:
+    for device in ("abacus", "cpu:99"):
+        with pytest.raises(ChoiceError):
+            tj.device_put(X, device)
+    with pytest.raises(ChoiceError):
+        tj.devices("abacus")
+
+
+def test_devices_are_jaxs() -> None:
+    assert [(d.platform, d.id) for d in tj.devices()] == [(d.platform, d.id) for d in jax.local_devices()]
+    assert tj.device_count() == jax.local_device_count()
+    assert tj.default_backend() == tj.devices()[0].platform
