@@ -130,6 +130,10 @@ class ChoiceError(InputError, ValueError):
     """An argument, or its dtype, isn't one of the few that the function takes."""
 
 
+class TangentError(InputError, ValueError):
+    """A tangent or a cotangent isn't of the type that the value has whose it is, or there are too many."""
+
+
 class RuleResultError(InputError, ValueError):
     """What a rule that the user has written returned doesn't fit what it is a rule for."""
 

@@ -646,3 +646,20 @@ def test_all_errors_are_of_the_family() -> None:
     assert issubclass(AxisNameError, NameError)
     assert issubclass(MissingRuleError, NotImplementedError)
     assert issubclass(XlaError, RuntimeError)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda x: tj.linearize(tnp.sum, x)[1](np.ones((3, 2))),
+        lambda x: tj.vjp(tnp.sin, x)[1](np.ones((3, 2))),
+        lambda x: tj.jvp(tnp.sin, (x,), (np.ones(2),)),
+        tj.vmap(tnp.sin, in_axes=(0, 1)),
+        tj.vmap(tnp.sin, out_axes=None),
+    ],
+)
+def test_what_is_a_value_error_in_jax_is_one(wrong: Callable[[Any], object]) -> None:
+    for error in (ValueError, TypeError):
+        with pytest.raises(error) as raised:
+            wrong(np.arange(3.0))
+        assert isinstance(raised.value, InputError)

@@ -537,3 +537,12 @@ def test_text_in_another_dialect() -> None:
     assert "ROOT multiply" in lowered.as_text("hlo")
     with pytest.raises(InputError, match="the dialect is 'stablehlo' or 'hlo', got 'mhlo'"):
         lowered.as_text(cast("Literal['hlo']", "mhlo"))
+
+
+def test_inline() -> None:
+    inner = tj.jit(lambda x, n: x**n, static_argnums=1, inline=True)
+    outer = tj.make_jaxpr(lambda x: inner(x, 3) + inner(2.0 * x, 2))(1.0)
+    assert outer == tj.make_jaxpr(lambda x: x**3 + (2.0 * x) ** 2)(1.0)
+    assert inner(2.0, 3) == 8.0
+    assert tj.jit(tj.grad(lambda x: inner(x, 3)))(2.0) == 12.0
+    np.testing.assert_array_equal(tj.vmap(lambda x: inner(x, 2))(np.arange(3.0)), np.arange(3.0) ** 2)

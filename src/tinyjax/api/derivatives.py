@@ -15,7 +15,7 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
 from tinyjax.contexts.watching import alike
-from tinyjax.errors import InputError, LinearityError
+from tinyjax.errors import LinearityError, TangentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, INEXACT
 from tinyjax.ir.interpret import interpret
@@ -101,7 +101,7 @@ def check_tangents(
             hint = ""
             if expected.dtype == FLOAT0:
                 hint = f" A value of type {aval} has no derivative: pass zeros of dtype tinyjax.float0."
-            raise InputError(
+            raise TangentError(
                 f"{what}: the {names[1]} of {where(i)} must have type {expected}, that of its {names[0]}; "
                 f"got {found}.{hint}"
             )

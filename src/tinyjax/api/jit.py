@@ -15,7 +15,7 @@ from tinyjax.api.bound import Bound
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
 from tinyjax.api.jit_intake import INTAKE
 from tinyjax.api.lowered import Lowered
-from tinyjax.api.make_jaxpr import abstractify
+from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
 from tinyjax.api.non_finite import Check, checked_program
 from tinyjax.api.traced import Traced as Record
 from tinyjax.api.traced import record
@@ -58,6 +58,7 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    inline: bool = False,
     debug_nans: bool = False,
     debug_infs: bool = False,
 ) -> Jitted[P, R]: ...
@@ -68,6 +69,7 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    inline: bool = False,
     debug_nans: bool = False,
     debug_infs: bool = False,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
@@ -79,6 +81,7 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    inline: bool = False,
     debug_nans: bool = False,
     debug_infs: bool = False,
 ) -> Any:
@@ -87,6 +90,8 @@ def jit(
     A signature is the tree of the arguments, the types of their leaves, and the values of static arguments, which must
     be hashable. Inside another transformation the call stays a call: one equation. Results stay on the device. The
     memory of donated arguments may be reused for results; they can't be used afterwards. Source: Autodidax, part 3.
+
+    With `inline`, a call inside another transformation is spelled out there, equation by equation.
 
     With `debug_nans` or `debug_infs`, results are looked at after each call: where one has nan or inf, the program is
     run once more on the host, and a NonFiniteError says which operation gave the first one, and its line. Nothing is
@@ -107,6 +112,7 @@ def jit(
             static_argnames=static_argnames,
             donate_argnums=donate_argnums,
             donate_argnames=donate_argnames,
+            inline=inline,
             debug_nans=debug_nans,
             debug_infs=debug_infs,
         )
@@ -117,7 +123,7 @@ def jit(
     if both:
         raise StaticArgumentError(f"jit: arguments can't be both static and donated: {sorted(map(str, both))}")
     check = Check.asked("jit", fun, debug_nans, debug_infs)
-    return Jitted(fun, static, donated if check is None else ((), ()), check)
+    return Jitted(fun, static, donated if check is None else ((), ()), inline, check)
 
 
 @final
@@ -133,12 +139,14 @@ class Jitted(Bound[P, R]):
         fun: Callable[P, R],
         static: tuple[tuple[int, ...], tuple[str, ...]],
         donated: tuple[tuple[int, ...], tuple[str, ...]],
+        inline: bool = False,
         check: Check | None = None,
     ) -> None:
         update_wrapper(self, fun)
         self._fun = fun
         self._static = static
         self._donated = donated
+        self._inline = inline
         self._check = check
         self._plain = static == ((), ()) and check is None
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION, "traced functions")
@@ -188,6 +196,8 @@ class Jitted(Bound[P, R]):
             outs: Sequence[Array] = list(map(ConcreteArray, executable(values, name)))
             captured = values[: len(traced.captured)]
             runner = Launch.of(executable, captured, traced.jaxpr.out_avals, name) if complete and kept else None
+        elif self._inline:
+            outs, runner = eval_jaxpr(traced.jaxpr, (), *inputs), None
         else:
             equation = Call(name, traced.jaxpr)
             outs = bind(equation, *inputs)

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from tinyjax.api import derivatives
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError
+from tinyjax.errors import TangentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
 from tinyjax.tracebacks import filter_class
@@ -45,7 +45,7 @@ class Form(ABC):
 
     def _only(self, what: str, args: Sequence[object]) -> object:
         if len(args) != 1:
-            raise InputError(
+            raise TangentError(
                 f"{what} of {function_name(self.fun)}: the function takes one argument, a tree of cotangents like the "
                 f"result; got {len(args)}"
             )

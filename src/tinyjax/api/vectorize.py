@@ -8,7 +8,7 @@ from typing import Any, Final, ParamSpec, SupportsIndex, TypeVar, get_args
 
 from tinyjax.arrays.shaping import integer
 from tinyjax.contexts.batching import BatchContext, Batched
-from tinyjax.errors import BatchSizeError, ChoiceError, InputError, TreeError
+from tinyjax.errors import BatchSizeError, ChoiceError, TreeError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.primitives.elementwise import unmapped
@@ -62,7 +62,7 @@ def vmap(
     """
     check_callable("vmap", fun)
     if cond not in _CONDS:
-        raise InputError(f"vmap: cond is {' or '.join(map(repr, _CONDS))}, got {cond!r}")
+        raise ChoiceError(f"vmap: cond is {' or '.join(map(repr, _CONDS))}, got {cond!r}")
     wanted = tuple(in_axes) if isinstance(in_axes, list) else in_axes
 
     @filtered
@@ -131,7 +131,7 @@ def _input_axes(fun: Callable[..., object], in_axes: Any, args: Sequence[object]
     """What `in_axes` says of each leaf of the arguments; those given by keyword come last."""
     if isinstance(in_axes, tuple) and len(in_axes) != len(args):
         name = function_name(fun)
-        raise InputError(f"vmap: in_axes has {len(in_axes)} entries, but {name} got {len(args)} positional arguments")
+        raise ChoiceError(f"vmap: in_axes has {len(in_axes)} entries, but {name} got {len(args)} positional arguments")
     axes = _spread(in_axes, tuple(args), "in_axes", "argument")
     return axes + [0] * (count - len(axes))
 
@@ -158,7 +158,7 @@ def _resolve(axis: object, ndim: int, where: Callable[[int], str], position: int
     """An axis, counted from the start."""
     if type(axis) is not int:
         if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
-            raise InputError(f"vmap: an axis is an integer or None, got {axis!r} for {where(position)}")
+            raise ChoiceError(f"vmap: an axis is an integer or None, got {axis!r} for {where(position)}")
         axis = integer(axis, f"vmap: an axis, as for {where(position)},")
     if not -ndim <= axis < ndim:
         raise BatchSizeError(
