@@ -17,7 +17,7 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.result_types import made_once
-from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, Precision, as_dot_precision
+from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, DotPrecision, Precision, as_dot_precision
 from tinyjax.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset
 from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.structure import Transpose
@@ -38,8 +38,8 @@ DotPrecisionLike: TypeAlias = PrecisionLike | DotAlgorithm | DotAlgorithmPreset 
 
 
 @bounded(1024)
-def _primitive(dims: DimensionNumbers, precision: DotPrecisionLike, preferred: DType | None) -> DotGeneral:
-    return DotGeneral(dims, as_dot_precision(precision), preferred)
+def _primitive(dims: DimensionNumbers, precision: DotPrecision, preferred: DType | None) -> DotGeneral:
+    return DotGeneral(dims, precision, preferred)
 
 
 def contract(
@@ -51,7 +51,8 @@ def contract(
 ) -> Array:
     """`dot_general` after promotion. Its axes: the batch axes, what remains of x, what remains of y."""
     x, y = promote(x, y)
-    return x._bind(_primitive(dimension_numbers, precision, user_dtype(preferred_element_type)), x, y)[0]
+    chosen = None if precision is None else as_dot_precision(precision)
+    return x._bind(_primitive(dimension_numbers, chosen, user_dtype(preferred_element_type)), x, y)[0]
 
 
 def matmul(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import operator
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, SupportsIndex
 
 import numpy as np
@@ -66,6 +66,13 @@ def repeat(
     return take(x, along_axis.cumsum(marks), at, "clip")
 
 
+def _vector(numbers: Sequence[object]) -> HostArray:
+    try:
+        return np.asarray(numbers)
+    except ValueError:
+        raise InputError(f"repeat: repeats must be integers, got {numbers!r}") from None
+
+
 def _counts(repeats: SupportsIndex | ArrayLike, x: Array, axis: int) -> Array | int:
     """How often each element is repeated: a number, or an array."""
     if isinstance(repeats, int):
@@ -73,9 +80,9 @@ def _counts(repeats: SupportsIndex | ArrayLike, x: Array, axis: int) -> Array | 
     if isinstance(repeats, np.ndarray | np.generic | float | complex | Operators):
         counts = as_array(repeats)
     elif isinstance(repeats, list | tuple):
-        counts = as_array(np.asarray(repeats))
+        counts = as_array(_vector(repeats))
     else:
-        return operator.index(repeats)
+        return integer(repeats, "repeat: repeats")
     if not counts.aval.size and counts.aval.dtype not in INTEGERS:
         counts = astype(counts, INT64)
     if counts.aval.dtype not in INTEGERS:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, SupportsIndex
 
+import numpy as np
+
 from tinyjax.arrays import arithmetic
 from tinyjax.arrays.advanced_indexing import with_room_for, wrap_negative
 from tinyjax.arrays.elementwise import broadcast_shapes, constant_like
@@ -62,13 +64,20 @@ def take(
     count = indices.ndim
     offsets = [*range(at), *range(at + count, x.ndim + count - 1)]
     sizes = tuple(1 if i == at else n for i, n in enumerate(x.shape))
-    filled = fill_value if settled is GatherScatterMode.FILL_OR_DROP else None
+    filled = _fill(fill_value) if settled is GatherScatterMode.FILL_OR_DROP else None
     dims = GatherDimensionNumbers(offsets, (at,), (at,))
     gather = Gather(dims, sizes, settled, filled, indices_are_sorted, unique_indices)
     return x._bind(gather, x, expand_dims(indices, -1))[0]
 
 
 @prepared
+def _fill(value: Scalar | None) -> Scalar | None:
+    given: object = value
+    if given is None or isinstance(given, bool | int | float | complex | np.generic):
+        return value
+    raise InputError(f"fill_value is a number, got {given!r}")
+
+
 def take_along_axis(
     x: Array,
     indices: Array,
@@ -109,5 +118,5 @@ def take_along_axis(
     )
     sizes = tuple(1 if i == at else min(x.shape[i], 1) if i in paired else x.shape[i] for i in kept)
     positions = reshape(indices, (*[indices.shape[i] for i in vectors], 1))
-    filled = fill_value if settled is GatherScatterMode.FILL_OR_DROP else None
+    filled = _fill(fill_value) if settled is GatherScatterMode.FILL_OR_DROP else None
     return x._bind(Gather(dims, sizes, settled, filled), squeeze(x, repeated), positions)[0]

@@ -13,6 +13,7 @@ from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.signatures import AxisName
+from tinyjax.primitives.contractions import DimensionNumbers
 from tinyjax.primitives.window_shapes import Padding
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -91,12 +92,15 @@ def axis_names(axis_name: AxisName) -> tuple[str, ...]:
     return names
 
 
-def sequence(what: str, values: Iterable[T]) -> tuple[T, ...]:
-    """What must be several values, such as a list; an InputError if it is one."""
+def sequence(what: str, values: Iterable[T], size: int | None = None) -> tuple[T, ...]:
+    """What must be several values, such as a list, or so many; an InputError if it is one, or another number."""
     given: object = values
     if not isinstance(given, Iterable) or isinstance(given, str) or getattr(given, "shape", None) == ():
         raise InputError(f"{what} is a sequence, such as a tuple, not {given!r}")
-    return tuple(values)
+    found = tuple(values)
+    if size is not None and len(found) != size:
+        raise InputError(f"{what} has {size} parts, got {len(found)}")
+    return found
 
 
 def refuse_groups(name: str, groups: None) -> None:
@@ -119,3 +123,12 @@ def number_pairs(
         if all(len(pair) == 2 for pair in found):
             return tuple((first, second) for first, second in found)
     raise ShapeError(f"{what} is {of}, got {pairs!r}")
+
+
+def dimension_pairs(name: str, given: Sequence[Sequence[Sequence[int]]]) -> DimensionNumbers:
+    """((axes of lhs, of rhs), (axes of lhs, of rhs)), such as `dot_general` has them: summed over, and batch axes."""
+    pairs = sequence(f"{name}: dimension_numbers", given)
+    found = [[integers(axes, f"{name}: an axis") for axes in sequence(f"{name}: a pair of axes", p)] for p in pairs]
+    if [len(pair) for pair in found] != [2, 2]:
+        raise ShapeError(f"{name}: dimension_numbers has a pair of pairs of axes, got {given}")
+    return (found[0][0], found[0][1]), (found[1][0], found[1][1])

@@ -9,14 +9,14 @@ from typing import overload
 import numpy.typing as npt
 
 from tinyjax.arrays.products import DotPrecisionLike
-from tinyjax.arrays.shaping import integer, integers, moveaxis
+from tinyjax.arrays.shaping import integer, moveaxis
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.primitive import Primitive
-from tinyjax.lax.binding import axes_tuple, bind_pair, operands, strict
+from tinyjax.lax.binding import axes_tuple, bind_pair, dimension_pairs, operands, strict
 from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
-from tinyjax.primitives.contractions import DimensionNumbers, DotGeneral, as_dot_precision
+from tinyjax.primitives.contractions import DotGeneral, as_dot_precision
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.exponential import pow_
 from tinyjax.primitives.reductions import (
@@ -128,10 +128,7 @@ def dot_general(
     `dimension_numbers` is ((contracting axes of lhs, of rhs), (batch axes of lhs, of rhs)). The result has the batch
     axes, the other axes of lhs, those of rhs. `preferred_element_type` is the dtype of the sums and of the result.
     """
-    contracting, batch = ([integers(axes, "dot_general: an axis") for axes in pair] for pair in dimension_numbers)
-    if len(contracting) != 2 or len(batch) != 2:
-        raise ShapeError(f"dot_general: dimension_numbers has a pair of pairs of axes, got {dimension_numbers}")
-    numbers: DimensionNumbers = ((contracting[0], contracting[1]), (batch[0], batch[1]))
+    numbers = dimension_pairs("dot_general", dimension_numbers)
     dtype = None if preferred_element_type is None else as_dtype(preferred_element_type)
     return strict(DotGeneral(numbers, as_dot_precision(precision), dtype), lhs, rhs)
 

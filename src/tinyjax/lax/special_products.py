@@ -12,10 +12,11 @@ from tinyjax.arrays.products import DotPrecisionLike
 from tinyjax.caching import bounded
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
-from tinyjax.errors import ShapeError, TypingError, UnsupportedError
+from tinyjax.errors import InputError, ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, NUMERIC, as_dtype, short_name
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.lax.binding import dimension_pairs
 from tinyjax.lax.reductions import top_k
 from tinyjax.lax.unary import neg
 from tinyjax.primitives.contractions import DimensionNumbers, as_dot_precision
@@ -78,6 +79,12 @@ def ragged_dot_general(
     arrays = [as_array(x) for x in (lhs, rhs, group_sizes)]
     if arrays[2].aval.dtype not in INTEGERS or arrays[2].aval.ndim == 0:
         raise TypingError(f"ragged_dot_general: group_sizes is an array of integers, got {arrays[2].aval}")
+    given: object = ragged_dot_dimension_numbers
+    if not isinstance(given, RaggedDotDimensionNumbers):
+        raise InputError(f"ragged_dot_general: lax.RaggedDotDimensionNumbers say which axes are meant, not {given!r}")
+    axes = [*given.dot_dimension_numbers[0][0], *given.dot_dimension_numbers[1][0], *given.lhs_ragged_dimensions]
+    if not all(0 <= axis < arrays[0].aval.ndim for axis in axes):
+        raise ShapeError(f"ragged_dot_general: lhs {arrays[0].aval} doesn't have the axes that {given} names")
     return _defined(
         "ragged_dot_general", arrays, ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
         precision=as_dot_precision(precision),
@@ -117,7 +124,7 @@ def scaled_dot(
         last = x.aval.ndim - 1
         batch = tuple(range(last - 1))
         numbers = ((last,), (last - 1,)), (batch, batch)
-    (x_sum, y_sum), (x_batch, y_batch) = ([tuple(axes) for axes in pair] for pair in numbers)
+    (x_sum, y_sum), (x_batch, y_batch) = dimension_pairs("scaled_dot", numbers)
     scales = [
         as_array(np.ones([1 if i in axes else n for i, n in enumerate(operand.aval.shape)], np.float32))
         if scale is None
@@ -186,7 +193,8 @@ def _floats(name: str, operand: ArrayLike, recall_target: float) -> Array:
     x = as_array(operand)
     if x.aval.dtype not in FLOATS:
         raise TypingError(f"{name}: the operand must be floats, got {short_name(x.aval.dtype)}")
-    if not 0.0 < recall_target <= 1.0:
+    given: object = recall_target
+    if not isinstance(given, int | float | np.number) or not 0.0 < given <= 1.0:
         raise ShapeError(f"{name}: recall_target is between 0 and 1, got {recall_target}")
     return x
 

@@ -10,8 +10,10 @@ import numpy.typing as npt
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
+from tinyjax.arrays.shaping import integers
 from tinyjax.errors import ChoiceError, ShapeError, TypingError
-from tinyjax.ir.dtypes import BOOL, FLOAT32
+from tinyjax.ir.dtypes import BOOL, FLOAT32, as_dtype
+from tinyjax.lax.binding import sequence
 from tinyjax.nn.softmaxes import logsumexp, softmax
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -91,7 +93,7 @@ def dot_product_attention(
     wide = np.promote_types(queries.dtype.name, "float32") if queries.dtype.itemsize >= 4 else FLOAT32
     grouped = tnp.reshape(queries, (batch, rows, groups, heads // groups, features))
     logits = tnp.einsum("btkgh,bskh->bkgts", grouped, keys, preferred_element_type=wide)
-    logits = logits * (1 / math.sqrt(features) if scale is None else scale)
+    logits = logits * as_array(1 / math.sqrt(features) if scale is None else scale)
     if bias is not None:
         logits = tnp.astype(logits + _by_heads(as_array(bias), groups, heads, "bias"), logits.dtype)
     seen = _seen(rows, columns, is_causal, local_window_size, query_seq_lengths, key_value_seq_lengths)
@@ -166,7 +168,9 @@ def _seen(
     if causal:
         found.append(row >= column)
     if window is not None:
-        before, after = window if isinstance(window, tuple) else (window, window)
+        what = "dot_product_attention: local_window_size"
+        sizes = integers(window, what)
+        before, after = sequence(what, sizes * 2 if len(sizes) == 1 else sizes, 2)
         found.append((row <= column + before) & (row >= column - after))
     for places, lengths in ((row, query_lengths), (column, key_lengths)):
         if lengths is not None:
@@ -193,7 +197,7 @@ def scaled_matmul(
     Array([[8., 8.],
            [8., 8.]], dtype=float32)
     """
-    wide = np.dtype(preferred_element_type)
+    wide = as_dtype(preferred_element_type)
     left, right = (_scaled(as_array(x), as_array(scales), wide) for x, scales in ((lhs, lhs_scales), (rhs, rhs_scales)))
     if left.shape[::2] != right.shape[::2]:
         raise ShapeError(

@@ -39,7 +39,7 @@ def zeros(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None) -> 
     >>> zeros(None, (2,))
     Array([0., 0.], dtype=float64)
     """
-    return tnp.zeros(tuple(shape), dtype)
+    return tnp.zeros(shape, dtype)
 
 
 def ones(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None) -> Array:
@@ -48,7 +48,7 @@ def ones(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None) -> A
     >>> ones(None, (2,))
     Array([1., 1.], dtype=float64)
     """
-    return tnp.ones(tuple(shape), dtype)
+    return tnp.ones(shape, dtype)
 
 
 def constant(value: ArrayLike, dtype: _Dtype = None) -> Initializer:

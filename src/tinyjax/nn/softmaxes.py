@@ -91,4 +91,4 @@ def standardize(
     else:
         squares = tnp.mean(tnp.square(found), axis, keepdims=True, where=where)
         spread = tnp.clip(squares - tnp.square(middle), 0)  # which rounding may make negative
-    return (found - middle) * lax.rsqrt(spread + epsilon)
+    return (found - middle) * lax.rsqrt(spread + as_array(epsilon))

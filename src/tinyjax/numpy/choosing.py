@@ -12,6 +12,7 @@ from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, ravel, reshape
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64, INTEGERS
+from tinyjax.lax.binding import sequence
 from tinyjax.numpy.arguments import refuse_inplace
 from tinyjax.numpy.creation import arange, asarray
 from tinyjax.numpy.finding import nonzero
@@ -147,7 +148,7 @@ def piecewise(
     conditions = [truth(asarray(c)) for c in (condlist if many else [condlist])]  # type: ignore[union-attr]
     if not many and conditions[0].ndim > array.ndim:
         conditions = list(conditions[0])
-    functions = list(funclist)
+    functions = list(sequence("piecewise: funclist", funclist))
     if len(functions) == len(conditions):
         functions.append(0)
     elif len(functions) != len(conditions) + 1:

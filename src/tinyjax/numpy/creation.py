@@ -98,7 +98,7 @@ def array(
     if order not in (None, "K", "C"):
         raise UnsupportedError(f"array: the order of elements in memory can't be chosen, got order={order!r}")
     out = _array(object, user_dtype(dtype), copy)
-    missing = ndmin - out.aval.ndim
+    missing = integer(ndmin, "array: ndmin") - out.aval.ndim
     return placed(expand_dims(out, range(missing)) if missing > 0 else out, device)
 
 
@@ -268,6 +268,8 @@ def arange(
         raise InputError("arange takes integers and floats, not complex numbers")
     if apart == 0:
         raise InputError("arange: step can't be 0")
+    if any(map(math.isnan, (first, last, apart))):
+        raise InputError("arange: no size is known of a range with nan")
     if isinstance(first, int) and isinstance(last, int) and isinstance(apart, int):
         size = len(range(first, last, apart))
     else:

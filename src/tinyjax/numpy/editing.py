@@ -164,7 +164,8 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: SupportsIndex | Iterable
     Array([1, 0, 2], dtype=int64)
     """
     x = asarray(filt)
-    if set(trim.lower()) - {"f", "b"}:
+    given: object = trim
+    if not isinstance(given, str) or set(given.lower()) - {"f", "b"}:
         raise InputError(f"trim_zeros: trim has the letters 'f' and 'b', got {trim!r}")
     known = x.concrete()
     if known is None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,12 +11,26 @@ import numpy.typing as npt
 
 from tinyjax.arrays.elementwise import user_dtype
 from tinyjax.deferred import VMAP
-from tinyjax.ir.dtypes import BFLOAT16
+from tinyjax.errors import ChoiceError, InputError, TinyjaxError
+from tinyjax.ir.dtypes import BFLOAT16, as_dtype
 from tinyjax.numpy.arguments import shape_of
 from tinyjax.numpy.creation import arange, asarray
 from tinyjax.numpy.signatures import File, ShapeLike
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+
+
+@contextmanager
+def _by_numpy(name: str) -> Iterator[None]:
+    """NumPy's errors become ours."""
+    try:
+        yield
+    except TinyjaxError:
+        raise
+    except (TypeError, OverflowError) as error:
+        raise InputError(f"{name}: {error}") from None
+    except ValueError as error:
+        raise ChoiceError(f"{name}: {error}") from None
 
 
 def frombuffer(buffer: Any, dtype: npt.DTypeLike = float, count: int = -1, offset: int = 0) -> Array:
@@ -25,7 +39,8 @@ def frombuffer(buffer: Any, dtype: npt.DTypeLike = float, count: int = -1, offse
     >>> frombuffer(b"ab", "uint8")
     Array([97, 98], dtype=uint8)
     """
-    return as_array(np.frombuffer(buffer, user_dtype(dtype), count, offset).copy())
+    with _by_numpy("frombuffer"):
+        return as_array(np.frombuffer(buffer, user_dtype(dtype), count, offset).copy())
 
 
 def fromstring(string: str, dtype: npt.DTypeLike = float, count: int = -1, *, sep: str) -> Array:
@@ -34,7 +49,8 @@ def fromstring(string: str, dtype: npt.DTypeLike = float, count: int = -1, *, se
     >>> fromstring("1 2", sep=" ")
     Array([1., 2.], dtype=float64)
     """
-    return as_array(np.fromstring(string, user_dtype(dtype), count, sep=sep))
+    with _by_numpy("fromstring"):
+        return as_array(np.fromstring(string, user_dtype(dtype), count, sep=sep))
 
 
 def fromfile(file: File, dtype: npt.DTypeLike = float, count: int = -1, sep: str = "", offset: int = 0) -> Array:
@@ -46,7 +62,8 @@ def fromfile(file: File, dtype: npt.DTypeLike = float, count: int = -1, sep: str
     >>> fromfile(path, "uint8")
     Array([97, 98], dtype=uint8)
     """
-    return as_array(np.fromfile(file, user_dtype(dtype), count, sep, offset))
+    with _by_numpy("fromfile"):
+        return as_array(np.fromfile(file, user_dtype(dtype), count, sep, offset))
 
 
 def fromiter(iter: Iterable[Any], dtype: npt.DTypeLike, count: int = -1) -> Array:
@@ -55,7 +72,8 @@ def fromiter(iter: Iterable[Any], dtype: npt.DTypeLike, count: int = -1) -> Arra
     >>> fromiter((i * i for i in range(3)), "int32")
     Array([0, 1, 4], dtype=int32)
     """
-    return as_array(np.fromiter(iter, np.dtype(dtype), count))
+    with _by_numpy("fromiter"):
+        return as_array(np.fromiter(iter, as_dtype(dtype), count))
 
 
 def fromfunction(function: Callable[..., Any], shape: ShapeLike, *, dtype: npt.DTypeLike = float, **kwargs: Any) -> Any:
@@ -128,9 +146,9 @@ def array_repr(
     >>> array_repr(np.array([1.0, 2.0]))
     'Array([1., 2.], dtype=float64)'
     """
-    if (max_line_width, precision, suppress_small) == (None, None, None):
+    if max_line_width is None and precision is None and suppress_small is None:
         return repr(as_array(arr))
-    with _shown(max_line_width, precision, suppress_small):
+    with _by_numpy("array_repr"), _shown(max_line_width, precision, suppress_small):
         return repr(as_array(arr))
 
 
@@ -145,7 +163,7 @@ def array_str(
     >>> array_str(np.array([1.0, 2.0]))
     '[1. 2.]'
     """
-    with _shown(max_line_width, precision, suppress_small):
+    with _by_numpy("array_str"), _shown(max_line_width, precision, suppress_small):
         return str(as_array(a))
 
 

@@ -14,6 +14,7 @@ from tinyjax.arrays.elementwise import astype, broadcast_to, user_dtype, where
 from tinyjax.arrays.shaping import expand_dims, integer, reshape
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64, INTEGERS, UINT64, UNSIGNED
+from tinyjax.lax.binding import sequence
 from tinyjax.numpy.arguments import iota, shape_of
 from tinyjax.numpy.creation import arange, asarray, ones
 from tinyjax.numpy.finding import nonzero
@@ -162,12 +163,14 @@ def ravel_multi_index(
     >>> ravel_multi_index((np.array([0, 1]), np.array([2, 1])), (2, 3))
     Array([2, 4], dtype=int64)
     """
-    positions, sizes = [as_array(x) for x in multi_index], shape_of(dims)
-    modes = (mode,) * len(sizes) if isinstance(mode, str) else tuple(mode)
+    positions, sizes = [as_array(x) for x in sequence("ravel_multi_index: multi_index", multi_index)], shape_of(dims)
+    modes = (mode,) * len(sizes) if isinstance(mode, str) else sequence("ravel_multi_index: mode", mode)
     if not len(positions) == len(sizes) == len(modes):
         raise ShapeError(f"ravel_multi_index: {len(positions)} positions and {len(modes)} modes for {len(sizes)} sizes")
     if order not in ("C", "F"):
         raise InputError(f"ravel_multi_index: order is 'C' or 'F', got {order!r}")
+    if not all(isinstance(each, str) for each in modes):
+        raise InputError(f"ravel_multi_index: mode is 'raise', 'clip' or 'wrap', got {mode!r}")
     wide = user_dtype(dtype) or INT64
     strides = np.cumprod([1, *(sizes[:0:-1] if order == "C" else sizes[:-1])])[: len(sizes)].tolist()
     total = as_array(np.zeros((), wide))

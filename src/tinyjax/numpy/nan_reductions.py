@@ -261,6 +261,8 @@ def _variance(
     squares = real(away * conjugate(away)) if away.dtype in COMPLEXES else away**2
     if correction is not None and ddof:
         raise ShapeError("nanvar and nanstd take ddof or correction, not both")
-    degrees = reductions.sum(there, axis, INT64, keepdims=keepdims) - (ddof if correction is None else correction)
+    degrees = reductions.sum(there, axis, INT64, keepdims=keepdims) - as_array(
+        ddof if correction is None else correction
+    )
     total = reductions.sum(squares, axis, keepdims=keepdims)
     return astype(where(degrees > 0, total / astype(degrees, total.dtype), constant_like(total, math.nan)), result)

@@ -10,6 +10,7 @@ from tinyjax.arrays.shaping import canonical_axis, integer
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, COMPLEXES, FLOAT64, INT64
 from tinyjax.ir.result_types import made_once
+from tinyjax.lax.binding import sequence
 from tinyjax.numpy.arguments import iota
 from tinyjax.numpy.signatures import Arrays
 from tinyjax.primitives.sorting import Sort
@@ -25,7 +26,7 @@ def lexsort(keys: Arrays, axis: SupportsIndex = -1) -> Array:
     >>> lexsort([np.array([2, 1, 3]), np.array([1, 1, 0])])
     Array([2, 1, 0], dtype=int64)
     """
-    arrays = [as_array(key) for key in keys]
+    arrays = [as_array(key) for key in sequence("what lexsort takes", keys)]
     if not arrays:
         raise ShapeError("lexsort needs at least one key")
     shape = arrays[0].shape

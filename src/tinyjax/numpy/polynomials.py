@@ -41,7 +41,7 @@ def polyval(p: Nested, x: Nested, *, unroll: int = 16) -> Array:
     coefficients, at = astype(coefficients, coefficients.dtype), astype(at, at.dtype)
     shape = np.broadcast_shapes(coefficients.shape[1:], at.shape)
     start = zeros(shape, at.dtype)
-    if coefficients.shape[0] <= max(unroll, 1):
+    if coefficients.shape[0] <= max(integer(unroll, "polyval: unroll"), 1):
         for i in range(coefficients.shape[0]):
             start = start * at + coefficients[i]
         return start

@@ -192,7 +192,8 @@ def _quantile(
     weights: ArrayLike | None,
     skip: bool,
 ) -> Array:
-    if method not in _RULES:
+    given: object = method
+    if not isinstance(given, str) or given not in _RULES:
         raise ChoiceError(f"{name}: method is one of {', '.join(_RULES)}, not {method!r}")
     x, asked = promote_inexact(as_array(a), asarray(q))
     if x.dtype in COMPLEXES:

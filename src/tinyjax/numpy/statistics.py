@@ -14,6 +14,7 @@ from tinyjax.arrays.elementwise import apply, astype, constant_like, promote, pr
 from tinyjax.arrays.shaping import integer, ravel, transpose
 from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INEXACT, INT64, INTEGERS, UINT8
+from tinyjax.lax.binding import sequence
 from tinyjax.numpy.arguments import with_axes
 from tinyjax.numpy.arithmetic import conj, imag, real
 from tinyjax.numpy.creation import asarray, linspace, zeros
@@ -65,8 +66,7 @@ def cov(
     if chosen is not None and chosen not in INEXACT:
         raise ShapeError(f"cov: the dtype must be a float or complex one, got {chosen.name}")
     joined = joined if chosen is None else astype(joined, chosen)
-    if ddof is None:
-        ddof = 0 if bias else 1
+    less = as_array((0 if bias else 1) if ddof is None else ddof)
     weights: Array | None = None
     for name, given in (("fweights", fweights), ("aweights", aweights)):
         if given is not None:
@@ -78,13 +78,13 @@ def cov(
             weights = w if weights is None else weights * w
     mean, total = average(joined, 1, weights, returned=True)
     if weights is None:
-        divisor = as_array(joined.shape[1] - ddof)
+        divisor = as_array(joined.shape[1] - less)
     elif ddof == 0:
         divisor = total[0]
     elif aweights is None:
-        divisor = total[0] - ddof
+        divisor = total[0] - less
     else:
-        divisor = total[0] - ddof * reductions.sum(weights * as_array(aweights)) / total[0]
+        divisor = total[0] - less * reductions.sum(weights * as_array(aweights)) / total[0]
     divisor = where(
         divisor > 0, divisor, constant_like(divisor, 0)
     )  # too few observations: the quotient has no meaning
@@ -194,7 +194,7 @@ def histogram_bin_edges(
             raise ConcretizationError(
                 f"histogram: bins={bins!r} depends on the elements, which aren't known of {x.aval} here. Pass a number."
             )
-        limits = None if range is None else tuple(float(as_array(v)) for v in range)
+        limits = None if range is None else tuple(float(v) for v in _limits(range))
         edges = np.histogram_bin_edges(np.asarray(known.data), bins, limits)  # type: ignore[arg-type]
         return as_array(edges)
     given = asarray(bins)
@@ -208,7 +208,7 @@ def histogram_bin_edges(
         raise ShapeError(f"histogram: there is at least one bin, got {count}")
     (x,) = promote_inexact(ravel(x))
     if range is not None:
-        low, high = (astype(as_array(v), x.dtype) for v in range)
+        low, high = (astype(v, x.dtype) for v in _limits(range))
     elif x.size:
         low, high = reductions.min(x), reductions.max(x)
     else:
@@ -277,11 +277,12 @@ def histogramdd(
     if points.ndim != 2:
         raise ShapeError(f"histogramdd takes a matrix, whose rows are points, got {points.aval}")
     number, axes = points.shape
+    given = None if range is None else sequence("histogramdd: range", range)
     each: list[Bins] = list(bins) if isinstance(bins, list | tuple) else _for_each(bins, axes)
-    if len(each) != axes or (range is not None and len(range) != axes):
+    if len(each) != axes or (given is not None and len(given) != axes):
         raise ShapeError(f"histogramdd: bins and range are for {axes} columns, got {len(each)} bins")
     columns = [points[:, i] for i in np.arange(axes).tolist()]
-    limits: Sequence[Range | None] = [None] * axes if range is None else range
+    limits: Sequence[Range | None] = [None] * axes if given is None else given
     edges = [histogram_bin_edges(x, b, r) for x, b, r in zip(columns, each, limits, strict=True)]
     heavy = None if weights is None else ravel(as_array(weights))
     if heavy is not None and heavy.shape != (number,):
@@ -293,6 +294,11 @@ def histogramdd(
             (widths,) = promote_inexact(diff(bounds))
             counts = counts / shaping.reshape(widths, tuple(-1 if i == axis else 1 for i, _ in enumerate(edges)))
     return counts, edges
+
+
+def _limits(given: Range) -> list[Array]:
+    """Both ends of a range."""
+    return [as_array(x) for x in sequence("histogram: range", given, 2)]
 
 
 def _for_each(bins: Bins, axes: int) -> list[Bins]:

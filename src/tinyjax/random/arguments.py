@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Final, SupportsIndex, TypeAlias
 
@@ -117,11 +118,10 @@ def converted(x: ArrayLike, dtype: DType) -> Array:
 
 def index(name: str, what: str, x: SupportsIndex) -> int:
     """An integer that decides a shape."""
-    return as_shape((x.__index__(),))[0] if hasattr(x, "__index__") else _refuse(name, what, x)
-
-
-def _refuse(name: str, what: str, x: object) -> int:
-    raise InputError(f"{name}: {what} is an integer, got {x!r}")
+    try:
+        return as_shape((operator.index(x),))[0]
+    except TypeError:
+        raise InputError(f"{name}: {what} is an integer, got {x!r}") from None
 
 
 def number(value: Scalar, dtype: DType) -> Array:

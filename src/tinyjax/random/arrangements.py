@@ -77,6 +77,8 @@ def choice(
         at = canonical_axis(axis, array.ndim, "choice")
         there = array.aval.shape[at]
     else:
+        if array.aval.dtype not in INTEGERS:
+            raise InputError(f"choice: a is an array or an integer, got {array.aval}")
         there = int(array)
     chosen = math.prod(sizes)
     if not chosen:

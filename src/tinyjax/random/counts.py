@@ -15,8 +15,8 @@ import numpy.typing as npt
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.elementwise import promote_inexact, user_dtype
-from tinyjax.errors import ChoiceError
-from tinyjax.ir.dtypes import FLOAT32, INTEGERS, DType
+from tinyjax.errors import ChoiceError, InputError
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, INTEGERS, DType
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.random.arguments import ShapeLike, check_shapes, converted, dtype_of, full_shape, halves, number, single
 from tinyjax.random.drawing import fractions
@@ -111,6 +111,8 @@ def geometric(
     one, found = single("geometric", key), _dtype_of_counts("geometric", dtype)
     sizes = full_shape("geometric", shape, p)
     (chance,) = promote_inexact(as_array(p))
+    if chance.aval.dtype in COMPLEXES:
+        raise InputError(f"geometric: p is a real number, got {chance.aval}")
     u = fractions(one, sizes, chance.aval.dtype)
     logs = lax.log(tnp.where(u == 0, number(1, u.aval.dtype), u))
     return (lax.floor(logs / tnp.broadcast_to(lax.log1p(-chance), sizes)) + 1).astype(found)

@@ -14,7 +14,7 @@ import numpy as np
 
 import tinyjax.numpy as tnp
 from tinyjax.arrays.elementwise import promote_inexact
-from tinyjax.arrays.shaping import canonical_axis, integers
+from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import ChoiceError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, HostArray
 from tinyjax.tracing.array import Array, ArrayLike
@@ -146,7 +146,7 @@ def _along(
         return parts[0] + 1j * parts[1]
     moved = tnp.moveaxis(found, canonical_axis(axis, found.ndim, name), -1)
     if n is not None:
-        size = integers(n, f"{name}: a size")[0]
+        size = integer(n, f"{name}: n")
         missing = max(size - moved.shape[-1], 0)
         moved = tnp.pad(moved[..., : max(size, 0)], [(0, 0)] * (moved.ndim - 1) + [(0, missing)])
     if moved.shape[-1] == 0:

@@ -11,6 +11,7 @@ from typing import Final
 import tinyjax.numpy as tnp
 from tinyjax.errors import ChoiceError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS
+from tinyjax.lax.binding import sequence
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -55,14 +56,15 @@ def map_coordinates(
     Array([3.5, 8.5], dtype=float64)
     """
     x = as_array(input)
-    if len(coordinates) != x.ndim:
-        raise ShapeError(f"map_coordinates: {x.ndim} dimensions need as many coordinates, got {len(coordinates)}")
-    if mode not in _PLACES:
+    if len(places_of := sequence("map_coordinates: coordinates", coordinates)) != x.ndim:
+        raise ShapeError(f"map_coordinates: {x.ndim} dimensions need as many coordinates, got {len(places_of)}")
+    given: object = mode
+    if not isinstance(given, str) or given not in _PLACES:
         raise ChoiceError(f"map_coordinates: there is no mode {mode!r}; choose from {', '.join(_PLACES)}")
     if order not in (0, 1):
         raise UnsupportedError(f"map_coordinates: order is 0 (nearest) or 1 (linear), got {order}")
     outside = as_array(cval).astype(x.dtype)
-    neighbours = [(_linear if order else _nearest)(as_array(at)) for at in coordinates]
+    neighbours = [(_linear if order else _nearest)(as_array(at)) for at in places_of]
     terms = []
     for corner in itertools.product(*neighbours):
         places = tuple(_PLACES[mode](at, size) for (at, _), size in zip(corner, x.shape, strict=True))

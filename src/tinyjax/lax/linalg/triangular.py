@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tinyjax.arrays.shaping import expand_dims, squeeze
+from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.ir.result_types import made_once
 from tinyjax.lax.binding import operands, strict
@@ -12,6 +13,7 @@ from tinyjax.primitives import triangular
 from tinyjax.primitives.tridiagonal import TridiagonalSolve
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+from tinyjax.transforms.arguments import flag
 
 
 def cholesky(x: ArrayLike, *, symmetrize_input: bool = True) -> Array:
@@ -64,7 +66,10 @@ def symmetric_product(
     Array([[5., 3.],
            [3., 5.]], dtype=float64)
     """
-    found = strict(triangular.SymmetricProduct(float(alpha), float(beta)), a_matrix, c_matrix)
+    factors = [as_array(x) for x in (alpha, beta)]
+    if any(x.aval.ndim or x.aval.dtype in COMPLEXES for x in factors):
+        raise InputError(f"symmetric_product: alpha and beta are real numbers, got {alpha!r} and {beta!r}")
+    found = strict(triangular.SymmetricProduct(*map(float, factors)), a_matrix, c_matrix)
     return lower_triangle(found) + lower_triangle(found, -1).mT if symmetrize_output else found
 
 
@@ -95,8 +100,11 @@ def triangular_solve(
     Array([2., 1.], dtype=float64)
     """
     matrix, right = operands(a, b)
-    conjugate = conjugate_a and matrix.aval.dtype in COMPLEXES
-    solving = made_once(triangular.TriangularSolve, left_side, lower, transpose_a, conjugate, unit_diagonal)
+    given = {"left_side": left_side, "lower": lower, "transpose_a": transpose_a, "conjugate_a": conjugate_a}
+    left, low, transpose, conjugate = [flag(f"triangular_solve: {name}", value) for name, value in given.items()]
+    conjugate = conjugate and matrix.aval.dtype in COMPLEXES
+    unit = flag("triangular_solve: unit_diagonal", unit_diagonal)
+    solving = made_once(triangular.TriangularSolve, left, low, transpose, conjugate, unit)
     if right.aval.ndim != matrix.aval.ndim - 1:
         return strict(solving, matrix, right)
     axis = -1 if left_side else -2

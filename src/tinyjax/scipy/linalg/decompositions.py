@@ -89,7 +89,8 @@ def svd(
     Array([4., 3.], dtype=float64)
     """
     algorithms = {"gesdd": None, "gesvd": lax.linalg.SvdAlgorithm.QR}
-    if lapack_driver not in algorithms:
+    given: object = lapack_driver
+    if not isinstance(given, str) or given not in algorithms:
         raise ChoiceError(f"svd: lapack_driver is 'gesdd' or 'gesvd', got {lapack_driver!r}")
     return lax.linalg.svd(
         inexact(a), full_matrices=full_matrices, compute_uv=compute_uv, algorithm=algorithms[lapack_driver]

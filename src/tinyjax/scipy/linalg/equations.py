@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.errors import ChoiceError
+from tinyjax.errors import ChoiceError, ShapeError
+from tinyjax.lax.binding import sequence
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.scipy.linalg.decompositions import cholesky
 from tinyjax.tracing.array import Array, ArrayLike
@@ -52,12 +55,13 @@ def solve_triangular(
     Array([1., 2.], dtype=float64)
     """
     ways = {0: (False, False), 1: (True, False), 2: (True, True)}
-    way = {"N": 0, "T": 1, "C": 2}.get(trans, -1) if isinstance(trans, str) else trans
-    if way not in ways:
+    given: object = trans
+    way = {"N": 0, "T": 1, "C": 2}.get(given, -1) if isinstance(given, str) else given
+    if not isinstance(way, int | np.integer) or way not in ways:
         raise ChoiceError(f"Invalid 'trans' value {trans!r}: it is 0, 1 or 2, or 'N', 'T' or 'C'")
     x, y = _together(a, b)
     vector = y.ndim == 1
-    transpose, conjugate = ways[way]
+    transpose, conjugate = ways[int(way)]
     right = y[:, None] if vector else y
     batch = tnp.broadcast_shapes(x.shape[:-2], right.shape[:-2])
     x, right = (tnp.broadcast_to(v, (*batch, *v.shape[-2:])) for v in (x, right))
@@ -83,6 +87,7 @@ def cho_solve(
     >>> cho_solve((np.array([[2.0, 0.0], [0.0, 1.0]]), True), np.ones(2))
     Array([0.25, 1.  ], dtype=float64)
     """
+    sequence("cho_solve: c_and_lower", c_and_lower, 2)
     factor, lower = c_and_lower
     first = solve_triangular(factor, b, 0 if lower else 2, lower)
     return solve_triangular(factor, first, 2 if lower else 0, lower)
@@ -105,9 +110,12 @@ def lu_solve(
     >>> lu_solve((np.array([[4.0, 0.0], [0.0, 2.0]]), np.array([1, 1], np.int32)), np.array([2.0, 4.0]))
     Array([1., 1.], dtype=float64)
     """
-    if trans not in (0, 1, 2):
+    given: object = trans
+    if not isinstance(given, int | np.integer) or given not in (0, 1, 2):
         raise ChoiceError(f"'trans' value must be 0, 1, or 2, got {trans!r}")
-    factors, pivots = tnp.asarray(lu_and_piv[0]), tnp.asarray(lu_and_piv[1])
+    factors, pivots = (tnp.asarray(x) for x in sequence("lu_solve: lu_and_piv", lu_and_piv, 2))
+    if factors.ndim < 2:
+        raise ShapeError(f"lu_solve: factors are a matrix, got {factors.aval}")
     order = lax.linalg.lu_pivots_to_permutation(pivots, factors.shape[-2])
     y = tnp.asarray(b)
     right = y[:, None] if y.ndim == 1 else y

@@ -13,11 +13,13 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.autodiff import jvp
 from tinyjax.api.rules.custom_jvp import custom_jvp
+from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.scipy.linalg.spectral import schur
 from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 
 #: The coefficients of the approximation of exp by a quotient, from the constant on.
 _COEFFICIENTS = [math.factorial(26 - k) * math.factorial(13) / (
@@ -54,9 +56,10 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
         even, odd = even + _COEFFICIENTS[k] * power, odd + _COEFFICIENTS[k + 1] * power
     odd = scaled @ odd
     found = tnp.linalg.solve(even - odd, even + odd)
-    for k in range(max_squarings):
+    most = integer(max_squarings, "expm: max_squarings")
+    for k in range(most):
         found = found @ tnp.where(k < count, found, one)
-    return tnp.where(count > max_squarings, np.nan, found)
+    return tnp.where(count > most, np.nan, found)
 
 
 def expm_frechet(
@@ -113,12 +116,13 @@ def solve_sylvester(
         raise ShapeError(f"Incompatible shapes for Sylvester equation: {listed}")
     if method not in ("schur", "eigen"):
         raise ChoiceError(f'Unrecognized method {method}. The two valid methods are either "schur" or "eigen".')
+    least = as_array(tol)
     solver = _by_schur if method == "schur" else _by_vectors
 
     def solved(a: Array, b: Array, c: Array) -> Array:
         found, sums = solver(*(x.astype(tnp.result_type(x, np.complex64)) for x in (a, b, c)))
         value = found if c.dtype in COMPLEXES else found.real
-        return tnp.where(tnp.min(tnp.abs(sums), initial=np.inf) < tol, np.nan, value)
+        return tnp.where(tnp.min(tnp.abs(sums), initial=np.inf) < least, np.nan, value)
 
     def solution(a: Array, b: Array, c: Array) -> Array:
         return lax.custom_linear_solve(
@@ -164,7 +168,7 @@ def sqrtm(A: ArrayLike, blocksize: int = 1) -> Array:
     Array([[2.+0.j, 0.+0.j],
            [0.+0.j, 3.+0.j]], dtype=complex128)
     """
-    if blocksize > 1:
+    if integer(blocksize, "sqrtm: blocksize") > 1:
         raise UnsupportedError("sqrtm: Blocked version is not implemented yet; take blocksize=1")
     x = inexact(A)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:

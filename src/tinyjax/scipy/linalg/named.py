@@ -10,7 +10,8 @@ import numpy.typing as npt
 import tinyjax.numpy as tnp
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, ShapeError
-from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.ir.dtypes import COMPLEXES, as_dtype
+from tinyjax.ir.shapes import as_shape
 from tinyjax.tracing.array import Array
 
 
@@ -35,8 +36,13 @@ def invhilbert(n: SupportsIndex) -> Array:
     """
     from scipy import linalg
 
-    size = integer(n, "invhilbert: n")
+    size = _size(n, "invhilbert")
     return tnp.asarray(linalg.invhilbert(size, exact=True).astype(float) if size else np.zeros((0, 0)))
+
+
+def _size(n: SupportsIndex, name: str) -> int:
+    (size,) = as_shape(integer(n, f"{name}: n"))
+    return size
 
 
 def _kind(name: str, kind: str | None) -> Literal["symmetric", "lower", "upper"]:
@@ -46,7 +52,8 @@ def _kind(name: str, kind: str | None) -> Literal["symmetric", "lower", "upper"]
         "lower": "lower",
         "upper": "upper",
     }
-    if kind not in kinds:
+    given: object = kind
+    if not isinstance(given, str | None) or given not in kinds:
         raise ChoiceError(f"{name}: Expected kind to be one of 'symmetric', 'lower', 'upper'; got {kind!r}")
     return kinds[kind]
 
@@ -62,7 +69,7 @@ def pascal(n: SupportsIndex, kind: str | None = None) -> Array:
     """
     from scipy import linalg
 
-    size, which = integer(n, "pascal: n"), _kind("pascal", kind)
+    size, which = _size(n, "pascal"), _kind("pascal", kind)
     return tnp.asarray(linalg.pascal(size, kind=which, exact=True).astype(float) if size else np.zeros((0, 0)))
 
 
@@ -76,7 +83,7 @@ def invpascal(n: SupportsIndex, kind: str | None = None) -> Array:
     """
     from scipy import linalg
 
-    size, which = integer(n, "invpascal: n"), _kind("invpascal", kind)
+    size, which = _size(n, "invpascal"), _kind("invpascal", kind)
     return tnp.asarray(linalg.invpascal(size, kind=which, exact=True).astype(float) if size else np.zeros((0, 0)))
 
 
@@ -114,7 +121,7 @@ def hadamard(n: SupportsIndex, dtype: npt.DTypeLike = int) -> Array:
     found = np.ones((1, 1), np.int8)
     while len(found) < size:
         found = np.kron(np.array([[1, 1], [1, -1]], np.int8), found)
-    return tnp.asarray(found).astype(np.dtype(dtype))
+    return tnp.asarray(found).astype(as_dtype(dtype))
 
 
 def dft(n: SupportsIndex, scale: str | None = None, *, dtype: npt.DTypeLike | None = None) -> Array:
@@ -129,7 +136,7 @@ def dft(n: SupportsIndex, scale: str | None = None, *, dtype: npt.DTypeLike | No
     """
     if scale not in (None, "sqrtn", "n"):
         raise ChoiceError(f"dft: scale must be None, 'sqrtn', or 'n'; got {scale!r}")
-    kind = np.dtype(complex if dtype is None else dtype)
+    kind = as_dtype(complex if dtype is None else dtype)
     if kind not in COMPLEXES:
         raise ChoiceError(f"dft: dtype must be a complex floating-point type; got {kind}")
     size = integer(n, "dft: n")

@@ -13,13 +13,14 @@ from attrs import frozen
 
 import tinyjax.numpy as tnp
 from tinyjax.arrays.elementwise import promote_inexact
-from tinyjax.arrays.shaping import canonical_axis
+from tinyjax.arrays.shaping import canonical_axis, integer
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, DType, real_dtype
 from tinyjax.numpy.signatures import PadMode
 from tinyjax.scipy.signal.trends import detrend as without_trend
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+from tinyjax.transforms.arguments import flag
 
 #: A window by its name, by its name and parameters, or by its elements.
 Window: TypeAlias = str | tuple[str] | tuple[str, float] | tuple[str, float, float] | ArrayLike
@@ -62,11 +63,12 @@ def stft(
     moved = _extended(tnp.moveaxis(signal, at, -1), segments, boundary)
     if padded:
         moved = _filled(moved, segments)
+    rate = as_array(fs)
     found = segments.transform(moved, onesided) / tnp.sum(segments.window)
     times = tnp.arange(found.shape[-1], dtype=segments.window.dtype) * segments.step
     if boundary is None:
         times = times + len(segments.window) / 2
-    return segments.frequencies(fs, onesided), times / fs, tnp.moveaxis(found, -2, at)
+    return segments.frequencies(rate, onesided), times / rate, tnp.moveaxis(found, -2, at)
 
 
 def csd(
@@ -110,14 +112,15 @@ def csd(
     spectrum = segments.transform(_padded(first, length), onesided)
     matched = spectrum if y is None else segments.transform(_padded(second, length), onesided)
     weights = segments.window
-    scale = fs * tnp.sum(weights**2) if scaling == "density" else tnp.sum(weights) ** 2
+    rate = as_array(fs)
+    scale = rate * tnp.sum(weights**2) if scaling == "density" else tnp.sum(weights) ** 2
     power = spectrum.conj() * matched / scale
     if onesided:  # what is left out is the same again, except of the frequency 0, and of the highest of an even number
         power = power.at[..., 1 : None if segments.nfft % 2 else -1, :].multiply(2)
     if y is None:
         power = power.real
     density = tnp.mean(power, -1) if average == "mean" else _median(power)
-    return segments.frequencies(fs, onesided), tnp.moveaxis(density, -1, at)
+    return segments.frequencies(rate, onesided), tnp.moveaxis(density, -1, at)
 
 
 def welch(
@@ -171,10 +174,11 @@ def istft(
     when, which = canonical_axis(time_axis, z.ndim, "istft"), canonical_axis(freq_axis, z.ndim, "istft")
     if when == which:
         raise ShapeError(f"istft: time_axis and freq_axis are both {when}")
+    input_onesided = flag("istft: input_onesided", input_onesided)
     count = 2 * (z.shape[which] - 1) if input_onesided else z.shape[which]
-    length = count if nperseg is None else nperseg
-    size = (count + (input_onesided and length == count + 1)) if nfft is None else nfft
-    overlap = length // 2 if noverlap is None else noverlap
+    length = _length("istft: nperseg", nperseg, count)
+    size = _length("istft: nfft", nfft, count + (input_onesided and length == count + 1))
+    overlap = _length("istft: noverlap", noverlap, length // 2)
     _check_lengths("istft", length, overlap, size)
     weights = _window("istft", window, length, real_dtype(z.dtype))
     moved = tnp.moveaxis(z, (which, when), (-2, -1))
@@ -188,7 +192,7 @@ def istft(
     signal = signal / tnp.where(norm > 1e-10, norm, 1)
     if signal.ndim > 1:
         signal = tnp.moveaxis(signal, -1, when - (which < when))
-    return tnp.arange(signal.shape[0], dtype=weights.dtype) / fs, signal
+    return tnp.arange(signal.shape[0], dtype=weights.dtype) / as_array(fs), signal
 
 
 @final
@@ -209,7 +213,7 @@ class _Segments:
         found = tnp.fft.rfft(parts, self.nfft) if onesided else tnp.fft.fft(parts, self.nfft)
         return tnp.moveaxis(found, -1, -2)
 
-    def frequencies(self, fs: ArrayLike, onesided: bool) -> Array:
+    def frequencies(self, fs: Array, onesided: bool) -> Array:
         found = tnp.fft.rfftfreq(self.nfft) if onesided else tnp.fft.fftfreq(self.nfft)
         return (found * fs).astype(self.window.dtype)
 
@@ -226,16 +230,20 @@ def _segments(
     axis: int,
 ) -> _Segments:
     named = isinstance(window, str | tuple)
-    size = (256 if named else as_array(window).size) if nperseg is None else nperseg
+    size = _length(f"{name}: nperseg", nperseg, 256 if named else as_array(window).size)
     if named and size > length:
         size = length
     elif size > length:
         raise InputError(f"{name}: the window is longer ({size}) than the signal ({length})")
-    overlap = size // 2 if noverlap is None else noverlap
-    total = size if nfft is None else nfft
+    overlap = _length(f"{name}: noverlap", noverlap, size // 2)
+    total = _length(f"{name}: nfft", nfft, size)
     _check_lengths(name, size, overlap, total)
     weights = _window(name, window, size, real_dtype(x.dtype))
     return _Segments(weights, size - overlap, total, _detrending(name, detrend, axis, x.ndim))
+
+
+def _length(what: str, given: int | None, usual: int) -> int:
+    return usual if given is None else integer(given, what)
 
 
 def _check_lengths(name: str, size: int, overlap: int, total: int) -> None:
@@ -251,7 +259,10 @@ def _window(name: str, window: Window, size: int, dtype: DType) -> Array:
     if isinstance(window, str | tuple):
         import scipy.signal  # at first need, because it takes a while
 
-        return tnp.asarray(scipy.signal.get_window(window, size).astype(dtype))
+        try:
+            return tnp.asarray(scipy.signal.get_window(window, size).astype(dtype))
+        except (ValueError, TypeError, IndexError) as error:
+            raise ChoiceError(f"{name}: there is no window {window!r} in SciPy: {error}") from None
     found = as_array(window)
     if found.shape != (size,):
         raise InputError(f"{name}: the window has shape {found.shape}, but a segment has {size} elements")
@@ -261,12 +272,12 @@ def _window(name: str, window: Window, size: int, dtype: DType) -> Array:
 def _detrending(name: str, detrend: Detrend, axis: int, ndim: int) -> Callable[[Array], Array]:
     if isinstance(detrend, str):
         return lambda parts: without_trend(parts, type=detrend)
-    if not isinstance(detrend, bool):
+    if callable(detrend):
         # A function of the user's finds the elements on the axis where they are in the signal.
         at = axis if axis < ndim - 1 else -1
         return lambda parts: tnp.moveaxis(detrend(tnp.moveaxis(parts, -1, at)), at, -1)
-    if detrend:
-        raise ChoiceError(f"{name}: detrend is 'constant', 'linear', a function, or False")
+    if detrend is not False:
+        raise ChoiceError(f"{name}: detrend is 'constant', 'linear', a function, or False, not {detrend!r}")
     return lambda parts: parts
 
 
@@ -278,7 +289,8 @@ def _extended(x: Array, segments: _Segments, boundary: str | None) -> Array:
         return x
     if boundary == "odd":  # turned around the points at the ends
         return 2 * tnp.pad(x, ends, "edge") - tnp.pad(x, ends, "reflect")
-    if boundary not in modes:
+    given: object = boundary
+    if not isinstance(given, str) or given not in modes:
         raise ChoiceError(f"stft: boundary is 'even', 'odd', 'constant', 'zeros' or None, got {boundary!r}")
     return tnp.pad(x, ends, modes[boundary])
 

@@ -10,6 +10,7 @@ import numpy as np
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
+from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.flatten_util import ravel_pytree
 from tinyjax.ir.dtypes import COMPLEXES
@@ -118,7 +119,7 @@ def gmres(
         near = y if precondition is None else precondition(y)
         size, scale = tnp.linalg.norm(y), tnp.linalg.norm(near)
         relative = tnp.minimum(1, tolerance / tnp.where(size > 0, size, 1))
-        most = min(restart, y.shape[0])
+        most = min(integer(restart, "gmres: restart"), y.shape[0])
         return krylov.minimal_residuals(a, y, start, scale * relative, limit, most, precondition)
 
     return _solve("gmres", solve, A, b, x0, tol, atol, maxiter, M)
@@ -137,6 +138,8 @@ def _solve(
     symmetric: bool = False,
 ) -> tuple[T, None]:
     """On vectors: trees are made one, and the solution becomes a tree like b again."""
+    if not tree.flatten(b)[0]:
+        raise InputError(f"{name}: b is an array or a tree of arrays, got {b!r}")
     right, back = ravel_pytree(b)
     given, like = tree.flatten(b)
     shapes = [as_array(x).shape for x in given]
@@ -157,12 +160,12 @@ def _solve(
         return run
 
     precondition = None if m is None else on_vectors("M", m)
-    limit = 10 * right.size if maxiter is None else maxiter
+    limit = 10 * right.size if maxiter is None else integer(maxiter, f"{name}: maxiter")
 
     def solve(matvec: Operator, y: Array, from_where: Array | None = None) -> Array:
         size = tnp.linalg.norm(y)
         x = tnp.zeros_like(y) if from_where is None else from_where
-        return solver(matvec, y, x, tnp.maximum(tol * size, atol), limit, precondition)
+        return solver(matvec, y, x, tnp.maximum(as_array(tol) * size, atol), limit, precondition)
 
     found = lax.custom_linear_solve(
         on_vectors("A", a),

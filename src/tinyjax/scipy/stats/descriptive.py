@@ -8,7 +8,7 @@ from typing import Literal, NamedTuple, SupportsIndex
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.elementwise import promote_inexact
-from tinyjax.arrays.shaping import canonical_axis
+from tinyjax.arrays.shaping import canonical_axis, integer
 from tinyjax.errors import ChoiceError, UnsupportedError
 from tinyjax.ir.dtypes import FLOATS
 from tinyjax.tracing.array import Array, ArrayLike
@@ -135,6 +135,7 @@ def sem(
     (x,) = promote_inexact(as_array(a))
     counts = None if nan_policy == "propagate" else ~tnp.isnan(x)
     safe = x if counts is None else tnp.where(counts, x, 0)
-    deviation = tnp.std(safe, axis, ddof=ddof, keepdims=keepdims, where=counts)
+    less = integer(ddof, "sem: ddof")
+    deviation = tnp.std(safe, axis, ddof=less, keepdims=keepdims, where=counts)
     number = tnp.sum(tnp.ones_like(x), axis, keepdims=keepdims, where=counts)
     return deviation / tnp.sqrt(number)
