@@ -209,3 +209,8 @@ def test_shapes_of_convolutions() -> None:
         assert lax.conv_transpose_shape_tuple(*general) == jax.lax.conv_transpose_shape_tuple(*general)
     with pytest.raises(ShapeError, match="negative padding"):
         lax.conv_shape_tuple((1, 1, 2), (1, 1, 1), (1,), [(-2, -2)])
+
+
+def test_numbers_of_dimensions_may_be_lists() -> None:
+    made: Callable[..., object] = lax.RaggedDotDimensionNumbers
+    assert made((([1], [1]), ([], [])), [0], [0]) == made((((1,), (1,)), ((), ())), (0,), (0,))

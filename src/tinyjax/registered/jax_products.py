@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
-from attrs import frozen
+from attrs import field, frozen
 
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import ParameterError, ShapeError, UnsupportedError
@@ -26,14 +26,20 @@ Params: TypeAlias = Mapping[str, object]
 Axes: TypeAlias = tuple[int, ...]
 
 
+def _tuples(numbers: DimensionNumbers) -> DimensionNumbers:
+    """Users write lists, too."""
+    (x_sum, y_sum), (x_batch, y_batch) = numbers
+    return (tuple(x_sum), tuple(y_sum)), (tuple(x_batch), tuple(y_batch))
+
+
 @frozen
 class RaggedDotDimensionNumbers:
     """What `dot_general` needs, which axis of the left operand is divided into groups, and which axis of the right one
     has an entry for each group, if one has."""
 
-    dot_dimension_numbers: DimensionNumbers
-    lhs_ragged_dimensions: Axes
-    rhs_group_dimensions: Axes
+    dot_dimension_numbers: DimensionNumbers = field(converter=_tuples)
+    lhs_ragged_dimensions: Axes = field(converter=tuple)
+    rhs_group_dimensions: Axes = field(converter=tuple)
 
 
 def ragged_dot_general(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:

@@ -5,6 +5,7 @@ from tinyjax.lax.linalg.factorizations import lu as lu
 from tinyjax.lax.linalg.factorizations import lu_pivots_to_permutation as lu_pivots_to_permutation
 from tinyjax.lax.linalg.factorizations import ormqr as ormqr
 from tinyjax.lax.linalg.factorizations import qr as qr
+from tinyjax.lax.linalg.polar import qdwh as qdwh
 from tinyjax.lax.linalg.spectral import EigImplementation as EigImplementation
 from tinyjax.lax.linalg.spectral import EighImplementation as EighImplementation
 from tinyjax.lax.linalg.spectral import SvdAlgorithm as SvdAlgorithm
