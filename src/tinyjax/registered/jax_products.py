@@ -26,6 +26,10 @@ Params: TypeAlias = Mapping[str, object]
 Axes: TypeAlias = tuple[int, ...]
 
 
+def _axes(axes: Axes) -> Axes:
+    return tuple(axes)
+
+
 def _tuples(numbers: DimensionNumbers) -> DimensionNumbers:
     """Users write lists, too."""
     (x_sum, y_sum), (x_batch, y_batch) = numbers
@@ -38,8 +42,8 @@ class RaggedDotDimensionNumbers:
     has an entry for each group, if one has."""
 
     dot_dimension_numbers: DimensionNumbers = field(converter=_tuples)
-    lhs_ragged_dimensions: Axes = field(converter=tuple)
-    rhs_group_dimensions: Axes = field(converter=tuple)
+    lhs_ragged_dimensions: Axes = field(converter=_axes)
+    rhs_group_dimensions: Axes = field(converter=_axes)
 
 
 def ragged_dot_general(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-import ml_dtypes
+from typing import Final
 
 from tinyjax.arrays.elementwise import constant_like, convert, where
 from tinyjax.arrays.reductions import max as maximum
 from tinyjax.arrays.reductions import sum as summed
-from tinyjax.errors import ShapeError
-from tinyjax.ir.dtypes import BOOL, INT32, real_dtype
+from tinyjax.errors import ShapeError, TypingError
+from tinyjax.ir.dtypes import BOOL, COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT32, short_name
 from tinyjax.lax.linalg.factorizations import qr
 from tinyjax.lax.linalg.parts import adjoint
 from tinyjax.lax.linalg.triangular import cholesky, triangular_solve
@@ -23,6 +22,7 @@ from tinyjax.tracing.concrete import as_array
 
 #: Weights above which the equations are too ill-conditioned for Cholesky factors.
 _LARGE = 100.0
+_EPS: Final = {FLOAT32: 2.0**-23, COMPLEX64: 2.0**-23, FLOAT64: 2.0**-52, COMPLEX128: 2.0**-52}
 #: What the weights tend to.
 _HALLEY = (3.0, 1.0, 3.0)
 
@@ -56,10 +56,11 @@ def qdwh(
     a = as_array(x)
     if a.aval.ndim != 2 or a.aval.shape[0] < a.aval.shape[1]:
         raise ShapeError(f"qdwh: a matrix with at least as many rows as columns is needed, got {a.aval}")
+    if a.aval.dtype not in _EPS:
+        raise TypingError(f"qdwh: a matrix of float32, float64, complex64 or complex128 is needed, got {a.aval}")
     if dynamic_shape is not None:
         a = _within(a, *map(as_array, dynamic_shape))
-    real = real_dtype(a.aval.dtype)
-    precision = float(ml_dtypes.finfo(real).eps) if eps is None else eps
+    precision = _EPS[a.aval.dtype] if eps is None else eps
     most = 10 if max_iterations is None else max_iterations
     size = magnitude(a)
     norms = maximum(summed(size, 0)), maximum(summed(size, 1))
