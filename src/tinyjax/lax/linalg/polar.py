@@ -9,7 +9,7 @@ from tinyjax.arrays.elementwise import constant_like, convert, where
 from tinyjax.arrays.reductions import max as maximum
 from tinyjax.arrays.reductions import sum as summed
 from tinyjax.errors import ShapeError, TypingError
-from tinyjax.ir.dtypes import BOOL, COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT32, short_name
+from tinyjax.ir.dtypes import BOOL, COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT32
 from tinyjax.lax.linalg.factorizations import qr
 from tinyjax.lax.linalg.parts import adjoint
 from tinyjax.lax.linalg.triangular import cholesky, triangular_solve
