@@ -47,7 +47,5 @@ def test_too_few_iterations_and_rows() -> None:
     _, _, iterations, converged = lax.linalg.qdwh(a, max_iterations=2)
     assert int(iterations) == 2
     assert not bool(converged)
-    with pytest.raises(
-        ShapeError, match=r"at least as many rows as columns is needed, got f64\[2,3"
-    ):
+    with pytest.raises(ShapeError, match=r"as many rows as columns is needed, got f64\[2,3"):
         lax.linalg.qdwh(np.ones((2, 3)))
