@@ -14,11 +14,12 @@ from jaxlib import _jax
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from tests.strategies import STANDARD
 from tinyjax.api.jit import Jitted
 from tinyjax.backend import dispatcher, executable
 from tinyjax.backend.dispatcher import Argument
 from tinyjax.errors import DeletedBufferError, InputError
-from tinyjax.ir.dtypes import SUPPORTED, DType
+from tinyjax.ir.dtypes import DType
 
 Array = np.ndarray[Any, Any]
 
@@ -50,7 +51,7 @@ def aligned(size: int) -> Array:
 
 
 @pytest.mark.parametrize("x64", [False, True])
-@pytest.mark.parametrize("dtype", sorted(SUPPORTED, key=str), ids=str)
+@pytest.mark.parametrize("dtype", STANDARD, ids=str)
 def test_dtypes(dtype: DType, x64: bool) -> None:
     """Nothing is truncated, whatever jax is set to, and the setting stays as it was."""
     x = np.arange(6).reshape(2, 3).astype(dtype)

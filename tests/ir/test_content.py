@@ -34,10 +34,10 @@ from tests.ir.examples import (
     twice_each,
 )
 from tests.ir.registered import parameters
-from tests.strategies import programs
+from tests.strategies import STANDARD, programs
 from tinyjax.errors import ParameterError
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Eqn, Jaxpr, Literal, ShapedArray, Var, content_hash, typecheck
-from tinyjax.ir.dtypes import FLOAT0, FLOAT32, FLOAT64, SUPPORTED
+from tinyjax.ir.dtypes import FLOAT0, FLOAT32, FLOAT64
 from tinyjax.primitives.contractions import DotGeneral, Precision
 from tinyjax.primitives.elementwise import add, mul, neg
 from tinyjax.primitives.gather import Gather
@@ -54,7 +54,7 @@ def everything_twice() -> ClosedJaxpr:
 
 def arrays() -> ClosedJaxpr:
     """A program with arrays of every dtype."""
-    values = [np.arange(6).reshape(2, 3).astype(dtype) for dtype in sorted(SUPPORTED, key=str)]
+    values = [np.arange(6).reshape(2, 3).astype(dtype) for dtype in sorted(STANDARD, key=str)]
     consts = tuple(map(ConcreteValue.of, [*values, np.zeros((2,), FLOAT0), np.array(1.5), np.zeros((0, 2))]))
     invars = tuple(Var(i, const.aval) for i, const in enumerate(consts))
     return ClosedJaxpr(Jaxpr(invars, (), invars), consts)

@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.strategies import _in_order
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, SUPPORTED, DType, HostArray
+from tests.strategies import STANDARD as DTYPES
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, DType, HostArray
 from tinyjax.transforms.simplify_numbers import lossless
-
-DTYPES = _in_order(SUPPORTED)
 
 
 def telling(dtype: DType) -> HostArray:

@@ -18,7 +18,19 @@ from tinyjax.arrays.basic_indexing import Index, index, unknown_entry, with_axes
 from tinyjax.arrays.elementwise import apply, broadcast_shapes, constant_like, convert
 from tinyjax.arrays.shaping import expand_dims
 from tinyjax.errors import IndexingError, InputError
-from tinyjax.ir.dtypes import BOOL, INT32, INT64, INTEGERS, SIGNED, UINT32, UINT64, DType, HostArray, Scalar
+from tinyjax.ir.dtypes import (
+    BOOL,
+    INT32,
+    INT64,
+    INTEGERS,
+    SIGNED,
+    UINT32,
+    UINT64,
+    DType,
+    HostArray,
+    Scalar,
+    integer_limits,
+)
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.arithmetic import Min
@@ -179,7 +191,7 @@ def wrap_negative(positions: Array, size: int) -> Array:
 
 def with_room_for(positions: Array, size: int) -> Array:
     """Positions in a dtype that can hold the size of their axis, too."""
-    return positions if size <= np.iinfo(positions.dtype.name).max else convert(positions, INT64)
+    return positions if size <= integer_limits(positions.aval.dtype)[1] else convert(positions, INT64)
 
 
 def in_int64(position: int) -> int:

@@ -21,10 +21,12 @@ from tinyjax.ir.dtypes import (
     INEXACT,
     INT32,
     INT64,
+    NARROW_FLOATS,
     SUPPORTED,
     UINT64,
     DType,
     Scalar,
+    finite_limits,
 )
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Shape
@@ -45,6 +47,7 @@ LARGEST: Final[dict[DType, float]] = {
     BFLOAT16: float.fromhex("0x1.fep127"),
     FLOAT32: float.fromhex("0x1.fffffep127"),
     FLOAT64: float.fromhex("0x1.fffffffffffffp1023"),
+    **{dtype: finite_limits(dtype)[1] for dtype in NARROW_FLOATS},
 }
 
 

@@ -24,10 +24,14 @@ from tinyjax.ir.dtypes import (
     INT64,
     INTEGERS,
     KEY,
+    NARROW_FLOATS,
+    NARROW_SIGNED,
+    NARROW_UNSIGNED,
     UINT8,
     UINT16,
     UINT32,
     UINT64,
+    WIDE,
     DType,
 )
 
@@ -35,7 +39,7 @@ from tinyjax.ir.dtypes import (
 _Node: TypeAlias = DType | str
 _EDGES: Final[dict[_Node, tuple[_Node, ...]]] = {
     BOOL: ("int",),
-    "int": (UINT8, INT8),
+    "int": (UINT8, INT8, *NARROW_UNSIGNED, *NARROW_SIGNED),
     UINT8: (INT16, UINT16),
     INT8: (INT16,),
     UINT16: (INT32, UINT32),
@@ -44,7 +48,7 @@ _EDGES: Final[dict[_Node, tuple[_Node, ...]]] = {
     INT32: (INT64,),
     UINT64: ("float",),
     INT64: ("float",),
-    "float": (BFLOAT16, FLOAT16, "complex"),
+    "float": (BFLOAT16, FLOAT16, "complex", *NARROW_FLOATS),
     BFLOAT16: (FLOAT32,),
     FLOAT16: (FLOAT32,),
     FLOAT32: (FLOAT64, COMPLEX64),
@@ -52,6 +56,8 @@ _EDGES: Final[dict[_Node, tuple[_Node, ...]]] = {
     "complex": (COMPLEX64,),
     COMPLEX64: (COMPLEX128,),
     COMPLEX128: (),
+    # They are promoted to nothing: what is so narrow becomes another only where a program says so.
+    **dict.fromkeys(WIDE, ()),
 }
 _WEAK_DTYPES: Final[dict[str, DType]] = {"int": INT64, "float": FLOAT64, "complex": COMPLEX128}
 
@@ -74,7 +80,20 @@ _ABOVE: Final[dict[_Node, frozenset[_Node]]] = {node: _above(node) for node in _
 def _join(x: _Node, y: _Node) -> _Node:
     """The least node that both promote to."""
     common = _ABOVE[x] & _ABOVE[y]
+    if not common:
+        raise TypingError(_no_path(x, y))
     return max(common, key=lambda node: len(_ABOVE[node]))
+
+
+def _no_path(x: _Node, y: _Node) -> str:
+    """What is wrong with numbers of a narrow dtype and of another one, and what to do."""
+    first, second = sorted((x, y), key=lambda node: (node not in WIDE, str(node)))
+    narrow, other = (node if isinstance(node, str) else node.name for node in (first, second))
+    wide = "int32" if "int" in narrow and "int" in other else "float32"
+    return (
+        f"{narrow} and {other} are promoted to no common dtype: {narrow} becomes another one only where you say "
+        f"so. Convert one of them: x.astype({wide!r}), or x.astype({narrow!r})."
+    )
 
 
 def _node(dtype: DType, weak_type: bool) -> _Node:

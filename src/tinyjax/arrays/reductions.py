@@ -32,6 +32,7 @@ from tinyjax.ir.dtypes import (
     INEXACT,
     INT32,
     INT64,
+    NARROW_FLOATS,
     SIGNED,
     UINT64,
     UNSIGNED,
@@ -73,7 +74,7 @@ def sum_dtype(dtype: DType) -> DType:
 
 def _wide(dtype: DType) -> DType:
     """The dtype to add many numbers in."""
-    return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
+    return FLOAT32 if dtype in (FLOAT16, BFLOAT16, *NARROW_FLOATS) else dtype
 
 
 def reduced(

@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from tinyjax.contexts.devices import Executor, on_device
 from tinyjax.contexts.literals import literal_value
+from tinyjax.contexts.narrow import widened
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
@@ -54,7 +55,8 @@ class EvalContext(Context[ConcreteValue]):
                 data = np.asarray(data)
             host.append(data)
         with np.errstate(all="ignore"):
-            results = primitive.evaluate(*host) if primitive.built_in else contracts.evaluate(primitive, avals, host)
+            wide = widened(primitive, host)
+            results = primitive.evaluate(*wide) if primitive.built_in else contracts.evaluate(primitive, avals, wide)
         if avals is None:
             return tuple(map(ConcreteValue.of, results))
         return tuple(

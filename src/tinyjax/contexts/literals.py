@@ -15,8 +15,7 @@ def as_literal(value: ConcreteValue) -> Literal | None:
     data, aval = value.data, value.aval
     if aval.shape != () or not isinstance(data, np.ndarray) or aval.dtype not in SUPPORTED:
         return None
-    # Those of bfloat16 and its like aren't Python's.
-    return Literal(data.item() if data.dtype.kind != "V" else float(data), aval)
+    return Literal(data.item(), aval)
 
 
 @bounded(4096)

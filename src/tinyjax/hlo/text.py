@@ -30,13 +30,22 @@ from tinyjax.ir.dtypes import (
     UINT16,
     UINT32,
     UINT64,
+    WIDE,
     DType,
     HostArray,
     Scalar,
+    bits,
     real_dtype,
     short_name,
 )
 from tinyjax.ir.shapes import Shape
+
+
+def _narrow_type(dtype: DType) -> str:
+    """Such as f8E4M3FN for float8_e4m3fn, and ui4 for uint4."""
+    name = dtype.name
+    return f"f{name[5:].replace('_', '').upper()}" if dtype in FLOATS else name.replace("nt", "")
+
 
 ELEMENT_TYPES: Final[dict[DType, str]] = {
     BOOL: "i1",
@@ -55,6 +64,7 @@ ELEMENT_TYPES: Final[dict[DType, str]] = {
     COMPLEX64: "complex<f32>",
     COMPLEX128: "complex<f64>",
     KEY: "ui64",
+    **{dtype: _narrow_type(dtype) for dtype in WIDE if bits(dtype) != 6},  # with which XLA ends the process
 }
 #: Arrays of at most so many elements are written as numbers, others as their bytes.
 READABLE_SIZE: Final = 16
@@ -68,6 +78,11 @@ def tensor_text(shape: Shape, dtype: DType) -> str:
     'tensor<3x4xf32>'
     """
     element = ELEMENT_TYPES.get(dtype)
+    if element is None and dtype in WIDE:
+        raise LoweringError(
+            f"XLA compiles nothing with arrays of dtype {short_name(dtype)}: convert them before, as on the host "
+            "x.astype('float32')."
+        )
     if element is None:
         raise LoweringError(
             f"StableHLO has no arrays of dtype {short_name(dtype)}. Tangents of integers and booleans (float0) hold "

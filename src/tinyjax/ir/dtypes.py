@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any, Final, TypeAlias
 
 import ml_dtypes
@@ -27,16 +28,42 @@ UINT8, UINT16, UINT32, UINT64 = (_dtype(t) for t in (np.uint8, np.uint16, np.uin
 FLOAT16, FLOAT32, FLOAT64 = (_dtype(t) for t in (np.float16, np.float32, np.float64))
 BFLOAT16: Final = _dtype(ml_dtypes.bfloat16)
 COMPLEX64, COMPLEX128 = _dtype(np.complex64), _dtype(np.complex128)
+FLOAT4: Final = _dtype(ml_dtypes.float4_e2m1fn)
+#: The floats of 8 bits and fewer, and the integers of 4 and 2. One more is one more here: its name says the rest.
+NARROW_FLOATS: Final = tuple(
+    _dtype(kind)
+    for kind in (
+        ml_dtypes.float8_e3m4,
+        ml_dtypes.float8_e4m3,
+        ml_dtypes.float8_e4m3b11fnuz,
+        ml_dtypes.float8_e4m3fn,
+        ml_dtypes.float8_e4m3fnuz,
+        ml_dtypes.float8_e5m2,
+        ml_dtypes.float8_e5m2fnuz,
+        ml_dtypes.float8_e8m0fnu,
+        ml_dtypes.float6_e2m3fn,
+        ml_dtypes.float6_e3m2fn,
+        FLOAT4,
+    )
+)
+NARROW_SIGNED: Final = tuple(_dtype(kind) for kind in (ml_dtypes.int4, ml_dtypes.int2))
+NARROW_UNSIGNED: Final = tuple(_dtype(kind) for kind in (ml_dtypes.uint4, ml_dtypes.uint2))
+#: What all numbers of a narrow dtype are exact in, and are computed with on the host.
+WIDE: Final[dict[DType, DType]] = {
+    **dict.fromkeys(NARROW_FLOATS, FLOAT32),
+    **dict.fromkeys(NARROW_SIGNED, INT8),
+    **dict.fromkeys(NARROW_UNSIGNED, UINT8),
+}
 #: The type of tangents of values that have none, such as integers: no bits at all. The same dtype as JAX's.
 FLOAT0: Final = _dtype([("float0", np.void, 0)])
 float0: Final = FLOAT0  # its name in JAX
 #: Keys of random numbers: two words of 32 bits, of which nothing is known but what primitives on keys say.
 KEY: Final = _dtype([("fry", np.uint32, (2,))])
 
-SIGNED: Final = frozenset({INT8, INT16, INT32, INT64})
-UNSIGNED: Final = frozenset({UINT8, UINT16, UINT32, UINT64})
+SIGNED: Final = frozenset({INT8, INT16, INT32, INT64, *NARROW_SIGNED})
+UNSIGNED: Final = frozenset({UINT8, UINT16, UINT32, UINT64, *NARROW_UNSIGNED})
 INTEGERS: Final = SIGNED | UNSIGNED
-FLOATS: Final = frozenset({FLOAT16, BFLOAT16, FLOAT32, FLOAT64})
+FLOATS: Final = frozenset({FLOAT16, BFLOAT16, FLOAT32, FLOAT64, *NARROW_FLOATS})
 COMPLEXES: Final = frozenset({COMPLEX64, COMPLEX128})
 INEXACT: Final = FLOATS | COMPLEXES
 NUMERIC: Final = INTEGERS | INEXACT
@@ -62,13 +89,14 @@ SHORT_NAMES: Final[dict[DType, str]] = {
     COMPLEX128: "c128",
     FLOAT0: "float0",
     KEY: "key<fry>",
+    **{dtype: re.sub("[a-z]+", lambda word: word[0][0], dtype.name, count=1) for dtype in WIDE},  # such as f8_e4m3fn
 }
 #: The words for dtypes where they are parameters: NumPy's, but for those that have no name there.
 WORDS: Final[dict[DType, str]] = {dtype: name if dtype.names else dtype.name for dtype, name in SHORT_NAMES.items()}
 #: The same the other way round.
 _BY_SHORT_NAME: Final = {name: dtype for dtype, name in SHORT_NAMES.items()}
 #: Those which NumPy has for other dtypes.
-_OF_NUMPY: Final = frozenset({"bool", "i8", "u8"})
+_OF_NUMPY: Final = frozenset({"bool", "i8", "i4", "i2", "u8", "u4", "u2"})
 #: The dtype that a Python scalar has when nothing else decides.
 PYTHON_DTYPES: Final[dict[type, DType]] = {bool: BOOL, int: INT64, float: FLOAT64, complex: COMPLEX128}
 _REAL_OF: Final = {COMPLEX64: FLOAT32, COMPLEX128: FLOAT64}
@@ -96,7 +124,7 @@ def printed_dtype(dtype: npt.DTypeLike) -> DType:
     """The same, where every name that programs are printed with counts: "i8" is int8.
 
     >>> printed_dtype("i8"), printed_dtype("int8"), printed_dtype("i4")
-    (dtype('int8'), dtype('int8'), dtype('int32'))
+    (dtype('int8'), dtype('int8'), dtype(int4))
     """
     found = _BY_SHORT_NAME.get(dtype) if type(dtype) is str else None
     return np.dtype(dtype) if found is None else found
@@ -109,6 +137,42 @@ def short_name(dtype: DType) -> str:
     ('f64', 'bf16')
     """
     return SHORT_NAMES.get(dtype) or dtype.name
+
+
+def bits(dtype: DType) -> int:
+    """How many bits a number has: in memory narrow ones take a byte each.
+
+    >>> bits(FLOAT64), bits(as_dtype("int4"))
+    (64, 4)
+    """
+    return int(re.sub(r"\D*(\d+).*", r"\1", dtype.name)) if dtype in WIDE else 8 * dtype.itemsize
+
+
+def integer_limits(dtype: DType) -> tuple[int, int]:
+    """The least integer of a dtype, and the greatest.
+
+    >>> integer_limits(INT8), integer_limits(as_dtype("uint4"))
+    ((-128, 127), (0, 15))
+    """
+    values = 1 << bits(dtype)
+    return (-(values >> 1), (values >> 1) - 1) if dtype in SIGNED else (0, values - 1)
+
+
+def all_numbers(dtype: DType) -> HostArray:
+    """Every number of a narrow dtype, in order of their bits.
+
+    >>> all_numbers(as_dtype("float4_e2m1fn"))[:8].tolist()
+    [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0]
+    """
+    patterns: HostArray = np.arange(1 << bits(dtype)).astype(UINT8)
+    return patterns.astype(dtype) if dtype in INTEGERS else patterns.view(dtype)
+
+
+def finite_limits(dtype: DType) -> tuple[float, float]:
+    """The least number of a narrow float, and the greatest."""
+    numbers = all_numbers(dtype).astype(FLOAT64)
+    numbers = numbers[np.isfinite(numbers)]
+    return float(numbers.min()), float(numbers.max())
 
 
 def real_dtype(dtype: DType) -> DType:

@@ -6,7 +6,6 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, final, overload
 
-import numpy as np
 from attrs import frozen
 from typing_extensions import TypeVarTuple, Unpack
 
@@ -17,7 +16,14 @@ from tinyjax.control.branches import with_types
 from tinyjax.control.cond import Cond
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INT32, INTEGERS
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOAT0,
+    INT32,
+    INTEGERS,
+    integer_limits,
+)
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax import bodies
@@ -234,7 +240,7 @@ def switch(
     if len(branches) == 1:
         arrays, treedef = flatten_arguments(branches[0], operands, {})
         return FlatFunction(branches[0], "switch", treedef)(arrays).tree()
-    last = min(len(branches) - 1, np.iinfo(dtype.name).max)
+    last = min(len(branches) - 1, integer_limits(dtype)[1])
     (which,) = bind(clamp, constant_like(which, 0), which, constant_like(which, last))
     return _chosen("switch", convert(which, INT32), branches, operands)
 

@@ -23,7 +23,7 @@ from tinyjax.arrays.elementwise import (
     where as choose,
 )
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INT16, INT32, INT64, UINT8, real_dtype
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOATS, INT16, INT32, INT64, NARROW_FLOATS, UINT8, real_dtype
 from tinyjax.numpy.creation import full
 from tinyjax.numpy.finding import nonzero
 from tinyjax.numpy.universal import universal
@@ -298,6 +298,8 @@ def signbit(x: ArrayLike, /) -> Array:
     found = as_array(x)
     dtype = found.aval.dtype
     arithmetic.refuse_complex("signbit", found)
+    if dtype in NARROW_FLOATS:
+        found, dtype = found.astype(FLOAT32), FLOAT32
     if dtype in FLOATS:
         (found,) = bind(BitcastConvertType(_INT_OF_WIDTH[dtype.itemsize]), found)
     return found < 0 if dtype != BOOL else _everywhere(found, False)

@@ -9,13 +9,28 @@ from attrs import frozen
 from tinyjax import backend
 from tinyjax.backend import Device, DeviceLike
 from tinyjax.errors import ChoiceError
-from tinyjax.ir.dtypes import BOOL, COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT64, SIGNED, UNSIGNED, DType
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEX64,
+    COMPLEX128,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    DType,
+)
 
 #: The dtypes that the standard has, each under the kind that `isdtype` knows.
 _KINDS: Final[dict[str, tuple[DType, ...]]] = {
     "bool": (BOOL,),
-    "signed integer": tuple(sorted(SIGNED, key=lambda dtype: dtype.itemsize)),
-    "unsigned integer": tuple(sorted(UNSIGNED, key=lambda dtype: dtype.itemsize)),
+    "signed integer": (INT8, INT16, INT32, INT64),
+    "unsigned integer": (UINT8, UINT16, UINT32, UINT64),
     "real floating": (FLOAT32, FLOAT64),
     "complex floating": (COMPLEX64, COMPLEX128),
 }

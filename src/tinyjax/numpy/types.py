@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterable
 from typing import Final, SupportsIndex
 
-import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
 from tinyjax.arrays import promotion
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.backend import DeviceLike
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
@@ -27,7 +26,12 @@ from tinyjax.ir.dtypes import (
     NUMERIC,
     SIGNED,
     UNSIGNED,
+    WIDE,
     DType,
+    all_numbers,
+    bits,
+    finite_limits,
+    integer_limits,
     real_dtype,
 )
 from tinyjax.ir.shapes import Shape
@@ -78,13 +82,29 @@ def can_cast(from_: npt.DTypeLike | Array, to: npt.DTypeLike, casting: Casting =
 
 def issubdtype(arg1: npt.DTypeLike, arg2: npt.DTypeLike) -> bool:
     """Whether a dtype is another, or of a kind of dtypes such as `floating`, which bfloat16 is too."""
-    if not _is_bfloat16(arg1):
-        return not _is_bfloat16(arg2) and np.issubdtype(arg1, arg2)
-    return _is_bfloat16(arg2) or np.issubdtype(np.floating, arg2)
+    extended = _extended(arg1)
+    if extended is None or extended == _extended(arg2):
+        return extended is not None or (_extended(arg2) is None and np.issubdtype(arg1, arg2))
+    kind = np.floating if extended in FLOATS else np.signedinteger if extended in SIGNED else np.unsignedinteger
+    return _extended(arg2) is None and np.issubdtype(kind, arg2)
 
 
-def _is_bfloat16(x: npt.DTypeLike) -> bool:
-    return x is ml_dtypes.bfloat16 or (isinstance(x, np.dtype | str) and x in (BFLOAT16, "bfloat16"))
+def _extended(x: npt.DTypeLike) -> DType | None:
+    """The dtype, if it is one that NumPy has from elsewhere."""
+    if isinstance(x, type) and (not issubclass(x, np.generic) or x in _ABSTRACT):
+        return None
+    try:
+        found = array_dtype(x)
+    except (InputError, TypingError):
+        return None
+    return found if found in WIDE or found == BFLOAT16 else None
+
+
+#: Kinds of dtypes, which NumPy takes for dtypes itself, and warns.
+_ABSTRACT: Final = frozenset(
+    {np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating}
+    | {np.complexfloating, np.flexible, np.character}
+)
 
 
 _KINDS: Final[dict[str, frozenset[DType]]] = {
@@ -121,13 +141,25 @@ def finfo(dtype: npt.DTypeLike) -> FloatInfo:
     (65504.0, 0.0078125)
     """
     found = real_dtype(array_dtype(dtype))
+    if found in WIDE and found in FLOATS:
+        return _narrow_info(found)
     if found not in _EXPONENT_BITS:
         raise InputError(f"finfo is for float and complex dtypes, got {found.name}")
-    bits, nexp = 8 * found.itemsize, _EXPONENT_BITS[found]
-    nmant, lowest = bits - nexp - 1, 2 - (1 << (nexp - 1))
+    nexp = _EXPONENT_BITS[found]
+    nmant, lowest = bits(found) - nexp - 1, 2 - (1 << (nexp - 1))
     largest = math.ldexp(2.0 - 2.0**-nmant, 1 - lowest)
     smallest = 2.0**lowest, 2.0 ** (lowest - nmant)
-    return FloatInfo(found, bits, nmant, nexp, largest, -largest, 2.0**-nmant, *smallest)
+    return FloatInfo(found, bits(found), nmant, nexp, largest, -largest, 2.0**-nmant, *smallest)
+
+
+def _narrow_info(dtype: DType) -> FloatInfo:
+    """The same for floats of a byte and less, of all their numbers."""
+    numbers = all_numbers(dtype).astype(np.float64)
+    positive = np.sort(numbers[np.isfinite(numbers) & (numbers > 0)])
+    eps, least, (lowest, largest) = float(positive[positive > 1][0]) - 1, float(positive[0]), finite_limits(dtype)
+    nmant = -math.frexp(eps)[1] + 1
+    nexp = bits(dtype) - nmant - (lowest < 0)
+    return FloatInfo(dtype, bits(dtype), nmant, nexp, largest, lowest, eps, math.ldexp(least, nmant), least)
 
 
 def iinfo(dtype: npt.DTypeLike) -> IntInfo:
@@ -139,10 +171,8 @@ def iinfo(dtype: npt.DTypeLike) -> IntInfo:
     found = array_dtype(dtype)
     if found not in INTEGERS:
         raise InputError(f"iinfo is for integer dtypes, got {found.name}")
-    bits = 8 * found.itemsize
-    if found in UNSIGNED:
-        return IntInfo(found, bits, (1 << bits) - 1, 0)
-    return IntInfo(found, bits, (1 << (bits - 1)) - 1, -(1 << (bits - 1)))
+    least, greatest = integer_limits(found)
+    return IntInfo(found, bits(found), greatest, least)
 
 
 # Shapes.

@@ -10,6 +10,9 @@ from attrs import evolve
 from typing_extensions import override
 
 from tinyjax import backend
+from tinyjax.contexts import (
+    narrow,
+)
 from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.errors import MissingRuleError
@@ -127,7 +130,7 @@ def kernel_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | No
     if len(types) != 1:
         return None
     if primitive.built_in:
-        function = primitive.host_function(*avals)
+        function = narrow.host_function(primitive, avals, types[0])
     else:
         function = contracts.host_function(primitive, avals, types)
     return Kernel(function, types[0], fresh=isinstance(function, np.ufunc))

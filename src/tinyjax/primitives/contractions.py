@@ -17,15 +17,21 @@ from tinyjax.errors import LinearityError, TypingError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
+    BFLOAT16,
     COMPLEXES,
     FLOAT16,
+    FLOAT32,
+    FLOAT64,
     FLOATS,
     INEXACT,
+    NARROW_FLOATS,
     NUMERIC,
     SUPPORTED,
     UNSIGNED,
     DType,
     HostArray,
+    bits,
+    finite_limits,
     real_dtype,
     short_name,
 )
@@ -307,12 +313,22 @@ def _kind(dtype: DType) -> int:
 
 def _bits(dtype: DType) -> int:
     """The width of a number, or of its real part."""
-    return real_dtype(dtype).itemsize * 8 if _kind(dtype) else 1
+    return bits(real_dtype(dtype)) if _kind(dtype) else 1
 
 
-def _rank(dtype: DType) -> tuple[int, bool, int, bool]:
+#: Two to the power of this is above all numbers of the dtype.
+_RANGE: Final[dict[DType, int]] = {
+    **{dtype: math.frexp(finite_limits(dtype)[1])[1] for dtype in NARROW_FLOATS},
+    FLOAT16: 16,
+    BFLOAT16: 128,
+    FLOAT32: 128,
+    FLOAT64: 1024,
+}
+
+
+def _rank(dtype: DType) -> tuple[int, int, int, bool]:
     """The higher one is the product's: by kind, then range (bfloat16 is above float16), then width."""
-    return _kind(dtype), real_dtype(dtype) != FLOAT16, _bits(dtype), dtype not in UNSIGNED
+    return _kind(dtype), _RANGE.get(real_dtype(dtype), 0), _bits(dtype), dtype not in UNSIGNED
 
 
 @bounded(1024)
@@ -325,6 +341,10 @@ def product_dtypes(x: DType, y: DType, preferred: DType | None, name: str = "dot
     for dtype in (x, y):
         check_dtype(name, dtype, SUPPORTED)
     wider = max(x, y, key=_rank)
+    if x != y and _rank(x) == _rank(y):
+        raise TypingError(
+            f"{name}: none of {short_name(x)} and {short_name(y)} can hold the other's numbers. Convert one of them."
+        )
     out = wider if preferred is None else preferred
     if out != wider:
         check_dtype(f"preferred_element_type of {name}", out, SUPPORTED)
@@ -336,7 +356,7 @@ def product_dtypes(x: DType, y: DType, preferred: DType | None, name: str = "dot
             )
     if wider in INEXACT or out in INEXACT:
         return out, np.promote_types(accumulator(wider), accumulator(out))
-    return out, out
+    return out, accumulator(out)
 
 
 # The vocabulary.

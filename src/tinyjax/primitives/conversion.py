@@ -14,7 +14,17 @@ from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ParameterError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOATS, INTEGERS, MOVABLE, SUPPORTED, DType, HostArray, as_dtype, short_name
+from tinyjax.ir.dtypes import (
+    FLOATS,
+    INTEGERS,
+    MOVABLE,
+    SUPPORTED,
+    DType,
+    HostArray,
+    as_dtype,
+    bits,
+    short_name,
+)
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import numpy_values
@@ -86,7 +96,7 @@ class BitcastConvertType(Stepwise, OneOperand):
         check_dtype(self.name, x.dtype, BIT_PATTERNS)
         if self.new_dtype not in BIT_PATTERNS:
             raise TypingError(f"{self.name} does not read bits as {short_name(self.new_dtype)}")
-        old, new = x.dtype.itemsize, self.new_dtype.itemsize
+        old, new = bits(x.dtype), bits(self.new_dtype)
         shape = x.shape
         if old > new:
             shape = (*shape, old // new)

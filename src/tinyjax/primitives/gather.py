@@ -32,6 +32,7 @@ from tinyjax.ir.dtypes import (
     DType,
     HostArray,
     Scalar,
+    integer_limits,
 )
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
@@ -72,8 +73,8 @@ def default_fill(dtype: DType) -> Scalar:
         return True
     if dtype == KEY:
         return 2**64 - 1
-    limits = np.iinfo(dtype.name)
-    return int(limits.min if dtype in SIGNED else limits.max)
+    least, greatest = integer_limits(dtype)
+    return least if dtype in SIGNED else greatest
 
 
 def _fits(fill: Scalar | None, dtype: DType) -> bool:
@@ -82,8 +83,8 @@ def _fits(fill: Scalar | None, dtype: DType) -> bool:
         return True
     if dtype not in INTEGERS or isinstance(fill, complex):
         return not isinstance(fill, complex)
-    limits = np.iinfo(dtype.name)
-    return bool(limits.min <= fill <= limits.max)
+    least, greatest = integer_limits(dtype)
+    return least <= fill <= greatest
 
 
 @final

@@ -21,10 +21,16 @@ from tinyjax.ir.dtypes import (
     FLOAT32,
     FLOAT64,
     FLOATS,
+    INT8,
+    INT16,
     INTEGERS,
+    UINT8,
+    WIDE,
     DType,
     HostArray,
+    bits,
     complex_dtype,
+    integer_limits,
 )
 from tinyjax.ir.shapes import Shape
 from tinyjax.primitives import complex_values
@@ -60,6 +66,13 @@ def widened(function: Callable[..., HostArray]) -> Callable[..., HostArray]:
 def unsigned(dtype: DType) -> DType:
     """The unsigned integer dtype of the same width."""
     return np.dtype(f"u{dtype.itemsize}")
+
+
+def as_unsigned(x: HostArray) -> HostArray:
+    """The bits of integers as an unsigned number of the same width; of narrow ones, in a byte."""
+    if x.dtype not in WIDE:
+        return x.view(unsigned(x.dtype))
+    return np.bitwise_and(x.astype(WIDE[x.dtype]).view(np.uint8), np.uint8((1 << bits(x.dtype)) - 1))
 
 
 def identity(x: HostArray) -> HostArray:
@@ -238,11 +251,13 @@ def integer_power(x: HostArray, y: int, divide: Callable[..., HostArray | np.gen
 
 
 def population_count(x: Integers) -> HostArray:
-    return np.asarray(np.bitwise_count(x.view(unsigned(x.dtype)))).astype(x.dtype)
+    return np.asarray(np.bitwise_count(as_unsigned(x))).astype(x.dtype)
 
 
 def upper_half_of_product(x: Integers, y: Integers) -> HostArray:
     """By halves of the factors, as of unsigned numbers: a negative one is too large by a power of two."""
+    if x.dtype in WIDE:
+        return np.asarray(np.right_shift(x.astype(INT16) * y.astype(INT16), bits(x.dtype))).astype(x.dtype)
     wide = unsigned(x.dtype)
     half = wide.itemsize * 4
     low = np.asarray((1 << half) - 1, wide)
@@ -257,20 +272,24 @@ def upper_half_of_product(x: Integers, y: Integers) -> HostArray:
 
 
 def count_leading_zeros(x: Integers) -> HostArray:
-    filled, bits = x.view(unsigned(x.dtype)), x.dtype.itemsize * 8
+    filled, width = as_unsigned(x), bits(x.dtype)
     step = 1
-    while step < bits:
+    while step < width:
         filled = np.bitwise_or(filled, np.right_shift(filled, step))
         step *= 2
-    return np.asarray(bits - np.bitwise_count(filled)).astype(x.dtype)
+    return np.asarray(width - np.bitwise_count(filled)).astype(x.dtype)
 
 
 def shift_right_logical(x: Integers, y: Integers) -> HostArray:
-    wide = unsigned(x.dtype)
-    return np.asarray(np.right_shift(x.view(wide), y.view(wide))).view(x.dtype)
+    shifted = np.asarray(np.right_shift(as_unsigned(x), as_unsigned(y)))
+    return shifted.astype(x.dtype) if x.dtype in WIDE else shifted.view(x.dtype)
 
 
 def shift_right_arithmetic(x: Integers, y: Integers) -> HostArray:
+    if x.dtype in WIDE:  # with the sign bit where a byte has it
+        room = 8 - bits(x.dtype)
+        lifted = np.left_shift(as_unsigned(x), room).view(INT8)
+        return np.asarray(np.right_shift(np.right_shift(lifted, room), as_unsigned(y).view(INT8))).astype(x.dtype)
     signed = np.dtype(f"i{x.dtype.itemsize}")
     return np.asarray(np.right_shift(x.view(signed), y.view(signed))).view(x.dtype)
 
@@ -284,14 +303,14 @@ def convert(x: HostArray, dtype: DType) -> HostArray:
         x = x.real
     if x.dtype.names:
         raise TypingError(f"a key of random numbers is no {dtype.name}: tinyjax.random.key_data gives its words")
+    x = x.astype(WIDE[x.dtype]) if x.dtype in WIDE else x  # not all of them can be had of each other
     if x.dtype in FLOATS and dtype in INTEGERS:
         return _saturated(x.astype(np.float64), dtype)
     return x.astype(dtype)
 
 
 def _saturated(x: Floats, dtype: DType) -> HostArray:
-    lowest: int = np.iinfo(dtype.name).min
-    highest: int = np.iinfo(dtype.name).max
+    lowest, highest = integer_limits(dtype)
     above, below = x >= float(highest), x <= float(lowest)
     inside = np.where(above | below | np.isnan(x), 0, x).astype(dtype)
     ends = np.asarray([lowest, highest], dtype)
@@ -301,11 +320,24 @@ def _saturated(x: Floats, dtype: DType) -> HostArray:
 def bitcast(x: HostArray, dtype: DType) -> HostArray:
     """The same bits read as another dtype; a narrower one adds an axis, and a wider one takes the last one up."""
     whole: HostArray = np.asarray(x, order="C")
+    if x.dtype in WIDE or dtype in WIDE:
+        return _bitcast_narrow(whole, dtype)
     if dtype.itemsize == x.dtype.itemsize:
         return whole.view(dtype)
     if dtype.itemsize < x.dtype.itemsize:
         return whole.reshape(*x.shape, 1).view(dtype)
     return whole.view(dtype).reshape(x.shape[:-1])
+
+
+def _bitcast_narrow(x: HostArray, dtype: DType) -> HostArray:
+    """The same for what has less than a byte, or may."""
+    old, new = bits(x.dtype), bits(dtype)
+    digits = np.unpackbits(x.reshape(*x.shape, 1).view(UINT8), axis=-1, bitorder="little")[..., :old]
+    shape = (*x.shape, old // new, new) if old > new else (*x.shape[: x.ndim - (old < new)], new)
+    packed = np.packbits(digits.reshape(shape), axis=-1, bitorder="little")
+    if dtype in INTEGERS and dtype in WIDE:
+        return packed[..., 0].astype(dtype)
+    return packed.view(dtype)[..., 0]
 
 
 def select(which: Integers, *cases: HostArray) -> HostArray:

@@ -23,11 +23,13 @@ from tinyjax.ir.dtypes import (
     COMPLEXES,
     FLOATS,
     INTEGERS,
-    SIGNED,
     SUPPORTED,
+    WIDE,
     DType,
     HostArray,
     Scalar,
+    finite_limits,
+    integer_limits,
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
@@ -70,10 +72,11 @@ def highest(dtype: DType) -> Scalar:
 
 def _extreme(dtype: DType, infinity: float) -> Scalar:
     if dtype in INTEGERS:
-        bits = 8 * dtype.itemsize - (dtype in SIGNED)
-        return (1 << bits) - 1 if infinity > 0 else -(1 << bits) * (dtype in SIGNED)
+        return integer_limits(dtype)[infinity > 0]
     if dtype == BOOL:
         return infinity > 0
+    if dtype in WIDE and float(np.asarray(infinity).astype(dtype)) != infinity:  # there is none
+        return finite_limits(dtype)[infinity > 0]
     return complex(infinity) if dtype in COMPLEXES else infinity
 
 
@@ -158,6 +161,9 @@ class Choice(Reduction):
 
     def _chosen(self, dtype: DType) -> Callable[..., HostArray | np.generic]:
         choose = type(self).choose
+        if dtype in WIDE:
+            chosen = self._chosen(WIDE[dtype])
+            return lambda x: np.asarray(chosen(x.astype(WIDE[dtype]))).astype(dtype)
         if dtype in FLOATS:
             return partial(numpy_values.reduced, choose, axes=self.axes)
         return partial(choose.reduce, axis=self.axes)

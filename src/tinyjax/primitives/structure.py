@@ -28,6 +28,7 @@ from tinyjax.ir.dtypes import (
     KEY,
     NUMERIC,
     UINT64,
+    WIDE,
     DType,
     HostArray,
     Scalar,
@@ -53,7 +54,7 @@ def shape_error(name: str, problem: str) -> ShapeError:
 
 def accumulator(dtype: DType) -> DType:
     """The dtype to add or multiply many numbers in: half precision is not enough for that."""
-    return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else dtype
+    return FLOAT32 if dtype in (FLOAT16, BFLOAT16) else WIDE.get(dtype, dtype)
 
 
 def reduction(operator: np.ufunc, axes: tuple[int, ...], x: ShapedArray) -> Callable[..., HostArray | np.generic]:

@@ -7,10 +7,10 @@ from typing import Final
 
 import numpy as np
 
-from tinyjax.ir.dtypes import BFLOAT16, COMPLEXES, FLOAT16, INEXACT, DType, HostArray, real_dtype
+from tinyjax.ir.dtypes import BFLOAT16, COMPLEXES, FLOAT16, INEXACT, WIDE, DType, HostArray, real_dtype
 
 #: What rounding may do, in relation to the largest number of an array, by the bytes of a real number.
-_ROUNDING: Final = {2: 4e-2, 4: 2e-4, 8: 1e-8}
+_ROUNDING: Final = {1: 0.5, 2: 4e-2, 4: 2e-4, 8: 1e-8}
 
 
 class BrokenError(Exception):
@@ -64,7 +64,7 @@ def _parts(array: HostArray) -> list[HostArray]:
     """The array, or its real and its imaginary part, in a dtype that NumPy computes with."""
     if array.dtype in COMPLEXES:
         return [array.real, array.imag]
-    return [array.astype(np.float32) if array.dtype in (BFLOAT16, FLOAT16) else array]
+    return [array.astype(np.float32) if array.dtype in (BFLOAT16, FLOAT16, *WIDE) else array]
 
 
 def _refuse(number: int, found: HostArray, expected: HostArray, wrong: HostArray, what: str) -> None:

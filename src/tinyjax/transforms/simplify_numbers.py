@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
+import numpy as np
+
+from tinyjax.caching import bounded
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
@@ -20,10 +23,13 @@ from tinyjax.ir.dtypes import (
     INEXACT,
     INTEGERS,
     SIGNED,
+    WIDE,
     DType,
+    all_numbers,
 )
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom
+from tinyjax.primitives import numpy_values as numeric
 from tinyjax.primitives.arithmetic import Div, IntegerPow, Max, Min, Rem
 from tinyjax.primitives.bitwise import And, Not, Or, Xor, logical_not
 from tinyjax.primitives.comparison import Eq, Ge, Gt, Le, Lt, Ne, eq, ne
@@ -123,6 +129,8 @@ def lossless(old: DType, new: DType) -> bool:
         return lossless(_PARTS.get(old, old), _PARTS[new])
     if old in COMPLEXES or new == BOOL:
         return old == new
+    if old in WIDE or new in WIDE:
+        return _keeps_all(old, new)
     if old == BOOL:
         return True
     if new in FLOATS:
@@ -136,6 +144,18 @@ def lossless(old: DType, new: DType) -> bool:
     if old in SIGNED:
         return new in SIGNED and old.itemsize <= new.itemsize
     return old.itemsize < new.itemsize or old == new
+
+
+@bounded(1024)
+def _keeps_all(old: DType, new: DType) -> bool:
+    """The same, of narrow dtypes: all numbers of the first are tried."""
+    if old == new or (old not in WIDE and old != BOOL):
+        return old == new
+    numbers = np.asarray([False, True]) if old == BOOL else all_numbers(old)
+    there, wide = numeric.QUIET.copy().run(numeric.convert, numbers, new), numbers.astype(FLOAT64)
+    found = there.astype(FLOAT64)
+    same = (found == wide) & (np.signbit(found) == np.signbit(wide))
+    return bool((same | (np.isnan(found) & np.isnan(wide))).all())
 
 
 _first = pattern(ConvertElementType, x)

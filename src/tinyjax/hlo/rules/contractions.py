@@ -12,7 +12,7 @@ from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import ELEMENT_TYPES, type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, DType, short_name
+from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, NARROW_FLOATS, WIDE, DType, bits, short_name
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.contractions import Bilinear, DotGeneral, DotPrecision, Precision
 from tinyjax.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset
@@ -23,6 +23,8 @@ def _dot_general(
     primitive: DotGeneral, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     (out,) = types
+    if (found := of_wide(primitive, ctx, args, out)) is not None:
+        return found
     if (algorithm := primitive.algorithm) is not None:
         left, right, added = algorithm.compute_types(args[0].aval.dtype, args[1].aval.dtype, out.dtype)
         x, y = (
@@ -62,7 +64,8 @@ def _dot_general_on_cpu(
             f"The dot algorithm {algorithm} is not supported on CPU: choose one of {', '.join(_ON_CPU)}, members of "
             "lax.DotAlgorithmPreset."
         )
-    return _dot_general(primitive, ctx, args, types)
+    found = of_wide(primitive, ctx, args, types[0], native=False) if algorithm is None else None
+    return _dot_general(primitive, ctx, args, types) if found is None else found
 
 
 def algorithm_clause(algorithm: DotAlgorithm | DotAlgorithmPreset, x: DType, y: DType) -> str:
@@ -98,10 +101,32 @@ def algorithm_clause(algorithm: DotAlgorithm | DotAlgorithmPreset, x: DType, y: 
     )
 
 
+def of_wide(
+    primitive: Bilinear, ctx: LoweringContext, args: Sequence[SSA], out: ShapedArray, native: bool = True
+) -> Sequence[SSA] | None:
+    """A product of narrow numbers, which XLA hasn't, or rounds at every step: that of wider ones, rounded once.
+
+    None for others; and for floats of 8 bits, if they are `native`.
+    """
+    x, y = [arg.aval.dtype for arg in args]
+    if not any(dtype in WIDE for dtype in (x, y, out.dtype)) or (native and _both_float8(x, y)):
+        return None
+    _, within = primitive.dtypes(x, y)
+    wide = [convert(ctx, arg, array_type(arg.aval.shape, within)) for arg in args]
+    (found,) = ctx.bind(primitive.unconverted(), *wide)
+    return (convert(ctx, found, out),)
+
+
+def _both_float8(x: DType, y: DType) -> bool:
+    return all(dtype in NARROW_FLOATS and bits(dtype) == 8 for dtype in (x, y))
+
+
 def common_operands(
     primitive: Bilinear, ctx: LoweringContext, args: Sequence[SSA], out: ShapedArray
 ) -> tuple[SSA, SSA]:
     """The operands in one dtype: their common one, if the result is of the same kind, else the result's."""
+    if _both_float8(args[0].aval.dtype, args[1].aval.dtype):
+        return args[0], args[1]
     (product,) = primitive.unconverted().type_of(*[arg.aval for arg in args])
     common = product.dtype
     same_kind = any(common in kind and out.dtype in kind for kind in (INTEGERS, FLOATS, COMPLEXES))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from attrs import evolve
 
 from tinyjax.hlo.context import SSA, LoweringContext, types_text
-from tinyjax.hlo.rules.contractions import common_operands, precision_names
+from tinyjax.hlo.rules.contractions import common_operands, of_wide, precision_names
 from tinyjax.hlo.rules.elementwise import convert, join_parts, part
 from tinyjax.hlo.rules.reductions import array_text
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
@@ -38,6 +38,8 @@ def _convolution(
     (out,) = types
     if 0 in (out.size, *[arg.aval.size for arg in args]):
         return (ctx.full(0, out),)
+    if (wide := of_wide(primitive, ctx, args, out, native=False)) is not None:
+        return wide
     x, y = common_operands(primitive, ctx, args, out)
     if x.aval.dtype == BOOL:  # whether any product is true
         counted = [convert(ctx, arg, array_type(arg.aval.shape, FLOAT32)) for arg in (x, y)]

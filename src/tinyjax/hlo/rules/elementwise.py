@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import numpy as np
+
 from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import tensor_text, type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, SIGNED, DType, real_dtype
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOAT4,
+    FLOAT32,
+    INEXACT,
+    INT16,
+    INTEGERS,
+    NARROW_SIGNED,
+    SIGNED,
+    WIDE,
+    DType,
+    bits,
+    real_dtype,
+)
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import bitwise, comparison, conversion, elementwise, selection
@@ -164,6 +180,8 @@ def convert(ctx: LoweringContext, x: SSA, out: ShapedArray) -> SSA:
         return SSA(x.name, out)
     if new == BOOL:
         return SSA(compare(ctx, "NE", x, ctx.scalar(0, dtype)).name, out)
+    if dtype == FLOAT4 and new in INTEGERS:  # XLA takes its largest number for infinity
+        return convert(ctx, convert(ctx, x, array_type(x.aval.shape, FLOAT32)), out)
     if dtype in COMPLEXES and new not in COMPLEXES:
         return convert(ctx, part(ctx, "real", x), out)
     return ctx.emit(f"stablehlo.convert {x.name} : ({type_text(x.aval)}) -> {type_text(out)}", out)
@@ -197,12 +215,42 @@ RULES[bitwise.Not] = plain("stablehlo.not")
 RULES[bitwise.And] = plain("stablehlo.and")
 RULES[bitwise.Or] = plain("stablehlo.or")
 RULES[bitwise.Xor] = plain("stablehlo.xor")
-RULES[bitwise.PopulationCount] = plain("stablehlo.popcnt")
+_POPULATION_COUNT: Final = plain("stablehlo.popcnt")
+
+
+@RULES.register(bitwise.PopulationCount)
+def _population_count(
+    primitive: bitwise.PopulationCount, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    if out.dtype not in NARROW_SIGNED:
+        return _POPULATION_COUNT(primitive, ctx, args, types)
+    unsigned = array_type(out.shape, np.dtype(f"u{out.dtype.name}"))  # XLA counts signs as often as a byte has them
+    pattern = ctx.emit(f"stablehlo.bitcast_convert {x.name} : ({type_text(out)}) -> {type_text(unsigned)}", unsigned)
+    return (convert(ctx, same_type(ctx, "stablehlo.popcnt", (pattern,), unsigned), out),)
+
+
+_UPPER_HALF: Final = typed("chlo.mulhi")
+
+
+@RULES.register(bitwise.MulHi)
+def _upper_half(
+    primitive: bitwise.MulHi, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (out,) = types
+    if out.dtype not in WIDE:
+        return _UPPER_HALF(primitive, ctx, args, types)
+    wide = array_type(out.shape, INT16)
+    x, y = (convert(ctx, SSA(name, out), wide) for name in operands(ctx, args, out))
+    product = same_type(ctx, "stablehlo.multiply", (x, y), wide)
+    shift = ctx.scalar(bits(out.dtype), INT16)
+    return (convert(ctx, same_type(ctx, "stablehlo.shift_right_arithmetic", (product, shift), wide), out),)
+
+
 RULES[bitwise.Clz] = plain("stablehlo.count_leading_zeros")
 RULES[bitwise.ShiftLeft] = plain("stablehlo.shift_left")
 RULES[bitwise.ShiftRightLogical] = plain("stablehlo.shift_right_logical")
 RULES[bitwise.ShiftRightArithmetic] = plain("stablehlo.shift_right_arithmetic")
-RULES[bitwise.MulHi] = typed("chlo.mulhi")
 
 RULES[comparison.Eq] = comparing("EQ")
 RULES[comparison.Ne] = comparing("NE")

@@ -13,7 +13,14 @@ from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import GPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import COMPLEX128, INT32, INT64, UINT32, UINT64
+from tinyjax.ir.dtypes import (
+    COMPLEX128,
+    INT32,
+    INT64,
+    UINT32,
+    UINT64,
+    integer_limits,
+)
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
@@ -79,7 +86,7 @@ def _dynamic_update_slice(
 def _highest(ctx: LoweringContext, indices: SSA, dims: GatherDimensionNumbers, operand: Shape, sizes: Shape) -> SSA:
     """The last position at which a window is within the operand, for each index: an array like the indices."""
     ends = [operand[axis] - sizes[axis] for axis in dims.start_index_map]
-    limit = int(np.iinfo(indices.aval.dtype.name).max)
+    limit = integer_limits(indices.aval.dtype)[1]
     known = ConcreteValue.of(np.asarray([min(end, limit) for end in ends], indices.aval.dtype))
     return broadcast_in_dim(ctx, ctx.constant(known), indices.aval.shape, (indices.aval.ndim - 1,))
 

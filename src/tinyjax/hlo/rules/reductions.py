@@ -15,7 +15,17 @@ from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, FLOATS, SIGNED, DType, Scalar
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    SIGNED,
+    DType,
+    Scalar,
+    integer_limits,
+)
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import cumulative, reductions, structure
 from tinyjax.primitives.annotations import OptimizationBarrier
@@ -54,7 +64,7 @@ def _one(_: DType) -> Scalar:
 
 
 def _all_bits(dtype: DType) -> Scalar:
-    return True if dtype == BOOL else -1 if dtype in SIGNED else 2 ** (8 * dtype.itemsize) - 1
+    return True if dtype == BOOL else -1 if dtype in SIGNED else integer_limits(dtype)[1]
 
 
 def array_text(values: Sequence[int]) -> str:

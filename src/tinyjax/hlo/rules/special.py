@@ -11,7 +11,7 @@ from tinyjax.hlo.rules.elementwise import convert, operands, typed
 from tinyjax.hlo.rules.loops import repeat
 from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, FLOAT64
+from tinyjax.ir.dtypes import FLOAT64
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import bessel, incomplete, incomplete_formulas, special
@@ -19,6 +19,9 @@ from tinyjax.primitives.arithmetic import abs_
 from tinyjax.primitives.exponential import pow_, sqrt
 from tinyjax.primitives.formulas import Formula, Loop, Number, Numbers
 from tinyjax.primitives.rounding import floor
+from tinyjax.primitives.structure import (
+    accumulator,
+)
 
 V = TypeVar("V")
 
@@ -137,7 +140,7 @@ def _by(formula: Formula) -> Rule:
 
     def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
         (out,) = types
-        wide = FLOAT32 if out.dtype in (FLOAT16, BFLOAT16) else out.dtype
+        wide = accumulator(out.dtype)
         aval = array_type(out.shape, wide)
         names = operands(ctx, args, out)
         numbers = [Number(ctx, convert(ctx, SSA(name, array_type(out.shape, out.dtype)), aval)) for name in names]

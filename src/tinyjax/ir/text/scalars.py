@@ -18,7 +18,18 @@ import numpy as np
 
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS, INTEGERS, SHORT_NAMES, WORDS, DType, Scalar, short_name
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOATS,
+    INTEGERS,
+    SHORT_NAMES,
+    WORDS,
+    DType,
+    Scalar,
+    integer_limits,
+    short_name,
+)
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.program import Literal
 from tinyjax.ir.shared_types import array_type
@@ -129,8 +140,8 @@ def in_dtype(value: Scalar, dtype: DType) -> Scalar:
     if dtype == BOOL:
         fits = type(value) is bool
     elif dtype in INTEGERS:
-        limits = np.iinfo(dtype.name)
-        fits = type(value) is int and limits.min <= value <= limits.max
+        least, greatest = integer_limits(dtype)
+        fits = type(value) is int and least <= value <= greatest
     elif dtype in FLOATS:
         fits = type(value) in (int, float)
     elif dtype in COMPLEXES:
