@@ -27,8 +27,12 @@ from tinyjax.nn.activations import squareplus as squareplus
 from tinyjax.nn.activations import swish as swish
 from tinyjax.nn.activations import tanh as tanh
 from tinyjax.nn.attention import dot_product_attention as dot_product_attention
-from tinyjax.nn.attention import scaled_matmul as scaled_matmul
 from tinyjax.nn.encodings import one_hot as one_hot
+from tinyjax.nn.scaled import BlockScaleConfig as BlockScaleConfig
+from tinyjax.nn.scaled import DimensionNumbers as DimensionNumbers
+from tinyjax.nn.scaled import get_scaled_dot_general_config as get_scaled_dot_general_config
+from tinyjax.nn.scaled import scaled_dot_general as scaled_dot_general
+from tinyjax.nn.scaled import scaled_matmul as scaled_matmul
 from tinyjax.nn.softmaxes import log_softmax as log_softmax
 from tinyjax.nn.softmaxes import logmeanexp as logmeanexp
 from tinyjax.nn.softmaxes import logsumexp as logsumexp

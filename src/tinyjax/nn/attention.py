@@ -1,4 +1,4 @@
-"""Attention, and products of matrices that are scaled by blocks."""
+"""Attention."""
 
 from __future__ import annotations
 
@@ -6,13 +6,12 @@ import math
 from typing import Literal, overload
 
 import numpy as np
-import numpy.typing as npt
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.shaping import integers
 from tinyjax.errors import ChoiceError, ShapeError, TypingError
-from tinyjax.ir.dtypes import BOOL, FLOAT32, as_dtype
+from tinyjax.ir.dtypes import BOOL, FLOAT32
 from tinyjax.lax.binding import sequence
 from tinyjax.nn.softmaxes import logsumexp, softmax
 from tinyjax.tracing.array import Array, ArrayLike
@@ -176,39 +175,3 @@ def _seen(
         if lengths is not None:
             found.append(places < tnp.reshape(as_array(lengths), (-1, 1, 1, 1, 1)))
     return found
-
-
-def scaled_matmul(
-    lhs: ArrayLike,
-    rhs: ArrayLike,
-    lhs_scales: ArrayLike,
-    rhs_scales: ArrayLike,
-    preferred_element_type: npt.DTypeLike = np.float32,
-) -> Array:
-    """lhs rhsᵀ for each of a batch, where each block along the last axis has a scale, with which it is multiplied.
-
-    Shapes: lhs [batch, M, K], rhs [batch, N, K], their scales [batch, M, K / block] and [batch, N, K / block].
-
-    Raises:
-      ShapeError: shapes don't go together.
-
-    >>> ones = np.ones((1, 2, 4), "float32")
-    >>> scaled_matmul(ones, ones, 2 * ones[:, :, :2], ones[:, :, :2])[0]
-    Array([[8., 8.],
-           [8., 8.]], dtype=float32)
-    """
-    wide = as_dtype(preferred_element_type)
-    left, right = (_scaled(as_array(x), as_array(scales), wide) for x, scales in ((lhs, lhs_scales), (rhs, rhs_scales)))
-    if left.shape[::2] != right.shape[::2]:
-        raise ShapeError(
-            f"scaled_matmul: lhs and rhs have one batch and one last axis; got {left.aval} and {right.aval}"
-        )
-    return tnp.einsum("bmk,bnk->bmn", left, right)
-
-
-def _scaled(x: Array, scales: Array, dtype: np.dtype[np.generic]) -> Array:
-    whole = x.shape[:-1] == scales.shape[:-1] and scales.ndim == 3 and scales.shape[2]
-    if not whole or x.shape[2] % scales.shape[2]:
-        raise ShapeError(f"scaled_matmul: the scales are [batch, rows, blocks] for {x.aval}; got {scales.aval}")
-    wide = tnp.repeat(tnp.astype(scales, dtype), x.shape[2] // scales.shape[2], 2)
-    return tnp.astype(x, dtype) * wide
