@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TypeAlias, final
 
@@ -127,6 +128,10 @@ def _triangular() -> list[Example]:
         one(
             "real", TridiagonalSolve(), "float64[4] float64[4] float64[4] float64[4,2]",
             linalg.tridiagonal_solve, diagonals, 2,
+        ),
+        one(
+            "perturbed", TridiagonalSolve(True), "float64[2] float64[2] float64[2] float64[2,1]",
+            functools.partial(linalg.tridiagonal_solve, perturb_singular=True), diagonals, 1,
         ),
         one(
             "complex", TridiagonalSolve(),

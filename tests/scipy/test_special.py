@@ -248,3 +248,9 @@ def test_spherical_harmonics() -> None:
     np.testing.assert_allclose(np.asarray(jitted), special.sph_harm_y(3, [1], 0.7, 1.3), 1e-12)
     with pytest.raises(TypingError, match="n and m are integers"):
         ours.sph_harm_y(1.0, 0, 0.1, 0.2)
+
+
+def test_complex_gamma_is_nan_at_its_poles() -> None:
+    found = np.asarray(ours.gamma(np.array([0j, -1 + 0j, -5 + 0j, -5 + 1j])))
+    np.testing.assert_array_equal(np.isnan(found.real) & np.isnan(found.imag), [True, True, True, False])
+    assert found[-1] == pytest.approx(special.gamma(-5 + 1j), rel=1e-10)

@@ -187,3 +187,21 @@ def tridiagonal_solve(dl: HostArray, d: HostArray, du: HostArray, b: HostArray) 
     """The first element of dl and the last one of du are outside of the matrix."""
     *_, x, info = routine("gtsv", b.dtype)(dl[1:], d, du[:-1], b)
     return unless(info != 0, x)
+
+
+def tridiagonal_solve_perturbed(dl: HostArray, d: HostArray, du: HostArray, b: HostArray) -> Found:
+    """The same, with pivots that are next to nothing made as large as rounding of the largest element of
+    the triangular factor."""
+    size, spare = len(d), max(0, 3 - len(d))  # SciPy wants at least 3 equations
+    outer, right = np.pad([dl[1:], du[:-1]], ((0, 0), (0, spare))), np.pad(b, ((0, spare), (0, 0)))
+    main = np.pad(d, (0, spare), constant_values=1)
+    lower, pivots, upper, second, order, _ = routine("gttrf", b.dtype)(outer[0], main, outer[1])
+    limits = np.finfo(real_dtype(b.dtype).name)
+    elements = np.concatenate([pivots[:size], upper[: size - 1], second[: max(size - 2, 0)]])
+    finite = limits.tiny * np.max(np.abs(b), initial=1)  # so that no quotient overflows
+    least = max(limits.eps * np.max(np.abs(elements), initial=0), finite)
+    sizes = np.abs(pivots)
+    phases = np.where(sizes > 0, pivots, np.copysign(1, pivots.real)) / np.where(sizes > 0, sizes, 1)
+    pivots = np.where(sizes < least, least * phases, pivots).astype(b.dtype)
+    x, info = routine("gttrs", b.dtype)(lower, pivots, upper, second, order, right)
+    return unless(info != 0, x[:size])

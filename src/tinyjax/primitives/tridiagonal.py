@@ -8,7 +8,7 @@ from typing import ClassVar, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.errors import LinearityError, UnsupportedError
+from tinyjax.errors import LinearityError
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, UndefPrimal, Zero
@@ -27,7 +27,9 @@ V = TypeVar("V")
 @frozen
 class TridiagonalSolve(OfMatrices):
     """The solution of A x = b for right sides in the columns of b, and A given by the diagonals below, on and above its
-    main one. Each has an element for every row: the first one below and the last one above are outside of A."""
+    main one. Each has an element for every row: the first one below and the last one above are outside of A.
+
+    `perturb_singular`: pivots that are next to nothing are made so large that the solution is finite."""
 
     perturb_singular: bool = False
     name: ClassVar[str] = "tridiagonal_solve"
@@ -36,8 +38,6 @@ class TridiagonalSolve(OfMatrices):
     @override
     def own_shapes(self, *shapes: Shape) -> tuple[Shape, ...]:
         *diagonals, b = shapes
-        if self.perturb_singular:
-            raise UnsupportedError("tridiagonal_solve: perturb_singular=True is not supported")
         if any(diagonal != b[:1] for diagonal in diagonals):
             raise shape_error(self.name, f"the diagonals must have an element for each of the {b[0]} rows of b, got "
                               f"shapes {', '.join(map(str, diagonals))}")  # fmt: skip
@@ -45,7 +45,7 @@ class TridiagonalSolve(OfMatrices):
 
     @override
     def of_one(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return lapack.tridiagonal_solve(*args)
+        return (lapack.tridiagonal_solve_perturbed if self.perturb_singular else lapack.tridiagonal_solve)(*args)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

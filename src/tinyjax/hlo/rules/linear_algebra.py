@@ -208,6 +208,8 @@ def _gtsv(
     primitive: TridiagonalSolve, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     b = args[-1].aval
+    if primitive.perturb_singular:
+        return library_call(ctx, "tridiagonal_solve_perturbed_ffi", args, types)
     made = [*(arg.aval for arg in args), status_type(b)]
     found = library_call(ctx, lapack_target("gtsv", b.dtype), args, made, None, [(i, i) for i in range(4)])
     return unless_failed(ctx, found[-1], found[-2:-1])
@@ -218,6 +220,8 @@ def _gtsv_on_gpu(
     primitive: TridiagonalSolve, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     """cuSPARSE wants at least 3 equations."""
+    if primitive.perturb_singular:
+        return library_call(ctx, "cu_tridiagonal_solve_perturbed", args, types)
     if types[0].shape[-2] < 3:
         return on_host_of_gpu(primitive, ctx, args, types)
     return library_call(ctx, "cusparse_gtsv2_ffi", args, types, None, [(3, 0)])

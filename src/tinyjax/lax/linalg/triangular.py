@@ -117,10 +117,8 @@ def tridiagonal_solve(
     """The solution X of A X = B for tridiagonal A, given by its diagonals below, on and above the main one.
 
     Each has an element for every row, so that the first of `dl` and the last of `du` are outside of A. The unknowns are
-    along the axis before the last one of `b`. nan where A is singular.
-
-    Raises:
-      UnsupportedError: `perturb_singular` is True.
+    along the axis before the last one of `b`. nan where A is singular; or, with `perturb_singular`, the finite solution
+    of an equation next to it, whose pivots aren't less than about the dtype's precision times the largest.
 
     >>> import numpy as np
     >>> one = np.ones(3)

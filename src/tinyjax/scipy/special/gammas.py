@@ -47,6 +47,7 @@ def gammasgn(x: ArrayLike) -> Array:
 
 def gamma(x: ArrayLike) -> Array:
     """The gamma function, of complex numbers too; infinite at 0, with its sign, and nan at the negative integers.
+    Complex, it is nan at 0 too.
 
     >>> import numpy as np
     >>> gamma(np.array([5.0, 0.5, -0.5]))
@@ -54,7 +55,9 @@ def gamma(x: ArrayLike) -> Array:
     """
     given = as_array(x)
     if given.dtype in COMPLEXES:
-        return lax.exp(loggamma(given))
+        real, imag = tnp.real(given), tnp.imag(given)
+        pole = (imag == 0) & (real <= 0) & (real == lax.floor(real))
+        return tnp.where(pole, complex(math.nan, math.nan), lax.exp(loggamma(tnp.where(pole, 0.5, given))))
     (found,) = floats("gamma", given)
     value = gammasgn(found) * lax.exp(lax.lgamma(found))
     return tnp.where(found == -math.inf, lax.full_like(found, math.nan), value)
