@@ -142,6 +142,10 @@ class IndexingError(TinyjaxError, IndexError):
     """An index is out of range, or there are too many, or it is no index."""
 
 
+class IndexKindError(IndexingError, TypeError):
+    """What stands in brackets is no index: NumPy's error is an IndexError, JAX's a TypeError."""
+
+
 class UnsupportedError(TinyjaxError, NotImplementedError):
     """Something that JAX or NumPy has and tinyjax doesn't, or not yet."""
 

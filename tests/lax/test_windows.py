@@ -137,6 +137,21 @@ def test_select_and_scatter(scatter: str) -> None:
         np.testing.assert_allclose(np.asarray(ours(X, source)), np.asarray(expected))
 
 
+@pytest.mark.parametrize("padding", ["VALID", ((1, 0), (2, 1))])
+def test_any_function_combines_what_is_scattered(padding: Any) -> None:
+    """On the host one after the other, in the order that XLA has."""
+    source = numbers("float64", *lax.reduce_window(X, 0.0, lax.add, (2, 3), (1, 2), padding).shape)
+
+    def ours(s: Any) -> Any:
+        return lax.select_and_scatter(X, lax.ge, (2, 3), (1, 2), padding, s, 0.5, lambda a, b: a + 0.5 * b * b)
+
+    np.testing.assert_allclose(np.asarray(ours(source)), np.asarray(tj.jit(ours)(source)), rtol=1e-12)
+    direction = np.ones_like(source)
+    (pulled,) = tj.vjp(ours, source)[1](np.ones_like(X))
+    steps = [np.asarray(ours(source + h * direction)).sum() for h in (1e-5, -1e-5)]
+    np.testing.assert_allclose(np.asarray(pulled).sum(), (steps[0] - steps[1]) / 2e-5, rtol=1e-6)
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

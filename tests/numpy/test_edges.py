@@ -139,3 +139,24 @@ def test_padding_by_a_function() -> None:
 def test_arguments_that_a_mode_of_padding_does_not_have(options: dict[str, Any], said: str) -> None:
     with pytest.raises(tj.errors.ChoiceError, match=said):
         tnp.pad(np.ones(3), 1, **options)
+
+
+def test_take_along_axis_by_products() -> None:
+    x = np.array([[1.0, 2.0], [3.0, 4.0]])
+    found = tnp.take_along_axis(x, np.array([[0, -1, 2, -3]]), 1, mode="one_hot")
+    np.testing.assert_array_equal(np.asarray(found), [[1.0, 2.0, 0.0, 0.0], [3.0, 4.0, 0.0, 0.0]])
+
+
+@pytest.mark.parametrize("error", [IndexError, TypeError])
+@pytest.mark.parametrize("key", [0.0, "abc", (0, 0.5)])
+def test_what_is_no_index_is_an_error_of_numpys_and_of_jaxs(key: Any, error: type[Exception]) -> None:
+    with pytest.raises(error, match="an index is an integer, a slice"):
+        tnp.ones((2, 2))[key]
+    with pytest.raises(error, match="an index is an integer, a slice"):
+        tnp.ones((2, 2)).at[key].add(1.0)
+
+
+def test_lists_are_compared_as_arrays() -> None:
+    assert tnp.array_equal([1, 2], [1, 2]).tolist() is True
+    assert tnp.array_equal([1, 2], [1]).tolist() is False
+    assert tnp.array_equiv([1, 1], 1).tolist() is True

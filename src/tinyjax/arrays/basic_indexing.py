@@ -14,7 +14,7 @@ from attrs import frozen
 
 from tinyjax.arrays.shaping import expansion
 from tinyjax.caching import bounded
-from tinyjax.errors import ConcretizationError, IndexingError
+from tinyjax.errors import ConcretizationError, IndexingError, IndexKindError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.primitive import Primitive
@@ -111,9 +111,9 @@ def is_basic(entry: object) -> bool:
     return shape == () and dtype in INTEGERS and (concrete is None or concrete() is not None)
 
 
-def unknown_entry(entry: object) -> IndexingError:
+def unknown_entry(entry: object) -> IndexKindError:
     """The error for what is no index."""
-    return IndexingError(
+    return IndexKindError(
         "an index is an integer, a slice, None, an ellipsis (...), an array of integers or bools, or a tuple of these, "
         f"got {entry!r}" + ("" if hasattr(entry, "dtype") else f" of type {type(entry).__name__}")
     )

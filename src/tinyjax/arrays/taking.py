@@ -88,8 +88,8 @@ def take_along_axis(
 ) -> Array:
     """The elements at positions along an axis: `out[i, j] = x[indices[i, j], j]` for axis 0.
 
-    The other axes are broadcast. `mode` is what becomes of positions out of range, by default "fill". `wrap`: negative
-    positions count from the end.
+    The other axes are broadcast. `mode` is what becomes of positions out of range, by default "fill"; with "one_hot"
+    there are zeros. `wrap`: negative positions count from the end.
     """
     check_positions("take_along_axis", indices)
     if axis is None:
@@ -100,6 +100,8 @@ def take_along_axis(
         raise ShapeError(f"take_along_axis needs as many axes in {x.aval} as in the indices, {indices.aval}")
     at = canonical_axis(axis, x.ndim, "take_along_axis")
     size = x.shape[at]
+    if mode == "one_hot":  # JAX's, by a product; what it makes of other positions is 0
+        mode, fill_value = "fill", 0
     settled = GatherScatterMode.from_any(mode)
     if wrap:
         indices = wrap_negative(indices, size)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, TypeAlias, final
 
 import jax
 import numpy as np
 from attrs import frozen
 from jax._src import ad_checkpoint, ad_util, config, core, literals, source_info_util
-from jax._src.interpreters import batching, partial_eval
+from jax._src.interpreters import partial_eval
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn, primitives
 from jax.typing import ArrayLike
@@ -221,31 +221,6 @@ def bwd_rule(eqn: JaxprEqn, residuals: Sequence[object], cotangents: Sequence[ob
 
     closed = jax.make_jaxpr(run)(*residuals, *(ct for ct in cotangents if not isinstance(ct, tuple)))
     return TracedRule(closed.jaxpr, tuple(closed.consts), tuple(zeros))
-
-
-def is_one_device(value: object) -> bool:
-    """Whether this is a device, or says of an array that all of it is on one."""
-    if isinstance(value, jax.sharding.NamedSharding):
-        return value.mesh.size <= 1
-    return isinstance(value, jax.Device | jax.sharding.SingleDeviceSharding)
-
-
-def applies(jaxpr: JaxJaxpr, primitive: object) -> bool:
-    """Whether the program, or one within it, applies the primitive."""
-    return any(eqn.primitive is primitive for eqn in jaxpr.eqns) or any(
-        applies(inner, primitive) for inner in core.subjaxprs(jaxpr)
-    )
-
-
-def bind_params(primitive: Any, params: Mapping[str, object]) -> dict[str, Any]:  # a primitive of JAX
-    """The parameters of an equation as its primitive takes them."""
-    found: dict[str, Any] = primitive.get_bind_params(dict(params))
-    return found
-
-
-def is_mapped(value: object) -> bool:
-    """Whether a value has elements of its own for each row, where JAX is mapping."""
-    return isinstance(value, batching.BatchTracer) and value.batch_dim is not None
 
 
 def value_or_variable(const: object) -> object:

@@ -12,21 +12,25 @@ from typing import ClassVar, Final, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.caching import remembered
 from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.contexts.watching import alike
 from tinyjax.control.composite import Composite
-from tinyjax.errors import ShapeError, TypingError, UnsupportedError
+from tinyjax.control.scan import Scan
+from tinyjax.errors import ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Primitive
-from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import And, Or, Xor, logical_and, logical_or
 from tinyjax.primitives.comparison import ge, lt
 from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.dynamic import dynamic_slice, dynamic_update_slice
 from tinyjax.primitives.elementwise import Add, Elementwise, Mul, unmapped
 from tinyjax.primitives.gather import ScatterAdd, Scattering
 from tinyjax.primitives.reductions import ReduceAnd, ReduceMax, ReduceMin, ReduceOr, ReduceProd, ReduceXor
@@ -291,11 +295,6 @@ class SelectAndScatter(Composite):
         aval = ctx.aval(x)
         start = broadcast_in_dim(ctx, initial, aval.shape, ())
         single = monoid(self.scatter_jaxpr)
-        if single is None or type(single) not in _SCATTERS:
-            raise UnsupportedError(
-                f"{self.name} combines by add, mul, max or min alone, where it isn't compiled; got "
-                f"scatter_jaxpr {self.scatter_jaxpr}. Use jit."
-            )
         if ctx.aval(source).size == 0:
             return [start]
         numbers = reshape(ctx, iota(ctx, INT64, (aval.size,), 0), aval.shape)
@@ -312,7 +311,31 @@ class SelectAndScatter(Composite):
 
         _, places = slide(ctx, self._windows(), (x, numbers), (initial, nowhere), chosen)
         count = ctx.aval(source).size
-        indices, updates = reshape(ctx, places, (count, 1)), reshape(ctx, source, (count,))
-        scatter = _SCATTERS[type(single)](ScatterDimensionNumbers((), (0,), (0,)), GatherScatterMode.FILL_OR_DROP)
-        (found,) = ctx.bind(scatter, reshape(ctx, start, (aval.size,)), indices, updates)
+        updates = reshape(ctx, source, (count,))
+        flat, places = reshape(ctx, start, (aval.size,)), reshape(ctx, places, (count,))
+        scatter = None if single is None else _SCATTERS.get(type(single))
+        if scatter is None:
+            (found,) = ctx.bind(
+                Scan(_one_by_one(self.scatter_jaxpr, aval.size), count, False, 0, 1), flat, places, updates
+            )
+        else:
+            added = scatter(ScatterDimensionNumbers((), (0,), (0,)), GatherScatterMode.FILL_OR_DROP)
+            (found,) = ctx.bind(added, flat, reshape(ctx, places, (count, 1)), updates)
         return [reshape(ctx, found, aval.shape)]
+
+
+@remembered
+def _one_by_one(jaxpr: Jaxpr, size: int) -> Jaxpr:
+    """What becomes of a vector of this size when a program combines its element at a place with a value; nothing does
+    where the place is negative."""
+    scalar = jaxpr.in_avals[0]
+
+    def run(ctx: StagingContext, ins: Sequence[Atom]) -> Sequence[Atom]:
+        vector, place, value = ins
+        before = reshape(ctx, dynamic_slice(ctx, vector, (1,), place) if size > 1 else vector, ())
+        (after,) = combine(ctx, jaxpr, [before], [value])
+        after = select(ctx, ge(ctx, place, constant_like(ctx, place, 0)), after, before)
+        return [dynamic_update_slice(ctx, vector, reshape(ctx, after, (1,)), place)]
+
+    avals = [array_type((size,), scalar.dtype), array_type((), INT64), array_type((), scalar.dtype)]
+    return stage(avals, run)

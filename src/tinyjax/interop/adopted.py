@@ -13,12 +13,13 @@ from jax.extend.core import Primitive as JaxPrimitive
 from jax.typing import ArrayLike
 from typing_extensions import override
 
-from tinyjax.backend import jax_programs
+from tinyjax.backend import jax_equations
 from tinyjax.caching import bounded
 from tinyjax.contexts.staging import stage
 from tinyjax.control.branches import with_types
 from tinyjax.control.call import Call
 from tinyjax.control.composite import Composite
+from tinyjax.errors import UnsupportedError
 from tinyjax.interop.first_order import Args, apply
 from tinyjax.interop.jax_context import TO_JAX, JaxContext, struct
 from tinyjax.ir.aval import ShapedArray
@@ -51,8 +52,13 @@ class JaxEquation(Opaque):
     rule: Callable[[tuple[bool, ...]], Primitive] | None = None
 
     def __call__(self, *args: ArrayLike) -> list[jax.Array]:
-        outs = apply(self.primitive, *args, **jax_programs.bind_params(self.primitive, self.params))
+        outs = apply(self.primitive, *args, **jax_equations.bind_params(self.primitive, self.params))
         return list(map(jax.numpy.asarray, outs))
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether JAX knows the transpose of the primitive."""
+        return self.rule is None and jax_equations.is_transposed(self.primitive)
 
     @override
     def __eq__(self, other: object) -> bool:
@@ -115,8 +121,10 @@ class Adopted(Composite):
         return outs[: len(avals)], with_zeros(outs[len(avals) :], tuple(map(has_tangent, avals)), avals)
 
     @override
-    def partial_eval(self, unknown: tuple[bool, ...]) -> Split:
-        """All of it is for later: transposed, it is what JAX says, and not what its implementation would be."""
+    def partial_eval(self, unknown: tuple[bool, ...]) -> Split | None:
+        """If JAX says what its transpose is, all of it is for later: its implementation may have no transpose."""
+        if not self.equation.is_transposed:
+            return None
         places = sorted(range(len(unknown)), key=unknown.__getitem__)
         given = tuple(i for i in places if not unknown[i])
         order = tuple(places.index(i) for i in range(len(unknown)))
@@ -134,6 +142,8 @@ class Adopted(Composite):
     def transpose(
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
+        if not self.equation.is_transposed:
+            return Composite.transpose(self, ctx, cotangents, args)
         linear = linear_marks(args)
         given = [instantiate(ctx, ct) for ct, aval in zip(cotangents, self.jaxpr.out_avals, strict=True)
                  if has_tangent(aval)]  # fmt: skip
@@ -152,9 +162,11 @@ def implementation(eqn: JaxprEqn, ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
         closed = jax.make_jaxpr(run)(*map(struct, ins))
     except (RecursionError, MemoryError):
         raise
-    except Exception as error:  # whatever an implementation raises that isn't for traced arguments
+    except NotImplementedError as error:
         raise LookupError(primitive.name) from error
-    if eqn.effects or jax_programs.applies(closed.jaxpr, primitive):
+    except Exception as error:  # whatever an implementation raises that isn't for traced arguments
+        raise UnsupportedError(f"its implementation can't be traced: {type(error).__name__}: {error}") from error
+    if eqn.effects or jax_equations.applies(closed.jaxpr, primitive):
         raise LookupError(primitive.name)
     return closed
 
@@ -201,7 +213,7 @@ def _mapped(call: Adopted, axis: BatchAxis, axes: tuple[int | None, ...]) -> tup
 
     def one(*args: jax.Array) -> list[jax.Array]:
         outs = call.equation(*args)
-        marks[:] = map(jax_programs.is_mapped, outs)
+        marks[:] = map(jax_equations.is_mapped, outs)
         return outs
 
     def run(out_axes: list[int | None] | int) -> JaxClosedJaxpr:

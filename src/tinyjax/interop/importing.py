@@ -14,8 +14,8 @@ from jax.extend.core import Literal as JaxLiteral
 from jax.extend.core import Var as JaxVar
 
 from tinyjax.api.make_jaxpr import make_jaxpr
-from tinyjax.backend import jax_programs
-from tinyjax.contexts.staging import StagingContext
+from tinyjax.backend import jax_equations, jax_programs
+from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
 from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
@@ -33,7 +33,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEY, SUPPORTED, UINT32
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.literals import python_scalar
-from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.text.registry import Record
@@ -42,8 +42,10 @@ from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
+from tinyjax.primitives.shaping import squeeze
 from tinyjax.random.rejection import random_gamma
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
+from tinyjax.transforms.batch import batch
 
 T = TypeVar("T")
 
@@ -97,6 +99,8 @@ class Importer:
 
     def _program(self, wanted: Request) -> Step[Jaxpr]:
         jaxpr = wanted.jaxpr
+        if jax_equations.has_refs(jaxpr):
+            return (yield from self._without_refs(wanted))
         ctx = StagingContext()
         env: dict[JaxVar, Atom] = {}
         for var, const in zip(jaxpr.constvars, wanted.consts, strict=True):
@@ -120,6 +124,22 @@ class Importer:
             aval, out = self._type(atom.aval, "results"), self._read(ctx, env, atom)
             results.append(convert(ctx, out, out.aval.dtype, aval.weak_type) if _weaker(out, aval) else out)
         return ctx.finish(results).jaxpr
+
+    def _without_refs(self, wanted: Request) -> Step[Jaxpr]:
+        """A program that makes places and writes to them, as one that passes values on."""
+        program = yield request(jax_equations.without_refs(wanted.jaxpr), wanted.rules)
+        types = program.in_avals[: len(wanted.consts)]
+
+        def run(ctx: StagingContext, ins: Sequence[Atom]) -> Sequence[Atom]:
+            given = iter(ins)
+            consts = [
+                next(given) if isinstance(const, Given) else self._constant(ctx, const, aval)
+                for const, aval in zip(wanted.consts, types, strict=True)
+            ]
+            return interpret(ctx, program, [*consts, *given])
+
+        taken = [aval for const, aval in zip(wanted.consts, types, strict=True) if isinstance(const, Given)]
+        return stage([*taken, *program.in_avals[len(types) :]], run)
 
     def _equation(
         self, ctx: StagingContext, eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom],
@@ -157,7 +177,14 @@ class Importer:
             return _gamma(ctx, bool(eqn.params["log_space"]), args)
         if name in ("custom_jvp_call", "custom_vjp_call"):
             primitive, args = yield from derived(eqn, args, env, rules, _ALONE)
-        elif name in ("pure_callback", "io_callback", "debug_callback"):
+        elif name == "shard_map":
+            axes = jax_equations.axes_of_one_device(eqn.params["mesh"])
+            program = yield request(eqn.params["jaxpr"], rules)
+            return _on_one_device(ctx, program, axes, args)
+        elif name == "custom_vmap_call":
+            program = yield request(eqn.params["call"], rules)
+            primitive = adopted(eqn, program, expected, _ALONE.program)
+        elif name in ("pure_callback", "io_callback", "debug_callback", "debug_print"):
             primitive = _callback(eqn, tuple(expected))
         else:
             params = yield from self._parameters(eqn, rules)
@@ -280,6 +307,15 @@ def _gamma(ctx: StagingContext, log_space: bool, args: Sequence[Atom]) -> Sequen
     return ctx.bind(Call("random_gamma", closed.jaxpr), *consts, *args)
 
 
+def _on_one_device(ctx: StagingContext, program: Jaxpr, names: Sequence[str], args: Sequence[Atom]) -> Sequence[Atom]:
+    """A program in which axes of a mesh are known by name, all of size 1."""
+    axes = [BatchAxis(1, name) for name in names]
+    for axis in axes:
+        program = batch(program, axis, [None] * len(program.invars), [0] * len(program.outvars)).jaxpr
+    outs = interpret(ctx, program, args)
+    return [squeeze(ctx, out, tuple(range(len(axes)))) for out in outs]
+
+
 class _NoSuchPrimitiveError(UnsupportedError):
     """There is nothing by this name here."""
 
@@ -294,7 +330,7 @@ def _weaker(out: Atom, aval: ShapedArray) -> bool:
 
 def _callback(eqn: JaxprEqn, results: tuple[ShapedArray, ...]) -> Primitive:
     params = eqn.params
-    function = JaxCallback(params["callback"])
+    function = JaxCallback(jax_equations.printing(eqn) if eqn.primitive.name == "debug_print" else params["callback"])
     if eqn.primitive.name == "pure_callback":
         return PureCallback(function, results, vmap_method(params["vmap_method"]))
     if eqn.primitive.name == "io_callback":

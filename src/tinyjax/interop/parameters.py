@@ -10,7 +10,7 @@ import numpy as np
 from jax.extend.core import Primitive as JaxPrimitive
 from jax.extend.random import threefry_prng_impl
 
-from tinyjax.backend import jax_programs
+from tinyjax.backend import jax_equations
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.text.registry import Member, Record, Unreadable
 
@@ -34,7 +34,7 @@ def generic(value: object) -> object:
         return found
     if isinstance(value, type(threefry_prng_impl)):
         return str(value)  # its tag
-    if jax_programs.is_one_device(value):
+    if jax_equations.is_one_device(value):
         return None  # where everything is
     if isinstance(value, type) and issubclass(value, np.generic):
         return np.dtype(value)

@@ -24,8 +24,9 @@ from tinyjax.arrays.elementwise import (
 )
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOATS, INT16, INT32, INT64, NARROW_FLOATS, UINT8, real_dtype
-from tinyjax.numpy.creation import full
+from tinyjax.numpy.creation import asarray, full
 from tinyjax.numpy.finding import nonzero
+from tinyjax.numpy.signatures import Nested
 from tinyjax.numpy.universal import universal
 from tinyjax.numpy.universal_methods import all_bits, any_bits, odd_bits, truths
 from tinyjax.prepared.functions import prepared
@@ -100,22 +101,22 @@ def allclose(
     return isclose(a, b, rtol, atol, equal_nan).all()
 
 
-def array_equal(a1: ArrayLike, a2: ArrayLike, equal_nan: bool = False) -> Array:
+def array_equal(a1: Nested, a2: Nested, equal_nan: bool = False) -> Array:
     """Whether shapes and elements are equal."""
-    x, y = _pair(a1, a2)
+    x, y = asarray(a1), asarray(a2)
     if x.aval.shape != y.aval.shape:
         return full((), False, BOOL)
     same = x == y
     return (same | (isnan(x) & isnan(y)) if equal_nan else same).all()
 
 
-def array_equiv(a1: ArrayLike, a2: ArrayLike) -> Array:
+def array_equiv(a1: Nested, a2: Nested) -> Array:
     """Whether the shapes can be broadcast, and then the elements are equal.
 
     >>> array_equiv(as_array(1), as_array(1))
     Array(True, dtype=bool)
     """
-    x, y = _pair(a1, a2)
+    x, y = asarray(a1), asarray(a2)
     try:
         broadcast_shapes(x.aval.shape, y.aval.shape)
     except ShapeError:

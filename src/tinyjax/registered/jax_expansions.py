@@ -186,6 +186,11 @@ def _custom_vmap(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> S
     return ctx.bind(Call("custom_vmap", jaxpr), *args)
 
 
+def _varying(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """Says over which axes of a mesh values vary, of which our types say nothing."""
+    return args
+
+
 #: By the names that JAX has for them.
 EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "approx_top_k": _approx_top_k,
@@ -197,6 +202,7 @@ EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "log2": _log2,
     "lt_to": _total_order(lt),
     "one_minus_square": one_minus_square,
+    "pvary": _varying,
     "ragged_dot_general": ragged_dot_general,
     "scaled_dot": scaled_dot,
     "scatter-sub": _scatter_sub,

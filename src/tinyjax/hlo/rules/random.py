@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.loops import While
 from tinyjax.hlo.context import SSA, LoweringContext
@@ -15,15 +17,17 @@ from tinyjax.ir.dtypes import INT32, UINT32, UINT64
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Literal
 from tinyjax.ir.shared_types import array_type
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.bitwise import logical_xor
 from tinyjax.primitives.comparison import lt
+from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, common_shape
 from tinyjax.primitives.generators import RngBitGenerator
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
 from tinyjax.primitives.shaping import reshape
-from tinyjax.primitives.slicing import concatenate, slice_in_dim
-from tinyjax.primitives.structure import broadcast_in_dim, broadcast_scalar
+from tinyjax.primitives.slicing import slice_in_dim
+from tinyjax.primitives.structure import broadcast_scalar
 from tinyjax.primitives.threefry import PARITY, ROTATIONS, ROUNDS, Threefry2x32, threefry_key_added, threefry_rounds
 
 
@@ -69,8 +73,7 @@ def _looping(ctx: StagingContext, args: Sequence[Atom]) -> Sequence[Atom]:
 
 
 def _row(ctx: StagingContext, counts: Sequence[int]) -> Atom:
-    parts = [broadcast_in_dim(ctx, Literal.of(count, UINT32), (1,), ()) for count in counts]
-    return concatenate(ctx, parts, 0)
+    return ctx.bind(Constant(ConcreteValue.of(np.asarray(counts, UINT32))))[0]
 
 
 def _step(ctx: StagingContext, carry: Sequence[Atom]) -> Sequence[Atom]:
