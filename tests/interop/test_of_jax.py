@@ -241,3 +241,13 @@ def test_functions_that_are_applied_at_positions(mode: str) -> None:
     found = tj.grad(lambda x: (rows(x, row) ** 2).sum())(matrix)
     expected = np.where(np.array([1, 0, 1])[:, None], np.sin(2 * matrix), 2 * matrix)
     np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12)
+
+
+def test_what_changes_no_value_is_left_out() -> None:
+    def f(x: jax.Array) -> jax.Array:
+        if hasattr(jax.lax, "dce_sink"):
+            jax.lax.dce_sink(x * 2.0)
+        return (jax.lax.stage(x) if hasattr(jax.lax, "stage") else x) + 1.0
+
+    ours: Callable[..., Any] = of_jax(f)
+    assert np.asarray(tj.jit(ours)(np.arange(3.0))).tolist() == [1.0, 2.0, 3.0]

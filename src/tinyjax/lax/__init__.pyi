@@ -4,6 +4,7 @@ from tinyjax.lax import linalg as linalg
 from tinyjax.lax.accuracy import AccuracyMode as AccuracyMode
 from tinyjax.lax.accuracy import Tolerance as Tolerance
 from tinyjax.lax.annotations import optimization_barrier as optimization_barrier
+from tinyjax.lax.annotations import stage as stage
 from tinyjax.lax.applying import scatter_apply as scatter_apply
 from tinyjax.lax.associative import associative_scan as associative_scan
 from tinyjax.lax.binary import add as add

@@ -1,11 +1,13 @@
-"""`optimization_barrier`: arrays as they are, kept in place in the compiled program."""
+"""Arrays as they are: kept in place in the compiled program, or made part of it."""
 
 from __future__ import annotations
 
 from typing import TypeVar
 
 from tinyjax.primitives import annotations as identities
+from tinyjax.primitives.conversion import Copy
 from tinyjax.tracing import tree
+from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 
@@ -21,3 +23,13 @@ def optimization_barrier(operand: _T) -> _T:
     leaves, treedef = tree.flatten(operand)
     result: _T = tree.unflatten(treedef, bind(identities.optimization_barrier, *map(as_array, leaves)))
     return result
+
+
+def stage(x: ArrayLike, /) -> Array:
+    """The value as an array that is traced, where something is: a part of the program, not known any more.
+
+    >>> import tinyjax as tj
+    >>> tj.make_jaxpr(lambda: stage(2.0))().jaxpr
+    { lambda ; . let a:~f64[] = copy 2.0 in (a,) }
+    """
+    return bind(Copy(), as_array(x))[0]

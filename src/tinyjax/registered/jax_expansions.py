@@ -191,11 +191,21 @@ def _varying(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Seque
     return args
 
 
+def _as_it_is(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    return args
+
+
+def _nothing(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """What only keeps JAX from removing the computation of a value."""
+    return ()
+
+
 #: By the names that JAX has for them.
 EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "approx_top_k": _approx_top_k,
     "composite": _composite,
     "custom_vmap_call": _custom_vmap,
+    "dce_sink": _nothing,
     "eq_to": _total_order(eq),
     "iota_2x32_shape": _iota_2x32,
     "le_to": _total_order(le),
@@ -207,6 +217,7 @@ EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "scaled_dot": scaled_dot,
     "scatter-sub": _scatter_sub,
     "stack": _stack,
+    "stage": _as_it_is,
     "tile": _tile,
     "top_k": _top_k,
     "unstack": _unstack,
