@@ -10,8 +10,8 @@ import numpy.typing as npt
 from tinyjax.arrays.elementwise import astype, convert, inexact_dtype, user_dtype
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.backend import DeviceLike
-from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import COMPLEXES, FLOAT64, INT64
+from tinyjax.errors import ShapeError
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT64, INT64, real_dtype
 from tinyjax.numpy.arguments import iota, placed
 from tinyjax.numpy.manipulation import roll
 from tinyjax.tracing.array import Array, ArrayLike
@@ -67,9 +67,7 @@ def _over(name: str, cycles: Array, n: int, d: ArrayLike, dtype: npt.DTypeLike |
     distance, out = as_array(d), FLOAT64 if dtype is None else user_dtype(dtype) or FLOAT64
     if distance.aval.shape or distance.aval.dtype in COMPLEXES:
         raise ShapeError(f"{name}: the distance d of samples is one real number, got {distance.aval}")
-    wide = inexact_dtype(out)
-    if wide in COMPLEXES:
-        raise InputError(f"{name}: frequencies are real numbers, so dtype can't be {out.name}")
+    wide = real_dtype(inexact_dtype(out))
     return astype(astype(cycles, wide) / (convert(distance, wide) * n), out)
 
 
