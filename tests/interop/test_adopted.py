@@ -108,6 +108,13 @@ def test_programs_with_it_are_values_and_go_back() -> None:
     assert from_jax(to_jax(program), X, X) == program
 
 
+def test_an_implementation_may_apply_it_to_less() -> None:
+    halves = Primitive("halves")
+    halves.def_impl(lambda x: x if x.size == 1 else halves.bind(x[::2]) + halves.bind(x[1::2]))
+    halves.def_abstract_eval(lambda x: jax.core.ShapedArray((1,), x.dtype))
+    np.testing.assert_allclose(of_jax(halves.bind)(np.arange(4.0)), [6.0])
+
+
 def test_what_an_implementation_lacks_is_listed() -> None:
     kernel = Primitive("kernel_of_others")
     kernel.def_impl(lambda x: jax.ffi.ffi_call("kernel", jax.ShapeDtypeStruct(x.shape, x.dtype))(x))

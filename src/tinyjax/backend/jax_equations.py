@@ -48,10 +48,14 @@ def bind_params(primitive: Any, params: Mapping[str, object]) -> dict[str, Any]:
     return found
 
 
-def applies(jaxpr: JaxJaxpr, primitive: object) -> bool:
-    """Whether the program, or one within it, applies the primitive."""
-    return any(eqn.primitive is primitive for eqn in jaxpr.eqns) or any(
-        applies(inner, primitive) for inner in core.subjaxprs(jaxpr)
+def applies(jaxpr: JaxJaxpr, eqn: JaxprEqn) -> bool:
+    """Whether the program, or one within it, has the equation again: the primitive, for operands of the same types."""
+
+    def types(each: JaxprEqn) -> list[str]:
+        return [str(atom.aval) for atom in each.invars]
+
+    return any(each.primitive is eqn.primitive and types(each) == types(eqn) for each in jaxpr.eqns) or any(
+        applies(inner, eqn) for inner in core.subjaxprs(jaxpr)
     )
 
 

@@ -166,7 +166,7 @@ def implementation(eqn: JaxprEqn, ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
         raise LookupError(primitive.name) from error
     except Exception as error:  # whatever an implementation raises that isn't for traced arguments
         raise UnsupportedError(f"its implementation can't be traced: {type(error).__name__}: {error}") from error
-    if eqn.effects or jax_equations.applies(closed.jaxpr, primitive):
+    if eqn.effects or jax_equations.applies(closed.jaxpr, eqn):
         raise LookupError(primitive.name)
     return closed
 
