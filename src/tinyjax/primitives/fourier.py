@@ -19,7 +19,6 @@ from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, FLOAT64, DType, HostArray, com
 from tinyjax.ir.primitive import BatchAxis, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives.arithmetic import div
 from tinyjax.primitives.complex import conj
 from tinyjax.primitives.elementwise import check_dtype, mul, scale
 from tinyjax.primitives.slicing import concatenate
@@ -117,19 +116,20 @@ class Fft(Linear):
             return [None]
         size = math.prod(self.fft_lengths)
         if self.fft_type is FftType.RFFT:
-            halves = div(ctx, conj(ctx, ct), self._counts(ctx, ctx.aval(ct)))
+            halves = mul(ctx, conj(ctx, ct), self._weights(ctx, ctx.aval(ct), (1.0, 0.5)))
             return [scale(ctx, fft(ctx, halves, FftType.IRFFT, self.fft_lengths), size)]
         if self.fft_type is FftType.IRFFT:
             whole = fft(ctx, ct, FftType.RFFT, self.fft_lengths)
-            return [conj(ctx, scale(ctx, mul(ctx, whole, self._counts(ctx, ctx.aval(whole))), 1 / size))]
+            return [conj(ctx, mul(ctx, whole, self._weights(ctx, ctx.aval(whole), (1 / size, 2 / size))))]
         return ctx.bind(self, ct)
 
-    def _counts(self, ctx: Context[V], aval: ShapedArray) -> V:
-        """How often each element along the last axis of a half stands for one of the whole: twice, but for those that
-        are their own conjugates."""
+    def _weights(self, ctx: Context[V], aval: ShapedArray, weights: tuple[float, float]) -> V:
+        """For each element along the last axis of a half: the first weight if it stands for one of the whole, as what
+        is its own conjugate does, else the second, as it stands for two."""
+        once, twice = weights
         n, half = self.fft_lengths[-1], aval.shape[-1]
         ends = 1 if n % 2 or half == 1 else 2
-        runs = [(1, 1), (half - ends, 2), (ends - 1, 1)]
+        runs = [(1, once), (half - ends, twice), (ends - 1, once)]
         parts = [full(ctx, array_type((size,), aval.dtype, aval.weak_type), k) for size, k in runs if size]
         row = parts[0] if len(parts) == 1 else concatenate(ctx, parts, 0)
         return broadcast_in_dim(ctx, row, aval.shape, (aval.ndim - 1,))
