@@ -251,3 +251,21 @@ def test_what_changes_no_value_is_left_out() -> None:
 
     ours: Callable[..., Any] = of_jax(f)
     assert np.asarray(tj.jit(ours)(np.arange(3.0))).tolist() == [1.0, 2.0, 3.0]
+
+
+def test_residuals_that_are_numbers_decide() -> None:
+    @jax.custom_vjp
+    def f(x: Any) -> Any:
+        return jnp.sin(x)
+
+    def forward(x: Any) -> Any:
+        return f(x), (x, True, 3, np.float64(2.0))
+
+    def backward(kept: Any, ct: Any) -> Any:
+        x, yes, count, factor = kept
+        return (sum(ct * jnp.cos(x) for _ in range(count)) * (factor if yes else 0.0),)
+
+    f.defvjp(forward, backward)
+    x, ours = np.float64(0.5), of_jax(f)
+    found = [tj.grad(ours)(x), tj.grad(tj.jit(ours))(x), tj.vmap(tj.grad(ours))(x[None])[0]]
+    np.testing.assert_allclose(found, [np.asarray(jax.grad(f)(x))] * 3)

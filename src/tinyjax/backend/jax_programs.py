@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, TypeAlias, final
 
 import jax
@@ -204,16 +204,19 @@ def fwd_rule(eqn: JaxprEqn, perturbed: Sequence[bool]) -> tuple[TracedRule, tupl
     return TracedRule(jaxpr, tuple(consts)), tuple(forwarded)
 
 
-def bwd_rule(eqn: JaxprEqn, residuals: Sequence[object], cotangents: Sequence[object]) -> TracedRule:
+def bwd_rule(
+    eqn: JaxprEqn, residuals: Sequence[object], cotangents: Sequence[object], known: Mapping[int, object]
+) -> TracedRule:
     """The backward rule of a `custom_vjp_call`, traced for these types: from residuals and cotangents of the results to
-    cotangents of those arguments that get one. A cotangent without bits is given by its shape."""
+    cotangents of those arguments that get one. A cotangent without bits is given by its shape. Residuals that are
+    `known`, by their places, may decide branches of the rule."""
     wrapped: _Wrapped = eqn.params["bwd"]
     zeros: list[bool] = []
 
     def run(*args: jax.Array) -> list[jax.Array]:
         given = iter(args[len(residuals) :])
         cts = [np.zeros(ct, FLOAT0) if isinstance(ct, tuple) else next(given) for ct in cotangents]
-        found = wrapped.call_wrapped(*args[: len(residuals)], *cts)
+        found = wrapped.call_wrapped(*[known.get(i, arg) for i, arg in enumerate(args[: len(residuals)])], *cts)
         if _NEW:  # with what the rule logs
             found, _ = found
         zeros[:] = [isinstance(ct, ad_util.Zero) for ct in found]

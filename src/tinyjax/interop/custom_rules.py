@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import jax
+import numpy as np
 from attrs import field, frozen
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import JaxprEqn
@@ -22,8 +23,9 @@ from tinyjax.interop.jax_context import struct
 from tinyjax.interop.requests import Given, OpenRule, Request, Step, request
 from tinyjax.interop.rules import bwd_program, fwd_program, jvp_program, with_captured
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import BOOL, Scalar
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.tangents import has_tangent, spread_marks
 
 T = TypeVar("T")
@@ -214,7 +216,7 @@ def _custom_vjp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Ste
         types = fwd.residual_types(call.body)
         _traced(lambda: jax_programs.fwd_rule(eqn, given))  # JAX asks it for the tree of residuals
         cts = [struct(aval) if has_tangent(aval) else aval.shape for aval in outs]
-        rule = _traced(lambda: jax_programs.bwd_rule(eqn, list(map(struct, types)), cts))
+        rule = _traced(lambda: jax_programs.bwd_rule(eqn, list(map(struct, types)), cts, fwd.known()))
         wanted, places = call.asked(rule, (opened, *rules))
         return _Rule((yield wanted), tuple(places), out_zeros=rule.out_zeros)
 
@@ -251,6 +253,16 @@ class _Rule:
         """Of a forward rule, the types of all residuals."""
         own = iter(self.program.out_avals[: len(self.program.outvars) - len(body.outvars)])
         return [next(own) if at is None else body.in_avals[at] for at in self.forwarded]
+
+    def known(self) -> dict[int, Scalar | np.generic]:
+        """Of a forward rule, the residuals that are numbers of its program."""
+        own = iter(self.program.outvars)
+        found = [(i, next(own)) for i, at in enumerate(self.forwarded) if at is None]
+        return {
+            i: x.value if x.aval.weak_type or x.aval.dtype == BOOL else np.asarray(x.value, x.aval.dtype)[()]
+            for i, x in found
+            if isinstance(x, Literal)
+        }
 
 
 def _closed_under(call: _Call, importing: Callable[[JaxprEqn, OpenRule], Step[_Rule]], rules: Rules) -> Step[_Rule]:
