@@ -189,7 +189,8 @@ def test_counterparts() -> None:
             assert isinstance(call, ast.Call)
             assert _counterpart(name, call) == f"Use `tinyjax.numpy.{name}(x, axis=1)`."
     call = ast.Call(ast.Name("float32"), [ast.Name("x")], [])
-    assert _counterpart("float32", call) is None
+    assert _counterpart("float32", call) == "Use `tinyjax.numpy.float32(x)`."
+    assert _counterpart("ndarray", call) is None
     assert _counterpart("busday_count", call) is None
 
 

@@ -163,19 +163,6 @@ def test_switch_clamps_its_index(index: int) -> None:
     agree(jvp(switched, 2), *args)
 
 
-@pytest.mark.parametrize("index", [-(2**31), -1, 0, 2, 3, 2**31 - 1])
-def test_an_index_out_of_range_names_the_nearest_branch(index: int) -> None:
-    cond = Cond(tuple(program(lambda x, i=i: x + float(i), F64) for i in range(3)))
-    number, nearest = np.int32(index), min(max(index, 0), 2)
-
-    def f(i: ArrayLike, x: ArrayLike) -> Array:
-        return bind(cond, as_array(i), as_array(x))[0]
-
-    assert float(f(number, 0.0)) == float(tj.jit(f)(number, 0.0)) == nearest
-    assert float(tj.jit(lambda x: f(number, x))(0.0)) == nearest  # the index is a constant of the program
-    assert np.asarray(tj.vmap(f)(np.array([index, 1], np.int32), np.zeros(2))).tolist() == [nearest, 1]
-
-
 def test_switch_takes_indices_of_every_integer_type() -> None:
     branches = [lambda x, i=i: x + float(i) for i in range(200)]
     for dtype in ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64"):

@@ -267,5 +267,5 @@ def test_residuals_that_are_numbers_decide() -> None:
 
     f.defvjp(forward, backward)
     x, ours = np.float64(0.5), of_jax(f)
-    found = [tj.grad(ours)(x), tj.grad(tj.jit(ours))(x), tj.vmap(tj.grad(ours))(x[None])[0]]
+    found = [tj.grad(ours)(x), tj.grad(tj.jit(ours))(x), tj.vmap(tj.grad(ours))(np.array([x]))[0]]
     np.testing.assert_allclose(found, [np.asarray(jax.grad(f)(x))] * 3)

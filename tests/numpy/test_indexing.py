@@ -112,8 +112,7 @@ def test_errors() -> None:
         tnp.take_along_axis(X, np.zeros((2, 2), int), None)
     with pytest.raises(InputError, match="Pass inplace=False"):
         tnp.put(X, 0, 1.0)
-    with pytest.raises(ShapeError, match="no values to put"):
-        tnp.put(X, 0, np.zeros(0), inplace=False)
+    np.testing.assert_array_equal(tnp.put(X, 0, np.zeros(0), inplace=False), X)
     with pytest.raises(ConcretizationError, match="the shape of the result depends on the elements"):
         jit(tnp.nonzero)(X)
     with pytest.raises(ShapeError, match="atleast_1d"):

@@ -263,7 +263,7 @@ def test_limits(dtype: DType) -> None:
         assert (whole.bits, whole.min, whole.max) == (known.bits, known.min, known.max)
     kinds = np.floating, np.integer, np.signedinteger, np.inexact, np.number, dtype, FLOAT32
     assert [tnp.issubdtype(dtype, kind) for kind in kinds] == [jnp.issubdtype(dtype, kind) for kind in kinds]
-    assert getattr(tnp, dtype.name) is getattr(jnp, dtype.name).dtype.type
+    assert getattr(tnp, dtype.name) == getattr(jnp, dtype.name).dtype.type
 
 
 @pytest.mark.parametrize("dtype", NARROW, ids=str)

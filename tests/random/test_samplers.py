@@ -171,7 +171,7 @@ def test_keys() -> None:
 NO_NUMBER: Any = 1.5
 #: What is given: what is wrong with it.
 WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
-    (lambda: random.key(1.5), TypeError, "random_seed takes i8"),
+    (lambda: random.key(1.5), TypeError, "random_seed takes i2, i4, i8"),
     (lambda: random.key(np.arange(2)), ValueError, r"accepts a scalar seed.*vmap\(key\)\(seeds\)"),
     (lambda: random.key(random.key(0)), TypeError, "accepts a scalar seed, but was given a PRNG key"),
     (lambda: random.key(0, impl="rbg"), ValueError, "unrecognized PRNG implementation 'rbg'"),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from tinyjax import backend
+from tinyjax.tracebacks import filtered
 
 
+@filtered
 def devices(backend_name: str | None = None, /) -> list[backend.Device]:
     """The devices that programs can run on: those of the default platform, or of a platform such as "cpu".
 
@@ -23,6 +25,7 @@ def devices(backend_name: str | None = None, /) -> list[backend.Device]:
     return own or [backend.as_device(backend_name)]
 
 
+@filtered
 def device_count(backend_name: str | None = None, /) -> int:
     """How many devices there are.
 
@@ -32,6 +35,7 @@ def device_count(backend_name: str | None = None, /) -> int:
     return len(devices(backend_name))
 
 
+@filtered
 def default_backend() -> str:
     """The platform of the default device: "cpu", "gpu" or "tpu".
 

@@ -8,6 +8,7 @@ from typing import ParamSpec, TypeVar
 
 from tinyjax.errors import InputError
 from tinyjax.ir.source import Position
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import check_callable, function_name
@@ -45,6 +46,7 @@ def named_scope(name: str) -> Iterator[None]:
         position.scope = outer
 
 
+@filtered
 def named_call(fun: Callable[P, R], *, name: str | None = None) -> Callable[P, R]:
     """`fun`, whose equations have its name, or the one that is given: see `named_scope`.
 

@@ -6,6 +6,7 @@ from typing import TypeAlias
 
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -14,6 +15,7 @@ from tinyjax.tracing.concrete import as_array
 ShapeDtypeStruct: TypeAlias = ShapedArray
 
 
+@filtered
 def typeof(x: ArrayLike) -> ShapedArray:
     """The type of an array or a number: what a program knows of it.
 

@@ -70,7 +70,6 @@ def take(
     return x._bind(gather, x, expand_dims(indices, -1))[0]
 
 
-@prepared
 def _fill(value: Scalar | None) -> Scalar | None:
     given: object = value
     if given is None or isinstance(given, bool | int | float | complex | np.generic):
@@ -78,6 +77,7 @@ def _fill(value: Scalar | None) -> Scalar | None:
     raise InputError(f"fill_value is a number, got {given!r}")
 
 
+@prepared
 def take_along_axis(
     x: Array,
     indices: Array,

@@ -43,8 +43,8 @@ V = TypeVar("V")
 @final
 @frozen
 class Cond(Primitive):
-    """Applies `branches[index]` to the operands. The index, an int32 scalar, comes before them; one out of range names
-    the nearest branch. All branches have the same type.
+    """Applies `branches[index]` to the operands. The index, an int32 scalar, comes before them, and must be in range:
+    `lax.switch` clamps it. All branches have the same type.
     """
 
     branches: tuple[Jaxpr, ...] = field()
@@ -62,7 +62,7 @@ class Cond(Primitive):
         return NO_EFFECTS.union(*[branch.effects for branch in self.branches])
 
     def branch(self, index: int) -> Jaxpr:
-        """The branch that an index names."""
+        """The branch that an index names; the nearest, if it is out of range, where XLA takes the last."""
         return self.branches[min(max(index, 0), len(self.branches) - 1)]
 
     @override

@@ -259,7 +259,7 @@ class _Rule:
         own = iter(self.program.outvars)
         found = [(i, next(own)) for i, at in enumerate(self.forwarded) if at is None]
         return {
-            i: x.value if x.aval.weak_type or x.aval.dtype == BOOL else np.asarray(x.value, x.aval.dtype)[()]
+            i: x.value if x.aval.weak_type or x.aval.dtype == BOOL else x.aval.dtype.type(x.value)
             for i, x in found
             if isinstance(x, Literal)
         }

@@ -10,8 +10,6 @@ from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Jaxpr
-from tinyjax.primitives.selection import clamp
-from tinyjax.primitives.structure import constant_like
 
 
 @RULES.register(Cond)
@@ -20,8 +18,6 @@ def _cond(primitive: Cond, ctx: LoweringContext, args: Sequence[SSA], types: Seq
     known = ctx.known(index)
     if known is not None:
         return ctx.run(primitive.branch(int(known.value.real)), operands, "branch")
-    last = len(primitive.branches) - 1
-    index = clamp(ctx, constant_like(ctx, index, 0), index, constant_like(ctx, index, last))  # XLA would take the last
     ordered = must_stay(primitive.effects)
 
     def region(branch: Jaxpr) -> str:
