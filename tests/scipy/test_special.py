@@ -63,6 +63,8 @@ def test_derivatives(name: str) -> None:
         sure = np.isfinite(expected) & (np.abs(expected) < 1e15)
         if name in ("ndtri", "factorial"):  # JAX has 0 at the ends, and for zeros
             sure &= expected != 0
+        if name == "i0":  # JAX has 1 at 0
+            sure &= args[0] != 0
         if name == "kl_div":  # JAX differentiates what it adds to infinity
             sure &= np.isfinite(np.asarray(getattr(ours, name)(*args)))
         # JAX's logarithm of the beta function is an approximation of its own.

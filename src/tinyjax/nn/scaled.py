@@ -19,6 +19,9 @@ from tinyjax import lax
 from tinyjax.api.rules.custom_vjp import custom_vjp
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import BFLOAT16, FLOAT16, FLOAT32, UINT32, as_dtype
+from tinyjax.ir.shared_types import array_type
+from tinyjax.lax.binding import dimension_pairs, sequence
+from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -127,14 +130,18 @@ def scaled_dot_general(
     dtype = as_dtype(preferred_element_type)
     if configs is None:
         return lax.dot_general(left, right, dimension_numbers, preferred_element_type=dtype)
-    if len(configs) != 3:
-        raise InputError(f"scaled_dot_general: configs are those of lhs, rhs and cotangents, got {len(configs)}")
+    chosen = sequence("scaled_dot_general: configs", configs, 3)  # of lhs, rhs and cotangents
+    if not all(isinstance(config, BlockScaleConfig) for config in chosen):
+        raise InputError(f"scaled_dot_general: configs are BlockScaleConfigs, got {chosen}")
     if dtype not in (FLOAT32, FLOAT16, BFLOAT16):
         raise ChoiceError(
             f"scaled_dot_general: preferred_element_type is float32, float16 or bfloat16, got {dtype.name}"
         )
-    dims = _Dimensions.of(dimension_numbers, left.ndim, right.ndim)
-    result: Array = _product(left, right, dims, dtype, tuple(configs))
+    pairs = dimension_pairs("scaled_dot_general", dimension_numbers)
+    made = DotGeneral(pairs, None, FLOAT32)
+    made.type_of(*(array_type(x.aval.shape, FLOAT32) for x in (left, right)))  # which says what doesn't fit
+    dims = _Dimensions.of(pairs, left.ndim, right.ndim)
+    result: Array = _product(left, right, dims, dtype, chosen)
     return result
 
 

@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import numpy as np
+
 from tinyjax.arrays.elementwise import constant_like, convert, where
 from tinyjax.arrays.reductions import max as maximum
 from tinyjax.arrays.reductions import sum as summed
-from tinyjax.errors import ShapeError, TypingError
+from tinyjax.arrays.shaping import integer
+from tinyjax.errors import InputError, ShapeError, TypingError
 from tinyjax.ir.dtypes import BOOL, COMPLEX64, COMPLEX128, FLOAT32, FLOAT64, INT32
+from tinyjax.lax.binding import sequence
 from tinyjax.lax.linalg.factorizations import qr
 from tinyjax.lax.linalg.parts import adjoint
 from tinyjax.lax.linalg.triangular import cholesky, triangular_solve
@@ -25,6 +29,12 @@ _LARGE = 100.0
 _EPS: Final = {FLOAT32: 2.0**-23, COMPLEX64: 2.0**-23, FLOAT64: 2.0**-52, COMPLEX128: 2.0**-52}
 #: What the weights tend to.
 _HALLEY = (3.0, 1.0, 3.0)
+
+
+def _number(eps: object) -> float:
+    if not isinstance(eps, float | int | np.floating | np.integer):
+        raise InputError(f"qdwh: eps is a number, got {eps!r}")
+    return float(eps)
 
 
 def qdwh(
@@ -59,9 +69,10 @@ def qdwh(
     if a.aval.dtype not in _EPS:
         raise TypingError(f"qdwh: a matrix of float32, float64, complex64 or complex128 is needed, got {a.aval}")
     if dynamic_shape is not None:
-        a = _within(a, *map(as_array, dynamic_shape))
-    precision = _EPS[a.aval.dtype] if eps is None else eps
-    most = 10 if max_iterations is None else max_iterations
+        rows, columns = sequence("qdwh: dynamic_shape", dynamic_shape, 2)
+        a = _within(a, as_array(rows), as_array(columns))
+    precision = _EPS[a.aval.dtype] if eps is None else _number(eps)
+    most = 10 if max_iterations is None else integer(max_iterations, "qdwh: max_iterations")
     size = magnitude(a)
     norms = maximum(summed(size, 0)), maximum(summed(size, 1))
     u = a * convert(where(norms[0] == 0, constant_like(norms[0], 1), rsqrt(norms[0]) * rsqrt(norms[1])), a.aval.dtype)
