@@ -144,8 +144,9 @@ def piecewise(
     Array([ 1., 10.], dtype=float64)
     """
     array = asarray(x)
-    many = isinstance(condlist, list | tuple) and len(condlist) and not isinstance(condlist[0], bool)
-    conditions = [truth(asarray(c)) for c in (condlist if many else [condlist])]  # type: ignore[union-attr]
+    many = isinstance(condlist, list | tuple) and len(condlist) > 0 and not isinstance(condlist[0], bool)
+    listed = condlist if many and isinstance(condlist, list | tuple) else [condlist]
+    conditions = [truth(asarray(c)) for c in listed]
     if not many and conditions[0].ndim > array.ndim:
         conditions = list(conditions[0])
     functions = list(sequence("piecewise: funclist", funclist))

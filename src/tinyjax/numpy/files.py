@@ -206,8 +206,4 @@ def iterable(y: object) -> bool:
     >>> iterable([1]), iterable(1)
     (True, False)
     """
-    try:
-        iter(y)  # type: ignore[call-overload]
-    except TypeError:
-        return False
-    return True
+    return np.iterable(y)

@@ -105,10 +105,18 @@ def diag_indices_from(arr: ArrayLike) -> tuple[Array, ...]:
     return diag_indices(x.shape[0], x.ndim)
 
 
+@overload
+def mask_indices(
+    n: SupportsIndex, mask_func: Callable[[Array, int], Array], k: int = 0, *, size: int | None = None
+) -> tuple[Array, Array]: ...
+@overload
+def mask_indices(
+    n: SupportsIndex, mask_func: Callable[[Array, _T], Array], k: _T, *, size: int | None = None
+) -> tuple[Array, Array]: ...
 def mask_indices(
     n: SupportsIndex,
-    mask_func: Callable[[Array, _T], Array],
-    k: _T | int = 0,
+    mask_func: Callable[..., Array],
+    k: object = 0,
     *,
     size: int | None = None,
 ) -> tuple[Array, Array]:
@@ -119,7 +127,7 @@ def mask_indices(
     (Array([0, 0, 1], dtype=int64), Array([0, 1, 1], dtype=int64))
     """
     count = integer(n, "mask_indices: n")
-    rows, columns = nonzero(mask_func(ones((count, count)), k), size=size)  # type: ignore[arg-type]
+    rows, columns = nonzero(mask_func(ones((count, count)), k), size=size)
     return rows, columns
 
 

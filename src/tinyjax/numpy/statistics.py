@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, SupportsIndex
+from typing import Final, Literal, SupportsIndex, TypeAlias, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +29,8 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 #: The rules by which NumPy finds bins.
-_BIN_RULES: Final = ("auto", "fd", "doane", "scott", "stone", "rice", "sturges", "sqrt")
+_BinRule: TypeAlias = Literal["auto", "fd", "doane", "scott", "stone", "rice", "sturges", "sqrt"]
+_BIN_RULES: Final[dict[str, _BinRule]] = {rule: rule for rule in get_args(_BinRule)}
 
 # Covariances.
 
@@ -194,8 +195,9 @@ def histogram_bin_edges(
             raise ConcretizationError(
                 f"histogram: bins={bins!r} depends on the elements, which aren't known of {x.aval} here. Pass a number."
             )
-        limits = None if range is None else tuple(float(v) for v in _limits(range))
-        edges = np.histogram_bin_edges(np.asarray(known.data), bins, limits)  # type: ignore[arg-type]
+        ends = None if range is None else _limits(range)
+        limits = None if ends is None else (float(ends[0]), float(ends[1]))
+        edges = np.histogram_bin_edges(np.asarray(known.data), _BIN_RULES[bins], limits)
         return as_array(edges)
     given = asarray(bins)
     refuse_complex("histogram", x, given)
@@ -203,7 +205,7 @@ def histogram_bin_edges(
         return given
     if given.ndim:
         raise ShapeError(f"histogram: bins is a number or a vector, got {given.aval}")
-    count = integer(bins, "histogram: bins")  # type: ignore[arg-type]
+    count = integer(given, "histogram: bins")
     if count < 1:
         raise ShapeError(f"histogram: there is at least one bin, got {count}")
     (x,) = promote_inexact(ravel(x))
