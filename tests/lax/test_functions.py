@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -15,7 +14,6 @@ import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, Function, agree, compare, numbers, sample, words
 from tinyjax import Array, grad, lax, make_jaxpr, vmap
 from tinyjax.errors import AxisNameError, InputError, ShapeError, TypingError
-from tinyjax.interop.jax import of_jax
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.shapes import Shape
 
@@ -333,25 +331,6 @@ def test_python_integers_that_do_not_fit_keep_their_lowest_bits(dtype: str, valu
         expected = jax.lax.convert_element_type(value, dtype)
     agree(lax.convert_element_type(value, dtype), expected)
     agree(tj.jit(lambda: lax.convert_element_type(value, dtype))(), expected)
-
-
-@pytest.mark.parametrize("accuracy", [lax.Tolerance(rtol=1e-3), lax.AccuracyMode.HIGHEST, jax.lax.AccuracyMode.DEFAULT])
-def test_any_accuracy_is_that_of_the_one_implementation(accuracy: lax.Tolerance | lax.AccuracyMode) -> None:
-    x = np.array([0.25, 0.5, 2.0])
-    for function in (lax.exp, lax.log1p, lax.logistic, lax.rsqrt, lax.tanh, lax.log2):
-        assert function(x, accuracy=accuracy).tolist() == function(x).tolist()
-    imported = of_jax(lambda x: jax.lax.sin(x, accuracy=jax.lax.AccuracyMode.HIGHEST))
-    agree(imported(x), jax.lax.sin(x))
-
-
-def test_wrong_accuracies() -> None:
-    with pytest.raises(ValueError, match=r"Tolerances must be non-negative, got Tolerance\(atol=0.0, rtol=-1.0"):
-        lax.Tolerance(rtol=-1.0)
-    with pytest.raises(ValueError, match=r"At least one of atol, rtol, or ulps must be set"):
-        lax.Tolerance()
-    exp: Callable[..., object] = lax.exp
-    with pytest.raises(InputError, match=r"exp: accuracy is a lax.Tolerance or a lax.AccuracyMode, got 'high'"):
-        exp(1.0, accuracy="high")
 
 
 def test_one_minus_square_is_exact_where_it_cancels() -> None:

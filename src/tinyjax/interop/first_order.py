@@ -23,6 +23,7 @@ from tinyjax.backend import jax_programs
 from tinyjax.interop.jax_context import TO_JAX, JaxContext
 from tinyjax.ir.dtypes import BOOL, INT32, DType
 from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives.accuracy import AccuracyMode, Accurate, Tolerance
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
 from tinyjax.primitives.complex import Conj
@@ -45,7 +46,6 @@ from tinyjax.primitives.triangular import Cholesky
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.registered.first_order import FIRST_ORDER
-from tinyjax.registered.jax_first_order import ACCURATE
 
 Args: TypeAlias = Sequence[ArrayLike]
 
@@ -326,6 +326,20 @@ def _alike(primitive: JaxPrimitive, more: Mapping[str, object]) -> Callable[[Pri
     return lambda ours, ctx, args: apply(primitive, *args, **ours.params, **more)
 
 
+def _accurate(primitive: JaxPrimitive) -> Callable[[Primitive, JaxContext, Args], Args]:
+    """How exact it has to be is said by an object of JAX's."""
+
+    def rule(ours: Primitive, ctx: JaxContext, args: Args) -> Args:
+        found = ours.params["accuracy"]
+        if isinstance(found, AccuracyMode):
+            return apply(primitive, *args, accuracy=lax.AccuracyMode[found.name])
+        if isinstance(found, Tolerance):
+            return apply(primitive, *args, accuracy=lax.Tolerance(*astuple(found)))
+        return apply(primitive, *args, accuracy=None)
+
+    return rule
+
+
 #: Those that JAX tells how their results are laid out over devices.
 _SHARDED: Final = ("reduce_sum", "reduce_max", "reduce_min") if jax.__version_info__ >= (0, 11) else ("reduce_sum",)
 #: What JAX's own takes besides. It is left to say nothing.
@@ -335,13 +349,14 @@ _BESIDES: Final[Mapping[str, tuple[str, ...]]] = {
     "reshape": ("dimensions", "sharding"),
     **dict.fromkeys(("broadcast_in_dim", "convert_element_type", "iota"), ("sharding",)),
     **dict.fromkeys(_SHARDED, ("out_sharding",)),
-    **dict.fromkeys(ACCURATE, ("accuracy",)),
 }
 for _cls in FIRST_ORDER:
     if _cls not in TO_JAX:
         _homes = (home for home in (p, lax, lax.linalg) if hasattr(home, f"{_cls.name}_p"))
         _found = getattr(next(_homes, p), f"{_cls.name}_p", None)
-        if isinstance(_found, JaxPrimitive):
+        if isinstance(_found, JaxPrimitive) and issubclass(_cls, Accurate):
+            TO_JAX[_cls] = _accurate(_found)
+        elif isinstance(_found, JaxPrimitive):
             TO_JAX[_cls] = _alike(_found, dict.fromkeys(_BESIDES.get(_cls.name, ())))
         else:
             TO_JAX.lacks(_cls, "JAX has no primitive of this name")

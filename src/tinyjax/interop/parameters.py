@@ -6,6 +6,7 @@ import enum
 from dataclasses import fields, is_dataclass
 from typing import Final
 
+import jax
 import numpy as np
 from jax.extend.core import Primitive as JaxPrimitive
 from jax.extend.random import threefry_prng_impl
@@ -34,6 +35,8 @@ def generic(value: object) -> object:
         return found
     if isinstance(value, type(threefry_prng_impl)):
         return str(value)  # its tag
+    if isinstance(value, jax.lax.Tolerance):
+        return Record("Tolerance", tuple((name, getattr(value, name)) for name in ("atol", "rtol", "ulps")))
     if jax_equations.is_one_device(value):
         return None  # where everything is
     if isinstance(value, type) and issubclass(value, np.generic):

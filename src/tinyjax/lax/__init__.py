@@ -2,7 +2,6 @@
 
 from tinyjax.exports import collect
 from tinyjax.lax import (
-    accuracy,
     annotations,
     applying,
     associative,
@@ -34,7 +33,6 @@ from tinyjax.lax import (
 collect(
     __name__,
     *(
-        accuracy,
         annotations,
         applying,
         associative,

@@ -1,8 +1,6 @@
 """Derived: `pytest tests/test_exports.py --update-golden` writes it."""
 
 from tinyjax.lax import linalg as linalg
-from tinyjax.lax.accuracy import AccuracyMode as AccuracyMode
-from tinyjax.lax.accuracy import Tolerance as Tolerance
 from tinyjax.lax.annotations import optimization_barrier as optimization_barrier
 from tinyjax.lax.annotations import stage as stage
 from tinyjax.lax.applying import scatter_apply as scatter_apply
@@ -95,6 +93,7 @@ from tinyjax.lax.joining import unstack as unstack
 from tinyjax.lax.loops import fori_loop as fori_loop
 from tinyjax.lax.loops import map as map
 from tinyjax.lax.loops import while_loop as while_loop
+from tinyjax.lax.parameters import AccuracyMode as AccuracyMode
 from tinyjax.lax.parameters import ConvDimensionNumbers as ConvDimensionNumbers
 from tinyjax.lax.parameters import DotAlgorithm as DotAlgorithm
 from tinyjax.lax.parameters import DotAlgorithmPreset as DotAlgorithmPreset
@@ -105,6 +104,7 @@ from tinyjax.lax.parameters import Precision as Precision
 from tinyjax.lax.parameters import PrecisionLike as PrecisionLike
 from tinyjax.lax.parameters import RoundingMethod as RoundingMethod
 from tinyjax.lax.parameters import ScatterDimensionNumbers as ScatterDimensionNumbers
+from tinyjax.lax.parameters import Tolerance as Tolerance
 from tinyjax.lax.platforms import platform_dependent as platform_dependent
 from tinyjax.lax.reductions import argmax as argmax
 from tinyjax.lax.reductions import argmin as argmin

@@ -4,7 +4,7 @@ operands of elementwise functions with the same number of axes are repeated alon
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Final, SupportsIndex, TypeVar
+from typing import SupportsIndex, TypeVar
 
 from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
 from tinyjax.arrays.promotion import result_type
@@ -13,6 +13,7 @@ from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.signatures import AxisName
+from tinyjax.primitives.accuracy import AccuracyMode, Accurate, Tolerance
 from tinyjax.primitives.contractions import DimensionNumbers
 from tinyjax.primitives.window_shapes import Padding
 from tinyjax.tracing.array import Array, ArrayLike
@@ -50,14 +51,19 @@ def strict(primitive: Primitive, *values: ArrayLike) -> Array:
     return bind(primitive, *operands(*values))[0]
 
 
-_ACCURACIES: Final = frozenset({"Tolerance", "AccuracyMode"})
-
-
-def accurate(primitive: Primitive, x: ArrayLike, accuracy: object) -> Array:
-    """Applies an elementary function. JAX's own objects that say how exact it has to be are taken, too."""
-    if accuracy is not None and type(accuracy).__name__ not in _ACCURACIES:
-        raise InputError(f"{primitive.name}: accuracy is a lax.Tolerance or a lax.AccuracyMode, got {accuracy!r}")
-    return strict(primitive, x)
+def accurate(primitive: Accurate, x: ArrayLike, accuracy: object) -> Array:
+    """Applies an elementary function, as exact as this. JAX's own objects that say so are taken, too."""
+    if accuracy is None:
+        return strict(primitive, x)
+    if not isinstance(accuracy, Tolerance | AccuracyMode):
+        named = type(accuracy).__name__
+        if named == "AccuracyMode":
+            accuracy = AccuracyMode[str(getattr(accuracy, "name", ""))]
+        elif named == "Tolerance":
+            accuracy = Tolerance(*(getattr(accuracy, field, 0) for field in ("atol", "rtol", "ulps")))
+        else:
+            raise InputError(f"{primitive.name}: accuracy is a lax.Tolerance or a lax.AccuracyMode, got {accuracy!r}")
+    return strict(primitive.within(accuracy), x)
 
 
 def strict_pair(primitive: Primitive, x: ArrayLike, y: ArrayLike) -> Array:

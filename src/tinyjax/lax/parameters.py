@@ -3,8 +3,10 @@
 from typing import TypeAlias
 
 from tinyjax.arrays import products
-from tinyjax.primitives import contractions, convolution, dot_algorithms, rounding, windows
+from tinyjax.primitives import accuracy, contractions, convolution, dot_algorithms, rounding, windows
 
+AccuracyMode: TypeAlias = accuracy.AccuracyMode
+Tolerance: TypeAlias = accuracy.Tolerance
 Precision: TypeAlias = contractions.Precision
 DotAlgorithm: TypeAlias = dot_algorithms.DotAlgorithm
 DotAlgorithmPreset: TypeAlias = dot_algorithms.DotAlgorithmPreset

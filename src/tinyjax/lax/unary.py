@@ -1,6 +1,7 @@
 """Elementwise functions of one array, in the dtypes that each accepts: nothing is promoted.
 
-`accuracy` says what would do, as in JAX. XLA has one implementation of each on the CPU and on GPUs, which is taken.
+`accuracy` says what would do, as in JAX: a parameter of the primitives, which XLA is told. It has one implementation of
+each on the CPU and on GPUs.
 """
 
 from __future__ import annotations
@@ -8,10 +9,10 @@ from __future__ import annotations
 import math
 
 from tinyjax.arrays.elementwise import constant_like
-from tinyjax.lax.accuracy import AccuracyMode, Tolerance
 from tinyjax.lax.binding import accurate, strict
 from tinyjax.primitives import arithmetic, bitwise, elementwise, exponential, rounding, special, trigonometric
 from tinyjax.primitives import complex as parts
+from tinyjax.primitives.accuracy import AccuracyMode, Tolerance
 from tinyjax.tracing.array import Array, ArrayLike
 
 

@@ -14,6 +14,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, INTEGERS
 from tinyjax.primitives import complex_values, numpy_values
+from tinyjax.primitives.accuracy import Accurate
 from tinyjax.primitives.arithmetic import div, integer_pow, replace_zero
 from tinyjax.primitives.comparison import eq
 from tinyjax.primitives.conversion import convert
@@ -27,6 +28,7 @@ from tinyjax.primitives.elementwise import (
     check_dtype,
     elementwise_type,
     mul,
+    neg,
     scale,
     sub,
 )
@@ -38,7 +40,7 @@ V = TypeVar("V")
 
 @final
 @frozen
-class Exp(Unary):
+class Exp(Accurate, Unary):
     """e to the power of x, of a floating or complex number."""
 
     name: ClassVar[str] = "exp"
@@ -51,7 +53,7 @@ class Exp(Unary):
 
 @final
 @frozen
-class Exp2(Unary):
+class Exp2(Accurate, Unary):
     """2 to the power of the operand."""
 
     name: ClassVar[str] = "exp2"
@@ -65,7 +67,7 @@ class Exp2(Unary):
 
 @final
 @frozen
-class Expm1(Unary):
+class Expm1(Accurate, Unary):
     """exp(x) - 1, exact near zero."""
 
     name: ClassVar[str] = "expm1"
@@ -74,12 +76,14 @@ class Expm1(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        if self.highest:
+            return exp.within(self.accuracy)(ctx, x)
         return add(ctx, y, constant_like(ctx, y, 1))
 
 
 @final
 @frozen
-class Log(Smooth):
+class Log(Accurate, Smooth):
     """The natural logarithm."""
 
     name: ClassVar[str] = "log"
@@ -92,7 +96,7 @@ class Log(Smooth):
 
 @final
 @frozen
-class Log1p(Smooth):
+class Log1p(Accurate, Smooth):
     """log(1 + x), exact near zero."""
 
     name: ClassVar[str] = "log1p"
@@ -106,7 +110,7 @@ class Log1p(Smooth):
 
 @final
 @frozen
-class Logistic(Unary):
+class Logistic(Accurate, Unary):
     """1 / (1 + exp(-x))."""
 
     name: ClassVar[str] = "logistic"
@@ -115,12 +119,14 @@ class Logistic(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
-        return mul(ctx, y, sub(ctx, constant_like(ctx, y, 1), y))
+        # 1 - y, exact where y is near 1
+        rest = logistic(ctx, neg(ctx, x)) if self.highest else sub(ctx, constant_like(ctx, y, 1), y)
+        return mul(ctx, y, rest)
 
 
 @final
 @frozen
-class Sqrt(Unary):
+class Sqrt(Accurate, Unary):
     """The square root of a floating or complex number: nan for negative ones, the principal one for complex."""
 
     name: ClassVar[str] = "sqrt"
@@ -133,7 +139,7 @@ class Sqrt(Unary):
 
 @final
 @frozen
-class Rsqrt(Unary):
+class Rsqrt(Accurate, Unary):
     """1 / sqrt(x)."""
 
     name: ClassVar[str] = "rsqrt"
@@ -147,7 +153,7 @@ class Rsqrt(Unary):
 
 @final
 @frozen
-class Cbrt(Unary):
+class Cbrt(Accurate, Unary):
     """The real cube root."""
 
     name: ClassVar[str] = "cbrt"

@@ -10,9 +10,10 @@ from typing_extensions import override
 
 from tinyjax.ir.context import Context
 from tinyjax.primitives import complex_values
+from tinyjax.primitives.accuracy import Accurate
 from tinyjax.primitives.arithmetic import div, reciprocal, square
-from tinyjax.primitives.elementwise import Binary, NumPyFunction, Smooth, Unary, add, mul, neg, sub
-from tinyjax.primitives.exponential import rsqrt
+from tinyjax.primitives.elementwise import Binary, NumPyFunction, Smooth, Unary, add, mul, neg, scale, sub
+from tinyjax.primitives.exponential import logistic, rsqrt
 from tinyjax.primitives.structure import constant_like
 
 V = TypeVar("V")
@@ -20,7 +21,7 @@ V = TypeVar("V")
 
 @final
 @frozen
-class Sin(Unary):
+class Sin(Accurate, Unary):
     """The sine, of an angle in radians, real or complex."""
 
     name: ClassVar[str] = "sin"
@@ -28,12 +29,12 @@ class Sin(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
-        return cos(ctx, x)
+        return cos.within(self.accuracy)(ctx, x)
 
 
 @final
 @frozen
-class Cos(Unary):
+class Cos(Accurate, Unary):
     """The cosine, of an angle in radians, real or complex."""
 
     name: ClassVar[str] = "cos"
@@ -41,12 +42,12 @@ class Cos(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
-        return neg(ctx, sin(ctx, x))
+        return neg(ctx, sin.within(self.accuracy)(ctx, x))
 
 
 @final
 @frozen
-class Tan(Unary):
+class Tan(Accurate, Unary):
     """The tangent, of an angle in radians, real or complex."""
 
     name: ClassVar[str] = "tan"
@@ -142,7 +143,7 @@ class Cosh(Unary):
 
 @final
 @frozen
-class Tanh(Unary):
+class Tanh(Accurate, Unary):
     """The hyperbolic tangent, real or complex."""
 
     name: ClassVar[str] = "tanh"
@@ -150,6 +151,9 @@ class Tanh(Unary):
 
     @override
     def derivative(self, ctx: Context[V], x: V, y: V) -> V:
+        if self.highest:  # of exponentials, which don't cancel where y is near 1
+            near, far = (logistic.within(self.accuracy)(ctx, scale(ctx, x, factor)) for factor in (2, -2))
+            return scale(ctx, mul(ctx, near, far), 4)
         one = constant_like(ctx, y, 1)
         return mul(ctx, add(ctx, one, y), sub(ctx, one, y))
 

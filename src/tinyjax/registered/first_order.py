@@ -7,6 +7,7 @@ from typing import Final
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.text.registry import STANDARD
 from tinyjax.primitives import (
+    accuracy,
     annotations,
     arithmetic,
     bessel,
@@ -81,5 +82,11 @@ STANDARD.add(
     generators.RandomAlgorithm,
 )
 STANDARD.add(convolution.ConvDimensionNumbers, spectral.EighImplementation, spectral.EigImplementation)
-STANDARD.add(spectral.SvdAlgorithm, dot_algorithms.DotAlgorithm, dot_algorithms.DotAlgorithmPreset)
+STANDARD.add(
+    accuracy.AccuracyMode,
+    accuracy.Tolerance,
+    spectral.SvdAlgorithm,
+    dot_algorithms.DotAlgorithm,
+    dot_algorithms.DotAlgorithmPreset,
+)
 STANDARD.add(windows.GatherScatterMode, windows.GatherDimensionNumbers, windows.ScatterDimensionNumbers)

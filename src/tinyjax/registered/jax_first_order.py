@@ -1,7 +1,6 @@
 """How JAX spells the parameters of first-order primitives, where it isn't as here.
 
-JAX has parameters that say how an array is laid out over devices, or how exact a function has to be. They are accepted
-where they say nothing.
+JAX has parameters that say how an array is laid out over devices. They are accepted where they say nothing.
 """
 
 from __future__ import annotations
@@ -29,6 +28,7 @@ from tinyjax.primitives import (
     rounding,
     spectral,
 )
+from tinyjax.primitives.accuracy import Accurate
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import Bilinear, DotGeneral, as_dot_precision, as_precision
 from tinyjax.primitives.conversion import ConvertElementType
@@ -72,11 +72,6 @@ def primitive_of(cls: type[Primitive], params: Params) -> Primitive:
 
 
 _NONE: Final = (None,)
-#: Those that JAX tells how exact they have to be.
-ACCURATE: Final = (
-    *("exp", "exp2", "expm1", "log", "log1p", "logistic", "sqrt", "rsqrt", "cbrt"),
-    *("sin", "cos", "tan", "tanh"),
-)
 
 
 def _derived(base: type[Primitive]) -> list[type[Primitive]]:
@@ -85,12 +80,16 @@ def _derived(base: type[Primitive]) -> list[type[Primitive]]:
 
 
 def _accurate(cls: type[Primitive]) -> Reader:
-    """XLA has one implementation of each on the CPU and on GPUs: how exact they have to be says nothing there."""
-    return lambda params, in_avals, out_avals: primitive_of(cls, {k: v for k, v in params.items() if k != "accuracy"})
+    """JAX prints no tolerances, but where in memory they are: then nothing is said."""
+
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        return primitive_of(cls, {key: value for key, value in params.items() if not isinstance(value, Unreadable)})
+
+    return read
 
 
-for _name in ACCURATE:
-    STANDARD.read_by(_name)(_accurate(STANDARD.entered[_name]))
+for _cls in _derived(Accurate):
+    STANDARD.read_by(_cls.name)(_accurate(_cls))
 for _cls in (*_derived(Reduction), *_derived(reductions.Position)):
     STANDARD.read_by(_cls.name)(calling(_cls, out_sharding=_NONE))
 STANDARD.read_by("reshape")(calling(Reshape, dimensions=_NONE, sharding=_NONE))

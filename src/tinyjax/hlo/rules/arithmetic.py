@@ -25,10 +25,11 @@ from tinyjax.ir.dtypes import COMPLEXES, INTEGERS, SIGNED, UNSIGNED
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import arithmetic, elementwise, exponential, rounding, special, trigonometric
+from tinyjax.primitives.accuracy import AccuracyMode, Accurate
 from tinyjax.primitives.arithmetic import abs_, reciprocal, rem
 from tinyjax.primitives.bitwise import logical_and, logical_or
 from tinyjax.primitives.comparison import eq, ge, gt
-from tinyjax.primitives.elementwise import mul, neg
+from tinyjax.primitives.elementwise import mul, neg, scale
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import constant_like
 
@@ -92,9 +93,14 @@ def _pow(_: exponential.Pow, ctx: LoweringContext, args: Sequence[SSA], types: S
     return (same_type(ctx, "stablehlo.power", (x, y), out),)
 
 
-def _real_exp2(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
-    """As a power of two. The exponential of a multiple loses as many digits as the operand has before the point."""
+def _real_exp2(
+    primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """As a power of two. The exponential of a multiple loses as many digits as the operand has before the point; but of
+    powers XLA isn't told how exact they have to be, so that it is taken, as by JAX, where that was said."""
     (x,), (out,) = args, types
+    if isinstance(primitive, Accurate) and primitive.accuracy not in (None, AccuracyMode.DEFAULT):
+        return (same_type(ctx, "stablehlo.exponential", (scale(ctx, x, math.log(2)),), out, primitive.accuracy),)
     return (same_type(ctx, "stablehlo.power", (ctx.scalar(2, out.dtype), x), out),)
 
 
@@ -193,7 +199,10 @@ RULES[exponential.Exp] = either(plain("stablehlo.exponential"), of_complex.expon
 RULES[exponential.Expm1] = either(plain("stablehlo.exponential_minus_one"), of_complex.exponential_minus_one)
 RULES[exponential.Log] = either(plain("stablehlo.log"), of_complex.logarithm)
 RULES[exponential.Log1p] = either(plain("stablehlo.log_plus_one"), of_complex.logarithm_of_one_plus)
-RULES[exponential.Logistic] = either(plain("stablehlo.logistic"), of_complex.logistic)
+RULES[exponential.Logistic] = either(
+    computed(lambda ctx, x: same_type(ctx, "stablehlo.logistic", (x,), x.aval)),  # as exact as it is, as in JAX
+    of_complex.logistic,
+)
 RULES[exponential.Sqrt] = either(plain("stablehlo.sqrt"), of_complex.square_root)
 RULES[exponential.Rsqrt] = either(plain("stablehlo.rsqrt"), of_complex.reciprocal_root)
 RULES[exponential.Cbrt] = plain("stablehlo.cbrt")

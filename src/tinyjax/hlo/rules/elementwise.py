@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+import attrs
 import numpy as np
 
 from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.tables import RULES
-from tinyjax.hlo.text import tensor_text, type_text
+from tinyjax.hlo.text import scalar_text, tensor_text, type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
     COMPLEXES,
     FLOAT4,
     FLOAT32,
+    FLOAT64,
     INEXACT,
     INT16,
+    INT64,
     INTEGERS,
     NARROW_SIGNED,
     SIGNED,
@@ -30,6 +33,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import bitwise, comparison, conversion, elementwise, selection
 from tinyjax.primitives import complex as parts
+from tinyjax.primitives.accuracy import Accuracy, AccuracyMode, Accurate, Tolerance
 
 
 def operands(ctx: LoweringContext, args: Sequence[SSA], out: ShapedArray) -> list[str]:
@@ -38,16 +42,32 @@ def operands(ctx: LoweringContext, args: Sequence[SSA], out: ShapedArray) -> lis
     return [arg.name if arg.aval.shape == shape else ctx.filled(arg, shape) for arg in args]
 
 
-def same_type(ctx: LoweringContext, op: str, args: Sequence[SSA], out: ShapedArray) -> SSA:
+def same_type(ctx: LoweringContext, op: str, args: Sequence[SSA], out: ShapedArray, accuracy: Accuracy = None) -> SSA:
     """An operation whose operands and result have one type."""
-    return ctx.emit(f"{op} {', '.join(operands(ctx, args, out))} : {type_text(out)}", out)
+    names = ", ".join(operands(ctx, args, out))
+    return ctx.emit(f"{op} {names}{_result_accuracy(accuracy)} : {type_text(out)}", out)
+
+
+def _result_accuracy(accuracy: Accuracy) -> str:
+    """The attribute that says how exact a result has to be, after the operands."""
+    if accuracy is None or accuracy is AccuracyMode.DEFAULT:
+        return ""
+    fields = ["mode = #stablehlo.result_accuracy_mode<HIGHEST>"]
+    if isinstance(accuracy, Tolerance):
+        given = [(name, number) for name, number in attrs.asdict(accuracy).items() if number]
+        fields = [f"{name} = {scalar_text(number, INT64 if name == 'ulps' else FLOAT64)}" for name, number in given]
+        fields.append("mode = #stablehlo.result_accuracy_mode<TOLERANCE>")
+    return f" {{result_accuracy = #stablehlo.result_accuracy<{', '.join(fields)}>}}"
 
 
 def plain(op: str) -> Rule:
     """The rule of a primitive that is one operation, whose operands and result have one type."""
 
-    def rule(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
-        return (same_type(ctx, op, args, types[0]),)
+    def rule(
+        primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        accuracy = primitive.accuracy if isinstance(primitive, Accurate) else None
+        return (same_type(ctx, op, args, types[0], accuracy),)
 
     return rule
 
