@@ -3,6 +3,7 @@ the values of JAX on the host and compiled, through programs from JAX and for JA
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Final
@@ -17,6 +18,7 @@ from tests.numpy.oracle import agree, numbers
 from tinyjax import hlo, ir, lax, transforms
 from tinyjax.errors import InputError, LoweringError, ShapeError, TinyjaxError, TypingError, UnsupportedError
 from tinyjax.interop.jax import from_jax, to_jax
+from tinyjax.registered.jax_expansions import candidates
 
 ROWS, BY_GROUP = numbers("float32", 6, 5), numbers("float32", 3, 5, 4)
 BATCH, BATCH_BY_GROUP = numbers("float64", 2, 6, 5), numbers("float64", 3, 2, 5, 4)
@@ -63,6 +65,12 @@ CALLS: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
     ),
     "approx-candidates-for-one": (
         lambda m, _, x: m.approx_max_k(x, 1, 0, aggregate_to_topk=False), (numbers("float32", 300, 2),)
+    ),
+    "approx-candidates-of-a-part": (
+        lambda m, _, x: m.approx_max_k(
+            x, 4, reduction_input_size_override=9000, recall_target=0.5, aggregate_to_topk=False
+        ),
+        (numbers("float32", 2, 700),),
     ),
     "mul": (lambda m, _, x, y: m.mul(x, y, out_dtype="float64"), (ROWS, ROWS)),
     "mul-integers": (
@@ -179,9 +187,9 @@ def test_only_the_function_of_the_platform_is_lowered() -> None:
         (lambda: lax.approx_max_k(SIZES, 1), TypingError, "approx_max_k: the operand must be floats, got i64"),
         (lambda: lax.approx_min_k(ROWS, 9), ShapeError, "k must be between 0 and the size"),
         (
-            lambda: lax.approx_max_k(numbers("float32", 9), 2, -1, 0.5, 99, False),
-            UnsupportedError,
-            "approx_max_k: reduction_input_size_override is for parts of arrays",
+            lambda: lax.approx_max_k(numbers("float32", 9), 2, -1, 0.5, 8, False),
+            ShapeError,
+            "reduction_input_size_override is at least the size of the axis, 9, or -1; got 8",
         ),
         (lambda: lax.scaled_dot(ROWS, ROWS.T, lhs_scale=ROWS[:, :2]), ShapeError, "must be a multiple of that of its"),
         (lambda: lax.composite(np.sin, ""), InputError, "the operation needs a name"),
@@ -193,6 +201,28 @@ def test_errors(call: Callable[[], object], error: type[TinyjaxError], message: 
     with pytest.raises(error) as caught:
         call()
     assert message in str(caught.value)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("size", [100, 129, 1024, 1025, 5000, 70_000])
+@pytest.mark.parametrize("rank", [1, 2])
+def test_as_many_candidates_as_in_jax(rank: int, size: int) -> None:
+    x = jax.ShapeDtypeStruct((size,) if rank == 1 else (2, size), "float32")
+    for k, recall, more in itertools.product((1, 2, 64), (0.3, 0.95, 1.0), (None, 0, 1000, 10**8)):
+        whole = -1 if more is None else size + more
+
+        def chosen(x: jax.Array) -> list[jax.Array]:
+            return jax.lax.approx_max_k(
+                x, k, recall_target=recall, reduction_input_size_override=whole, aggregate_to_topk=False  # noqa: B023
+            )  # fmt: skip
+
+        assert candidates(size, rank, k, recall, whole) == jax.eval_shape(chosen, x)[0].shape[-1]
+
+
+def test_groups_begin_with_the_first() -> None:
+    ragged_dot: Callable[..., object] = lax.ragged_dot  # JAX's says the same
+    with pytest.raises(NotImplementedError, match="group_offset is not supported: leave the groups before it out"):
+        ragged_dot(ROWS, BY_GROUP, SIZES, group_offset=SIZES[:1])
 
 
 def test_shapes_of_convolutions() -> None:

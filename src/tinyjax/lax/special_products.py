@@ -158,14 +158,15 @@ def approx_max_k(
 ) -> tuple[Array, Array]:
     """The k largest elements along an axis, the largest first, and their int32 indices. Here they are always found:
     `recall_target` says how many of them would do. If not `aggregate_to_topk`, there are more, as many as XLA would
-    choose the k from.
+    choose the k from; of a part of a longer axis, so many as are wanted where `reduction_input_size_override` is the
+    size of that.
 
     >>> approx_max_k(np.array([1.0, 5.0, 3.0], "float32"), 2)
     (Array([5., 3.], dtype=float32), Array([1, 2], dtype=int32))
     """
     x = _floats("approx_max_k", operand, recall_target)
     if not aggregate_to_topk:
-        k = _kept("approx_max_k", x, k, reduction_dimension, recall_target, reduction_input_size_override)
+        k = _kept(x, k, reduction_dimension, recall_target, reduction_input_size_override)
     return top_k(x, k, axis=reduction_dimension)
 
 
@@ -184,7 +185,7 @@ def approx_min_k(
     """
     x = _floats("approx_min_k", operand, recall_target)
     if not aggregate_to_topk:
-        k = _kept("approx_min_k", x, k, reduction_dimension, recall_target, reduction_input_size_override)
+        k = _kept(x, k, reduction_dimension, recall_target, reduction_input_size_override)
     values, indices = top_k(neg(x), k, axis=reduction_dimension)
     return neg(values), indices
 
@@ -199,13 +200,11 @@ def _floats(name: str, operand: ArrayLike, recall_target: float) -> Array:
     return x
 
 
-def _kept(name: str, x: Array, k: int, axis: int, recall_target: float, override: int) -> int:
+def _kept(x: Array, k: int, axis: int, recall_target: float, override: int) -> int:
     """How many elements there are where they aren't aggregated."""
     if not (-x.aval.ndim <= axis < x.aval.ndim and 0 < k <= x.aval.shape[axis]):
         return k  # top_k says what is wrong
-    if override not in (-1, x.aval.shape[axis]):
-        raise UnsupportedError(f"{name}: reduction_input_size_override is for parts of arrays on several devices")
-    return candidates(x.aval.shape[axis], x.aval.ndim, k, recall_target)
+    return candidates(x.aval.shape[axis], x.aval.ndim, k, recall_target, override)
 
 
 def one_minus_square(x: ArrayLike) -> Array:

@@ -12,7 +12,7 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.custom_derivatives import CustomJvp
 from tinyjax.control.loops import rowwise
-from tinyjax.errors import ParameterError, UnsupportedError
+from tinyjax.errors import ParameterError, ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS, INT32, UINT32, UINT64, as_dtype
 from tinyjax.ir.primitive import Primitive
@@ -72,19 +72,24 @@ def _top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequenc
     return [rev(ctx, slice_in_dim(ctx, part, size - k, size, 1, axis), (axis,)) for part in ordered]
 
 
-def candidates(size: int, rank: int, k: int, recall: float) -> int:
+def candidates(size: int, rank: int, k: int, recall: float, whole: int = -1) -> int:
     """How many elements XLA keeps for an approximate choice of k from so many, before it chooses among them: it leaves
-    the greatest of each group, which are so large that the recall is as wanted."""
+    the greatest of each group, which are so large that the recall is as wanted. `whole`, if it isn't -1, says of how
+    many elements these are a part, from all of which k are chosen in the end."""
+    if whole != -1 and whole < size:
+        raise ShapeError(f"reduction_input_size_override is at least the size of the axis, {size}, or -1; got {whole}")
     tile = 1024 if rank == 1 else 128
     if size <= tile:
         return size
     if k == 1:
         return tile
-    kept = size if recall == 1.0 else max(int((1.0 - k) / math.log(float(np.float32(recall)))), tile)
-    tiles, groups = -(-size // tile), max(size // kept, 1).bit_length() - 1
+    if recall == 1.0:
+        return size
+    kept = max(int((1.0 - k) / math.log(float(np.float32(recall)))), tile)
+    tiles, groups = -(-size // tile), max((size if whole == -1 else whole) // kept, 1).bit_length() - 1
     if groups == 0:
         return size
-    return -(-tiles // (1 << min(groups, (tiles - 1).bit_length()))) * tile
+    return -(-tiles // (1 << min(groups, (tiles - 2).bit_length()))) * tile
 
 
 def _approx_top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
@@ -93,10 +98,8 @@ def _approx_top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> 
     largest = bool(params["is_max_k"])
     axis, k = _number(params["reduction_dimension"]) % max(x.aval.ndim, 1), _number(params["k"])
     if params.get("aggregate_to_topk") is not True:
-        if params.get("reduction_input_size_override", -1) != -1:
-            raise UnsupportedError("approx_top_k with reduction_input_size_override is not supported")
-        recall = params.get("recall_target")
-        k = candidates(x.aval.shape[axis], x.aval.ndim, k, recall if isinstance(recall, float) else 0.95)
+        recall, whole = params.get("recall_target"), _number(params.get("reduction_input_size_override", -1))
+        k = candidates(x.aval.shape[axis], x.aval.ndim, k, recall if isinstance(recall, float) else 0.95, whole)
     values, places = _top_k(ctx, {"k": k, "axis": axis}, [x if largest else neg(ctx, x)])
     return [values if largest else neg(ctx, values), places]
 
