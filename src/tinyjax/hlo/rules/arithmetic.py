@@ -21,7 +21,7 @@ from tinyjax.hlo.rules.elementwise import (
 )
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import COMPLEXES, INTEGERS, SIGNED, UNSIGNED
+from tinyjax.ir.dtypes import COMPLEXES, INTEGERS, UNSIGNED
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives import arithmetic, elementwise, exponential, rounding, special, trigonometric
@@ -116,11 +116,14 @@ def _of_two(op: str, function: Callable[[LoweringContext, SSA, SSA], SSA]) -> Ru
     return rule
 
 
-def _guarded(rule: Rule, by_zero: Callable[[LoweringContext, SSA], SSA]) -> Rule:
-    """The rule of a division, which of integers never divides by zero: what that gives is chosen.
+_BITS: Final = typed("stablehlo.bitcast_convert")
 
-    XLA has a result for it too, but where both operands become constants while it simplifies a program, its compiler
-    divides them itself, and the process ends.
+
+def _guarded(rule: Rule) -> Rule:
+    """The rule of a division, where integers are divided by what isn't known.
+
+    XLA has a result for zeros. But what simplifies StableHLO before XLA reads it divides constants, too, and there zero
+    ends the process. It doesn't look through a conversion of bits, and XLA drops one to the same type.
     """
 
     def guarded(
@@ -128,29 +131,16 @@ def _guarded(rule: Rule, by_zero: Callable[[LoweringContext, SSA], SSA]) -> Rule
     ) -> Sequence[SSA]:
         (x, y), (out,) = args, types
         known = ctx.known(y)
-        if out.dtype not in INTEGERS or (known is not None and known.value != 0):
-            return rule(primitive, ctx, args, types)
-        otherwise = SSA(ctx.filled(by_zero(ctx, x), out.shape), out)
-        if known is not None:
-            return (otherwise,)
-        zero = eq(ctx, y, constant_like(ctx, y, 0))
-        (quotient,) = rule(primitive, ctx, (x, select(ctx, zero, constant_like(ctx, y, 1), y)), types)
-        return (select(ctx, zero, otherwise, quotient),)
+        if out.dtype in INTEGERS and (known is None or known.value == 0):
+            (y,) = _BITS(primitive, ctx, (y,), (y.aval,))
+        return rule(primitive, ctx, (x, y), types)
 
     return guarded
 
 
-def _all_bits(ctx: LoweringContext, x: SSA) -> SSA:
-    return constant_like(ctx, x, -1 if x.aval.dtype in SIGNED else 2 ** (8 * x.aval.dtype.itemsize) - 1)
-
-
-def _itself(_: LoweringContext, x: SSA) -> SSA:
-    return x
-
-
 RULES[elementwise.Mul] = _of_two("stablehlo.multiply", of_complex.product)
-RULES[arithmetic.Div] = _guarded(_of_two("stablehlo.divide", of_complex.quotient), _all_bits)
-CPU_RULES[arithmetic.Div] = _guarded(_of_two("stablehlo.divide", of_complex.quotient_by_xla), _all_bits)
+RULES[arithmetic.Div] = _guarded(_of_two("stablehlo.divide", of_complex.quotient))
+CPU_RULES[arithmetic.Div] = _guarded(_of_two("stablehlo.divide", of_complex.quotient_by_xla))
 
 
 @RULES.register(trigonometric.Atan2)
@@ -190,7 +180,7 @@ def _polygamma(
 
 
 RULES[arithmetic.Square] = computed(lambda ctx, x: mul(ctx, x, x))
-RULES[arithmetic.Rem] = _guarded(plain("stablehlo.remainder"), _itself)
+RULES[arithmetic.Rem] = _guarded(plain("stablehlo.remainder"))
 RULES[arithmetic.Max] = MAXIMUM
 RULES[arithmetic.Min] = MINIMUM
 RULES[arithmetic.NextAfter] = typed("chlo.next_after")
