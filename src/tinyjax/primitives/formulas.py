@@ -45,6 +45,10 @@ class Number(Generic[V]):
         """An array of one number, of this shape and dtype."""
         return Number(self.ctx, full(self.ctx, self.ctx.aval(self.value), value))
 
+    def number(self, value: float) -> Number[V]:
+        """One number of this dtype. Arithmetic repeats it to the shape of the other operand."""
+        return Number(self.ctx, constant_like(self.ctx, self.value, value))
+
     def _with(self, function: TwoOperands, other: Number[V] | float, *, turned: bool = False) -> Number[V]:
         y = other.value if isinstance(other, Number) else constant_like(self.ctx, self.value, other)
         pair = (y, self.value) if turned else (self.value, y)

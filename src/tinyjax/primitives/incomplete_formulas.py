@@ -34,64 +34,68 @@ def _largest_logarithm(x: Number[V]) -> float:
 def _by_series(
     loop: Loop[V], a: Number[V], x: Number[V], active: Number[V], want: Wanted
 ) -> tuple[Number[V], Number[V]]:
-    """The sum of x**n / ((a + 1) … (a + n)), and its derivative in a."""
-    eps = _resolution(x)
+    """The sum of x**n / ((a + 1) … (a + n)), and its derivative in a, or zero where that isn't asked for."""
+    eps, sloped = _resolution(x), want is not Wanted.VALUE
 
     def step(carry: Numbers[V], constants: Numbers[V]) -> Numbers[V]:
-        (active, r, term, total, term_slope, slope), (x,) = carry, constants
-        r1 = r + 1.0
-        ratio = x / r1
-        next_slope = term_slope * ratio - term * ratio / r1
+        (active, count, term, total, *slopes), (a, x) = carry, constants
+        count = count + 1.0
+        r = a + count
+        ratio = x / r
         next_term = term * ratio
-        sums = total + next_term, slope + next_slope
-        if want is Wanted.VALUE:
-            going = next_term > sums[0] * eps
-        else:
-            going = next_slope.of(abs_) > sums[1].of(abs_) * eps
-        new = (r1, next_term, sums[0], next_slope, sums[1])
-        old = (r, term, total, term_slope, slope)
-        return [active & going, *(active.where(n, o) for n, o in zip(new, old, strict=True))]
+        sums = [active.where(total + next_term, total)]
+        if not sloped:
+            return [active & (next_term > sums[0] * eps), count, next_term, *sums]
+        term_slope, slope = slopes
+        next_slope = term_slope * ratio - next_term / r
+        sums.append(active.where(slope + next_slope, slope))
+        going = active & (next_slope.of(abs_) > sums[1].of(abs_) * eps)
+        return [going, count, next_term, sums[0], next_slope, sums[1]]
 
     one, zero = a.like(1), a.like(0)
-    found = loop([active, a, one, one, zero, zero], [x], lambda carry: carry[0].any(), step)
-    return found[3], found[5]
+    start = [active, a.number(0), one, one, *([zero, zero] if sloped else [])]
+    found = loop(start, [a, x], lambda carry: carry[0].any(), step)
+    return found[3], found[5] if sloped else zero
 
 
 def _by_fraction(
     loop: Loop[V], a: Number[V], x: Number[V], active: Number[V], want: Wanted
 ) -> tuple[Number[V], Number[V]]:
-    """What 1 - P is after x**a exp(-x) / gamma(a), and its derivative in a: quotients p / q of a recurrence."""
-    eps = _resolution(x)
+    """What 1 - P is after x**(a - 1) exp(-x) / gamma(a), and its derivative in a, or zero where that isn't asked for.
+
+    x / (b + 1 (a - 1) / (b + 2 + 2 (a - 2) / (b + 4 + …))) with b = x + 1 - a, forwards by Steed's method: `inverse` is
+    one over the n-th denominator, at most 1 / (n + 1) for x > a, and `change` what the n-th fraction adds.
+    """
+    eps, sloped = _resolution(x), want is not Wanted.VALUE
 
     def step(carry: Numbers[V], constants: Numbers[V]) -> Numbers[V]:
-        active, count, y, z, total, slope, p1, q1, p2, q2, dp1, dq1, dp2, dq2 = carry
-        count1, y1, z1 = count + 1.0, y + 1.0, z + 2.0
-        product = y1 * count1
-        p, q = p1 * z1 - p2 * product, q1 * z1 - q2 * product
-        dp = dp1 * z1 - p1 - dp2 * product + p2 * count1
-        dq = dq1 * z1 - q1 - dq2 * product + q2 * count1
-        usable = ~q.equals(0.0)
-        total1 = usable.where(p / q, total)
-        slope1 = usable.where((dp - total1 * dq) / q, slope)
-        if want is Wanted.VALUE:
-            change = (total1 - total).of(abs_) > total1.of(abs_) * eps
-        else:
-            change = (slope1 - slope).of(abs_) > eps
-        going = change | ~usable
-        large = p.of(abs_) > 1 / eps
-        scaled = [large.where(v * eps, v) for v in (p, q, p1, q1, dp, dq, dp1, dq1)]
-        new = (y1, z1, total1, slope1, *scaled)
-        kept = [active.where(n, o) for n, o in zip(new, carry[2:], strict=True)]
-        return [active & going & (count1 < _MOST_STEPS), count1, *kept]
+        (active, count, inverse, change, total, *slopes), (a, b) = carry, constants
+        count = count + 1.0
+        numerator = (a - count) * count
+        quotient = numerator * inverse
+        next_inverse = 1.0 / (b + count * 2.0 + quotient)
+        ratio = -(quotient * next_inverse)
+        next_change = ratio * change
+        total = active.where(total + next_change, total)
+        going = active & (count < _MOST_STEPS)
+        if not sloped:
+            going = going & (next_change.of(abs_) > total.of(abs_) * eps)
+            return [going, count, next_inverse, next_change, total]
+        inverse_slope, change_slope, slope = slopes
+        quotient_slope = count * inverse + numerator * inverse_slope
+        next_inverse_slope = next_inverse * next_inverse * (1.0 - quotient_slope)
+        ratio_slope = -(quotient_slope * next_inverse + quotient * next_inverse_slope)
+        next_slope = ratio_slope * change + ratio * change_slope
+        slope = active.where(slope + next_slope, slope)
+        going = going & (next_slope.of(abs_) > eps)
+        return [going, count, next_inverse, next_change, total, next_inverse_slope, next_slope, slope]
 
-    one, zero = x.like(1), x.like(0)
-    y = 1.0 - a
-    z = x + y + 1.0
-    q1 = z * x
-    total = (x + 1.0) / q1
-    start = [active, zero, y, z, total, total * x / q1, x + 1.0, q1, one, x, zero, -x, zero, zero]
-    found = loop(start, [], lambda carry: carry[0].any(), step)
-    return found[4], found[5]
+    b = x + 1.0 - a
+    inverse, first = 1.0 / b, x / b
+    slopes = [inverse * inverse, first * inverse, first * inverse] if sloped else []
+    start = [active, a.number(0), inverse, first, first, *slopes]
+    found = loop(start, [a, b], lambda carry: carry[0].any(), step)
+    return found[4], found[7] if sloped else x.like(0)
 
 
 def _gamma(loop: Loop[V], a: Number[V], x: Number[V], want: Wanted, *, upper: bool = False) -> Number[V]:
@@ -122,14 +126,14 @@ def _by_loops(loop: Loop[V], a: Number[V], x: Number[V], active: Number[V], want
     rest, rest_slope = _by_fraction(loop, a, fraction.where(x, one), active & fraction, want)
     root = (logarithm * 0.5).of(exp)  # its square would be lost where what it multiplies is large
     if want is Wanted.VALUE:
-        below, above = series * root * root, rest * a * root * root
+        below, above = series * root * root, rest * a / x * root * root
         found = fraction.where(above, 1.0 - below) if upper else fraction.where(1.0 - above, below)
         return (found < 0.0).where(one * 0.0, found)
     slope = x.of(log) - (a + 1.0).of(digamma)  # that of the logarithm
     below, above = series * slope + series_slope, rest * (slope * a + 1.0) + rest_slope * a
     if want is Wanted.SAMPLE:
-        return fraction.where(above * x, -(below * x)) / a
-    return fraction.where(-(above * root * root), below * root * root)
+        return fraction.where(above, -(below * x)) / a
+    return fraction.where(-(above / x * root * root), below * root * root)
 
 
 def lower_gamma(loop: Loop[V], *args: Number[V]) -> Number[V]:
