@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import os
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Final
 from zlib import crc32
+
+# Read when jax first looks for devices: what is about several of them runs beside all else.
+os.environ["XLA_FLAGS"] = f"--xla_force_host_platform_device_count=8 {os.environ.get('XLA_FLAGS', '')}".strip()
 
 import jax
 import pytest

@@ -43,6 +43,7 @@ MODULES: Final = (
     "tinyjax.tree",
     "tinyjax.flatten_util",
     "tinyjax.debug",
+    "tinyjax.sharding",
     "tinyjax.custom_batching",
     "tinyjax.custom_derivatives",
     "tinyjax.checkpoint_policies",

@@ -16,6 +16,7 @@ from . import lax as lax
 from . import numpy as numpy
 from . import random as random
 from . import scipy as scipy
+from . import sharding as sharding
 from . import testing as testing
 from . import tools as tools
 from . import transforms as transforms
@@ -48,6 +49,7 @@ from .api.jit import jit as jit
 from .api.make_jaxpr import eval_jaxpr as eval_jaxpr
 from .api.make_jaxpr import eval_shape as eval_shape
 from .api.make_jaxpr import make_jaxpr as make_jaxpr
+from .api.meshes import make_mesh as make_mesh
 from .api.naming import named_call as named_call
 from .api.naming import named_scope as named_scope
 from .api.rules.custom_gradient import custom_gradient as custom_gradient
@@ -65,12 +67,14 @@ from .api.transfer import device_put as device_put
 from .api.values_and_gradients import value_and_grad as value_and_grad
 from .api.vectorize import vmap as vmap
 from .api.watch import watch as watch
-from .backend.places import Device as Device
 from .errors import TinyjaxError as TinyjaxError
 from .ir.aval import ShapedArray as ShapedArray
 from .ir.dtypes import float0 as float0
 from .ir.program import ClosedJaxpr as ClosedJaxpr
 from .ir.program import Jaxpr as Jaxpr
+from .meshes.device import Device as Device
+from .meshes.named import NamedSharding as NamedSharding
+from .meshes.spec import P as P
 from .tracing.array import Array as Array
 from .tracing.array import ArrayLike as ArrayLike
 

@@ -26,6 +26,8 @@ class Deferred(Generic[T]):
         self.use = value
 
 
+#: The number of this process among those that work together.
+PROCESS_INDEX: Final = Deferred[Callable[[], int]]()
 #: Fills the registry of all primitives that come with the library.
 FILL_REGISTRY: Final = Deferred[Callable[[], ModuleType]]()
 #: The functions that do for arrays what NumPy's do, for messages.

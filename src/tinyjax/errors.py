@@ -130,6 +130,10 @@ class ChoiceError(InputError, ValueError):
     """An argument, or its dtype, isn't one of the few that the function takes."""
 
 
+class ShardingError(InputError, ValueError):
+    """An array can't lie on a mesh as it was said, or a mesh can't be made."""
+
+
 class TangentError(InputError, ValueError):
     """A tangent or a cotangent isn't of the type that the value has whose it is, or there are too many."""
 

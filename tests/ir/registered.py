@@ -27,6 +27,8 @@ from tests.ir.examples import (
 )
 from tinyjax.ir import ClosedJaxpr
 from tinyjax.ir.dtypes import FLOAT32, FLOAT64
+from tinyjax.meshes import AxisType, Device, Mesh, NamedSharding
+from tinyjax.meshes import PartitionSpec as P
 
 REGISTRY: Final = tj.ir.STANDARD.extended(Apply, Assorted, Choose, Custom, Emit, Flags, Mode, Rules, Window)
 
@@ -43,3 +45,15 @@ def parameters() -> list[object]:
     found += [frozenset({1.0}), frozenset({True}), affine(), double(), (double(),), ClosedJaxpr(double())]
     found += ["zażółć\n\0\U0001f600", "\ud800", "\udcff", b"\x00\xff"]
     return found
+
+
+def shardings() -> list[object]:
+    """Meshes and how arrays lie on them."""
+    auto, manual = AxisType.Auto, AxisType.Manual
+    mesh, placed = Mesh((4, 2), ("x", "a b'")), Mesh([[Device("cpu", 1)], [Device("gpu")]], ("x", "y"))
+    found: list[object] = [mesh, Mesh((2, 4), ("x", "a b'")), Mesh((4, 2), ("x", "y")), Mesh((), ()), placed]
+    found += [Mesh((4, 2), ("x", "y"), (auto, manual)), Mesh((4,), "x", manual), placed.abstract_mesh, auto, manual]
+    found += [P(), P(None), P("x"), P("x", None), P(("x", "y")), P(P.UNCONSTRAINED, "x"), P("x", unreduced={"y", "a"})]
+    found += [P(unreduced={"y"}), P(None, "x", reduced={"y"}), P.UNCONSTRAINED, Device("cpu", 1)]
+    found += [NamedSharding(mesh, P("x")), NamedSharding(mesh, P("x", None)), NamedSharding(placed, P("x"))]
+    return [*found, NamedSharding(mesh, P("x"), memory_kind="pinned_host")]

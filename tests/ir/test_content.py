@@ -33,7 +33,7 @@ from tests.ir.examples import (
     nested,
     twice_each,
 )
-from tests.ir.registered import parameters
+from tests.ir.registered import parameters, shardings
 from tests.strategies import STANDARD, programs
 from tinyjax.errors import ParameterError
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Eqn, Jaxpr, Literal, ShapedArray, Var, content_hash, typecheck
@@ -193,7 +193,7 @@ def test_every_bit_of_a_literal_counts() -> None:
 
 
 def test_every_bit_of_a_parameter_counts() -> None:
-    distinct([Jaxpr((), (Eqn(Assorted(parameter), (), ()),), ()) for parameter in parameters()])
+    distinct([Jaxpr((), (Eqn(Assorted(parameter), (), ()),), ()) for parameter in [*parameters(), *shardings()]])
 
 
 def test_constants_count() -> None:

@@ -28,7 +28,7 @@ from tests.ir.examples import (
     nested,
     twice_each,
 )
-from tests.ir.registered import REGISTRY, parameters
+from tests.ir.registered import REGISTRY, parameters, shardings
 from tests.strategies import programs
 from tinyjax import ir
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Eqn, Jaxpr, ShapedArray, SourceInfo, Var
@@ -59,9 +59,10 @@ def test_everything() -> None:
     check_laws(everything(), laws=["files"], registry=REGISTRY)
 
 
-@pytest.mark.parametrize("number", range(len(parameters())))
+@pytest.mark.parametrize("number", range(len([*parameters(), *shardings()])))
 def test_parameters_of_every_kind(number: int) -> None:
-    check_laws(Jaxpr((), (Eqn(Assorted(parameters()[number]), (), ()),), ()), laws=["files"], registry=REGISTRY)
+    parameter = [*parameters(), *shardings()][number]
+    check_laws(Jaxpr((), (Eqn(Assorted(parameter), (), ()),), ()), laws=["files"], registry=REGISTRY)
 
 
 def test_programs_of_the_library() -> None:

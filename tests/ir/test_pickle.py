@@ -33,7 +33,7 @@ from tests.ir.examples import (
     nested,
     twice_each,
 )
-from tests.ir.registered import parameters
+from tests.ir.registered import parameters, shardings
 from tests.strategies import programs
 from tinyjax.control.call import Call
 from tinyjax.control.custom_derivatives import MappedCustom
@@ -74,7 +74,7 @@ def mapped_custom() -> Jaxpr:
 
 def values() -> list[object]:
     """Instances of every class of the IR."""
-    assorted = [Jaxpr((), (Eqn(Assorted(parameter), (), ()),), ()) for parameter in parameters()]
+    assorted = [Jaxpr((), (Eqn(Assorted(parameter), (), ()),), ()) for parameter in [*parameters(), *shardings()]]
     return [
         F64,
         VEC,

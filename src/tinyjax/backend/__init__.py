@@ -5,7 +5,15 @@ from typing import TYPE_CHECKING
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.modules import compile_module
-from tinyjax.backend.places import HOST, TRACED, Device, DeviceLike, as_device, device_of, local_devices, move
+from tinyjax.backend.places import (
+    DeviceLike,
+    as_device,
+    device_of,
+    local_devices,
+    move,
+    process_count,
+    process_index,
+)
 from tinyjax.backend.stages import Compiled, MemoryStats, Options, generic_text, hlo_text
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
 from tinyjax.backend.transfer import (
@@ -21,6 +29,7 @@ from tinyjax.backend.transfer import (
     to_dlpack,
     to_jax,
 )
+from tinyjax.meshes.device import HOST, TRACED, Device
 
 if TYPE_CHECKING:
     from tinyjax.backend.dispatcher import Argument
@@ -59,6 +68,8 @@ __all__ = [
     "local_devices",
     "move",
     "platform",
+    "process_count",
+    "process_index",
     "to_dlpack",
     "to_jax",
     "value_of_buffer",

@@ -3,55 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Final, Protocol, TypeAlias, final, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-from attrs import frozen
-from typing_extensions import override
 
 from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes.device import HOST, TRACED, Device, OneDevice
 
 if TYPE_CHECKING:
     from jaxlib import _jax
-
-
-@final
-@frozen(repr=False)
-class Device:
-    """Where the elements of an array are: on the host, where NumPy has them, or on a device of a platform.
-
-    >>> Device("host"), Device("gpu", 1)
-    (Device('host'), Device('gpu:1'))
-    """
-
-    platform: str
-    id: int = 0
-
-    @override
-    def __str__(self) -> str:
-        return self.platform if self in (HOST, TRACED) else f"{self.platform}:{self.id}"
-
-    @override
-    def __repr__(self) -> str:
-        return f"Device({str(self)!r})"
-
-
-HOST: Final = Device("host")
-#: Where the elements of an array are that are only known when a program runs.
-TRACED: Final = Device("traced")
-
-
-@runtime_checkable
-class OneDevice(Protocol):
-    """A device of ours or of jax."""
-
-    @property
-    def platform(self) -> str: ...
-    @property
-    def id(self) -> int: ...
 
 
 @runtime_checkable
@@ -110,8 +73,24 @@ def local_devices() -> tuple[Device, ...]:
     return (HOST, *map(_device, jax.local_devices()))
 
 
+def process_index() -> int:
+    """The number of this process among those that work together."""
+    import jax
+
+    index: int = jax.process_index()
+    return index
+
+
+def process_count() -> int:
+    """How many processes work together."""
+    import jax
+
+    count: int = jax.process_count()
+    return count
+
+
 def _device(device: _jax.Device) -> Device:
-    return Device(device.platform, device.id)
+    return Device(device.platform, device.id, device.process_index)
 
 
 def _of_jax(device: Device) -> _jax.Device:

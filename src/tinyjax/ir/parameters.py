@@ -9,7 +9,7 @@ import enum
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Mapping
 from types import MappingProxyType
-from typing import ClassVar, Final
+from typing import ClassVar, Final, Self
 
 import attrs
 import numpy as np
@@ -37,6 +37,24 @@ class Opaque(ABC):
     @override
     def __str__(self) -> str:
         """What printed programs show: the same in every process."""
+
+
+class Spelled(ABC):
+    """A frozen attrs class among parameters that is written otherwise than by its fields, and made otherwise.
+
+    A reader of the registry's, `read_record_by`, reads what `spelled` writes.
+    """
+
+    __slots__ = ()
+
+    @abstractmethod
+    def spelled(self) -> str:
+        """What printed programs show: to the bit, and on one line."""
+
+    @classmethod
+    @abstractmethod
+    def of_fields(cls, fields: Mapping[str, object]) -> Self:
+        """The value with these fields; those that have defaults may be missing."""
 
 
 #: The types of parameters that hold nothing else.

@@ -28,7 +28,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.ir.literals import python_scalar
-from tinyjax.ir.parameters import Opaque
+from tinyjax.ir.parameters import Opaque, Spelled
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.traverse import record_values
 from tinyjax.ir.value import ConcreteValue
@@ -149,6 +149,8 @@ def format_parameter(value: object, programs: Mapping[Jaxpr, str], short: bool =
         return f"type({value.__module__}.{value.__qualname__})"
     if isinstance(value, Opaque):
         return str(value)
+    if isinstance(value, Spelled):
+        return value.spelled()
     if attrs.has(type(value)):
         fields = (f"{name}={format_parameter(item, programs, short)}" for name, item in record_values(value))
         return f"{type(value).__name__}({', '.join(fields)})"

@@ -40,7 +40,7 @@ __all__ = [
 #: The parameters are values of the kinds that programs hold; besides, what is left unread: `Record`, `Member` and
 #: `Unreadable`.
 Reader: TypeAlias = Callable[[Mapping[str, object], Sequence[ShapedArray], Sequence[ShapedArray]], Primitive]
-#: Makes a parameter of the fields of a record.
+#: Makes a parameter of the fields of a record; those without a name are a tuple, under the name "".
 RecordReader: TypeAlias = Callable[[Mapping[str, object]], object]
 #: What to apply to each operand, in order, before the primitive, for operands of these types.
 Converter: TypeAlias = Callable[[Sequence[ShapedArray]], Sequence[Sequence[Primitive]]]
@@ -277,7 +277,7 @@ class Registry:
             fields = tuple([(name, self.resolve(item)) for name, item in value.fields])
             reader = self._find_record_reader(value.name)
             if reader is not None:
-                return reader(dict(fields))
+                return reader(_by_name(fields))
             cls = self._find_class(value.name)
             if cls is None:
                 return Record(value.name, fields)
@@ -303,6 +303,13 @@ class Registry:
 
     def _find_converter(self, name: str) -> Converter | None:
         return next((found for table in self.tables if (found := table.converters.get(name)) is not None), None)
+
+
+def _by_name(fields: Sequence[tuple[str, object]]) -> Mapping[str, object]:
+    """The fields for a reader of records."""
+    named = {name: value for name, value in fields if name}
+    unnamed = tuple([value for name, value in fields if not name])
+    return {"": unnamed, **named} if unnamed else named
 
 
 def _full_name(cls: type) -> str:

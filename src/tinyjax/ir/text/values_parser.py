@@ -162,7 +162,7 @@ def _set(items: object) -> object:
 
 
 def _call(programs: Programs, name: str, start: int) -> Rule:
-    """What follows `name(`: a record's fields, or an array's type and elements."""
+    """What follows `name(`: a record's fields, an array's type and elements, or the names and sizes of a mesh."""
     tokens = programs.tokens
     fields: list[tuple[str, object]] = []
     while not (tokens.kind == "mark" and tokens.text == ")"):
@@ -172,7 +172,10 @@ def _call(programs: Programs, name: str, start: int) -> Rule:
             if any(key == other for other, _ in fields):
                 tokens.fail(f"the field {key!r} of {name} is given twice")
             tokens.advance()
-        fields.append((key, (yield value(programs, key))))
+        item = yield value(programs, key)
+        if not key and tokens.skip(":"):
+            item = Record("", ((str(item), (yield value(programs, key))),))
+        fields.append((key, item))
         if not tokens.skip(",") and not tokens.starts_line() and tokens.text != ")":
             tokens.fail(f"expected ',' or ')', got {tokens.shown()}")
     tokens.advance()

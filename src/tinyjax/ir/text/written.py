@@ -11,6 +11,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import ParameterError
+from tinyjax.ir.parameters import Spelled
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.text.fields import check_field
 
@@ -75,6 +76,8 @@ def build(cls: type, fields: Mapping[str, object]) -> object:
         if left is not None:
             raise ParameterError(f"parameter {name!r} of {what} can't be read: nothing is known of {left}", name)
         check_field(cls, what, name, value)
+    if issubclass(cls, Spelled):
+        return cls.of_fields(fields)
     for name, attribute in attributes.items():
         if name not in fields and attribute.default is attrs.NOTHING:
             raise ParameterError(f"{what} lacks the parameter {name!r}")
