@@ -116,10 +116,18 @@ class CustomCall(WithRules):
         """What the user's rule raised, if it knows no case."""
         return None
 
+    def reads_captured(self) -> list[bool]:
+        """Which of the captured values the function itself reads, not only its rule."""
+        read = {*self.jaxpr.outvars, *(atom for eqn in self.jaxpr.eqns for atom in eqn.invars)}
+        return [var in read for var in self.jaxpr.invars[: self.captured]]
+
     def check_captured(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> None:
-        """An InputError if a captured value is differentiated with respect to."""
-        for primal, tangent in zip(primals[: self.captured], tangents, strict=False):
-            if not isinstance(tangent, Zero):
+        """An InputError if a captured value that the function reads is differentiated with respect to. On one that
+        only its rule reads its value doesn't depend."""
+        moving = [not isinstance(tangent, Zero) for tangent in tangents[: self.captured]]
+        read = self.reads_captured() if any(moving) else moving
+        for primal, moves, is_read in zip(primals[: self.captured], moving, read, strict=True):
+            if moves and is_read:
                 raise InputError(
                     f"the {self.name} function {self.function_name!r} closes over a value of type {ctx.aval(primal)} "
                     "that is being differentiated with respect to, but its rule only says how to differentiate with "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import Final, TypeAlias
 
 import jax
@@ -250,12 +251,17 @@ def _mapped_custom(primitive: MappedCustom, ctx: JaxContext, args: Args) -> Args
 
 
 def _guarded(primitive: CustomCall, ctx: JaxContext, args: Args) -> Args:
-    """The operands; those that a rule closes over are kept from being differentiated with respect to."""
+    """The operands; those that the function closes over are kept from being differentiated with respect to. On those
+    that only its rule reads, its value doesn't depend."""
     if not primitive.captured:
         return args
     name = primitive.function_name
     guard = ctx.function(primitive, "captured", lambda: _guard(name))
-    return [*guard(*args[: primitive.captured]), *args[primitive.captured :]]
+    captured = args[: primitive.captured]
+    read = primitive.reads_captured()
+    guarded = iter(guard(*compress(captured, read)) if any(read) else ())
+    rest = [next(guarded) if mark else x for x, mark in zip(captured, read, strict=True)]
+    return [*rest, *args[primitive.captured :]]
 
 
 def _guard(name: str) -> Function:

@@ -184,8 +184,13 @@ def _custom_jvp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Ste
 
     whole = (True,) * moving
     several = only is None and call.symbolic and moving <= _MAX_CHOICES and not rules
-    for given in choices(moving) if several else [only or whole]:
-        yield from ask(given)
+    closed_over = -1
+    while len(call.closed_over) > closed_over:  # once more, if a later one has found more of it
+        closed_over = len(call.closed_over)
+        found.clear()
+        refused.clear()
+        for given in choices(moving) if several else [only or whole]:
+            yield from ask(given)
     outs = call.body.out_avals
     general, special = None, []
     for given, rule in found:
@@ -222,7 +227,10 @@ def _custom_vjp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Ste
 
     try:
         fwd = yield from _closed_under(call, forward, rules)
+        closed_over = len(call.closed_over)
         bwd = yield from _closed_under(call, backward, rules)
+        if len(call.closed_over) > closed_over:
+            fwd = yield from _closed_under(call, forward, rules)
     except _RefusedError as error:
         refused = error.refusals((True,) * sum(given))
         return CustomVjp(call.name, call.whole_body, None, None, (), len(call.all_captured), None, refused or None)
@@ -269,12 +277,13 @@ def _closed_under(call: _Call, importing: Callable[[JaxprEqn, OpenRule], Step[_R
     """A rule, in which applications of the function itself are references to it.
 
     JAX doesn't say that two equations apply one function, but where they were written down and what they compute.
-    If the rule of an application within the rule is the same program again, a reference is right.
+    If the rule of an application within the rule is the same program again, a reference is right; but not where rules
+    close over something, which it would have to be given.
     """
     key, body = call.key, call.body
     opened = OpenRule(key, body)
     rule = yield from importing(call.eqn, opened)
-    if opened.seen and (rule.places or (yield from importing(opened.seen[0], OpenRule(key, body))) != rule):
+    if opened.seen and (call.closed_over or (yield from importing(opened.seen[0], OpenRule(key, body))) != rule):
         rule = yield from importing(call.eqn, OpenRule(key, body, recursive=False))
     return rule
 
