@@ -25,6 +25,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.numpy.fft": "tinyjax.numpy.fft",
     "jax.numpy.linalg": "tinyjax.numpy.linalg",
     "jax.image": "tinyjax.image",
+    "jax.ops": "tinyjax.ops",
     "jax.scipy.cluster.vq": "tinyjax.scipy.cluster.vq",
     "jax.scipy.fft": "tinyjax.scipy.fft",
     "jax.scipy.integrate": "tinyjax.scipy.integrate",

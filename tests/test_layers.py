@@ -35,7 +35,7 @@ LAYERS = [
     {"checkpoint_policies", "flatten_util"},
     {"lax"},
     {"numpy"},
-    {"image"},
+    {"image", "ops"},
     {"api"},
     {"sharding"},
     {"random"},

@@ -25,6 +25,7 @@ MODULES: Final = (
     "tinyjax.numpy.fft",
     "tinyjax.numpy.linalg",
     "tinyjax.image",
+    "tinyjax.ops",
     "tinyjax.scipy.cluster.vq",
     "tinyjax.scipy.fft",
     "tinyjax.scipy.integrate",

@@ -13,7 +13,9 @@ from . import interop as interop
 from . import interpreters as interpreters
 from . import ir as ir
 from . import lax as lax
+from . import nn as nn
 from . import numpy as numpy
+from . import ops as ops
 from . import random as random
 from . import scipy as scipy
 from . import sharding as sharding

@@ -23,7 +23,7 @@ from tests.golden import Golden
 from tinyjax import Array, ArrayLike, hlo, ir, lax, transforms
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.scan import Scan
-from tinyjax.errors import ConcretizationError, InputError, TreeError, TypingError
+from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError, TreeError, TypingError
 
 SINGLES = [(), *product(TRANSFORMATIONS, repeat=1)]
 PAIRS = list(product(TRANSFORMATIONS, repeat=2))
@@ -367,12 +367,12 @@ def test_mismatches(golden: Golden) -> None:
         "tree": (TreeError, lambda: lax.scan(other_tree, init, xs)),
         "no pair": (InputError, lambda: any_scan(lambda c, x: c, 0.0, xs)),
         "fori": (InputError, lambda: lax.fori_loop(0, 3, lambda i, val: {"u": val["u"] > i}, {"u": np.ones(2)})),
-        "lengths": (InputError, lambda: lax.scan(other_tree, init, {"u": xs, "v": np.ones((2, 1))})),
-        "length": (InputError, lambda: lax.scan(other_tree, init, xs, length=4)),
-        "scalar": (InputError, lambda: any_scan(other_tree, init, 1.0)),
+        "lengths": (ShapeError, lambda: lax.scan(other_tree, init, {"u": xs, "v": np.ones((2, 1))})),
+        "length": (ShapeError, lambda: lax.scan(other_tree, init, xs, length=4)),
+        "scalar": (ShapeError, lambda: any_scan(other_tree, init, 1.0)),
         "nothing": (InputError, lambda: lax.scan(other_tree, init)),
         "negative": (InputError, lambda: lax.scan(other_tree, init, length=-1)),
-        "unroll": (InputError, lambda: lax.scan(lambda c, x: (c, x), 0.0, xs, unroll=-1)),
+        "unroll": (ChoiceError, lambda: lax.scan(lambda c, x: (c, x), 0.0, xs, unroll=-1)),
         "traced length": (ConcretizationError, lambda: tj.jit(lambda n: any_scan(grows, init, None, n))(3)),
         "no function": (InputError, lambda: any_scan(None, init, xs)),
         "batch size": (InputError, lambda: lax.map(lambda x: x, xs, batch_size=-1)),

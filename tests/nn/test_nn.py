@@ -115,6 +115,8 @@ def test_one_hot(axis: int) -> None:
     found = nn.one_hot(x, 4, dtype="float32", axis=axis)
     np.testing.assert_array_equal(np.asarray(found), np.asarray(jax.nn.one_hot(x, 4, dtype="float32", axis=axis)))
     assert found.dtype == np.float32
+    listed: Any = [0, 2]
+    np.testing.assert_array_equal(nn.one_hot(listed, 4, axis=axis), jax.nn.one_hot(listed, 4, axis=axis))
 
 
 def test_one_hot_along_a_mapped_axis() -> None:

@@ -79,6 +79,13 @@ def test_spectra(given: dict[str, Any]) -> None:
                 close(found, expected)
 
 
+def test_densities_keep_the_precision_of_the_signal() -> None:
+    x = numbers((50,)).astype("float32")
+    for average in ("mean", "median"):
+        for found in (*signal.welch(x, nperseg=8, average=average), *signal.csd(x, x[::-1], average=average)):
+            assert found.dtype in ("float32", "complex64")
+
+
 @pytest.mark.filterwarnings("ignore:NOLA")
 @pytest.mark.parametrize("given", [{"nperseg": 16}, {"nperseg": 15}, {"nperseg": 16, "noverlap": 12}, {"nperseg": 9}])
 def test_signals_come_back(given: dict[str, Any]) -> None:

@@ -212,7 +212,7 @@ def test_static_nodes() -> None:
             size: int
 
 
-class Registered(NamedTuple):
+class Single(NamedTuple):
     x: Any
 
 
@@ -236,13 +236,35 @@ def unkeyed(*_: Any) -> Any:
     return None
 
 
+def test_a_class_of_numbers_can_be_static() -> None:
+    @tree.register_static
+    class Size(int):
+        pass
+
+    assert tree.leaves((Size(3), 4)) == [4]
+    assert tj.jit(lambda size, x: x * size)(Size(3), 2.0) == 6.0
+
+
+def test_a_named_tuple_becomes_another_node_once() -> None:
+    class Pair(NamedTuple):
+        child: Any
+        rest: Any
+
+    assert tree.leaves(Pair(1, 2)) == [1, 2]
+    tree.register_pytree_node(Pair, lambda p: ((p.child,), p.rest), lambda rest, children: Pair(children[0], rest))
+    assert tree.leaves(Pair(1, 2)) == jax.tree.leaves(Pair(1, 2)) == [1]
+    assert tree.map(lambda x: -x, Pair(1, 2)) == Pair(-1, 2)
+    for register in (tree.register_static, lambda cls: tree.register_pytree_node(cls, keyed, unkeyed)):
+        with pytest.raises(TreeError, match="Pair is registered already"):
+            register(Pair)
+
+
 @pytest.mark.parametrize(
     ("register", "message"),
     [
         (lambda: tree.register_pytree_node(Plain, keyed, unkeyed), "Plain is registered already, here or with JAX"),
         (lambda: tree.register_dataclass(Data), "Data is registered already"),
         (lambda: tree.register_attrs(Attrs), "Attrs is registered already"),
-        (lambda: tree.register_static(Registered), "Registered is registered already"),
         (lambda: tree.register_pytree_node_class(Methods), "Methods is registered already"),
         (lambda: tree.register_pytree_with_keys_class(KeyedMethods), "is registered already"),
         (lambda: tree.register_pytree_with_keys(OrderedDict, keyed, unkeyed), "collections.OrderedDict is registered"),
@@ -384,7 +406,7 @@ TREES: list[Any] = [
     [1, (2, None), {"b": 3, "a": [4, 5]}],
     OrderedDict([("z", 1), ("a", (2, 3))]),
     defaultdict(list, {"q": [1, 2], "p": 3}),
-    Registered((1, {"k": 2})),
+    Single((1, {"k": 2})),
     {"n": Data(1, [2, 3], "n"), "m": Attrs(4, 5, "m")},
 ]
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from tinyjax.arrays.advanced_indexing import Known, in_int64, scalars, wrap_negative
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis
-from tinyjax.errors import IndexingError, ShapeError
+from tinyjax.errors import IndexKindError, ShapeError
 from tinyjax.ir.dtypes import Scalar
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import operands, sequence
@@ -40,7 +40,7 @@ def _starts(name: str, x: Array, start_indices: Starts, allow_negative: bool | S
     for start, size, negative in zip(map(as_array, start_indices), x.shape, allowed, strict=True):
         known = start.concrete()
         if start.ndim or start.dtype.kind not in "iu":
-            raise IndexingError(f"{name}: the starts must be integer scalars, got {start.aval}")
+            raise IndexKindError(f"{name}: the starts must be integer scalars, got {start.aval}")
         if known is not None and known.on_host:
             position = int(np.asarray(known.data))
             found.append(in_int64(position + size if negative and position < 0 else position))

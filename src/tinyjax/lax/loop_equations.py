@@ -9,7 +9,7 @@ from tinyjax.arrays.shaping import integer
 from tinyjax.control.carry import rearranged
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
-from tinyjax.errors import ConcretizationError, InputError
+from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
@@ -40,7 +40,7 @@ def scan_length(
         aval = arrays[i].aval
         name = f"{argument_path(f, treedef, i)}, {aval}"
         if aval.ndim == 0:
-            raise InputError(f"{what} goes along the leading axis of each array, but argument {name}, has none")
+            raise ShapeError(f"{what} goes along the leading axis of each array, but argument {name}, has none")
         sizes[name] = aval.shape[0]
     if length is not None:
         try:
@@ -57,7 +57,7 @@ def scan_length(
         raise InputError(f"{what} needs arrays to go along, or a length")
     if len(set(sizes.values())) > 1:
         lines = "\n".join(f"  {size}: {name}" for name, size in sizes.items())
-        raise InputError(f"{what}: the leading axes must have one size, but have\n{lines}")
+        raise ShapeError(f"{what}: the leading axes must have one size, but have\n{lines}")
     return next(iter(sizes.values()))
 
 
@@ -66,7 +66,7 @@ def unrolling(unroll: int | bool, length: int) -> int:
         return max(length, 1) if unroll else 1
     number = integer(unroll, "unroll")
     if number < 0:
-        raise InputError(f"unroll must be a bool or an integer of at least 0, got {unroll}")
+        raise ChoiceError(f"unroll must be a bool or an integer of at least 0, got {unroll}")
     return number or max(length, 1)
 
 

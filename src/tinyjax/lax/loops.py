@@ -13,7 +13,7 @@ from tinyjax.arrays.elementwise import convert
 from tinyjax.arrays.shaping import integer
 from tinyjax.control.call import Call
 from tinyjax.control.scan import Scan
-from tinyjax.errors import InputError
+from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOATS, INTEGERS, SIGNED, HostArray
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
@@ -221,7 +221,7 @@ def fori_loop(
         cond = stage("fori_loop", lambda i, _: i < last, treedef, [x.aval for x in body.carry])
         outs = bind_while(body, cond)
     else:
-        raise InputError("fori_loop: unroll needs bounds that are known when the program is traced")
+        raise ChoiceError("fori_loop: unroll needs bounds that are known when the program is traced")
     return tree.unflatten(body.traced.treedef, outs)[1]
 
 

@@ -11,7 +11,6 @@ from tinyjax import lax
 from tinyjax.arrays.shaping import canonical_axis, integer
 from tinyjax.errors import ShapeError
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import as_array
 
 
 def one_hot(
@@ -31,7 +30,7 @@ def one_hot(
            [0., 0., 1.],
            [0., 0., 0.]], dtype=float64)
     """
-    found, count = as_array(x), integer(num_classes, "one_hot: num_classes")
+    found, count = tnp.asarray(x), integer(num_classes, "one_hot: num_classes")
     chosen = tnp.float64 if dtype is None else dtype
     if isinstance(axis, str):
         if lax.axis_size(axis) != count:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from typing import Any, Final, Protocol, TypeAlias, TypeVar  # Any: of users' own nodes
 
@@ -73,7 +74,8 @@ def register_pytree_node(
     for what, function in (("flatten_func", flatten_func), ("unflatten_func", unflatten_func)):
         if not callable(function):
             raise TreeError(f"register_pytree_node: {what} must be a function, got {function!r}")
-    tree_util().register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
+    with _once("register_pytree_node", nodetype):
+        tree_util().register_pytree_node(nodetype, flatten_func, unflatten_func, flatten_with_keys_func)
 
 
 def register_pytree_with_keys(
@@ -84,14 +86,16 @@ def register_pytree_with_keys(
 ) -> None:
     """The same as `register_pytree_node`, by a function that gives keys too; `flatten_func` may save time."""
     _check("register_pytree_with_keys", nodetype)
-    tree_util().register_pytree_with_keys(nodetype, flatten_with_keys, unflatten_func, flatten_func)
+    with _once("register_pytree_with_keys", nodetype):
+        tree_util().register_pytree_with_keys(nodetype, flatten_with_keys, unflatten_func, flatten_func)
 
 
 def register_pytree_node_class(cls: Flattening) -> Flattening:
     """Registers a class, as a decorator, that has methods `tree_flatten()` and `tree_unflatten(aux_data, children)`."""
     _check("register_pytree_node_class", cls)
     _needs("register_pytree_node_class", cls, "tree_flatten", "tree_unflatten")
-    tree_util().register_pytree_node_class(cls)
+    with _once("register_pytree_node_class", cls):
+        tree_util().register_pytree_node_class(cls)
     return cls
 
 
@@ -100,7 +104,8 @@ def register_pytree_with_keys_class(cls: KeyedFlattening) -> KeyedFlattening:
     children)`."""
     _check("register_pytree_with_keys_class", cls)
     _needs("register_pytree_with_keys_class", cls, "tree_flatten_with_keys", "tree_unflatten")
-    tree_util().register_pytree_with_keys_class(cls)
+    with _once("register_pytree_with_keys_class", cls):
+        tree_util().register_pytree_with_keys_class(cls)
     return cls
 
 
@@ -115,7 +120,8 @@ def register_static(cls: Class) -> Class:
             f"register_static: instances of {cls.__name__} can't be hashed, and programs are found by them. "
             "Give it __hash__ and __eq__, say by @dataclasses.dataclass(frozen=True)."
         )
-    tree_util().register_static(cls)
+    with _once("register_static", cls):
+        tree_util().register_static(cls)
     return cls
 
 
@@ -250,20 +256,39 @@ def _reader(names: tuple[str, ...]) -> Callable[[object], tuple[object, ...]]:
 def is_node(cls: type) -> bool:
     """Whether instances of a class are nodes of trees."""
     known: bool = tree_util().is_tree_node(cls)
-    return known or (issubclass(cls, tuple) and hasattr(cls, "_fields"))
+    return known or _is_named_tuple(cls)
 
 
 def _check(what: str, cls: object) -> None:
     """A TreeError unless this is a class that can become a node."""
     if not inspect.isclass(cls):
         raise TreeError(f"{what} registers classes, got {cls!r}")
-    if issubclass(cls, Array | np.ndarray | np.generic | int | float | complex | str):
+    # Subclasses of Python's numbers may be nodes: it is the class itself that is looked up.
+    if issubclass(cls, Array | np.ndarray | np.generic) or cls in (bool, int, float, complex, str):
         raise TreeError(f"{what}: {cls.__name__} is a leaf, not a node")
-    if is_node(cls):
-        raise TreeError(
-            f"{what}: {cls.__module__}.{cls.__qualname__} is registered already, here or with JAX; "
-            "a class is registered once"
-        )
+    # A named tuple is a node, and may be made another one, once: JAX tells.
+    if tree_util().is_tree_node(cls) and not _is_named_tuple(cls):
+        raise _twice(what, cls)
+
+
+@contextmanager
+def _once(what: str, cls: type) -> Iterator[None]:
+    """Within this, JAX is told of a class."""
+    try:
+        yield
+    except ValueError as error:
+        raise (_twice(what, cls) if _is_named_tuple(cls) else error) from None
+
+
+def _is_named_tuple(cls: type) -> bool:
+    return issubclass(cls, tuple) and hasattr(cls, "_fields")
+
+
+def _twice(what: str, cls: type) -> TreeError:
+    return TreeError(
+        f"{what}: {cls.__module__}.{cls.__qualname__} is registered already, here or with JAX; "
+        "a class is registered once"
+    )
 
 
 def _needs(what: str, cls: type, *methods: str) -> None:

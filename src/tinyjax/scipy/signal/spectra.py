@@ -309,7 +309,7 @@ def _median(power: Array) -> Array:
     """The median over segments, of both parts of complex numbers, divided by its bias for noise."""
     count = power.shape[-1]
     even = 2 * np.arange(1.0, (count - 1) // 2 + 1)
-    bias = 1 + np.sum(1 / (even + 1) - 1 / even)
+    bias = float(1 + np.sum(1 / (even + 1) - 1 / even))  # weak: it decides no dtype
     if power.dtype in COMPLEXES:
         return (tnp.median(power.real, -1) + 1j * tnp.median(power.imag, -1)) / bias
     return tnp.median(power, -1) / bias
