@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -202,14 +203,15 @@ def test_determinants_have_derivatives_at_any_rank(size: int, imaginary: bool) -
         without_row, without_column = rng.normal(size=(2, size, size))
         without_row[i], without_column[:, i] = 0, 0
         cases += [product.astype(float), without_row, without_column]
-    if size in (2, 3):
-        cases.append(np.eye(size, k=1))
-    for case in cases:
-        x = case * (1 + 2j) if imaginary else case
-        expected = cofactors(x)
-        for f in (tnp.linalg.det, tj.jit(tnp.linalg.det)):
-            (found,) = tj.vjp(f, x)[1](np.ones((), x.dtype))
-            np.testing.assert_allclose(found, expected, 1e-7, 1e-9 * max(1, np.max(np.abs(expected))))
+    for zeros in itertools.product([False, True], repeat=size):
+        upper = np.triu(rng.integers(-3, 4, (size, size)), 1) + np.diag(np.where(zeros, 0, rng.integers(1, 4, size)))
+        cases.append(upper[rng.permutation(size)].astype(float))
+    x = np.stack([np.eye(size, k=1), *cases]) * (1 + 2j if imaginary else 1)
+    expected = np.stack([cofactors(case) for case in x])
+    for f in (tnp.linalg.det, tj.jit(tnp.linalg.det), tj.vmap(tnp.linalg.det)):
+        (found,) = tj.vjp(f, x)[1](np.ones(len(x), x.dtype))
+        scales = np.maximum(1, np.max(np.abs(expected), (1, 2), keepdims=True))
+        np.testing.assert_allclose(found / scales, expected / scales, 1e-7, 1e-9)
 
 
 @pytest.mark.parametrize(

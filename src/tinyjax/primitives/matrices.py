@@ -25,16 +25,16 @@ from tinyjax.primitives.comparison import eq, ge, le
 from tinyjax.primitives.complex import conj
 from tinyjax.primitives.contractions import DimensionNumbers, Precision, dot_general
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import Dtypes, add, check_dtype, common_dtype, scale, unmapped
+from tinyjax.primitives.elementwise import Dtypes, add, check_dtype, common_dtype, mul, scale, unmapped
 from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.shaping import expand_dims, iota
+from tinyjax.primitives.shaping import expand_dims, iota, reshape
+from tinyjax.primitives.slicing import slice_in_dim
 from tinyjax.primitives.structure import (
     broadcast_in_dim,
     check_arity,
     constant_like,
     move_axis,
-    reduce_sum,
     shape_error,
     with_leading_axis,
 )
@@ -177,17 +177,21 @@ def triu(ctx: Context[V], x: V, k: int = 0) -> V:
     return _where(ctx, le(ctx, _shifted(ctx, rows, k), columns), x)
 
 
+def half_diagonal(ctx: Context[V], x: V) -> V:
+    """Matrices with half of what was on their diagonals."""
+    factors = add(ctx, scale(ctx, _eye(ctx, x, ctx.aval(x).dtype), -0.5), constant_like(ctx, x, 1))
+    return mul(ctx, x, _for_all(ctx, factors, x))
+
+
 def eye_like(ctx: Context[V], x: V, dtype: DType | None = None) -> V:
     """Ones on the diagonal of matrices shaped as x, and zeros elsewhere."""
-    rows, columns = _places(ctx, x)
-    return convert(ctx, eq(ctx, rows, columns), dtype or ctx.aval(x).dtype)
+    return _for_all(ctx, _eye(ctx, x, dtype or ctx.aval(x).dtype), x)
 
 
 def diagonal_of(ctx: Context[V], x: V) -> V:
-    """The diagonals of square matrices, as vectors."""
-    n = ctx.aval(x).ndim
-    rows, columns = _places(ctx, x)
-    return reduce_sum(ctx, _where(ctx, eq(ctx, rows, columns), x), (n - 1,))
+    """The diagonals of square matrices, as vectors: in row-major order their elements are n + 1 apart."""
+    *batch, _, n = ctx.aval(x).shape
+    return slice_in_dim(ctx, reshape(ctx, x, (*batch, n * n)), 0, n * n, n + 1, len(batch))
 
 
 def as_columns(ctx: Context[V], v: V, shape: Shape) -> V:
@@ -210,9 +214,19 @@ def rows_taken(ctx: Context[V], x: V, order: V) -> V:
 
 
 def _places(ctx: Context[V], x: V) -> tuple[V, V]:
-    """For each element of matrices shaped as x, its row and its column."""
+    """For each element of one of the matrices of x, its row and its column."""
+    shape = ctx.aval(x).shape[-2:]
+    return iota(ctx, INT32, shape, 0), iota(ctx, INT32, shape, 1)
+
+
+def _eye(ctx: Context[V], x: V, dtype: DType) -> V:
+    return convert(ctx, eq(ctx, *_places(ctx, x)), dtype)
+
+
+def _for_all(ctx: Context[V], matrix: V, x: V) -> V:
+    """One matrix for each of those of x."""
     shape = ctx.aval(x).shape
-    return iota(ctx, INT32, shape, len(shape) - 2), iota(ctx, INT32, shape, len(shape) - 1)
+    return matrix if len(shape) == 2 else broadcast_in_dim(ctx, matrix, shape, (len(shape) - 2, len(shape) - 1))
 
 
 def _shifted(ctx: Context[V], rows: V, k: int) -> V:
@@ -220,4 +234,4 @@ def _shifted(ctx: Context[V], rows: V, k: int) -> V:
 
 
 def _where(ctx: Context[V], kept: V, x: V) -> V:
-    return select(ctx, kept, x, constant_like(ctx, x, 0))
+    return select(ctx, _for_all(ctx, kept, x), x, constant_like(ctx, x, 0))

@@ -21,8 +21,9 @@ from tinyjax.ir.primitive import BatchAxis, Outputs, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.tangents import zero_tangents
 from tinyjax.primitives import lapack
-from tinyjax.primitives.arithmetic import abs_, div, reciprocal, rem
-from tinyjax.primitives.comparison import eq, gt, lt, ne
+from tinyjax.primitives.arithmetic import abs_, div, rem
+from tinyjax.primitives.cofactors import small_cofactors, triangular_adjugate
+from tinyjax.primitives.comparison import gt, ne
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.factorizations import lu, solve_by_factors
@@ -40,7 +41,6 @@ from tinyjax.primitives.matrices import (
 from tinyjax.primitives.reductions import reduce_max, reduce_prod
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import iota, reshape
-from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.spectral import Eigh, Svd
 from tinyjax.primitives.structure import (
     broadcast_in_dim,
@@ -161,8 +161,7 @@ class Det(OfMatrices):
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
-        """The trace of adj(A) dA. It is that of A⁻¹ dA times det(A), with the last pivot cancelled out, so that it may
-        be zero; where an earlier one is, it is what two null vectors leave of dA."""
+        """The trace of adj(A) dA; adj(A) is by the factors of A that of the triangular one, which may be singular."""
         (a,), (t,) = primals, tangents
         aval = ctx.aval(a)
         size, axis = aval.shape[-1], aval.ndim - 2
@@ -170,71 +169,14 @@ class Det(OfMatrices):
             outs = ctx.bind(self, a)
             return outs, zero_tangents(ctx, outs)
         if size < 4:
-            product = mul(ctx, _small_cofactors(ctx, a), t)
+            product = mul(ctx, small_cofactors(ctx, a), t)
             return ctx.bind(self, a), [reduce_sum(ctx, product, (axis, axis + 1))]
         factors, pivots, order = ctx.bind(lu, a)
         diagonal, sign = diagonal_of(ctx, factors), self._sign(ctx, pivots, aval.dtype)
-        first = reduce_prod(ctx, slice_in_dim(ctx, diagonal, 0, size - 1, 1, axis), (axis,))
-        first = mul(ctx, first, sign)
-        last = reshape(ctx, slice_in_dim(ctx, diagonal, size - 1, size, 1, axis), aval.shape[:-2])
-        value = mul(ctx, first, last)
-        # The last element of the diagonal becomes 1 / first.
-        places = [iota(ctx, INT32, aval.shape, aval.ndim - 1 - i) for i in range(2)]
-        corner = add(ctx, *places)
-        inside = lt(ctx, corner, constant_like(ctx, corner, 2 * size - 2))
-        whole = tuple(range(axis))
-        early = eq(ctx, first, constant_like(ctx, first, 0))
-        zero = eq(ctx, diagonal, constant_like(ctx, diagonal, 0))
-        safe = select(ctx, zero, constant_like(ctx, diagonal, 1), diagonal)
-        nonsingular = select(
-            ctx, eq(ctx, *places), broadcast_in_dim(ctx, safe, aval.shape, (*whole, axis + 1)), factors
-        )  # fmt: skip
-        inverse = reciprocal(ctx, select(ctx, early, constant_like(ctx, first, 1), first))
-        upper = select(ctx, inside, nonsingular, broadcast_in_dim(ctx, inverse, aval.shape, whole))
-        x = _permuted_left(ctx, factors, order, t)
-        above, below = (
-            slice_in_dim(ctx, x, start, stop, 1, axis) for start, stop in ((0, size - 1), (size - 1, size))
-        )  # fmt: skip
-        scaled = mul(ctx, above, broadcast_in_dim(ctx, value, ctx.aval(above).shape, whole))
-        cofactors = solve_triangular(ctx, upper, concatenate(ctx, [scaled, below], axis), left_side=True)
-        tangent = reduce_sum(ctx, diagonal_of(ctx, cofactors), (axis,))
-        rest = mul(ctx, sign, reduce_prod(ctx, safe, (axis,)))
-        singular = mul(ctx, rest, _between_null_vectors(ctx, nonsingular, zero, x))
-        return [value], [select(ctx, early, singular, tangent)]
-
-
-def _small_cofactors(ctx: Context[V], a: V) -> V:
-    """Those of up to three rows: products of the elements in the other rows and columns, whatever the rank."""
-    aval = ctx.aval(a)
-    size, rows = aval.shape[-1], aval.ndim - 2
-
-    def moved(down: int, right: int) -> V:
-        found = a
-        for axis, by in ((rows, down), (rows + 1, right)):
-            ends = ((by, size), (0, by))
-            found = concatenate(ctx, [slice_in_dim(ctx, found, *end, 1, axis) for end in ends], axis)
-        return found
-
-    if size == 1:
-        return constant_like(ctx, a, 1)
-    if size == 2:
-        places = add(ctx, *(iota(ctx, INT32, aval.shape, axis) for axis in (rows, rows + 1)))
-        other = moved(1, 1)
-        return select(ctx, eq(ctx, places, constant_like(ctx, places, 1)), neg(ctx, other), other)
-    return sub(ctx, mul(ctx, moved(1, 1), moved(2, 2)), mul(ctx, moved(1, 2), moved(2, 1)))
-
-
-def _between_null_vectors(ctx: Context[V], upper: V, zero: V, x: V) -> V:
-    """Of triangular matrices whose one pivot at `zero` was made 1: what is left of x between their null vectors; 0 if
-    there are more such pivots."""
-    aval = ctx.aval(upper)
-    at = convert(ctx, zero, aval.dtype)
-    column = reshape(ctx, at, (*ctx.aval(at).shape, 1))
-    right = solve_triangular(ctx, upper, column, left_side=True)
-    left = solve_triangular(ctx, upper, column, left_side=True, transpose_a=True)
-    between = reduce_sum(ctx, mul(ctx, left, matmul(ctx, x, right)), (aval.ndim - 2, aval.ndim - 1))
-    count = reduce_sum(ctx, convert(ctx, zero, INT32), (aval.ndim - 2,))
-    return select(ctx, eq(ctx, count, constant_like(ctx, count, 1)), between, constant_like(ctx, between, 0))
+        value = mul(ctx, sign, reduce_prod(ctx, diagonal, (axis,)))
+        cofactors = transposed(ctx, triangular_adjugate(ctx, factors, diagonal))
+        product = mul(ctx, cofactors, _permuted_left(ctx, factors, order, t))
+        return [value], [mul(ctx, sign, reduce_sum(ctx, product, (axis, axis + 1)))]
 
 
 def _permuted_left(ctx: Context[V], factors: V, order: V, b: V) -> V:

@@ -26,7 +26,7 @@ from tinyjax.primitives.matrices import (
     as_columns,
     as_rows,
     conjugated,
-    eye_like,
+    half_diagonal,
     matmul,
     square_matrix,
     transposed,
@@ -71,8 +71,7 @@ class Cholesky(OfMatrices):
             return [factor], zero_tangents(ctx, [factor])
         right = solve_triangular(ctx, factor, t, left_side=False, lower=True, transpose_a=True, conjugate_a=True)
         whole = tril(ctx, solve_triangular(ctx, factor, right, left_side=True, lower=True))
-        halves = add(ctx, eye_like(ctx, whole), constant_like(ctx, whole, 1))
-        return [factor], [matmul(ctx, factor, div(ctx, whole, halves))]
+        return [factor], [matmul(ctx, factor, half_diagonal(ctx, whole))]
 
 
 @final
@@ -230,8 +229,7 @@ class CholeskyUpdate(OfMatrices):
         both = add(ctx, half, transposed(ctx, half))
         left = solve_triangular(ctx, out, both, left_side=True, transpose_a=True)
         whole = triu(ctx, solve_triangular(ctx, out, left))
-        halves = add(ctx, eye_like(ctx, whole), constant_like(ctx, whole, 1))
-        return [out], [matmul(ctx, div(ctx, whole, halves), out)]
+        return [out], [matmul(ctx, half_diagonal(ctx, whole), out)]
 
 
 def _along(ctx: Context[V], x: V, shape: Shape) -> V:
