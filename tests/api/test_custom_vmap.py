@@ -62,6 +62,60 @@ def test_as_in_jax(name: str) -> None:
         np.testing.assert_allclose(out, want, rtol=1e-12)
 
 
+def disagreeing(lib: Any, numpy: Any) -> Any:
+    """A function that isn't what its rule says, not even of elements."""
+
+    def rule(axis_size: int, in_batched: Any, x: Any, y: Any) -> Any:
+        return (numpy.cos(x) * y + 3 * in_batched[0] + 5 * in_batched[1] * x * y, x * 7.0), (
+            any(in_batched),
+            in_batched[0],
+        )
+
+    found = lib.custom_vmap(lambda x, y: (numpy.sin(x) * y, x * 2.0))
+    found.def_vmap(rule)
+    return found
+
+
+#: Also what has no name on either side: the rule is asked about operands that are mapped together with their tangents,
+#: and what it gives is differentiated. Where only some of the operands are, JAX's results have too many axes.
+DERIVATIVES: Final[dict[str, Callable[[Any, Any], Any]]] = {
+    "jvp": lambda m, f: m.jvp(f, (0.3, 0.7), (0.3, 0.7)),
+    "columns": lambda m, f: m.jacfwd(f, (0, 1))(0.3, 0.7),
+    "mapped columns": lambda m, f: m.vmap(m.jacfwd(f, (0, 1)))(X, 2 * X),
+    "columns of mapped": lambda m, f: m.jacfwd(m.vmap(f))(X, 2 * X),
+    "second columns": lambda m, f: m.jacfwd(m.jacfwd(lambda x: f(x, 0.7)[0]))(0.3),
+    "mapped second columns": lambda m, f: m.vmap(m.jacfwd(m.jacfwd(lambda x: f(x, 0.7)[0])))(X),
+    "of one": lambda m, f: m.vmap(lambda t: m.jvp(lambda x: f(x, 0.7), (0.3,), (t,)))(X),
+    "the other mapped": lambda m, f: m.vmap(lambda y: m.jvp(lambda x: f(x, y), (0.3,), (0.7,)))(X),
+    "the other, and the tangent": lambda m, f: m.vmap(lambda y: m.jvp(lambda x: f(x, y), (0.3,), (y,)))(X),
+    "crossed": lambda m, f: m.vmap(lambda x: m.jvp(f, (x, 0.7), (0.3, x)))(X),
+    "both": lambda m, f: m.vmap(lambda x: m.jvp(f, (x, x), (x, x)))(X),
+    "compiled": lambda m, f: m.jit(m.vmap(m.jacfwd(m.jit(f))))(X, X),
+    "gradient of mapped": lambda m, f: m.grad(lambda x: m.vmap(f, (0, None))(x, 0.7)[0].sum())(X),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DERIVATIVES)
+def test_derivatives_are_of_what_the_rule_says_as_in_jax(name: str) -> None:
+    expected = jax.tree.leaves(DERIVATIVES[name](jax, disagreeing(jax.custom_batching, jnp)))
+    found = jax.tree.leaves(DERIVATIVES[name](tj, disagreeing(tj.custom_batching, tnp)))
+    for out, want in zip(found, expected, strict=True):
+        np.testing.assert_allclose(out, want, rtol=1e-12)
+
+
+def test_what_it_prints_it_prints_once() -> None:
+    seen: list[float] = []
+
+    @custom_vmap
+    def f(x: tj.Array) -> tj.Array:
+        tj.debug.callback(lambda x: seen.append(float(x)), x)
+        return x * x
+
+    f.def_vmap(lambda size, batched, x: (x * x, batched[0]))
+    assert float(tj.grad(f)(3.0)) == 6.0
+    assert seen == [3.0]
+
+
 def test_reverse_mode_takes_it_apart() -> None:
     gradient = tj.vmap(tj.grad(lambda x: OURS(x, {"y": x})["sum"]))(X)
     np.testing.assert_allclose(gradient, np.cos(X) + 1.0)

@@ -211,7 +211,7 @@ def test_as_many_candidates_as_in_jax(rank: int, size: int) -> None:
     for k, recall, more in itertools.product((1, 2, 64), (0.3, 0.95, 1.0), (None, 0, 1000, 10**8)):
         whole = -1 if more is None else size + more
 
-        def chosen(x: jax.Array) -> list[jax.Array]:
+        def chosen(x: jax.Array) -> tuple[jax.Array, jax.Array]:
             return jax.lax.approx_max_k(
                 x, k, recall_target=recall, reduction_input_size_override=whole, aggregate_to_topk=False  # noqa: B023
             )  # fmt: skip

@@ -18,7 +18,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effects
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.parameters import Opaque
-from tinyjax.ir.primitive import BatchAxis, Outputs, Zero
+from tinyjax.ir.primitive import BatchAxis, Outputs, Split, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.shared_types import array_type
@@ -27,6 +27,7 @@ from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate, move_axis
 from tinyjax.transforms.batch import add_axis, batch, place_axis
+from tinyjax.transforms.dce import prune
 from tinyjax.transforms.jvp import jvp
 
 V = TypeVar("V")
@@ -111,6 +112,49 @@ class CustomVmap(Composite):
             outs = ctx.bind(CustomVmap(f"jvp_{self.function_name}", derived.jaxpr, rule, n), *operands)
         return outs[:count], with_zeros(outs[count:], derived.nonzero_out, self.jaxpr.out_avals)
 
+    @override
+    def partial_eval(self, unknown: tuple[bool, ...]) -> Split | None:
+        """Where the operands are known, and their tangents aren't: what gives the tangents stays whole, so that the
+        rule says how it is mapped. It computes the function again."""
+        if not isinstance(self.rule, DerivedRule) or self.effects:  # which wouldn't happen twice
+            return None
+        n = self.num_captured + len(self.rule.nonzero)
+        if unknown != tuple(i >= n for i in range(len(unknown))):
+            return None
+        tangents = sum(self.rule.wanted)
+        results = len(self.jaxpr.outvars) - tangents
+        derived = (False,) * results + (True,) * tangents
+        function = prune(self.jaxpr, [not mark for mark in derived], [not mark for mark in unknown]).jaxpr
+        if len(function.invars) > n:
+            return None
+        tangent = prune(self.jaxpr, derived, (True,) * len(unknown)).jaxpr
+        return Split(
+            CustomVmap(self.function_name, function, self.rule.rule, self.num_captured),
+            CustomVmap(self.function_name, tangent, TangentRule(self.rule, results), self.num_captured),
+            derived,
+            tuple(range(n)),
+        )
+
+
+@final
+@frozen
+class TangentRule(VmapRule):
+    """What a derived rule says of the tangents alone, which come after so many results."""
+
+    rule: DerivedRule
+    results: int
+
+    @override
+    def __str__(self) -> str:
+        return f"tangents({self.rule})"
+
+    @override
+    def program(self, size: int, mapped: tuple[bool, ...], avals: Sequence[ShapedArray]) -> VmapProgram:
+        found = self.rule.program(size, mapped, avals)
+        kept = [i >= self.results for i in range(len(found.mapped))]
+        jaxpr = prune(found.jaxpr, kept, (True,) * len(found.jaxpr.invars)).jaxpr
+        return VmapProgram(jaxpr, found.consts, found.mapped[self.results :])
+
 
 @final
 @frozen
@@ -134,10 +178,10 @@ class DerivedRule(VmapRule):
     def program(self, size: int, mapped: tuple[bool, ...], avals: Sequence[ShapedArray]) -> VmapProgram:
         count = len(self.nonzero)
         places = [*range(count), *compress(range(count), self.nonzero)]
-        marks = [[mark for mark, at in zip(mapped, places, strict=True) if at == i] for i in range(count)]
-        if not any(map(all, marks)):
+        moving = set(compress(places[count:], mapped[count:]))
+        if not any(mapped[i] for i in moving):
             return self._apart(size, mapped, avals)
-        both = list(map(any, marks))
+        both = [mark or i in moving for i, mark in enumerate(mapped[:count])]
         types = [
             add_axis(aval, 0, size) if wide and not mark else aval
             for aval, mark, wide in zip(avals, mapped, both, strict=False)
