@@ -44,6 +44,7 @@ from tinyjax.primitives import (
     fourier,
     gather,
     generators,
+    key_generators,
     keys,
     reduce_window,
     rounding,
@@ -120,12 +121,13 @@ def _windows() -> Iterator[Application]:
 
 def _random() -> Iterator[Application]:
     yield from _each([threefry.Threefry2x32()], (2, 3), (), (2, 3), (2, 3))
-    yield from _each([keys.RandomWrap()], (3, 2))
-    yield from _each([keys.RandomSeed()], (2, 3))
-    for dtype, algorithm in itertools.product(keys.WIDTHS.values(), generators.RandomAlgorithm):
+    for impl in keys.KeyImpl:
+        yield from _each([keys.RandomWrap(impl)], (3, impl.dtype.itemsize // 4))
+        yield from _each([keys.RandomSeed(impl)], (2, 3))
+    for dtype, algorithm in itertools.product(key_generators.WIDTHS.values(), generators.RandomAlgorithm):
         yield from _each([generators.RngBitGenerator((3, 2), dtype, algorithm)], (4,))
         yield from _each([generators.RngBitGenerator((3,), dtype, algorithm)], (2,))
-    made = [keys.RandomBits(width, (4,)) for width in keys.WIDTHS]
+    made = [keys.RandomBits(width, (4,)) for width in key_generators.WIDTHS]
     moved = [
         keys.RandomUnwrap(),
         keys.RandomClone(),

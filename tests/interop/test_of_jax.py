@@ -11,9 +11,10 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import pytest
+from jax.extend.random import define_prng_impl
 
 import tinyjax as tj
-from tinyjax import Array
+from tinyjax import Array, backend
 from tinyjax.errors import StaticArgumentError, UnsupportedError, X64DisabledError
 from tinyjax.interop.jax import of_jax
 
@@ -157,8 +158,23 @@ def test_keys_are_taken() -> None:
     keys = of_jax(jax.random.split)(key)
     assert str(keys.aval) == "key<fry>[2]"
     np.testing.assert_array_equal(draw(of_jax(jax.random.clone)(key), (2,)), expected)
-    rbg = jax.random.key(3, impl="rbg")
-    np.testing.assert_array_equal(of_jax(jax.random.clone)(rbg), jax.random.key_data(rbg))
+
+
+def test_keys_of_somebodys_generator_are_integers() -> None:
+    impl = define_prng_impl(
+        key_shape=(3,),
+        seed=lambda seed: jnp.full(3, seed).astype("uint32"),
+        split=lambda key, shape: key + jax.lax.broadcasted_iota(np.uint32, (*shape, 3), 0),
+        random_bits=lambda key, width, shape: jnp.full(shape, key.sum()).astype(f"uint{width}"),
+        fold_in=lambda key, data: key ^ data,
+        name="somebodys",
+        tag="smb",
+    )
+    key = jax.random.key(5, impl=impl)
+    assert backend.from_jax(key) is None
+    for f in (jax.random.clone, lambda key: jax.random.split(key)[1], lambda key: jax.random.fold_in(key, 3)):
+        np.testing.assert_array_equal(of_jax(f)(key), jax.random.key_data(f(key)))
+    np.testing.assert_array_equal(of_jax(jax.random.bits)(key), jax.random.bits(key))
 
 
 def test_named_axes_are_there() -> None:

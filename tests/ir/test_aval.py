@@ -19,7 +19,7 @@ from tinyjax.ir.dtypes import (
     FLOAT32,
     FLOAT64,
     INT32,
-    KEY,
+    KEYS,
     SHORT_NAMES,
     SUPPORTED,
     DType,
@@ -150,7 +150,7 @@ def test_wrong_dtypes() -> None:
 
 def test_dtype_names_are_distinct() -> None:
     assert len(set(SHORT_NAMES.values())) == len(SHORT_NAMES)
-    assert set(SHORT_NAMES) == SUPPORTED | {FLOAT0, KEY}
+    assert set(SHORT_NAMES) == SUPPORTED | {FLOAT0} | KEYS
     assert short_name(np.dtype("M8[s]")) == "datetime64[s]"
 
 

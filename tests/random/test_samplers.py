@@ -174,7 +174,7 @@ WRONG: list[tuple[Callable[[], object], type[Exception], str]] = [
     (lambda: random.key(1.5), TypeError, "random_seed takes i2, i4, i8"),
     (lambda: random.key(np.arange(2)), ValueError, r"accepts a scalar seed.*vmap\(key\)\(seeds\)"),
     (lambda: random.key(random.key(0)), TypeError, "accepts a scalar seed, but was given a PRNG key"),
-    (lambda: random.key(0, impl="rbg"), ValueError, "unrecognized PRNG implementation 'rbg'"),
+    (lambda: random.key(0, impl="mt"), ValueError, "unrecognized PRNG implementation 'mt'"),
     (lambda: random.normal(random.split(random.key(0))), ValueError, "but was given a key array"),
     (lambda: random.normal(3), TypeError, r"takes a key of random numbers, got ~i64\[\].*random.key\(0\)"),
     (lambda: random.uniform(random.key(0), (), "int32"), ValueError, "must be a float dtype, got int32"),

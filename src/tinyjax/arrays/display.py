@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tinyjax.arrays.conversions import host_array
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEY, HostArray, short_name
+from tinyjax.ir.dtypes import KEYS, HostArray, short_name
 from tinyjax.ir.printing.display import Note, Table, page
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.keys import key_words
@@ -35,8 +35,8 @@ class Displayed(ABC):
 
     @override
     def __repr__(self) -> str:
-        if self.aval.dtype == KEY:
-            return f"Array({self.aval.shape}, dtype={short_name(KEY)}) overlaying:\n{self}"
+        if self.aval.dtype in KEYS:
+            return f"Array({self.aval.shape}, dtype={short_name(self.aval.dtype)}) overlaying:\n{self}"
         text = np.array2string(host_array(self.value), separator=", ", prefix="Array(")
         weak = ", weak_type=True" if self.aval.weak_type else ""
         return f"Array({text}, dtype={self.aval.dtype.name}{weak})"
@@ -48,7 +48,7 @@ class Displayed(ABC):
 
 def _shown(value: ConcreteValue) -> HostArray:
     elements = host_array(value)
-    return key_words(elements) if elements.dtype == KEY else elements
+    return key_words(elements) if elements.dtype in KEYS else elements
 
 
 def array_html(elements: HostArray, aval: ShapedArray) -> str:

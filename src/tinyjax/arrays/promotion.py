@@ -23,7 +23,7 @@ from tinyjax.ir.dtypes import (
     INT32,
     INT64,
     INTEGERS,
-    KEY,
+    KEYS,
     NARROW_FLOATS,
     NARROW_SIGNED,
     NARROW_UNSIGNED,
@@ -117,7 +117,7 @@ def _promote(kinds: frozenset[tuple[DType, bool]]) -> tuple[DType, bool]:
             "values of dtype float0, the derivatives of integers and booleans, hold nothing and take part in no "
             "arithmetic"
         )
-    if KEY in dtypes:
+    if not KEYS.isdisjoint(dtypes):
         raise TypingError(
             "a key of random numbers goes with no number: make numbers of it, as in tinyjax.random.bits(key)"
         )

@@ -14,7 +14,7 @@ from typing_extensions import CapsuleType, override
 from tinyjax.backend.process import PROCESS
 from tinyjax.errors import DeletedBufferError, XlaError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEY, DType, HostArray, short_name
+from tinyjax.ir.dtypes import KEYS, DType, HostArray, short_name
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 
@@ -32,8 +32,8 @@ class DeviceBuffer:
 
     array: ArrayImpl
     device: Device
-    #: Whether these numbers of 64 bits are keys.
-    keys: bool = False
+    #: The dtype of keys, if these numbers are such.
+    keys: DType | None = None
 
     @property
     def shape(self) -> Shape:
@@ -41,7 +41,7 @@ class DeviceBuffer:
 
     @property
     def dtype(self) -> DType:
-        return KEY if self.keys else self.array.dtype
+        return self.array.dtype if self.keys is None else self.keys
 
     @property
     def platform(self) -> str:
@@ -53,8 +53,8 @@ class DeviceBuffer:
         self.block_until_ready()  # to read what could not be computed ends the process
         try:
             elements: HostArray = np.asarray(self.array)
-            if self.keys:
-                elements = elements.view(KEY)
+            if self.keys is not None:
+                elements = elements.view(self.keys)
         except RuntimeError as error:
             raise XlaError(f"the computation of {self} failed: {error}") from error
         if dtype is not None and elements.dtype != dtype:
@@ -104,6 +104,11 @@ class DeviceBuffer:
         return f"the array {short_name(self.dtype)}[{sizes}] on {self.device}"
 
 
+def keys_of(dtype: DType) -> DType | None:
+    """The dtype, if it is one of keys."""
+    return dtype if dtype in KEYS else None
+
+
 def deleted_message(buffer: DeviceBuffer) -> str:
     """What to say when a buffer is used that is no more."""
     return (
@@ -115,7 +120,7 @@ def deleted_message(buffer: DeviceBuffer) -> str:
 def value_of_buffer(array: ArrayImpl, aval: ShapedArray) -> ConcreteValue:
     """An array on one device as a value."""
     (device,) = array.devices()
-    return ConcreteValue(DeviceBuffer(array, device, aval.dtype == KEY), aval)
+    return ConcreteValue(DeviceBuffer(array, device, keys_of(aval.dtype)), aval)
 
 
 def wait_for(arrays: Sequence[ArrayImpl]) -> None:

@@ -11,25 +11,27 @@ from jax._src import config
 from jax._src.core import ShapedArray as JaxShapedArray
 from jaxlib import _jax
 
-from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.backend.buffers import DeviceBuffer, keys_of
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
 from tinyjax.errors import XlaError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEY, SUPPORTED, UINT64, DType, HostArray, short_name
+from tinyjax.ir.dtypes import CARRIERS, KEY_NAMES, SUPPORTED, DType, HostArray, short_name
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.keys import key_words
+from tinyjax.primitives.keys import as_keys, key_words
 
 #: NumPy arrays may be written to after the call, so their elements are copied during it.
 _COPY: Final = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
+#: The dtypes of keys, by the names that JAX prints.
+_KEYS: Final = {short_name(dtype): dtype for dtype in KEY_NAMES}
 
 
 @bounded(16384)
 def jax_type(shape: Shape, dtype: DType, weak_type: bool = False) -> JaxShapedArray:
-    """What jax calls an array type. Keys are numbers of 64 bits. Never truncated, whatever `jax_enable_x64` says."""
-    return JaxShapedArray(shape, UINT64 if dtype == KEY else dtype, weak_type=weak_type)
+    """What jax calls an array type. Keys are numbers. Never truncated, whatever `jax_enable_x64` says."""
+    return JaxShapedArray(shape, CARRIERS.get(dtype, dtype), weak_type=weak_type)
 
 
 @lru_cache(maxsize=64)
@@ -60,13 +62,13 @@ def put(data: HostArray, aval: ShapedArray, device: _jax.Device) -> DeviceBuffer
     """A copy of a NumPy array on a device."""
     if not data.dtype.isnative:
         data = data.astype(data.dtype.newbyteorder("="))
-    return DeviceBuffer(put_array(data, jax_type(aval.shape, aval.dtype), device), device, aval.dtype == KEY)
+    return DeviceBuffer(put_array(data, jax_type(aval.shape, aval.dtype), device), device, keys_of(aval.dtype))
 
 
 def put_array(data: HostArray | _jax.ArrayImpl, aval: JaxShapedArray, device: _jax.Device) -> _jax.ArrayImpl:
     """A NumPy array of native byte order, or a jax.Array from elsewhere, on a device."""
-    if isinstance(data, np.ndarray) and data.dtype == KEY:
-        data = data.view(UINT64)
+    if isinstance(data, np.ndarray) and data.dtype in CARRIERS:
+        data = data.view(CARRIERS[data.dtype])
     if PROCESS.forked:
         PROCESS.check(f"To put an array of type {aval.str_short()} on {device}")
     try:
@@ -92,9 +94,10 @@ def to_device(value: ConcreteValue, device: _jax.Device) -> ConcreteValue:
 
 def value_of_jax(x: object) -> ConcreteValue | None:
     """The value of a jax.Array, without a copy; None if x isn't one, is on several devices, or of a foreign dtype."""
-    if isinstance(x, jax.Array) and str(x.dtype) == short_name(KEY) and not isinstance(x, jax.core.Tracer):
-        words = np.asarray(jax.random.key_data(x))
-        return ConcreteValue.of(words.view(KEY).reshape(x.shape))
+    keys = _KEYS.get(str(x.dtype)) if isinstance(x, jax.Array) else None
+    if keys is not None and not isinstance(x, jax.core.Tracer):
+        assert isinstance(x, jax.Array)
+        return ConcreteValue.of(as_keys(np.asarray(jax.random.key_data(x)), keys))
     if not isinstance(x, _jax.ArrayImpl) or x.dtype not in SUPPORTED:
         return None
     devices: set[_jax.Device] = x.devices()
@@ -107,7 +110,7 @@ def value_of_jax(x: object) -> ConcreteValue | None:
 def keys_in_jax(value: ConcreteValue) -> jax.Array:
     """Keys as typed ones of JAX."""
     words = jax.numpy.asarray(key_words(np.asarray(value.data)))
-    found: jax.Array = jax.random.wrap_key_data(words, impl="threefry2x32")
+    found: jax.Array = jax.random.wrap_key_data(words, impl=KEY_NAMES[value.dtype])
     return found
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jax._src import compiler
 from jaxlib import _jax
 
-from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, deleted_message
+from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, deleted_message, keys_of
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
 from tinyjax.backend.host_calls import host_failure, host_function, parse
@@ -23,7 +23,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, InputError, XlaError
 from tinyjax.hlo.context import HostCall
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEY, HostArray
+from tinyjax.ir.dtypes import KEYS, HostArray
 from tinyjax.ir.value import ConcreteValue, Data
 
 #: Arrays of up to so many bytes are copied on the host, which takes less than to put them on the device by themselves.
@@ -104,6 +104,7 @@ class Executable:
         "_handlers",
         "_loaded",
         "_out_avals",
+        "_out_keys",
         "_out_types",
         "_plain",
         "_sharding",
@@ -127,6 +128,7 @@ class Executable:
         self._execute = cast(_Execute, loaded.execute_sharded)
         self._arity = len(in_avals)
         self._out_avals = tuple(out_avals)
+        self._out_keys = tuple([keys_of(aval.dtype) for aval in out_avals])
         self._sharding = sharding = sharding_of(device)
         #: Whether there is no other device that an array could be on.
         self.alone: bool = device.platform == "cpu" and len(jax.local_devices()) == 1
@@ -163,8 +165,8 @@ class Executable:
         results = self.launch(buffers, name)
         return tuple(
             [
-                ConcreteValue(DeviceBuffer(result, self.device, aval.dtype == KEY), aval)
-                for result, aval in zip(results, self._out_avals, strict=True)
+                ConcreteValue(DeviceBuffer(result, self.device, keys), aval)
+                for result, aval, keys in zip(results, self._out_avals, self._out_keys, strict=True)
             ]
         )
 
@@ -251,7 +253,7 @@ class Executable:
         if not self.alone and default_device() is not self.device:
             return None
         # The dispatcher makes no copy of some arrays, and reads them while the program runs.
-        if self._plain and array.nbytes <= _SMALL and array.dtype.isnative and array.dtype != KEY:
+        if self._plain and array.nbytes <= _SMALL and array.dtype.isnative and array.dtype not in KEYS:
             return array.copy()
         return _put(array, self.device)
 

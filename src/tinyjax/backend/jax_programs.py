@@ -17,6 +17,7 @@ from jax.typing import ArrayLike
 
 from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.backend.devices import keys_in_jax
+from tinyjax.errors import UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
@@ -24,7 +25,7 @@ from tinyjax.ir.dtypes import (
     FLOAT64,
     FLOATS,
     INTEGERS,
-    KEY,
+    KEY_NAMES,
     SUPPORTED,
     DType,
     HostArray,
@@ -34,12 +35,12 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives.keys import as_keys
 
 #: From 0.11 on, scans say by trees which operand is what, and backward rules return logs, too.
 _NEW = jax.__version_info__ >= (0, 11)
-_IMPL = "threefry2x32"
-_TAG = "fry"
-_KEY = jax.eval_shape(lambda: jax.random.key(0, impl=_IMPL)).dtype
+#: The dtypes of keys that are values here, by the names that JAX prints.
+_KEYS = {short_name(dtype): dtype for dtype in KEY_NAMES}
 #: A wrapped function of JAX: private, and without types.
 _Wrapped: TypeAlias = Any
 
@@ -68,7 +69,7 @@ def array_of(value: ConcreteValue) -> ArrayLike:
     """The value as JAX takes it, which it stages as a constant."""
     if value.aval.shape == () and value.aval.dtype in SUPPORTED:
         return literal(python_scalar(scalar_of(value.data), value.dtype), value.aval)
-    if value.dtype == KEY:
+    if value.dtype in KEY_NAMES:
         return keys_in_jax(value)
     data = value.data
     array = data.array if isinstance(data, DeviceBuffer) else np.asarray(data)
@@ -83,7 +84,7 @@ def array_of(value: ConcreteValue) -> ArrayLike:
 
 def operand(x: HostArray) -> ArrayLike:
     """An array of NumPy as JAX takes it: keys as typed ones."""
-    return keys_in_jax(ConcreteValue.of(x)) if x.dtype == KEY else x
+    return keys_in_jax(ConcreteValue.of(x)) if x.dtype in KEY_NAMES else x
 
 
 def as_jax(value: ArrayLike) -> ArrayLike:
@@ -248,9 +249,9 @@ def key_ndim(aval: Any) -> int:  # an aval of JAX
     return len(aval.shape)
 
 
-def is_threefry(aval: object) -> bool:
-    """Whether this is the type of an array of Threefry's keys, which are values here, too."""
-    return str(getattr(aval, "dtype", "")) == short_name(KEY)
+def key_dtype(aval: object) -> DType | None:
+    """The dtype of arrays of this type, if they are of keys that are values here, too."""
+    return _KEYS.get(str(getattr(aval, "dtype", "")))
 
 
 def partitionable() -> bool:
@@ -258,15 +259,22 @@ def partitionable() -> bool:
     return bool(config.threefry_partitionable.value)
 
 
+def key_impl(dtype: DType) -> Any:  # a tuple of functions
+    """What makes keys of this dtype and uses them; an UnsupportedError if this version of JAX has nothing such."""
+    try:
+        return dtype_in_jax(dtype)._impl  # noqa: SLF001 (JAX says it nowhere else)
+    except ValueError:
+        raise UnsupportedError(f"this version of JAX has no keys of {KEY_NAMES[dtype]!r}") from None
+
+
 def dtype_in_jax(dtype: DType) -> Any:  # one of JAX's own for keys
     """The dtype as JAX has it."""
-    return _KEY if dtype == KEY else dtype
+    return jax.random.key_dtype(KEY_NAMES[dtype]) if dtype in KEY_NAMES else dtype
 
 
 def dtype_of(aval: Any) -> DType:  # an aval of JAX
     """The dtype as we have it."""
-    found: DType = KEY if is_threefry(aval) else aval.dtype
-    return found
+    return key_dtype(aval) or aval.dtype
 
 
 def is_key(aval: object) -> bool:
@@ -276,8 +284,8 @@ def is_key(aval: object) -> bool:
 
 
 def is_foreign_key(aval: object) -> bool:
-    """Whether this is the type of an array of keys that aren't values here: others than Threefry's."""
-    return is_key(aval) and not is_threefry(aval)
+    """Whether this is the type of an array of keys that aren't values here: somebody's own."""
+    return is_key(aval) and key_dtype(aval) is None
 
 
 def key_shape(aval: Any) -> tuple[int, ...]:  # an aval of JAX
@@ -292,8 +300,9 @@ def integers_of(value: Any) -> Any:  # an array of JAX, or anything else
 
 def elements_of(value: Any) -> HostArray:  # an array of JAX, or anything else
     """The elements on the host; of keys that aren't values here, their integers."""
-    if is_threefry(value):
-        return np.asarray(jax.random.key_data(value)).view(KEY).reshape(value.shape)
+    dtype = key_dtype(value)
+    if dtype is not None:
+        return as_keys(np.asarray(jax.random.key_data(value)), dtype)
     return np.asarray(integers_of(value))
 
 
@@ -312,7 +321,7 @@ def random_function(eqn: JaxprEqn) -> Callable[..., jax.Array] | None:
     """What a primitive on keys computes, as a function of their integers; None if it computes what ours does."""
     params, name = eqn.params, eqn.primitive.name
     first: Any = eqn.invars[0].aval if eqn.invars else None
-    ours = partitionable() and (is_threefry(first) or str(params.get("impl")) == _TAG)
+    ours = partitionable() and (key_dtype(first) is not None or f"key<{params.get('impl')}>" in _KEYS)
     if name not in _RANDOM or ours:
         return None
     impl: Any = params.get("impl") or first.dtype._impl  # noqa: SLF001

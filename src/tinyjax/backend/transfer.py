@@ -9,7 +9,7 @@ from typing_extensions import CapsuleType
 
 from tinyjax.backend.buffers import DeviceBuffer
 from tinyjax.errors import InputError, TypingError
-from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEY, SUPPORTED, HostArray, short_name
+from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEYS, SUPPORTED, HostArray, short_name
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
@@ -64,7 +64,7 @@ def from_jax(x: object) -> ConcreteValue | None:
 
 def as_jax(value: ConcreteValue) -> jax.Array:
     """The same as `to_jax`, for keys, too."""
-    if value.dtype != KEY:
+    if value.dtype not in KEYS:
         return to_jax(value)
     from tinyjax.backend.devices import keys_in_jax
 

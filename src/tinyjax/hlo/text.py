@@ -14,6 +14,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
+    CARRIERS,
     COMPLEX64,
     COMPLEX128,
     COMPLEXES,
@@ -25,7 +26,7 @@ from tinyjax.ir.dtypes import (
     INT16,
     INT32,
     INT64,
-    KEY,
+    KEYS,
     UINT8,
     UINT16,
     UINT32,
@@ -63,7 +64,7 @@ ELEMENT_TYPES: Final[dict[DType, str]] = {
     FLOAT64: "f64",
     COMPLEX64: "complex<f32>",
     COMPLEX128: "complex<f64>",
-    KEY: "ui64",
+    **{key: {4: "ui32", 8: "ui64", 16: "complex<f64>"}[key.itemsize] for key in KEYS},
     **{dtype: _narrow_type(dtype) for dtype in WIDE if bits(dtype) != 6},  # with which XLA ends the process
 }
 #: Arrays of at most so many elements are written as numbers, others as their bytes.
@@ -125,6 +126,9 @@ def scalar_text(value: Scalar, dtype: DType) -> str:
         return f"({_float_text(float(value.real), part)}, {_float_text(float(value.imag), part)})"
     if dtype == BOOL:
         return "true" if value else "false"
+    if dtype in KEYS and dtype.itemsize == 16:
+        upper, lower = divmod(int(value.real), 1 << 64)
+        return f"(0x{lower:016X}, 0x{upper:016X})"
     return str(int(value.real))
 
 
@@ -141,12 +145,13 @@ def dense_text(array: HostArray) -> str:
     >>> dense_text(np.array([[1, 2], [3, 4]]))
     '[[1, 2], [3, 4]]'
     """
-    if array.dtype == KEY:
-        array = array.view(UINT64)
+    opaque = array.dtype in KEYS and array.dtype.itemsize > 8  # whose parts are no numbers to be written down
+    array = array.view(CARRIERS.get(array.dtype, array.dtype))
     dtype = array.dtype
     if array.size == 0:
         return ""
-    if dtype == BOOL or (array.size <= READABLE_SIZE and bool(np.isfinite(array).all())):
+    readable = array.size <= READABLE_SIZE and not opaque
+    if dtype == BOOL or (readable and bool(np.isfinite(array).all())):
         # Not bytes for booleans: whether those are bits or bytes differs between versions of MLIR.
         return _nested_text([scalar_text(x, dtype) for x in _scalars(array)], array.shape)
     return f'"0x{array.astype(dtype.newbyteorder("<"), order="C", copy=False).tobytes().hex().upper()}"'

@@ -16,7 +16,6 @@ from attrs import astuple
 from jax import lax
 from jax.extend.core import Primitive as JaxPrimitive
 from jax.extend.core import primitives as p
-from jax.extend.random import threefry_prng_impl
 from jax.typing import ArrayLike
 
 from tinyjax.backend import jax_programs
@@ -106,7 +105,7 @@ TO_JAX.lacks(Geqp3, "JAX's primitive of this name isn't public: its qr with pivo
 
 @TO_JAX.register(RandomSeed)
 def _random_seed(primitive: RandomSeed, ctx: JaxContext, args: Args) -> Args:
-    return apply(p.random_seed_p, *args, impl=threefry_prng_impl)
+    return apply(p.random_seed_p, *args, impl=jax_programs.key_impl(primitive.impl.dtype))
 
 
 @TO_JAX.register(RngBitGenerator)
@@ -117,7 +116,7 @@ def _rng_bit_generator(primitive: RngBitGenerator, ctx: JaxContext, args: Args) 
 
 @TO_JAX.register(RandomWrap)
 def _random_wrap(primitive: RandomWrap, ctx: JaxContext, args: Args) -> Args:
-    return [jax.random.wrap_key_data(jnp.asarray(args[0]), impl=threefry_prng_impl)]
+    return [jax.random.wrap_key_data(jnp.asarray(args[0]), impl=jax_programs.key_impl(primitive.impl.dtype))]
 
 
 @TO_JAX.register(RandomUnwrap)

@@ -30,7 +30,7 @@ from tinyjax.interop.policies import from_jax_policy
 from tinyjax.interop.requests import Given, OpenRule, Request, Step, request
 from tinyjax.interop.types import constant_of, type_of
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEY, SUPPORTED, UINT32
+from tinyjax.ir.dtypes import KEYS, SUPPORTED, UINT32
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import BatchAxis, Primitive
@@ -41,7 +41,7 @@ from tinyjax.ir.traverse import programs_of
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
+from tinyjax.primitives.keys import RandomUnwrap, RandomWrap, impl_of
 from tinyjax.primitives.shaping import squeeze
 from tinyjax.random.rejection import random_gamma
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
@@ -167,13 +167,13 @@ class Importer:
             return args  # keys that are arrays of integers already
         spelled_out = jax_programs.random_function(eqn)
         if spelled_out is not None:
-            args = [ctx.bind(RandomUnwrap(), arg)[0] if arg.aval.dtype == KEY else arg for arg in args]
+            args = [ctx.bind(RandomUnwrap(), arg)[0] if arg.aval.dtype in KEYS else arg for arg in args]
             program = yield self._spelled_out(spelled_out, args, rules)
             outs = ctx.bind(Call(name, program), *args)
-            return [ctx.bind(RandomWrap(), out)[0] if aval.dtype == KEY else out
+            return [ctx.bind(RandomWrap(impl_of(aval.dtype)), out)[0] if aval.dtype in KEYS else out
                     for out, aval in zip(outs, expected, strict=True)]  # fmt: skip
         primitive: Primitive
-        if name == "random_gamma" and args[0].aval.dtype == KEY:
+        if name == "random_gamma" and args[0].aval.dtype in KEYS:
             return _gamma(ctx, bool(eqn.params["log_space"]), args)
         if name in ("custom_jvp_call", "custom_vjp_call"):
             primitive, args = yield from derived(eqn, args, env, rules, _ALONE)

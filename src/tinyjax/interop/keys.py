@@ -1,4 +1,4 @@
-"""Typed keys of JAX that aren't Threefry's, in a program without them: as arrays of integers, along the last axes."""
+"""Typed keys of somebody's own generator, in a program without them: as arrays of integers, along the last axes."""
 
 from __future__ import annotations
 

@@ -16,7 +16,6 @@ from tinyjax.ir.dtypes import (
     FLOAT64,
     INT32,
     INT64,
-    KEY,
     SUPPORTED,
     UINT32,
 )
@@ -28,10 +27,11 @@ _NARROW: Final = {FLOAT64: FLOAT32, INT64: INT32, COMPLEX128: COMPLEX64}
 
 
 def type_of(aval: object) -> ShapedArray:
-    """The type; of typed keys other than Threefry's, that of the integers that they consist of."""
+    """The type; of typed keys that aren't values here, that of the integers that they consist of."""
     shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
-    if jax_programs.is_threefry(aval) and shape is not None:
-        return array_type(shape, KEY)
+    keys = jax_programs.key_dtype(aval)
+    if keys is not None and shape is not None:
+        return array_type(shape, keys)
     if jax_programs.is_key(aval):
         return array_type(jax_programs.key_shape(aval), UINT32)
     if shape is None or dtype is None:

@@ -57,8 +57,24 @@ WIDE: Final[dict[DType, DType]] = {
 #: The type of tangents of values that have none, such as integers: no bits at all. The same dtype as JAX's.
 FLOAT0: Final = _dtype([("float0", np.void, 0)])
 float0: Final = FLOAT0  # its name in JAX
-#: Keys of random numbers: two words of 32 bits, of which nothing is known but what primitives on keys say.
-KEY: Final = _dtype([("fry", np.uint32, (2,))])
+#: How keys of random numbers are made and used: JAX's names, the tags that dtypes have, and a key's words of 32 bits.
+_GENERATORS: Final = (
+    ("threefry2x32", "fry", 2),
+    ("rbg", "rbg", 4),
+    ("unsafe_rbg", "urbg", 4),
+    ("threefry4x32", "fry4", 4),
+    ("philox2x32", "phx2", 1),
+    ("philox4x32", "phx4", 2),
+)
+#: The dtypes of keys, with the names. Nothing is known of keys but what primitives on them say.
+KEY_NAMES: Final[dict[DType, str]] = {_dtype([(tag, np.uint32, (n,))]): name for name, tag, n in _GENERATORS}
+KEYS: Final = frozenset(KEY_NAMES)
+#: Those of Threefry, which keys are unless they are asked to be others.
+KEY: Final = next(iter(KEY_NAMES))
+#: Numbers of as many bits: as such keys are moved about where there are only numbers.
+CARRIERS: Final[dict[DType, DType]] = {
+    dtype: {4: UINT32, 8: UINT64, 16: COMPLEX128}[dtype.itemsize] for dtype in KEY_NAMES
+}
 
 SIGNED: Final = frozenset({INT8, INT16, INT32, INT64, *NARROW_SIGNED})
 UNSIGNED: Final = frozenset({UINT8, UINT16, UINT32, UINT64, *NARROW_UNSIGNED})
@@ -69,7 +85,7 @@ INEXACT: Final = FLOATS | COMPLEXES
 NUMERIC: Final = INTEGERS | INEXACT
 SUPPORTED: Final = NUMERIC | {BOOL}
 #: What can be moved about, chosen from and compared, if not computed with.
-MOVABLE: Final = SUPPORTED | {KEY}
+MOVABLE: Final = SUPPORTED | KEYS
 
 SHORT_NAMES: Final[dict[DType, str]] = {
     BOOL: "bool",
@@ -88,7 +104,7 @@ SHORT_NAMES: Final[dict[DType, str]] = {
     COMPLEX64: "c64",
     COMPLEX128: "c128",
     FLOAT0: "float0",
-    KEY: "key<fry>",
+    **{dtype: f"key<{dtype.names[0]}>" for dtype in KEY_NAMES if dtype.names},
     **{dtype: re.sub("[a-z]+", lambda word: word[0][0], dtype.name, count=1) for dtype in WIDE},  # such as f8_e4m3fn
 }
 #: The words for dtypes where they are parameters: NumPy's, but for those that have no name there.

@@ -6,7 +6,7 @@ import struct
 
 import numpy as np
 
-from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, KEY, DType, Scalar
+from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, KEYS, DType, Scalar
 
 
 def scalar_bits(value: Scalar) -> tuple[type, int | bytes]:
@@ -19,8 +19,8 @@ def scalar_bits(value: Scalar) -> tuple[type, int | bytes]:
 
 
 def python_scalar(value: Scalar | np.generic, dtype: DType) -> Scalar:
-    """`value`, rounded to `dtype`, as the Python scalar of that kind. A key is a number of 64 bits."""
-    if dtype == KEY:
+    """`value`, rounded to `dtype`, as the Python scalar of that kind. A key is a number of as many bits."""
+    if dtype in KEYS:
         return int(value.real)
     if type(value) is int and dtype not in INTEGERS and not -(2**63) <= value < 2**63:
         value = float(value)  # NumPy has no integers of this size for every dtype to come from

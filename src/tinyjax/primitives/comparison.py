@@ -8,7 +8,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, KEY, MOVABLE, SUPPORTED, UINT64, DType, HostArray
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, KEYS, MOVABLE, SUPPORTED, DType, HostArray
 from tinyjax.primitives.elementwise import Dtypes, NumPyFunction, Stepwise, TwoOperands
 
 ORDERED: Final = SUPPORTED - COMPLEXES
@@ -22,10 +22,11 @@ class Comparison(Stepwise, TwoOperands):
 
     @override
     def function_of(self, dtype: DType) -> NumPyFunction:
-        return self._of_keys if dtype == KEY else type(self).function
+        return self._of_keys if dtype in KEYS else type(self).function
 
     def _of_keys(self, *keys: HostArray) -> HostArray | np.generic:
-        return type(self).function(*[key.view(UINT64) for key in keys])
+        x, y = (key[key.dtype.names[0]] for key in keys if key.dtype.names)  # their words
+        return type(self).function((x != y).any(-1), np.False_)
 
     @override
     def result_dtype(self, dtype: DType) -> DType:

@@ -23,12 +23,11 @@ from tinyjax.ir.dtypes import (
     COMPLEXES,
     INEXACT,
     INTEGERS,
-    KEY,
+    KEYS,
     MOVABLE,
     NUMERIC,
     SIGNED,
     SUPPORTED,
-    UINT64,
     DType,
     HostArray,
     Scalar,
@@ -71,10 +70,17 @@ def default_fill(dtype: DType) -> Scalar:
         return math.nan
     if dtype == BOOL:
         return True
-    if dtype == KEY:
-        return 2**64 - 1
+    if dtype in KEYS:
+        return (1 << 8 * dtype.itemsize) - 1
     least, greatest = integer_limits(dtype)
     return least if dtype in SIGNED else greatest
+
+
+def _element(value: Scalar, dtype: DType) -> HostArray:
+    """One element of a dtype: a key is a number of as many bits."""
+    if dtype not in KEYS:
+        return np.asarray(value, dtype)
+    return np.frombuffer(int(value.real).to_bytes(dtype.itemsize, "little"), dtype).reshape(())
 
 
 def _fits(fill: Scalar | None, dtype: DType) -> bool:
@@ -129,8 +135,6 @@ class Gather(Primitive):
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         x, indices = args
-        if x.dtype == KEY:
-            return tuple(out.view(KEY) for out in self.evaluate(x.view(UINT64), indices))
         shape = result_shape(self.dimension_numbers, self.slice_sizes, indices.shape)
         if math.prod(shape) == 0:
             return (np.zeros(shape, x.dtype),)
@@ -139,13 +143,13 @@ class Gather(Primitive):
         out = plan.take(x, np.clip(starts, 0, plan.highest))
         if self.mode is GatherScatterMode.FILL_OR_DROP:
             inside = plan.spread(plan.inside(starts), self.dimension_numbers.batch_axes(len(shape)), len(shape))
-            out = np.where(inside, out, np.asarray(self.fill(x.dtype), x.dtype))
+            out = np.where(inside, out, _element(self.fill(x.dtype), x.dtype))
         return (out,)
 
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
         x, indices = avals
-        if x.dtype == KEY:
+        if x.dtype in KEYS:
             return super().host_function(*avals)
         dims, before = self.dimension_numbers, len(indices.shape) - 1
         (axis, *others) = dims.start_index_map or (0, 0)

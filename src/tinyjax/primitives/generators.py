@@ -12,18 +12,19 @@ from typing import ClassVar, Final, TypeVar, final
 
 import numpy as np
 import numpy.typing as npt
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import UINT8, UINT16, UINT32, UINT64, DType, HostArray
 from tinyjax.ir.primitive import BatchAxis
+from tinyjax.ir.program import Literal
 from tinyjax.ir.shapes import Shape, as_shape, dtype_of
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.shaping import expand_dims, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
-from tinyjax.primitives.structure import check_arity, move_axis, shape_error
+from tinyjax.primitives.structure import broadcast_in_dim, check_arity, move_axis, shape_error
 from tinyjax.primitives.threefry import Discrete, Threefry2x32, expect_dtype
 
 V = TypeVar("V")
@@ -85,11 +86,16 @@ class RngBitGenerator(Discrete):
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        """One after the other: each state has its own count."""
+        """All bits come from the first state, and only that one is new: as in JAX."""
         rows = move_axis(ctx, args[0], axes[0] or 0, 0)
-        each = [ctx.bind(self, squeeze(ctx, slice_in_dim(ctx, rows, i, i + 1, 1, 0), (0,))) for i in range(axis.size)]
-        states, bits = ([expand_dims(ctx, made[i], (0,)) for made in each] for i in range(2))
-        return [concatenate(ctx, states, 0), concatenate(ctx, bits, 0)], [0, 0]
+        if not axis.size:
+            out = self.type_of(array_type(ctx.aval(rows).shape[1:], ctx.aval(rows).dtype))[1]
+            zero = ctx.constant(Literal.of(0, self.dtype))
+            return [rows, broadcast_in_dim(ctx, zero, (0, *out.shape), ())], [0, 0]
+        first = squeeze(ctx, slice_in_dim(ctx, rows, 0, 1, 1, 0), (0,))
+        state, bits = ctx.bind(evolve(self, shape=(axis.size, *self.shape)), first)
+        rest = slice_in_dim(ctx, rows, 1, axis.size, 1, 0)
+        return [concatenate(ctx, [expand_dims(ctx, state, (0,)), rest], 0), bits], [0, 0]
 
 
 def _by_threefry(key: np.uint64, count: np.uint64, shape: Shape, words: int) -> tuple[int, HostArray]:

@@ -1,6 +1,7 @@
-"""Keys of random numbers, and the bits that they stand for: what JAX's Threefry keys do, in the same order.
+"""Keys of random numbers, and the bits that they stand for: what JAX's keys do, in the same order.
 
-A key is one value of dtype `key<fry>`: two words of 32 bits that programs move about as one.
+A key is one value of dtype `key<fry>`, or of that of another generator: a few words of 32 bits that programs move about
+as one.
 """
 
 from __future__ import annotations
@@ -16,40 +17,51 @@ import numpy.typing as npt
 from attrs import field, frozen
 from typing_extensions import override
 
-from tinyjax.errors import ParameterError
+from tinyjax.errors import ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import INT64, INTEGERS, KEY, UINT8, UINT16, UINT32, UINT64, DType, HostArray
+from tinyjax.ir.dtypes import INT64, INTEGERS, KEY, KEY_NAMES, KEYS, UINT32, UINT64, DType, HostArray, short_name
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Literal
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives.bitwise import logical_or, logical_xor, shift_left, shift_right_logical
+from tinyjax.primitives.bitwise import shift_right_logical
 from tinyjax.primitives.conversion import convert
-from tinyjax.primitives.elementwise import Dtypes, batch_elementwise, common_shape
-from tinyjax.primitives.shaping import expand_dims, iota, reshape
-from tinyjax.primitives.slicing import concatenate, slice_in_dim
-from tinyjax.primitives.structure import broadcast_in_dim, broadcast_scalar, check_arity, move_axis, shape_error
-from tinyjax.primitives.threefry import Discrete, Threefry2x32, expect_dtype, threefry2x32
+from tinyjax.primitives.elementwise import Dtypes, common_shape
+from tinyjax.primitives.key_generators import ON_HOST, WIDTHS, generator_of, separated, word_count
+from tinyjax.primitives.shaping import expand_dims
+from tinyjax.primitives.slicing import concatenate
+from tinyjax.primitives.structure import broadcast_scalar, check_arity, move_axis, shape_error
+from tinyjax.primitives.threefry import Discrete, Threefry2x32, expect_dtype
 
 V = TypeVar("V")
 _Words = npt.NDArray[np.uint32]
-_KEYS: Final = frozenset({KEY})
-#: The dtypes of random bits, by how many an element has.
-WIDTHS: Final[dict[int, DType]] = {8: UINT8, 16: UINT16, 32: UINT32, 64: UINT64}
 
 
 class KeyImpl(enum.Enum):
     """How keys are made and used, by the tag that their dtype has."""
 
     FRY = "fry"
+    RBG = "rbg"
+    UNSAFE_RBG = "urbg"
+    FRY4 = "fry4"
+    PHILOX2 = "phx2"
+    PHILOX4 = "phx4"
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of such keys."""
+        return _DTYPES[self]
+
+
+_DTYPES: Final = {KeyImpl(tag): dtype for dtype in KEY_NAMES for tag in dtype.names or ()}
 
 
 @frozen
 class OfOne(Discrete):
     """Of one array: of keys, or of what becomes keys. Its axes come first in the result, unless a subclass says so."""
 
-    accepts: ClassVar[Dtypes] = _KEYS
+    accepts: ClassVar[Dtypes] = KEYS
 
     @abstractmethod
     def result(self, x: ShapedArray) -> ShapedArray:
@@ -58,17 +70,14 @@ class OfOne(Discrete):
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 1)
-        expect_dtype(self.name, avals[0], self.accepts)
+        _expect(self.name, avals[0], self.accepts)
         return (self.result(avals[0]),)
 
     @override
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        x, at = args[0], axes[0] or 0
-        if at == ctx.aval(x).ndim - 1:  # which may be the axis of the words
-            x, at = move_axis(ctx, x, at, 0), 0
-        return ctx.bind(self, x), [at]
+        return ctx.bind(self, args[0]), axes
 
 
 @final
@@ -82,10 +91,12 @@ class RandomSeed(OfOne):
 
     @override
     def result(self, x: ShapedArray) -> ShapedArray:
-        return array_type(x.shape, KEY)
+        return array_type(x.shape, self.impl.dtype)
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        if self.impl is not KeyImpl.FRY:
+            return tuple(self.expand(ON_HOST, args))
         (x,) = args
         wide = x.dtype in (INT64, UINT64)
         lower = x.astype(np.uint32)
@@ -101,13 +112,14 @@ class RandomSeed(OfOne):
             upper = convert(ctx, shift_right_logical(ctx, x, ctx.constant(Literal.of(32, aval.dtype))), UINT32)
         else:
             upper = ctx.constant(Literal.of(0, UINT32))
-        return [keys_of_words(ctx, upper, lower, aval.shape)]
+        words = generator_of(self.impl.dtype).seeded(ctx, upper, lower)
+        return [keys_of_words(ctx, words, aval.shape, self.impl)]
 
 
 @final
 @frozen
 class RandomWrap(OfOne):
-    """Pairs of uint32, along the last axis, as keys."""
+    """Words of dtype uint32, along the last axis, as keys."""
 
     impl: KeyImpl = KeyImpl.FRY
     name: ClassVar[str] = "random_wrap"
@@ -115,25 +127,36 @@ class RandomWrap(OfOne):
 
     @override
     def result(self, x: ShapedArray) -> ShapedArray:
-        if x.shape[-1:] != (2,):
-            raise shape_error(self.name, f"a key consists of 2 words, along the last axis, got {x}")
-        return array_type(x.shape[:-1], KEY)
+        dtype = self.impl.dtype
+        count = word_count(dtype)
+        if x.shape[-1:] != (count,):
+            words = f"{count} word" if count == 1 else f"{count} words"
+            raise shape_error(
+                self.name, f"a key of dtype {short_name(dtype)} consists of {words}, along the last axis, got {x}"
+            )
+        return array_type(x.shape[:-1], dtype)
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return (_as_keys(args[0]),)
+        return (as_keys(args[0], self.impl.dtype),)
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        return ctx.bind(self, move_axis(ctx, args[0], axes[0] or 0, 0)), [0]
 
 
 @final
 @frozen
 class RandomUnwrap(OfOne):
-    """The words of keys, along a new last axis of size 2."""
+    """The words of keys, along a new last axis."""
 
     name: ClassVar[str] = "random_unwrap"
 
     @override
     def result(self, x: ShapedArray) -> ShapedArray:
-        return array_type((*x.shape, 2), UINT32)
+        return array_type((*x.shape, word_count(x.dtype)), UINT32)
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
@@ -181,6 +204,8 @@ class RandomBits(OfOne):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        if args[0].dtype != KEY:
+            return tuple(self.expand(ON_HOST, args))
         upper, lower = _hashes(args[0], self.shape)
         dtype = WIDTHS[self.bit_width]
         if self.bit_width == 64:
@@ -189,13 +214,9 @@ class RandomBits(OfOne):
 
     @override
     def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
-        upper, lower = _hashed(ctx, args[0], self.shape)
-        dtype = WIDTHS[self.bit_width]
-        if self.bit_width == 64:
-            count = ctx.constant(Literal.of(32, UINT64))
-            high = shift_left(ctx, convert(ctx, upper, UINT64), count)
-            return [logical_or(ctx, high, convert(ctx, lower, UINT64))]
-        return [convert(ctx, logical_xor(ctx, upper, lower), dtype)]
+        keys = ctx.aval(args[0])
+        words = words_of_keys(ctx, args[0])
+        return [generator_of(keys.dtype).bits(ctx, words, keys.shape, self.bit_width, self.shape)]
 
 
 @final
@@ -208,22 +229,28 @@ class RandomSplit(OfOne):
 
     @override
     def result(self, x: ShapedArray) -> ShapedArray:
-        return array_type(x.shape + self.shape, KEY)
+        return array_type(x.shape + self.shape, x.dtype)
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        if args[0].dtype != KEY:
+            return tuple(self.expand(ON_HOST, args))
         return (_keys(*_hashes(args[0], self.shape)),)
 
     @override
     def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
-        upper, lower = _hashed(ctx, args[0], self.shape)
-        return [keys_of_words(ctx, upper, lower, ctx.aval(args[0]).shape + self.shape)]
+        keys = ctx.aval(args[0])
+        words = generator_of(keys.dtype).split(ctx, words_of_keys(ctx, args[0]), keys.shape, self.shape)
+        return [keys_of_words(ctx, words, keys.shape + self.shape, impl_of(keys.dtype))]
 
 
 @final
 @frozen
 class RandomFoldIn(Discrete):
-    """New keys made of keys and as many numbers of dtype uint32: the hash of each number."""
+    """New keys made of keys and as many numbers of dtype uint32: the hash of each number.
+
+    Either may be a scalar, or have axes of size 1 where the other has others.
+    """
 
     name: ClassVar[str] = "random_fold_in"
 
@@ -231,12 +258,14 @@ class RandomFoldIn(Discrete):
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 2)
         keys, data = avals
-        expect_dtype(self.name, keys, _KEYS)
+        _expect(self.name, keys, KEYS)
         expect_dtype(f"the second operand of {self.name}", data, frozenset({UINT32}))
-        return (array_type(common_shape(self.name, avals), KEY),)
+        return (array_type(_together(self.name, avals), keys.dtype),)
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        if args[0].dtype != KEY:
+            return tuple(self.expand(ON_HOST, args))
         words = key_words(args[0])
         none = np.zeros((), np.uint32)
         return (_keys(*Threefry2x32().evaluate(words[..., 0], words[..., 1], none, args[1])),)
@@ -245,15 +274,50 @@ class RandomFoldIn(Discrete):
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        return batch_elementwise(ctx, self, axis, args, axes)
+        avals = [ctx.aval(arg) for arg in args]
+        alike = {(aval.shape, at) for aval, at in zip(avals, axes, strict=True) if aval.shape}
+        if len(alike) == 1:  # mapped alike, or one of them is a scalar
+            return ctx.bind(self, *args), [at for _, at in alike]
+        # What isn't mapped keeps an axis of size 1: where bits are made of the first of several keys or numbers, it
+        # matters how many there are.
+        moved = [
+            (expand_dims(ctx, arg, (0,)) if aval.shape else arg) if at is None else move_axis(ctx, arg, at, 0)
+            for arg, aval, at in zip(args, avals, axes, strict=True)
+        ]
+        ndim = max(ctx.aval(arg).ndim for arg in moved)
+        aligned = [
+            arg if at is None else expand_dims(ctx, arg, tuple(range(ctx.aval(arg).ndim, ndim)))
+            for arg, at in zip(moved, axes, strict=True)
+        ]
+        return ctx.bind(self, *aligned), [0]
 
     @override
     def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
         keys, data = args
-        shape = common_shape(self.name, [ctx.aval(arg) for arg in args])
-        k0, k1 = words_of_keys(ctx, keys)
-        upper, lower = threefry2x32(ctx, k0, k1, ctx.constant(Literal.of(0, UINT32)), data)
-        return [keys_of_words(ctx, upper, lower, shape)]
+        shape, dtype = _together(self.name, [ctx.aval(arg) for arg in args]), ctx.aval(keys).dtype
+        words = generator_of(dtype).folded_in(ctx, words_of_keys(ctx, keys), data, shape)
+        return [keys_of_words(ctx, words, shape, impl_of(dtype))]
+
+
+def _expect(name: str, aval: ShapedArray, accepted: Dtypes) -> None:
+    if accepted is KEYS and aval.dtype not in KEYS:
+        raise TypingError(f"{name} takes keys of random numbers, such as {short_name(KEY)}[]; got {aval}")
+    expect_dtype(name, aval, accepted)
+
+
+def _together(name: str, avals: Sequence[ShapedArray]) -> Shape:
+    """The shape that operands have once axes of size 1 are repeated."""
+    shapes = [aval.shape for aval in avals if aval.shape]
+    if len({len(shape) for shape in shapes}) == 1:
+        axes = list(zip(*shapes, strict=True))
+        if all(len({*sizes} - {1}) <= 1 for sizes in axes):
+            return tuple(next((size for size in sizes if size != 1), 1) for sizes in axes)
+    return common_shape(name, avals)
+
+
+def impl_of(dtype: DType) -> KeyImpl:
+    """How keys of this dtype are made and used."""
+    return next(impl for impl, found in _DTYPES.items() if found == dtype)
 
 
 # Of arrays on the host.
@@ -261,19 +325,20 @@ class RandomFoldIn(Discrete):
 
 def key_words(keys: HostArray) -> _Words:
     """The words of keys, along a new last axis."""
-    return np.ascontiguousarray(keys).reshape(-1).view(np.uint32).reshape((*keys.shape, 2))
+    return np.ascontiguousarray(keys).reshape(-1).view(np.uint32).reshape((*keys.shape, word_count(keys.dtype)))
 
 
-def _as_keys(words: HostArray) -> HostArray:
-    return np.ascontiguousarray(words).reshape(-1).view(KEY).reshape(words.shape[:-1])
+def as_keys(words: HostArray, dtype: DType = KEY) -> HostArray:
+    """Words along the last axis as keys."""
+    return np.ascontiguousarray(words).reshape(-1).view(dtype).reshape(words.shape[:-1])
 
 
 def _keys(upper: HostArray, lower: HostArray) -> HostArray:
-    return _as_keys(np.stack((upper, lower), -1))
+    return as_keys(np.stack((upper, lower), -1))
 
 
 def _hashes(keys: HostArray, shape: Shape) -> tuple[HostArray, ...]:
-    """Two words for each key and each number from 0 on, arranged as `shape`."""
+    """Two words for each of Threefry's keys and each number from 0 on, arranged as `shape`."""
     words = key_words(keys).reshape((*keys.shape, *[1] * len(shape), 2)) if keys.ndim else key_words(keys)
     counts = np.arange(math.prod(shape), dtype=np.uint64).reshape(shape)
     upper, lower = (counts >> np.uint64(32)).astype(np.uint32), counts.astype(np.uint32)
@@ -283,35 +348,12 @@ def _hashes(keys: HostArray, shape: Shape) -> tuple[HostArray, ...]:
 # The vocabulary.
 
 
-def words_of_keys(ctx: Context[V], keys: V) -> tuple[V, V]:
-    """The first and the second words of keys."""
-    shape = ctx.aval(keys).shape
-    (words,) = ctx.bind(RandomUnwrap(), keys)
-    first, second = (reshape(ctx, slice_in_dim(ctx, words, i, i + 1, 1, len(shape)), shape) for i in range(2))
-    return first, second
+def words_of_keys(ctx: Context[V], keys: V) -> list[V]:
+    """The words of keys: for the first, second, … ones an array each."""
+    return separated(ctx, ctx.bind(RandomUnwrap(), keys)[0])
 
 
-def keys_of_words(ctx: Context[V], upper: V, lower: V, shape: Shape) -> V:
+def keys_of_words(ctx: Context[V], words: Sequence[V], shape: Shape, impl: KeyImpl = KeyImpl.FRY) -> V:
     """The keys of this shape with these words."""
-    parts = [expand_dims(ctx, broadcast_scalar(ctx, word, shape), (len(shape),)) for word in (upper, lower)]
-    return ctx.bind(RandomWrap(), concatenate(ctx, parts, len(shape)))[0]
-
-
-def _hashed(ctx: Context[V], keys: V, shape: Shape) -> tuple[V, V]:
-    """Two words for each key and each number from 0 on, arranged as `shape`."""
-    own, size = ctx.aval(keys).shape, math.prod(shape)
-    whole, zero = own + shape, ctx.constant(Literal.of(0, UINT32))
-    at = tuple(range(len(own), len(whole)))
-    if size == 1:
-        counts = (zero, zero)
-    elif size <= 2**32:
-        counts = (zero, broadcast_in_dim(ctx, reshape(ctx, iota(ctx, UINT32, (size,), 0), shape), whole, at))
-    else:
-        wide = broadcast_in_dim(ctx, reshape(ctx, iota(ctx, UINT64, (size,), 0), shape), whole, at)
-        upper = shift_right_logical(ctx, wide, ctx.constant(Literal.of(32, UINT64)))
-        counts = (convert(ctx, upper, UINT32), convert(ctx, wide, UINT32))
-    k0, k1 = (
-        broadcast_in_dim(ctx, word, whole, tuple(range(len(own)))) if own else word for word in words_of_keys(ctx, keys)
-    )
-    upper, lower = (broadcast_scalar(ctx, out, whole) for out in threefry2x32(ctx, k0, k1, *counts))
-    return upper, lower
+    parts = [expand_dims(ctx, broadcast_scalar(ctx, word, shape), (len(shape),)) for word in words]
+    return ctx.bind(RandomWrap(impl), concatenate(ctx, parts, len(shape)))[0]

@@ -25,7 +25,7 @@ from tinyjax.ir.dtypes import (
     FLOAT64,
     INEXACT,
     INT64,
-    KEY,
+    KEYS,
     NUMERIC,
     UINT64,
     WIDE,
@@ -351,8 +351,8 @@ def constant_like(ctx: Context[V], x: V, value: Scalar) -> V:
 
 def full(ctx: Context[V], aval: ShapedArray, value: Scalar) -> V:
     """An array of this type filled with one value. Of keys there is only the one that is 0."""
-    if aval.dtype == KEY:
-        return broadcast_in_dim(ctx, ctx.constant(ConcreteValue.of(np.zeros((), KEY))), aval.shape, ())
+    if aval.dtype in KEYS:
+        return broadcast_in_dim(ctx, ctx.constant(ConcreteValue.of(np.zeros((), aval.dtype))), aval.shape, ())
     scalar = ctx.constant(Literal(python_scalar(value, aval.dtype), array_type((), aval.dtype, aval.weak_type)))
     return broadcast_in_dim(ctx, scalar, aval.shape, ())
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from tinyjax.arrays.elementwise import broadcast_shapes, user_dtype
 from tinyjax.arrays.promotion import result_type
 from tinyjax.errors import ChoiceError, InputError, ShapeError
-from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, KEY, UINT32, DType, Scalar, short_name
+from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, KEY_NAMES, KEYS, UINT32, DType, Scalar, short_name
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.keys import RandomBits, RandomSplit, RandomUnwrap, RandomWrap
@@ -22,18 +22,24 @@ from tinyjax.tracing.core import bind
 
 #: The size of each axis of a result.
 ShapeLike: TypeAlias = Sequence[int] | int
-#: How keys are made and used: by its name, or by the dtype of keys. There is one way.
+#: How keys are made and used: by its name, such as "rbg", or by the dtype of keys.
 ImplLike: TypeAlias = str | DType | None
 _KINDS: Final = {"a float": FLOATS, "an int": INTEGERS, "a float or complex": FLOATS | COMPLEXES}
 
 
 def any_keys(name: str, key: ArrayLike) -> tuple[Array, bool]:
-    """Keys, and whether they were given as their words, as `PRNGKey` makes them."""
+    """Keys, and whether they were given as their words, as `PRNGKey` makes them: such are Threefry's."""
     array = as_array(key)
-    if array.aval.dtype == KEY:
+    if array.aval.dtype in KEYS:
         return array, False
     if array.aval.dtype == UINT32 and array.aval.shape[-1:] == (2,):
         return bind(RandomWrap(), array)[0], True
+    if array.aval.dtype == UINT32 and array.aval.shape[-1:] in ((1,), (4,)):
+        names = [name for dtype, name in KEY_NAMES.items() if 4 * array.aval.shape[-1] == dtype.itemsize]
+        raise InputError(
+            f"{name} takes words of a key only if they are Threefry's, which are 2; got {array.aval}. Say whose they "
+            f"are: tinyjax.random.wrap_key_data(words, impl={names[0]!r})."
+        )
     raise InputError(
         f"{name} takes a key of random numbers, got {array.aval}. Make one of an integer: tinyjax.random.key(0)."
     )

@@ -10,7 +10,7 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.ir.dtypes import COMPLEXES, DType, real_dtype
 from tinyjax.ir.shapes import Shape
-from tinyjax.primitives.keys import WIDTHS
+from tinyjax.primitives.key_generators import WIDTHS
 from tinyjax.random.arguments import converted, halves, number, random_bits
 from tinyjax.tracing.array import Array, ArrayLike
 

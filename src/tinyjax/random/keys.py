@@ -9,65 +9,80 @@ import numpy as np
 
 from tinyjax.arrays.shaping import integers
 from tinyjax.errors import ChoiceError, InputError, ShapeError
-from tinyjax.ir.dtypes import KEY, UINT32, DType
-from tinyjax.primitives.keys import RandomClone, RandomFoldIn, RandomSeed, RandomSplit, RandomWrap
+from tinyjax.ir.dtypes import KEY_NAMES, KEYS, UINT32, DType
+from tinyjax.primitives.keys import KeyImpl, RandomClone, RandomFoldIn, RandomSeed, RandomSplit, RandomWrap, impl_of
 from tinyjax.random.arguments import ImplLike, any_keys, one_key, words
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 
-_NAMES: Final = ("threefry2x32", "fry")
+#: JAX's names, and the tags that dtypes are printed with.
+_IMPLS: Final = {name: impl_of(dtype) for dtype, name in KEY_NAMES.items()}
+_BY_NAME: Final = {**{impl.value: impl for impl in KeyImpl}, **_IMPLS}
 
 
-def _check_impl(impl: ImplLike, dtype: ImplLike) -> None:
+def _impl(impl: ImplLike, dtype: ImplLike) -> KeyImpl:
     if impl is not None and dtype is not None:
         raise ChoiceError("Cannot specify both `impl` and `dtype`")
     chosen = dtype if impl is None else impl
-    if chosen is not None and chosen not in _NAMES and not (isinstance(chosen, np.dtype) and chosen == KEY):
-        raise ChoiceError(f"unrecognized PRNG implementation {chosen!r}: keys are Threefry's, 'threefry2x32'")
+    if chosen is None:
+        return KeyImpl.FRY
+    if isinstance(chosen, np.dtype) and chosen in KEYS:
+        return impl_of(chosen)
+    found = _BY_NAME.get(chosen) if isinstance(chosen, str) else None
+    if found is None:
+        names = ", ".join(map(repr, _IMPLS))
+        raise ChoiceError(f"unrecognized PRNG implementation {chosen!r}: there are {names}")
+    return found
 
 
-def _seeded(name: str, seed: ArrayLike) -> Array:
+def _seeded(name: str, seed: ArrayLike, impl: KeyImpl) -> Array:
     array = as_array(seed)
-    if array.aval.dtype == KEY:
+    if array.aval.dtype in KEYS:
         raise InputError(f"{name} accepts a scalar seed, but was given a PRNG key. To make keys of keys, split them.")
     if array.aval.shape:
         raise ShapeError(
             f"{name} accepts a scalar seed, but was given an array of shape {array.aval.shape} != (). "
             f"Use tinyjax.vmap for batching: vmap({name})(seeds)."
         )
-    return bind(RandomSeed(), array)[0]
+    return bind(RandomSeed(impl), array)[0]
 
 
 def key(seed: ArrayLike, *, impl: ImplLike = None, dtype: ImplLike = None) -> Array:
-    """A key made of an integer: a scalar of dtype `key<fry>`.
+    """A key made of an integer: a scalar of dtype `key<fry>`, or of that of another implementation.
 
-    The integer has 64 bits; those of other dtypes are extended by zeros. `impl` and `dtype` may name "threefry2x32".
+    The integer has 64 bits; those of other dtypes are extended by zeros. `impl` or `dtype` is a name, such as "rbg", or
+    the dtype of keys: "threefry2x32", which is the default, "threefry4x32", "philox2x32" and "philox4x32" give the same
+    numbers everywhere. The bits of "rbg" and "unsafe_rbg" come from XLA's generator, which is faster on some devices,
+    and another on some; and under `vmap` those of all keys come from the first one, as in JAX.
 
     Raises:
+      ChoiceError: `impl` is none of these.
       InputError: `seed` is no integer.
       ShapeError: it is an array.
 
     >>> key(3)
     Array((), dtype=key<fry>) overlaying:
     [0 3]
+    >>> key(3, impl="rbg").dtype == key_dtype("rbg")
+    True
     """
-    _check_impl(impl, dtype)
-    return _seeded("key", seed)
+    return _seeded("key", seed, _impl(impl, dtype))
 
 
 def PRNGKey(seed: ArrayLike, *, impl: ImplLike = None) -> Array:  # noqa: N802 (JAX's name)
     """A key as its words, an array of two uint32, as `jax.random.PRNGKey` makes it. All functions take such keys, too.
 
+    With another `impl` than Threefry there may be more or fewer of them; `wrap_key_data` makes a key of those first.
+
     >>> PRNGKey(3)
     Array([0, 3], dtype=uint32)
     """
-    _check_impl(impl, None)
-    return words(_seeded("PRNGKey", seed))
+    return words(_seeded("PRNGKey", seed, _impl(impl, None)))
 
 
 def key_data(keys: ArrayLike) -> Array:
-    """The words of keys, two uint32 along a new last axis.
+    """The words of keys along a new last axis: two uint32, if they are Threefry's.
 
     >>> key_data(key(3))
     Array([0, 3], dtype=uint32)
@@ -76,13 +91,12 @@ def key_data(keys: ArrayLike) -> Array:
 
 
 def wrap_key_data(key_bits_array: ArrayLike, *, impl: ImplLike = None, dtype: ImplLike = None) -> Array:
-    """Keys with these words, two uint32 along the last axis: what undoes `key_data`.
+    """Keys with these words of dtype uint32 along the last axis: what undoes `key_data`.
 
     >>> wrap_key_data(key_data(key(3))) == key(3)
     Array(True, dtype=bool)
     """
-    _check_impl(impl, dtype)
-    return bind(RandomWrap(), as_array(key_bits_array))[0]
+    return bind(RandomWrap(_impl(impl, dtype)), as_array(key_bits_array))[0]
 
 
 def key_impl(keys: ArrayLike) -> str:
@@ -91,8 +105,7 @@ def key_impl(keys: ArrayLike) -> str:
     >>> key_impl(key(3))
     'threefry2x32'
     """
-    any_keys("key_impl", keys)
-    return _NAMES[0]
+    return KEY_NAMES[any_keys("key_impl", keys)[0].aval.dtype]
 
 
 def key_dtype(impl: ImplLike = None) -> DType:
@@ -101,8 +114,7 @@ def key_dtype(impl: ImplLike = None) -> DType:
     >>> key_dtype() == key(0).dtype
     True
     """
-    _check_impl(impl, None)
-    return KEY
+    return _impl(impl, None).dtype
 
 
 def split(key: ArrayLike, num: SupportsIndex | Sequence[SupportsIndex] = 2) -> Array:

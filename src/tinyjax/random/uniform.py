@@ -12,7 +12,7 @@ from tinyjax.arrays.elementwise import user_dtype
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import FLOATS, INT32, INT64, INTEGERS, UINT64, UNSIGNED, DType
 from tinyjax.ir.shapes import Shape, as_shape
-from tinyjax.primitives.keys import WIDTHS
+from tinyjax.primitives.key_generators import WIDTHS
 from tinyjax.random.arguments import ShapeLike, check_shapes, dtype_of, full_shape, halves, number, random_bits, single
 from tinyjax.random.drawing import fractions
 from tinyjax.tracing.array import Array, ArrayLike

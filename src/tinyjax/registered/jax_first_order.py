@@ -203,7 +203,8 @@ def _keyed(cls: type[keys.RandomSeed | keys.RandomWrap]) -> Reader:
         tag = impl.text if isinstance(impl, Unreadable) else str(impl)
         if impl is not None and not isinstance(impl, keys.KeyImpl):
             if tag not in [member.value for member in keys.KeyImpl]:
-                raise UnsupportedError(f"{cls.name}[impl={tag}] is not supported: only keys of Threefry, impl=fry, are")
+                known = ", ".join(member.value for member in keys.KeyImpl)
+                raise UnsupportedError(f"{cls.name}[impl={tag}] is not supported: there are keys of {known}")
             kept["impl"] = keys.KeyImpl(tag)
         return primitive_of(cls, kept)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from tinyjax.backend import execute
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, INEXACT, KEY, HostArray
+from tinyjax.ir.dtypes import BOOL, INEXACT, KEYS, HostArray
 from tinyjax.ir.merging import merged
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import ClosedJaxpr
@@ -134,8 +134,9 @@ def _batch_of(arg: HostArray, rng: np.random.Generator) -> list[HostArray]:
     if arg.dtype in INEXACT:
         noise = [np.asarray(rng.normal(size=arg.shape)) / 4 for _ in range(SIZE)]
         return [arg, *(np.asarray(arg + each).astype(arg.dtype) for each in noise[1:])]
-    bits = arg.view(np.uint64) if arg.dtype == KEY else arg
-    return [arg, np.asarray(bits ^ np.ones((), bits.dtype)).astype(bits.dtype).view(arg.dtype), arg]
+    if arg.dtype in KEYS:
+        return [arg, (arg.reshape(-1).view(np.uint32) ^ np.uint32(1)).view(arg.dtype).reshape(arg.shape), arg]
+    return [arg, np.asarray(arg ^ np.ones((), arg.dtype)).astype(arg.dtype), arg]
 
 
 def batches(subject: Subject) -> Iterator[tuple[tuple[int | None, ...], list[HostArray], list[list[HostArray]]]]:

@@ -12,7 +12,7 @@ from attrs import evolve, frozen
 
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INEXACT, KEY, HostArray
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INEXACT, KEYS, HostArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.merging import sourced
 from tinyjax.ir.program import ClosedJaxpr
@@ -29,8 +29,9 @@ def sample(aval: ShapedArray, rng: np.random.Generator) -> HostArray:
         return np.zeros(aval.shape, FLOAT0)
     if aval.dtype == BOOL:
         return np.asarray(rng.integers(0, 2, aval.shape) > 0)
-    if aval.dtype == KEY:
-        return rng.integers(0, 4, aval.shape, np.uint64).view(KEY)
+    if aval.dtype in KEYS:
+        words = rng.integers(0, 4, (*aval.shape, aval.dtype.itemsize // 4), np.uint32)
+        return words.view(aval.dtype).reshape(aval.shape)
     if aval.dtype in COMPLEXES:
         return np.asarray(rng.normal(size=aval.shape) + 1j * rng.normal(size=aval.shape)).astype(aval.dtype)
     if aval.dtype in INEXACT:

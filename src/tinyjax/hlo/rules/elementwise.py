@@ -272,8 +272,6 @@ RULES[bitwise.ShiftLeft] = plain("stablehlo.shift_left")
 RULES[bitwise.ShiftRightLogical] = plain("stablehlo.shift_right_logical")
 RULES[bitwise.ShiftRightArithmetic] = plain("stablehlo.shift_right_arithmetic")
 
-RULES[comparison.Eq] = comparing("EQ")
-RULES[comparison.Ne] = comparing("NE")
 RULES[comparison.Lt] = comparing("LT")
 RULES[comparison.Le] = comparing("LE")
 RULES[comparison.Gt] = comparing("GT")

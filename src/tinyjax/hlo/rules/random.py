@@ -8,16 +8,19 @@ import numpy as np
 
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.loops import While
-from tinyjax.hlo.context import SSA, LoweringContext
+from tinyjax.hlo.context import SSA, LoweringContext, Rule
+from tinyjax.hlo.rules.elementwise import comparing, join_parts
 from tinyjax.hlo.rules.shapes import rearranged
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import INT32, UINT32, UINT64
+from tinyjax.ir.dtypes import CARRIERS, COMPLEX128, FLOAT64, INT32, KEYS, UINT32, UINT64
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Literal
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.primitives import comparison
+from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.bitwise import logical_xor
 from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.constant import Constant
@@ -25,20 +28,68 @@ from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, common_shape
 from tinyjax.primitives.generators import RngBitGenerator
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
+from tinyjax.primitives.reductions import ReduceAnd, ReduceOr
 from tinyjax.primitives.shaping import reshape
-from tinyjax.primitives.slicing import slice_in_dim
-from tinyjax.primitives.structure import broadcast_scalar
+from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.structure import broadcast_in_dim, broadcast_scalar
 from tinyjax.primitives.threefry import PARITY, ROTATIONS, ROUNDS, Threefry2x32, threefry_key_added, threefry_rounds
 
 
-def _bits(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
-    """A key is a number of 64 bits, and its words are the halves of that."""
+@RULES.register(RandomWrap)
+def _wrap(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    """A key is a number of as many bits, and its words are parts of that. Of 128 bits there are complex ones."""
     (x,), (out,) = args, types
-    return (rearranged(ctx, f"stablehlo.bitcast_convert {x.name}", x, out),)
+    words = x.aval.shape[-1]
+    if words != 4:
+        if words == 1:
+            return (rearranged(ctx, f"stablehlo.reshape {x.name}", x, out),)
+        return (rearranged(ctx, f"stablehlo.bitcast_convert {x.name}", x, out),)
+    part = array_type(out.shape, FLOAT64)
+    # Otherwise XLA may compute all words again for each one that is used, and theirs before them.
+    (x,) = ctx.bind(OptimizationBarrier(), x)
+    pairs = [slice_in_dim(ctx, x, start, start + 2, 1, out.ndim) for start in (0, 2)]
+    re, im = (rearranged(ctx, f"stablehlo.bitcast_convert {pair.name}", pair, part) for pair in pairs)
+    return (join_parts(ctx, re, im, out),)
 
 
-RULES[RandomWrap] = _bits
-RULES[RandomUnwrap] = _bits
+@RULES.register(RandomUnwrap)
+def _unwrap(_: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    return (_words(ctx, x, out),)
+
+
+def _words(ctx: LoweringContext, x: SSA, out: ShapedArray) -> SSA:
+    if out.shape[-1] == 1:
+        return rearranged(ctx, f"stablehlo.reshape {x.name}", x, out)
+    if out.shape[-1] == 2:
+        return rearranged(ctx, f"stablehlo.bitcast_convert {x.name}", x, out)
+    halves = []
+    for op in ("real", "imag"):
+        half = rearranged(ctx, f"stablehlo.{op} {x.name}", x, array_type(x.aval.shape, FLOAT64))
+        pair = array_type((*x.aval.shape, 2), UINT32)
+        halves.append(rearranged(ctx, f"stablehlo.bitcast_convert {half.name}", half, pair))
+    return SSA(concatenate(ctx, halves, out.ndim - 1).name, out)
+
+
+def _comparing(number: Rule, of_words: type[ReduceAnd | ReduceOr]) -> Rule:
+    """Keys of 128 bits word by word: as complex numbers, 0 would equal -0 and nan nothing."""
+
+    def rule(
+        primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        dtype, (out,) = args[0].aval.dtype, types
+        if dtype not in KEYS or CARRIERS[dtype] != COMPLEX128:
+            return number(primitive, ctx, args, types)
+        words = [_words(ctx, x, array_type((*x.aval.shape, 4), UINT32)) for x in args]
+        whole = (*out.shape, 4)
+        x, y = (broadcast_in_dim(ctx, each, whole, (len(whole) - 1,)) for each in words)
+        return ctx.bind(of_words((out.ndim,)), *ctx.bind(primitive, x, y))
+
+    return rule
+
+
+RULES[comparison.Eq] = _comparing(comparing("EQ"), ReduceAnd)
+RULES[comparison.Ne] = _comparing(comparing("NE"), ReduceOr)
 
 
 @RULES.register(Threefry2x32)
