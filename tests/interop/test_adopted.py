@@ -10,12 +10,17 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import pytest
-from jax.extend.core import Primitive
+from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
+from jax.extend.core import JaxprEqn, Primitive
 from jax.interpreters import ad, batching, mlir
 
 import tinyjax as tj
+from tinyjax import ir
 from tinyjax.errors import MissingRuleError, UnsupportedError
+from tinyjax.interop.adopted import adopted
 from tinyjax.interop.jax import from_jax, of_jax, to_jax
+from tinyjax.ir.equality import same_value
+from tinyjax.ir.program import Jaxpr
 
 Values: TypeAlias = Sequence[Any]
 X: Final[npt.NDArray[np.float64]] = np.random.default_rng(0).normal(size=3)
@@ -180,3 +185,26 @@ def test_rules_that_know_few_choices_are_asked_when_one_is_needed(function: Any)
     np.testing.assert_allclose(tj.grad(lambda x: mapped(x, Y, Y[1], 2).sum())(X), 5 * Y.sum(axis=0))
     with pytest.raises((ValueError, MissingRuleError), match="only with respect to x, please"):
         tj.grad(of_jax(total), 1)(*args)
+
+
+def test_equations_are_equal_if_they_have_the_same_derivatives() -> None:
+    def rule(eqn: JaxprEqn, program: Jaxpr, marks: tuple[bool, ...]) -> ir.Primitive:
+        raise AssertionError("nothing is differentiated")
+
+    (eqn,), (again,) = (jax.make_jaxpr(lambda x: odd(x, x))(X).eqns for _ in range(2))
+    program, types = from_jax(odd, X, X).jaxpr, [ir.ShapedArray(X.shape, "float64")]
+    plain, same, other = (
+        adopted(e, program, types, _no_importing, r) for e, r in ((eqn, None), (again, None), (eqn, rule))
+    )
+    assert plain == same
+    assert hash(plain) == hash(same)
+    assert plain != other
+    assert other == adopted(again, program, types, _no_importing, rule)
+    assert same_value(plain, same)
+    assert not same_value(plain, other)
+    closed = jax.make_jaxpr(picky)(X, Y[0], Y[1], 2)
+    assert from_jax(closed) == from_jax(closed)
+
+
+def _no_importing(closed: JaxClosedJaxpr) -> Jaxpr:
+    raise AssertionError("nothing is imported")

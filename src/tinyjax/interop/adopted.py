@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar, TypeAlias, TypeVar, final
 
 import jax
-from attrs import frozen
+from attrs import field, frozen
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import JaxprEqn
 from jax.extend.core import Primitive as JaxPrimitive
@@ -38,43 +38,54 @@ from tinyjax.transforms.batch import add_axis
 V = TypeVar("V")
 #: How a program of JAX becomes ours.
 Importing: TypeAlias = Callable[[JaxClosedJaxpr], Jaxpr]
+#: For an equation, what it computes, and which operands are differentiated with respect to: what has that derivative.
+DerivativeRule: TypeAlias = Callable[[JaxprEqn, Jaxpr, tuple[bool, ...]], Primitive]
 
 
 @final
-@frozen(eq=False)
+class _Applied:
+    """What makes equations equal: primitive and parameters. Which variables they have makes no difference."""
+
+    __slots__ = ("eqn",)
+
+    def __init__(self, eqn: JaxprEqn) -> None:
+        self.eqn: JaxprEqn = eqn
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, _Applied) or self.eqn.primitive is not other.eqn.primitive:
+            return False
+        params, others = self.eqn.params, other.eqn.params
+        return params.keys() == others.keys() and all(_same(value, others[key]) for key, value in params.items())
+
+    @override
+    def __hash__(self) -> int:
+        return hash((self.eqn.primitive.name, *sorted(self.eqn.params)))
+
+
+@final
+@frozen
 class JaxEquation(Opaque):
     """How JAX applies the primitive, and how what it says becomes ours."""
 
-    primitive: JaxPrimitive
-    params: Mapping[str, object]
+    eqn: JaxprEqn = field(eq=_Applied)
     importing: Importing
-    #: What has the derivative for operands that are differentiated with respect to, as marked, if that isn't JAX's.
-    rule: Callable[[tuple[bool, ...]], Primitive] | None = None
+    #: What says the derivative, if JAX doesn't.
+    rule: DerivativeRule | None = None
 
     def __call__(self, *args: ArrayLike) -> list[jax.Array]:
-        outs = apply(self.primitive, *args, **jax_equations.bind_params(self.primitive, self.params))
+        primitive: JaxPrimitive = self.eqn.primitive
+        outs = apply(primitive, *args, **jax_equations.bind_params(primitive, self.eqn.params))
         return list(map(jax.numpy.asarray, outs))
 
     @property
     def is_transposed(self) -> bool:
         """Whether JAX knows the transpose of the primitive."""
-        return self.rule is None and jax_equations.is_transposed(self.primitive)
-
-    @override
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, JaxEquation) or self.primitive is not other.primitive:
-            return False
-        return self.params.keys() == other.params.keys() and all(
-            _same(value, other.params[key]) for key, value in self.params.items()
-        )
-
-    @override
-    def __hash__(self) -> int:
-        return hash((self.primitive.name, *sorted(self.params)))
+        return self.rule is None and jax_equations.is_transposed(self.eqn.primitive)
 
     @override
     def __str__(self) -> str:
-        return f"jax({self.primitive.name})"
+        return f"jax({self.eqn.primitive.name})"
 
 
 def _same(x: object, y: object) -> bool:
@@ -173,17 +184,16 @@ def implementation(eqn: JaxprEqn, ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
 
 def adopted(
     eqn: JaxprEqn, program: Jaxpr, outs: Sequence[ShapedArray], importing: Importing,
-    rule: Callable[[tuple[bool, ...]], Primitive] | None = None,
+    rule: DerivativeRule | None = None,
 ) -> Adopted:  # fmt: skip
     """The primitive for an equation of JAX, by the program that implements it, and the rule of its derivative."""
-    equation = JaxEquation(eqn.primitive, dict(eqn.params), importing, rule)
-    return Adopted(eqn.primitive.name, with_types(program, outs), equation)
+    return Adopted(eqn.primitive.name, with_types(program, outs), JaxEquation(eqn, importing, rule))
 
 
 @bounded(1024)
 def _special(call: Adopted, nonzero: tuple[bool, ...]) -> Primitive:
     rule = call.equation.rule
-    return call if rule is None else rule(nonzero)
+    return call if rule is None else rule(call.equation.eqn, call.jaxpr, nonzero)
 
 
 @bounded(1024)

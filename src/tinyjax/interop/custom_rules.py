@@ -61,19 +61,24 @@ def derived(
     primitive = yield from (_custom_jvp(call, rules, None) if call.forward else _custom_vjp(call, rules, None))
     n = call.captured
     if call.symbolic and primitive.refused and not primitive.special and not call.closed_over:
-        return _asked_later(call, alone), args
+        return adopted(eqn, body, body.out_avals, alone.program, _AskedLater(alone)), args
     return primitive, [*args[:n], *(env[var] for var in call.closed_over), *args[n:]]
 
 
-def _asked_later(call: _Call, alone: Alone) -> Primitive:
-    def rule(given: tuple[bool, ...]) -> Primitive:
+@final
+@frozen
+class _AskedLater:
+    """The rule of a function that closes over nothing, asked when what is differentiated with respect to is known."""
+
+    alone: Alone
+
+    def __call__(self, eqn: JaxprEqn, body: Jaxpr, given: tuple[bool, ...]) -> Primitive:
+        call = _Call(eqn, body, {})
         own = given[call.captured :]
         moving = tuple(mark for mark, aval in zip(own, call.args, strict=True) if has_tangent(aval))
         if call.forward:
-            return alone.primitive(_custom_jvp(call, (), moving))
-        return alone.primitive(_custom_vjp(call, (), moving))
-
-    return adopted(call.eqn, call.body, call.body.out_avals, alone.program, rule)
+            return self.alone.primitive(_custom_jvp(call, (), moving))
+        return self.alone.primitive(_custom_vjp(call, (), moving))
 
 
 @final
