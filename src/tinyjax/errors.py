@@ -238,6 +238,10 @@ class ForkedProcessError(TinyjaxError, RuntimeError):
     """XLA was to be used in a process that was forked from one which had used it."""
 
 
+class AddressError(TinyjaxError, RuntimeError):
+    """Elements of an array are on devices of other processes."""
+
+
 class DeletedBufferError(TinyjaxError, RuntimeError):
     """An array was used after its buffer had been donated or deleted."""
 

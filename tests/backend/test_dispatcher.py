@@ -18,6 +18,7 @@ from tests.strategies import STANDARD
 from tinyjax.api.jit import Jitted
 from tinyjax.backend import dispatcher, executable
 from tinyjax.backend.dispatcher import Argument
+from tinyjax.backend.executable import Executable
 from tinyjax.errors import DeletedBufferError, InputError
 from tinyjax.ir.dtypes import DType
 
@@ -40,6 +41,7 @@ def through_dispatcher(f: object) -> bool:
     assert isinstance(f, Jitted)
     (entry,) = f._calls.entries.values()
     assert entry.device is not None
+    assert isinstance(entry.device.executable, Executable)
     return entry.device.executable._dispatcher is not None
 
 

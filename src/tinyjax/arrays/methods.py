@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal, SupportsIndex
 
 import numpy.typing as npt
 
-from tinyjax import backend
 from tinyjax.arrays import (
     along_axis,
     arithmetic,
@@ -22,8 +21,7 @@ from tinyjax.arrays import (
 )
 from tinyjax.arrays.at import IndexUpdates
 from tinyjax.arrays.intake import refuse_out
-from tinyjax.arrays.operators import Operators
-from tinyjax.backend import Device, DeviceLike
+from tinyjax.arrays.placed import Placed
 from tinyjax.deferred import NUMPY_FUNCTIONS
 from tinyjax.errors import ChoiceError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import DType, Scalar
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
 
 
 @filter_class
-class Methods(Operators):
+class Methods(Placed):
     """Mirrors the methods of `numpy.ndarray`. Where an argument is missing, so is the feature.
 
     Those that are functions of `tinyjax.numpy` as well are declared once, as functions: their first argument is self.
@@ -74,30 +72,6 @@ class Methods(Operators):
     def weak_type(self) -> bool:
         """Whether the dtype yields to that of other operands, because the value came from a Python scalar."""
         return self.aval.weak_type
-
-    # The place.
-
-    @property
-    @filtered_method
-    def device(self) -> Device:
-        """Where the elements are: the host, or a device. `Device("traced")` if only the run of a program tells."""
-        value = self._array.concrete()
-        return backend.TRACED if value is None else backend.device_of(value)
-
-    def devices(self) -> set[Device]:
-        """The devices that have elements: one."""
-        return {self.device}
-
-    def to_device(self, device: DeviceLike, /, *, stream: object = None) -> Array:
-        """The array on another device, or on the "host"; itself if it is there. What is being traced stays as it is:
-        the program that it belongs to says where it runs."""
-        if stream is not None:
-            raise UnsupportedError("to_device: a stream can't be chosen, XLA has its own")
-        return self._array._placed(backend.as_device(device))
-
-    def _placed(self, device: Device) -> Array:
-        """The array on a device. Here for what is being traced."""
-        return self._array
 
     def __array_namespace__(self, *, api_version: str | None = None) -> ModuleType:
         """The module with the functions of the array API standard: `tinyjax.numpy`."""

@@ -4,15 +4,18 @@ from typing import TYPE_CHECKING
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
+from tinyjax.backend.layouts import Asked
 from tinyjax.backend.modules import compile_module
 from tinyjax.backend.places import (
     DeviceLike,
     as_device,
-    device_of,
     local_devices,
     move,
+    place_of,
     process_count,
     process_index,
+    sharding_of_value,
+    shards,
 )
 from tinyjax.backend.stages import Compiled, MemoryStats, Options, generic_text, hlo_text
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
@@ -26,6 +29,7 @@ from tinyjax.backend.transfer import (
     from_jax,
     is_deleted,
     platform,
+    put_on,
     to_dlpack,
     to_jax,
 )
@@ -33,19 +37,20 @@ from tinyjax.meshes.device import HOST, TRACED, Device
 
 if TYPE_CHECKING:
     from tinyjax.backend.dispatcher import Argument
-    from tinyjax.backend.executable import Executable
+    from tinyjax.backend.executor import AnyExecutable
 
 __all__ = [
     "HOST",
     "MAX_BYTES",
     "TRACED",
+    "AnyExecutable",
     "Argument",
+    "Asked",
     "CompilationCache",
     "Compiled",
     "Device",
     "DeviceBuffer",
     "DeviceLike",
-    "Executable",
     "MemoryStats",
     "Options",
     "RawBuffer",
@@ -56,7 +61,6 @@ __all__ = [
     "compile_module",
     "compile_program",
     "delete",
-    "device_of",
     "device_put",
     "dlpack_device",
     "execute",
@@ -67,9 +71,13 @@ __all__ = [
     "is_deleted",
     "local_devices",
     "move",
+    "place_of",
     "platform",
     "process_count",
     "process_index",
+    "put_on",
+    "sharding_of_value",
+    "shards",
     "to_dlpack",
     "to_jax",
     "value_of_buffer",

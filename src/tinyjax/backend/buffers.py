@@ -1,7 +1,8 @@
-"""Arrays on a device. Needs no jax at import: whoever makes a buffer has imported it."""
+"""Arrays on devices. Needs no jax at import: whoever makes a buffer has imported it."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, TypeAlias, final
@@ -12,7 +13,7 @@ from attrs import frozen
 from typing_extensions import CapsuleType, override
 
 from tinyjax.backend.process import PROCESS
-from tinyjax.errors import DeletedBufferError, XlaError
+from tinyjax.errors import AddressError, DeletedBufferError, XlaError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, DType, HostArray, short_name
 from tinyjax.ir.shapes import Shape
@@ -21,19 +22,36 @@ from tinyjax.ir.value import ConcreteValue
 if TYPE_CHECKING:
     from jaxlib._jax import ArrayImpl, Device
 
+    from tinyjax.meshes.sharding import Sharding
+
 #: An array on a device, without anything around it. Opaque outside the backend.
 RawBuffer: TypeAlias = "ArrayImpl"
 
 
-@final
-@frozen(eq=False, repr=False)
-class DeviceBuffer:
-    """An array on one device: a jax.Array, of which only the elements count. Implements `Buffer`."""
+class StoredBuffer(ABC):
+    """A jax.Array, of which only the elements count. Implements `Buffer`."""
 
-    array: ArrayImpl
-    device: Device
-    #: The dtype of keys, if these numbers are such.
-    keys: DType | None = None
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def array(self) -> ArrayImpl:
+        """The array."""
+
+    @property
+    @abstractmethod
+    def keys(self) -> DType | None:
+        """The dtype of keys, if these numbers are such."""
+
+    @property
+    @abstractmethod
+    def platform(self) -> str:
+        """The platform of the devices, such as "cpu" or "gpu"."""
+
+    @property
+    @abstractmethod
+    def place(self) -> object:
+        """The devices, in messages."""
 
     @property
     def shape(self) -> Shape:
@@ -43,11 +61,6 @@ class DeviceBuffer:
     def dtype(self) -> DType:
         return self.array.dtype if self.keys is None else self.keys
 
-    @property
-    def platform(self) -> str:
-        """The platform of the device, such as "cpu" or "gpu"."""
-        return self.device.platform
-
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
         """The elements on the host, once they are computed; a DeletedBufferError if there are none any more."""
         self.block_until_ready()  # to read what could not be computed ends the process
@@ -56,10 +69,19 @@ class DeviceBuffer:
             if self.keys is not None:
                 elements = elements.view(self.keys)
         except RuntimeError as error:
+            if not self.array.is_fully_addressable:
+                raise self.out_of_reach() from error
             raise XlaError(f"the computation of {self} failed: {error}") from error
         if dtype is not None and elements.dtype != dtype:
             return elements.astype(dtype)
         return elements.copy() if copy else elements
+
+    def out_of_reach(self) -> AddressError:
+        """The error for elements that are on devices of other processes."""
+        return AddressError(
+            f"{self} has elements on devices of other processes, so this one can't read them all. Read its own by "
+            "x.addressable_shards, or have all of them by tinyjax.process_allgather(x), which every process must call."
+        )
 
     def check_alive(self) -> None:
         """A DeletedBufferError if the buffer has been freed."""
@@ -101,7 +123,54 @@ class DeviceBuffer:
     @override
     def __repr__(self) -> str:
         sizes = ",".join(map(str, self.shape))
-        return f"the array {short_name(self.dtype)}[{sizes}] on {self.device}"
+        return f"the array {short_name(self.dtype)}[{sizes}] on {self.place}"
+
+
+@final
+@frozen(eq=False, repr=False)
+class DeviceBuffer(StoredBuffer):
+    """An array on one device."""
+
+    array: ArrayImpl
+    device: Device
+    keys: DType | None = None
+
+    @property
+    @override
+    def platform(self) -> str:
+        return self.device.platform
+
+    @property
+    @override
+    def place(self) -> object:
+        return self.device
+
+
+@final
+@frozen(eq=False, repr=False)
+class ShardedBuffer(StoredBuffer):
+    """An array on several devices."""
+
+    array: ArrayImpl
+    keys: DType | None = None
+
+    @property
+    @override
+    def platform(self) -> str:
+        platform: str = next(iter(self.array.devices())).platform
+        return platform
+
+    @property
+    def sharding(self) -> Sharding:
+        """How it lies on them."""
+        from tinyjax.backend.shardings import sharding_of
+
+        return sharding_of(self.array.sharding)
+
+    @property
+    @override
+    def place(self) -> object:
+        return self.sharding
 
 
 def keys_of(dtype: DType) -> DType | None:
@@ -109,7 +178,7 @@ def keys_of(dtype: DType) -> DType | None:
     return dtype if dtype in KEYS else None
 
 
-def deleted_message(buffer: DeviceBuffer) -> str:
+def deleted_message(buffer: StoredBuffer) -> str:
     """What to say when a buffer is used that is no more."""
     return (
         f"{buffer} was used after it had been donated or deleted. The memory of a donated argument (donate_argnums) is "
@@ -118,8 +187,11 @@ def deleted_message(buffer: DeviceBuffer) -> str:
 
 
 def value_of_buffer(array: ArrayImpl, aval: ShapedArray) -> ConcreteValue:
-    """An array on one device as a value."""
-    (device,) = array.devices()
+    """An array on devices as a value."""
+    devices = array.devices()
+    if len(devices) != 1:
+        return ConcreteValue(ShardedBuffer(array, keys_of(aval.dtype)), aval)
+    (device,) = devices
     return ConcreteValue(DeviceBuffer(array, device, keys_of(aval.dtype)), aval)
 
 
@@ -134,8 +206,7 @@ def wait_for(arrays: Sequence[ArrayImpl]) -> None:
             _wait_for_all()(arrays)
     except RuntimeError:
         for array in arrays:
-            (device,) = array.devices()
-            DeviceBuffer(array, device).block_until_ready()
+            ShardedBuffer(array).block_until_ready()
         raise
 
 

@@ -11,7 +11,7 @@ from jax._src import config
 from jax._src.core import ShapedArray as JaxShapedArray
 from jaxlib import _jax
 
-from tinyjax.backend.buffers import DeviceBuffer, keys_of
+from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, keys_of
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
 from tinyjax.errors import XlaError
@@ -93,18 +93,22 @@ def to_device(value: ConcreteValue, device: _jax.Device) -> ConcreteValue:
 
 
 def value_of_jax(x: object) -> ConcreteValue | None:
-    """The value of a jax.Array, without a copy; None if x isn't one, is on several devices, or of a foreign dtype."""
+    """The value of a jax.Array, without a copy; None if x isn't one, lies as we
+    have no word for, or is of a foreign dtype."""
     keys = _KEYS.get(str(x.dtype)) if isinstance(x, jax.Array) else None
     if keys is not None and not isinstance(x, jax.core.Tracer):
         assert isinstance(x, jax.Array)
         return ConcreteValue.of(as_keys(np.asarray(jax.random.key_data(x)), keys))
     if not isinstance(x, _jax.ArrayImpl) or x.dtype not in SUPPORTED:
         return None
+    aval = array_type(x.shape, x.dtype, x.weak_type)
     devices: set[_jax.Device] = x.devices()
     if len(devices) != 1:
-        return None
+        from tinyjax.backend.shardings import known_sharding
+
+        return None if known_sharding(x.sharding) is None else ConcreteValue(ShardedBuffer(x), aval)
     (device,) = devices
-    return ConcreteValue(DeviceBuffer(x, device), array_type(x.shape, x.dtype, x.weak_type))
+    return ConcreteValue(DeviceBuffer(x, device), aval)
 
 
 def keys_in_jax(value: ConcreteValue) -> jax.Array:
@@ -117,7 +121,7 @@ def keys_in_jax(value: ConcreteValue) -> jax.Array:
 def jax_array(value: ConcreteValue) -> _jax.ArrayImpl:
     """The same elements as a jax.Array; those of a host array are copied to the default device."""
     aval, data = value.aval, value.data
-    if not isinstance(data, DeviceBuffer):
+    if not isinstance(data, StoredBuffer):
         data = put(np.asarray(data), aval, default_device())
     if aval.weak_type == data.array.weak_type:
         return data.array
@@ -125,7 +129,7 @@ def jax_array(value: ConcreteValue) -> _jax.ArrayImpl:
     return _jax.ArrayImpl(
         jax_type(aval.shape, aval.dtype, aval.weak_type),
         data.array.sharding,
-        [data.array],
+        [shard.data for shard in data.array.addressable_shards],
         data.array.committed,
         _skip_checks=True,
     )

@@ -47,7 +47,6 @@ def compile_text(
     from the `persistent` cache, and kept there.
     """
     PROCESS.check(f"To compile {name!r}")
-    prepare_libraries(text)
     overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
     try:
         compile_options = compiler.get_compile_options(
@@ -57,17 +56,65 @@ def compile_text(
             env_options_overrides=overrides or None,
             backend=device.client,
         )
-        devices = _jax.DeviceList((device,))
+    except RuntimeError as error:
+        raise _refused(name, device, error) from error
+    loaded = load(text, name, (device,), compile_options, host_calls, persistent)
+    return Executable(loaded, device, in_avals, out_avals, donated, waits=bool(host_calls))
+
+
+def load(
+    text: str,
+    name: str,
+    devices: tuple[_jax.Device, ...],
+    compile_options: _jax.CompileOptions,
+    host_calls: Sequence[HostCall],
+    persistent: CompilationCache | None,
+) -> _jax.LoadedExecutable:
+    """StableHLO text as a program on devices."""
+    prepare_libraries(text)
+    client, listed = devices[0].client, _jax.DeviceList(devices)
+    try:
         if host_calls:
             functions = [host_function(call) for call in host_calls]
-            loaded = device.client.compile_and_load(parse(text), devices, compile_options, functions)
-        elif persistent is not None:
-            loaded = compile_or_read(text, device, devices, compile_options, persistent)
-        else:
-            loaded = device.client.compile_and_load(text, devices, compile_options)
+            return client.compile_and_load(parse(text), listed, compile_options, functions)
+        if persistent is not None:
+            return compile_or_read(text, devices[0], listed, compile_options, persistent)
+        return client.compile_and_load(text, listed, compile_options)
     except RuntimeError as error:
-        raise XlaError(f"XLA could not compile {name!r} for {device}:\n{first_lines(error)}") from error
-    return Executable(loaded, device, in_avals, out_avals, donated, waits=bool(host_calls))
+        where = devices[0] if len(devices) == 1 else f"{len(devices)} devices of {devices[0].platform}"
+        raise _refused(name, where, error) from error
+
+
+def _refused(name: str, where: object, error: Exception) -> XlaError:
+    return XlaError(f"XLA could not compile {name!r} for {where}:\n{first_lines(error)}")
+
+
+def check_donated(donated: Sequence[int], buffers: Sequence[Argument], name: str) -> None:
+    """An InputError if an array is donated and passed for another argument, too."""
+    for i in donated:
+        if sum(buffers[i] is buffer for buffer in buffers) > 1:
+            raise InputError(
+                f"argument {i} of {name!r} is donated, so the same array can't be another argument too. "
+                "Copy it first, or don't donate it."
+            )
+
+
+def analysed_costs(loaded: _jax.LoadedExecutable) -> dict[str, float]:
+    """What XLA estimates that a run costs."""
+    found = loaded.cost_analysis()
+    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+
+
+def memory_stats(loaded: _jax.LoadedExecutable) -> MemoryStats:
+    """The memory that a run takes."""
+    found = loaded.get_compiled_memory_stats()
+    return MemoryStats(
+        argument_size_in_bytes=found.argument_size_in_bytes,
+        output_size_in_bytes=found.output_size_in_bytes,
+        alias_size_in_bytes=found.alias_size_in_bytes,
+        temp_size_in_bytes=found.temp_size_in_bytes,
+        generated_code_size_in_bytes=found.generated_code_size_in_bytes,
+    )
 
 
 def _put(data: Data, device: _jax.Device) -> RawBuffer:
@@ -176,7 +223,7 @@ class Executable:
         `on_host`: some of it is on the host.
         """
         if self._donated:
-            self._check_donated(args, name)
+            check_donated(self._donated, args, name)
         if PROCESS.forked:
             PROCESS.check(f"To run {name!r}")
         try:
@@ -231,9 +278,15 @@ class Executable:
         data = value.data
         if type(data) is DeviceBuffer:
             return data.array if data.device is self.device else None
+        if not isinstance(data, np.ndarray):  # on several devices
+            return None
         if not self.alone and default_device() is not self.device:
             return None
         return self._put(value)
+
+    def capture(self, value: ConcreteValue, i: int) -> RawBuffer | None:
+        """The array for the input `i`, which is the same for all calls; None if it is on another device."""
+        return self.place(value)
 
     def _put(self, value: ConcreteValue) -> RawBuffer:
         """A value on the host, on the executable's device."""
@@ -257,30 +310,14 @@ class Executable:
             return array.copy()
         return _put(array, self.device)
 
-    def _check_donated(self, buffers: Sequence[Argument], name: str) -> None:
-        for i in self._donated:
-            if sum(buffers[i] is buffer for buffer in buffers) > 1:
-                raise InputError(
-                    f"argument {i} of {name!r} is donated, so the same array can't be another argument too. "
-                    "Copy it first, or don't donate it."
-                )
-
     def as_text(self) -> str:
         """The optimised HLO."""
         return self._loaded.get_hlo_text()
 
     def cost_analysis(self) -> dict[str, float]:
         """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""
-        found = self._loaded.cost_analysis()
-        return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
+        return analysed_costs(self._loaded)
 
     def memory_analysis(self) -> MemoryStats:
         """The memory that a run takes."""
-        found = self._loaded.get_compiled_memory_stats()
-        return MemoryStats(
-            argument_size_in_bytes=found.argument_size_in_bytes,
-            output_size_in_bytes=found.output_size_in_bytes,
-            alias_size_in_bytes=found.alias_size_in_bytes,
-            temp_size_in_bytes=found.temp_size_in_bytes,
-            generated_code_size_in_bytes=found.generated_code_size_in_bytes,
-        )
+        return memory_stats(self._loaded)

@@ -7,22 +7,32 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
-from tinyjax.backend.buffers import DeviceBuffer
+from attrs import evolve
+
+from tinyjax.backend import places
+from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer
 from tinyjax.backend.cache import OnceCache
+from tinyjax.backend.layouts import Asked, Layout, lay_out, program_mesh
 from tinyjax.backend.stages import Compiled, Options
 from tinyjax.backend.store import CompilationCache, cache_from_environment
 from tinyjax.caching import Cache, CacheInfo, register
+from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes.device import Device as Place
 
 if TYPE_CHECKING:
     from jaxlib._jax import Device
 
     from tinyjax.backend.executable import Executable
+    from tinyjax.backend.spmd import SpmdExecutable
     from tinyjax.contexts.devices import Executor
     from tinyjax.contexts.watching import Watcher
+
+#: A program for one device, or for several.
+AnyExecutable: TypeAlias = "Executable | SpmdExecutable"
 
 #: How many compiled programs an executor keeps.
 CACHE_SIZE: Final = 4096
@@ -43,7 +53,7 @@ class XlaExecutor:
         self.options: Options = options
         #: Where compiled programs are kept for other processes, if anywhere.
         self.persistent: CompilationCache | None = persistent
-        self._cache: OnceCache[tuple[Jaxpr, Device, tuple[bool, ...], Options], Executable] = OnceCache(
+        self._cache: OnceCache[tuple[Jaxpr, Device | Layout, tuple[bool, ...], Options], AnyExecutable] = OnceCache(
             cache_size, "compiled programs"
         )
 
@@ -68,20 +78,31 @@ class XlaExecutor:
         name: str,
         donated: tuple[bool, ...] = (),
         watcher: Watcher | None = None,
-    ) -> Executable:
+        asked: Asked | None = None,
+    ) -> AnyExecutable:
         """The compiled program, for the device that the arguments decide; the same errors as a call's.
 
-        A `watcher` is told how it is lowered, if it isn't there yet.
+        It is for several devices if one of the arguments is on several, if the program holds a mesh, or if it is
+        `asked` for that. A `watcher` is told how it is lowered, if it isn't there yet.
         """
+        device: Device | None = None
+        several = asked is not None
         for arg in args:
             data = arg.data
             if type(data) is DeviceBuffer:
-                device = data.device
-                break
-        else:
-            device = _default_device()()
-        found = self._cache.get((jaxpr, device, donated, self.options))
-        return found or self._executable(jaxpr, device, name, donated, self.options, watcher)
+                device = device or data.device
+            elif type(data) is ShardedBuffer:
+                several = True
+        if not several:
+            found = self._cache.get((jaxpr, device or _default_device()(), donated, self.options))
+            if found is not None:
+                return found
+        if several or program_mesh(jaxpr) is not None:
+            lie = [data.sharding if type(data := arg.data) is ShardedBuffer else None for arg in args]
+            layout = lay_out(jaxpr, lie, asked, name)
+            if layout is not None:
+                return self._on_several(jaxpr, layout, name, donated, self.options, watcher)
+        return self._executable(jaxpr, device or _default_device()(), name, donated, self.options, watcher)
 
     def watched(self, watcher: Watcher) -> Executor:
         """This executor, which tells the watcher how programs are lowered."""
@@ -92,10 +113,18 @@ class XlaExecutor:
         return run
 
     def compile(
-        self, jaxpr: Jaxpr, name: str, donated: tuple[bool, ...] = (), options: Options | None = None
+        self,
+        jaxpr: Jaxpr,
+        name: str,
+        donated: tuple[bool, ...] = (),
+        options: Options | None = None,
+        asked: Asked | None = None,
     ) -> Compiled:
-        """The compiled program, for jax's default device. The same cache as a call's."""
+        """The compiled program, for jax's default device, or several. The same cache as a call's."""
         chosen = self.options if options is None else options
+        layout = lay_out(jaxpr, [None] * len(jaxpr.invars), asked, name)
+        if layout is not None:
+            return Compiled(jaxpr, name, self._on_several(jaxpr, layout, name, donated, chosen))
         return Compiled(jaxpr, name, self._executable(jaxpr, _default_device()(), name, donated, chosen))
 
     def _executable(
@@ -106,8 +135,8 @@ class XlaExecutor:
         donated: tuple[bool, ...],
         options: Options,
         watcher: Watcher | None = None,
-    ) -> Executable:
-        def compile_now() -> Executable:
+    ) -> AnyExecutable:
+        def compile_now() -> AnyExecutable:
             from tinyjax.backend.executable import compile_text
             from tinyjax.hlo.lowering import lower_module
 
@@ -126,6 +155,37 @@ class XlaExecutor:
 
         return self._cache.get_or_make((jaxpr, device, donated, options), compile_now)
 
+    def _on_several(
+        self,
+        jaxpr: Jaxpr,
+        layout: Layout,
+        name: str,
+        donated: tuple[bool, ...],
+        options: Options,
+        watcher: Watcher | None = None,
+    ) -> AnyExecutable:
+        if layout.devices is None:
+            layout = evolve(layout, devices=_first_devices(layout.mesh.size, name))
+
+        def compile_now() -> AnyExecutable:
+            from tinyjax.backend.spmd import compile_spmd
+            from tinyjax.hlo.lowering import lower_module
+
+            module = lower_module(
+                jaxpr,
+                platform=layout.platform,
+                name=name,
+                donated=donated,
+                watcher=watcher,
+                in_shardings=layout.ins,
+                out_shardings=layout.outs,
+            )
+            return compile_spmd(
+                module, name, jaxpr.in_avals, jaxpr.out_avals, layout, donated, options, self.persistent
+            )
+
+        return self._cache.get_or_make((jaxpr, layout, donated, options), compile_now)
+
     @property
     def cache(self) -> Cache:
         """The compiled programs."""
@@ -138,6 +198,17 @@ class XlaExecutor:
     def clear_cache(self) -> None:
         """Forgets all compiled programs."""
         self._cache.clear()
+
+
+def _first_devices(count: int, name: str) -> tuple[Place, ...]:
+    """The first devices of the default platform; a ShardingError if there are fewer."""
+    found = places.all_devices()
+    if len(found) < count:
+        raise ShardingError(
+            f"{name!r} is for {count} devices, but there are {len(found)}. It can be lowered here, and compiled. "
+            f"XLA_FLAGS=--xla_force_host_platform_device_count={count} makes so many of a CPU."
+        )
+    return found[:count]
 
 
 @lru_cache(maxsize=1)

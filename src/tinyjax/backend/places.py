@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
-from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, value_of_buffer
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes.device import HOST, TRACED, Device, OneDevice
+from tinyjax.meshes.sharding import Index, Sharding, SingleDeviceSharding
 
 if TYPE_CHECKING:
     from jaxlib import _jax
@@ -49,16 +51,51 @@ def as_device(device: DeviceLike) -> Device:
     raise InputError(f"a device is one of {_names(local_devices())}, or its name, not {device!r}")
 
 
-def device_of(value: ConcreteValue) -> Device:
-    """Where the elements are."""
+def place_of(value: ConcreteValue) -> Device | Sharding:
+    """Where the elements are; the sharding, if they are on several devices."""
     data = value.data
+    if isinstance(data, ShardedBuffer):
+        return data.sharding
     return _device(data.device) if isinstance(data, DeviceBuffer) else HOST
 
 
-def move(value: ConcreteValue, device: Device) -> ConcreteValue:
+def sharding_of_value(value: ConcreteValue) -> Sharding:
+    """How a value lies on devices."""
+    data = value.data
+    if not isinstance(data, StoredBuffer):
+        return SingleDeviceSharding(HOST)
+    from tinyjax.backend.shardings import sharding_of
+
+    return sharding_of(data.array.sharding)
+
+
+#: A device, which part of an array it has, how many before it have the same, and what it has, if it is of this process.
+Part: TypeAlias = tuple[Device, Index, int, ConcreteValue | None]
+
+
+def shards(value: ConcreteValue) -> list[Part]:
+    """The parts of a value on all its devices."""
+    data, ndim = value.data, value.aval.ndim
+    if not isinstance(data, StoredBuffer):
+        return [(HOST, (slice(None),) * ndim, 0, value)]
+    data.check_alive()
+    if not isinstance(data, ShardedBuffer):
+        return [(place, (slice(None),) * ndim, 0, value) for place in sharding_of_value(value).flat_devices]
+    sharding = data.sharding
+    aval = array_type(sharding.shard_shape(value.aval.shape), value.aval.dtype, value.aval.weak_type)
+    own = {shard.device.id: value_of_buffer(shard.data, aval) for shard in data.array.addressable_shards}
+    places = zip(sharding.flat_devices, sharding.indices(value.aval.shape), sharding.replica_ids(ndim), strict=True)
+    return [(device, index, replica, own.get(device.id)) for device, index, replica in places]
+
+
+def move(value: ConcreteValue, device: Device | Sharding) -> ConcreteValue:
     """The value at another place; itself if it is there, or if it is a tangent that holds nothing (float0)."""
-    if device == TRACED or value.dtype == FLOAT0 or device_of(value) == device:
+    if device == TRACED or value.dtype == FLOAT0 or place_of(value) == device:
         return value
+    if isinstance(device, Sharding):
+        from tinyjax.backend.shardings import put
+
+        return put(value, device)
     if device == HOST:
         return ConcreteValue(np.asarray(value.data), value.aval)
     from tinyjax.backend.devices import to_device
@@ -71,6 +108,13 @@ def local_devices() -> tuple[Device, ...]:
     import jax
 
     return (HOST, *map(_device, jax.local_devices()))
+
+
+def all_devices() -> tuple[Device, ...]:
+    """The devices of the default platform, of all processes."""
+    import jax
+
+    return tuple(map(_device, jax.devices()))
 
 
 def process_index() -> int:

@@ -13,7 +13,7 @@ from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
-    from tinyjax.backend.executable import Executable
+    from tinyjax.backend.executor import AnyExecutable
 
 #: XLA's own options by name, such as ("xla_cpu_enable_fast_math", True).
 Options: TypeAlias = tuple[tuple[str, str | bool | int | float], ...]
@@ -38,7 +38,7 @@ class Compiled:
 
     jaxpr: Jaxpr
     name: str
-    executable: Executable
+    executable: AnyExecutable
 
     def __call__(self, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...]:
         """The results for arguments of the program's types, on its device.

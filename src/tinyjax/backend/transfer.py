@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from typing_extensions import CapsuleType
 
-from tinyjax.backend.buffers import DeviceBuffer
+from tinyjax.backend.buffers import StoredBuffer
 from tinyjax.errors import InputError, TypingError
 from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEYS, SUPPORTED, HostArray, short_name
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes.sharding import Sharding
 
 if TYPE_CHECKING:
     import jax
@@ -23,24 +24,24 @@ _HOST: Final = (1, 0)
 
 def block_until_ready(value: ConcreteValue) -> None:
     """Waits until the elements are there. Nothing to do for host arrays."""
-    if isinstance(value.data, DeviceBuffer):
+    if isinstance(value.data, StoredBuffer):
         value.data.block_until_ready()
 
 
 def delete(value: ConcreteValue) -> None:
     """Frees the memory on a device at once. Nothing to do for host arrays."""
-    if isinstance(value.data, DeviceBuffer):
+    if isinstance(value.data, StoredBuffer):
         value.data.delete()
 
 
 def is_deleted(value: ConcreteValue) -> bool:
     """Whether the value was on a device and has been donated or deleted."""
-    return isinstance(value.data, DeviceBuffer) and value.data.is_deleted()
+    return isinstance(value.data, StoredBuffer) and value.data.is_deleted()
 
 
 def platform(value: ConcreteValue) -> str:
     """Where the elements are: "host" for NumPy arrays, else the platform of the device, such as "cpu" or "gpu"."""
-    return value.data.platform if isinstance(value.data, DeviceBuffer) else "host"
+    return value.data.platform if isinstance(value.data, StoredBuffer) else "host"
 
 
 def device_put(value: ConcreteValue) -> ConcreteValue:
@@ -50,6 +51,16 @@ def device_put(value: ConcreteValue) -> ConcreteValue:
     from tinyjax.backend.devices import default_device, to_device
 
     return to_device(value, default_device())
+
+
+def put_on(value: ConcreteValue, sharding: Sharding, what: str = "the array") -> ConcreteValue:
+    """The value where a sharding with devices says; itself if it is there. A ShardingError, which calls it `what`, if
+    it can't lie so."""
+    if value.dtype == FLOAT0:
+        return value
+    from tinyjax.backend.shardings import put
+
+    return put(value, sharding, what)
 
 
 def from_jax(x: object) -> ConcreteValue | None:
@@ -88,7 +99,7 @@ def to_dlpack(
     """A DLPack capsule of the elements, where they are. Host arrays that can't be written to are copied for consumers
     that don't know of such arrays (before version 1 of DLPack)."""
     data = value.data
-    if isinstance(data, DeviceBuffer):
+    if isinstance(data, StoredBuffer):
         return data.__dlpack__(stream=stream, max_version=max_version, dl_device=dl_device, copy=copy)
     array: np.ndarray[Any, Any] = np.asarray(data)  # Any: NumPy's types let nothing but numbers be exported
     if array.dtype == BFLOAT16:  # not known to NumPy's DLPack
@@ -101,7 +112,7 @@ def to_dlpack(
 def dlpack_device(value: ConcreteValue) -> tuple[int, int]:
     """Where the elements are, in DLPack's numbers."""
     data = value.data
-    if isinstance(data, DeviceBuffer):
+    if isinstance(data, StoredBuffer):
         return data.__dlpack_device__()
     if value.dtype == BFLOAT16:
         kind, number = to_jax(value).__dlpack_device__()

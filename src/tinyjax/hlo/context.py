@@ -30,6 +30,7 @@ from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceCursor, is_our_function
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes.mesh import Mesh
 
 
 @final
@@ -66,7 +67,7 @@ class HostCall:
 class Module:
     """The functions of a module while it is written: one for each distinct program that is called."""
 
-    __slots__ = ("_found", "_functions", "_numbers", "_rules", "host_calls", "on_call", "pending", "watcher")
+    __slots__ = ("_found", "_functions", "_numbers", "_rules", "host_calls", "meshes", "on_call", "pending", "watcher")
 
     def __init__(self, rules: LoweringRules, watcher: Watcher | None = None) -> None:
         self._rules = rules
@@ -81,6 +82,8 @@ class Module:
         #: Functions that are called but not written yet. A list of work, so nesting needs no recursion.
         self.pending: deque[tuple[str, Jaxpr]] = deque()
         self._functions: dict[Jaxpr, str] = {}
+        #: The meshes that the text refers to, and their names.
+        self.meshes: dict[Mesh, str] = {}
         #: How many functions were asked for by each name; a name with a number counts as asked for too.
         self._numbers: dict[str, int] = {"main": 1}
 
@@ -103,6 +106,11 @@ class Module:
     def host_call(self, call: HostCall) -> int:
         """The number of a call of the host."""
         return self.host_calls.setdefault(call, len(self.host_calls))
+
+    def mesh(self, mesh: Mesh) -> str:
+        """The name of a mesh, without devices, in the text."""
+        count = len(self.meshes)
+        return self.meshes.setdefault(mesh.abstract_mesh, f"mesh_{count}" if count else "mesh")
 
     def function(self, jaxpr: Jaxpr, name: str) -> str:
         """The name of the function that computes `jaxpr`: `name`, with a number if that is taken."""

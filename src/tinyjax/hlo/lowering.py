@@ -11,6 +11,7 @@ from attrs import frozen
 from tinyjax.contexts.watching import Watcher
 from tinyjax.errors import InputError, LoweringError
 from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, LoweringRules, Module, identifier, types_text
+from tinyjax.hlo.manual import mesh_text, spec_text
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
@@ -20,6 +21,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes.named import NamedSharding
 from tinyjax.stack import with_room
 from tinyjax.transforms.unread import but_for_unread
 
@@ -31,6 +33,8 @@ def lower(
     name: str = "main",
     donated: Sequence[bool] = (),
     rules: LoweringRules | None = None,
+    in_shardings: Sequence[NamedSharding | None] = (),
+    out_shardings: Sequence[NamedSharding | None] = (),
 ) -> str:
     """The program as the text of a StableHLO module, whose public function is `@main`.
 
@@ -42,11 +46,15 @@ def lower(
       name: the name of the module.
       donated: for each argument, whether its memory may be used for results. None is, if this is empty.
       rules: the table to lower with, instead of the platform's.
+      in_shardings: for each argument, how it lies on a mesh; None where XLA may choose. It may everywhere, if this is
+        empty.
+      out_shardings: the same for each result.
 
     Raises:
       MissingRuleError: a primitive has no lowering rule.
       LoweringError: the program needs the axis of a `vmap` that isn't there, or a dtype that StableHLO lacks.
-      InputError: `donated` has the wrong length.
+      InputError: `donated` or one of the shardings has the wrong length.
+      ShardingError: an argument or a result can't lie so.
 
     >>> from tinyjax.contexts.devices import single_equation
     >>> from tinyjax.primitives.elementwise import mul
@@ -59,7 +67,15 @@ def lower(
       }
     }
     """
-    return lower_module(program, platform=platform, name=name, donated=donated, rules=rules).text
+    return lower_module(
+        program,
+        platform=platform,
+        name=name,
+        donated=donated,
+        rules=rules,
+        in_shardings=in_shardings,
+        out_shardings=out_shardings,
+    ).text
 
 
 @final
@@ -79,6 +95,8 @@ def lower_module(
     donated: Sequence[bool] = (),
     rules: LoweringRules | None = None,
     watcher: Watcher | None = None,
+    in_shardings: Sequence[NamedSharding | None] = (),
+    out_shardings: Sequence[NamedSharding | None] = (),
 ) -> LoweredModule:
     """The same as `lower`, with what the text can't say: the Python functions that the program calls.
 
@@ -86,11 +104,17 @@ def lower_module(
     """
     jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
     table = rules_for(platform) if rules is None else rules
-    return but_for_unread(lambda jaxpr: _lower(jaxpr, consts, name, donated, Module(table, watcher)), jaxpr)
+    lie = (tuple(in_shardings), tuple(out_shardings))
+    return but_for_unread(lambda jaxpr: _lower(jaxpr, consts, name, donated, lie, Module(table, watcher)), jaxpr)
 
 
 def _lower(
-    jaxpr: Jaxpr, consts: Sequence[ConcreteValue], name: str, donated: Sequence[bool], module: Module
+    jaxpr: Jaxpr,
+    consts: Sequence[ConcreteValue],
+    name: str,
+    donated: Sequence[bool],
+    shardings: tuple[Sequence[NamedSharding | None], Sequence[NamedSharding | None]],
+    module: Module,
 ) -> LoweredModule:
     unbound = axis_names(jaxpr.effects)
     if unbound:
@@ -103,7 +127,11 @@ def _lower(
     if donated and len(donated) != len(avals):
         raise InputError(f"donated says which of {len(avals)} arguments are donated; it has {len(donated)} entries")
     args = [SSA(f"%arg{i}", aval) for i, aval in enumerate(avals)]
-    marks = _donation_marks(avals, jaxpr.out_avals, donated)
+    marks = _marks(
+        _donation_marks(avals, jaxpr.out_avals, donated, not any(shardings)),
+        _sharding_marks(module, avals, shardings[0], "argument"),
+    )
+    out_marks = _marks(_sharding_marks(module, jaxpr.out_avals, shardings[1], "result"))
     functions: dict[str, _Function] = {}
 
     def write_pending() -> None:
@@ -116,9 +144,12 @@ def _lower(
 
     if module.watcher is not None:
         module.on_call = lambda: with_room(write_pending)
-    functions["main"] = _function(module, jaxpr, _header("public @main", args, jaxpr.out_avals, marks), args, consts)
+    functions["main"] = _function(
+        module, jaxpr, _header("public @main", args, jaxpr.out_avals, marks, out_marks), args, consts
+    )
     write_pending()
     lines = [f"module @{identifier(name)} {{"]
+    lines += [f"  sdy.mesh @{symbol} = {mesh_text(mesh)}" for mesh, symbol in module.meshes.items()]
     for function in _callees_first(functions):
         lines += functions[function].lines
     lines.append("}\n")
@@ -175,18 +206,56 @@ def _callees_first(functions: Mapping[str, _Function]) -> list[str]:
     return order
 
 
-def _header(name: str, args: Sequence[SSA], out_avals: Sequence[ShapedArray], marks: Sequence[str]) -> str:
+def _header(
+    name: str,
+    args: Sequence[SSA],
+    out_avals: Sequence[ShapedArray],
+    marks: Sequence[str],
+    out_marks: Sequence[str] = (),
+) -> str:
     inputs = ", ".join([f"{arg.name}: {type_text(arg.aval)}{mark}" for arg, mark in zip(args, marks, strict=True)])
-    return f"  func.func {name}({inputs}) -> {types_text(out_avals)} {{"
+    results = types_text(out_avals)
+    if any(out_marks):
+        marked = [f"{type_text(aval)}{mark}" for aval, mark in zip(out_avals, out_marks, strict=True)]
+        results = f"({', '.join(marked)})"
+    return f"  func.func {name}({inputs}) -> {results} {{"
+
+
+def _marks(*kinds: Sequence[str]) -> list[str]:
+    """The attributes to write behind each type."""
+    found = []
+    for attributes in zip(*kinds, strict=True):
+        given = [attribute for attribute in attributes if attribute]
+        found.append(f" {{{', '.join(given)}}}" if given else "")
+    return found
+
+
+def _sharding_marks(
+    module: Module, avals: Sequence[ShapedArray], shardings: Sequence[NamedSharding | None], what: str
+) -> list[str]:
+    """How each array lies on its mesh, as an attribute."""
+    if not shardings:
+        return [""] * len(avals)
+    if len(shardings) != len(avals):
+        raise InputError(f"there is a sharding for each {what}: got {len(shardings)} for {len(avals)}")
+    marks = []
+    for i, (aval, sharding) in enumerate(zip(avals, shardings, strict=True)):
+        if sharding is None:
+            marks.append("")
+            continue
+        sharding.check(aval.shape, f"{what} {i}")
+        text = spec_text(module.mesh(sharding.mesh), sharding.spec, len(aval.shape))
+        marks.append(f"sdy.sharding = #sdy.sharding{text}")
+    return marks
 
 
 def _donation_marks(
-    avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray], donated: Sequence[bool]
+    avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray], donated: Sequence[bool], alias: bool
 ) -> list[str]:
-    """What to write behind the type of each argument.
+    """The attribute of each argument that says what becomes of its memory.
 
     A donated argument gives its memory to the first result of the same type that has none yet. If there is none, XLA
-    may use the memory as it likes.
+    may use the memory as it likes; so it may unless `alias`.
     """
     marks = [""] * len(avals)
     if not any(donated):
@@ -196,8 +265,6 @@ def _donation_marks(
         free[aval.shape, aval.dtype].append(i)
     for i, (aval, donate) in enumerate(zip(avals, donated, strict=True)):
         if donate:
-            results = free[aval.shape, aval.dtype]
-            marks[i] = (
-                f" {{tf.aliasing_output = {results.popleft()} : i32}}" if results else " {jax.buffer_donor = true}"
-            )
+            results = free[aval.shape, aval.dtype] if alias else None
+            marks[i] = f"tf.aliasing_output = {results.popleft()} : i32" if results else "jax.buffer_donor = true"
     return marks

@@ -127,19 +127,22 @@ def _run_steps(steps: Sequence[Step], values: list[HostArray]) -> None:
 class Launch:
     """An executable, and the arrays that feed its first inputs, on its device."""
 
-    executable: backend.Executable
+    executable: backend.AnyExecutable
     captured: list[backend.Argument]
     out_avals: tuple[ShapedArray, ...]
     name: str
 
     @staticmethod
     def of(
-        executable: backend.Executable, captured: Iterable[ConcreteValue], out_avals: tuple[ShapedArray, ...], name: str
+        executable: backend.AnyExecutable,
+        captured: Iterable[ConcreteValue],
+        out_avals: tuple[ShapedArray, ...],
+        name: str,
     ) -> Launch | None:
         """None if an array is on another device."""
         buffers: list[backend.Argument] = []
-        for value in captured:
-            buffer = executable.place(value)
+        for i, value in enumerate(captured):
+            buffer = executable.capture(value, i)
             if buffer is None:
                 return None
             buffers.append(buffer)

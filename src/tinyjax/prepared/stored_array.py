@@ -10,6 +10,7 @@ from tinyjax import backend
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.value import ConcreteValue, frozen_elements
+from tinyjax.meshes.sharding import Sharding
 
 E = TypeVar("E", bound="StoredArray")
 
@@ -44,9 +45,9 @@ class StoredArray:
         """Whether operations on constants are evaluated now, rather than watched or staged."""
         return False
 
-    def _placed(self, device: backend.Device) -> Self:
-        """The array on a device; itself if it is there."""
-        moved = backend.move(self.value, device)
+    def _placed(self, place: backend.Device | Sharding) -> Self:
+        """The array at a place; itself if it is there."""
+        moved = backend.move(self.value, place)
         return self if moved is self.value else type(self)(moved)
 
     if not TYPE_CHECKING:  # or every attribute would seem to exist

@@ -1,0 +1,108 @@
+"""Where the elements of arrays are: on the host, on a device, or divided among the devices of a mesh."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, final
+
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax import backend
+from tinyjax.arrays import advice
+from tinyjax.arrays.intake import AS_ARRAY
+from tinyjax.arrays.operators import Operators
+from tinyjax.backend import Device, DeviceLike
+from tinyjax.errors import UnsupportedError
+from tinyjax.ir.shapes import Shape
+from tinyjax.meshes import Index, Sharding
+from tinyjax.tracebacks import filter_class, filtered_method
+
+if TYPE_CHECKING:
+    from tinyjax.tracing.array import Array
+
+
+@final
+@frozen(eq=False, repr=False)
+class Shard:
+    """The part of an array that one device has.
+
+    `index` says which part: a slice for each axis. Of devices that have the same one, the first has the `replica_id` 0.
+    `data` is the part itself, as an array on that device; None if it is a device of another process.
+    """
+
+    device: Device
+    index: Index
+    replica_id: int
+    data: Array | None
+
+    @override
+    def __repr__(self) -> str:
+        return f"Shard(device={self.device!r}, index={self.index}, replica_id={self.replica_id}, data={self.data})"
+
+
+@filter_class
+class Placed(Operators):
+    """Where the elements are."""
+
+    __slots__ = ()
+
+    @property
+    @filtered_method
+    def device(self) -> Device | Sharding:
+        """Where the elements are: the host, or a device. `Device("traced")` if only the run of a program tells; the
+        sharding, if they are on several devices."""
+        value = self._array.concrete()
+        return backend.TRACED if value is None else backend.place_of(value)
+
+    def devices(self) -> set[Device]:
+        """The devices that have elements."""
+        place = self.device
+        return place.device_set if isinstance(place, Sharding) else {place}
+
+    def to_device(self, device: DeviceLike | Sharding, /, *, stream: object = None) -> Array:
+        """The array on another device, or on the "host", or as a sharding says; itself if it is there. What is being
+        traced stays as it is: the program that it belongs to says where it runs."""
+        if stream is not None:
+            raise UnsupportedError("to_device: a stream can't be chosen, XLA has its own")
+        return self._array._placed(device if isinstance(device, Sharding) else backend.as_device(device))
+
+    def _placed(self, place: Device | Sharding) -> Array:
+        """The array at a place. Here for what is being traced."""
+        return self._array
+
+    @property
+    @filtered_method
+    def sharding(self) -> Sharding:
+        """How the array lies on devices: a NamedSharding, or a SingleDeviceSharding for one device or the host."""
+        return backend.sharding_of_value(self._array._elements(advice.DEVICE))
+
+    @property
+    def is_fully_addressable(self) -> bool:
+        """Whether all elements are on devices of this process."""
+        return self.sharding.is_fully_addressable
+
+    @property
+    def is_fully_replicated(self) -> bool:
+        """Whether each device has all elements."""
+        return self.sharding.is_fully_replicated
+
+    @property
+    def global_shape(self) -> Shape:
+        """The shape of the whole array, wherever its parts are: the `shape`."""
+        return self.aval.shape
+
+    @property
+    @filtered_method
+    def addressable_shards(self) -> list[Shard]:
+        """The parts of the array that devices of this process have."""
+        return [shard for shard in self.global_shards if shard.data is not None]
+
+    @property
+    @filtered_method
+    def global_shards(self) -> list[Shard]:
+        """The parts of the array on all devices; without data, where they are devices of other processes."""
+        value = self._array._elements(advice.DEVICE)
+        return [
+            Shard(device, index, replica, None if data is None else AS_ARRAY.use(data))
+            for device, index, replica, data in backend.shards(value)
+        ]

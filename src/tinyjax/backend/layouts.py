@@ -1,0 +1,196 @@
+"""How the arguments and results of a program lie on devices, decided before it is compiled. Needs no jax at import."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import final
+
+from attrs import evolve, frozen
+
+from tinyjax.caching import bounded
+from tinyjax.errors import ShardingError
+from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.traverse import nested_programs, record_values
+from tinyjax.meshes import Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from tinyjax.meshes.spec import UNCONSTRAINED
+
+
+@final
+@frozen
+class Asked:
+    """What a caller says of how a program's inputs and outputs lie: None where it says nothing."""
+
+    ins: tuple[Sharding | None, ...] = ()
+    outs: tuple[Sharding | None, ...] = ()
+    #: The mesh that is in force.
+    mesh: Mesh | None = None
+
+
+@final
+@frozen
+class Layout:
+    """How a program's inputs and outputs lie, on so many devices.
+
+    The meshes within have no devices. `asked` says which inputs lie so because the caller said it, and not because the
+    arguments do.
+    """
+
+    mesh: Mesh
+    ins: tuple[NamedSharding, ...]
+    #: None where XLA chooses.
+    outs: tuple[NamedSharding | None, ...]
+    asked: tuple[bool, ...]
+    #: The devices in the order of the mesh; None if there are none yet.
+    devices: tuple[Device, ...] | None
+
+    @property
+    def platform(self) -> str:
+        """The platform of the devices."""
+        return self.devices[0].platform if self.devices else "cpu"
+
+    def bound(self, sharding: NamedSharding) -> NamedSharding:
+        """A sharding with the devices."""
+        return evolve(sharding, mesh=bound_mesh(sharding.mesh, self.devices or ()))
+
+
+@bounded(4096)
+def bound_mesh(mesh: Mesh, devices: tuple[Device, ...]) -> Mesh:
+    """The mesh with these devices, in order."""
+    return Mesh.of_fields(
+        {
+            "axis_sizes": mesh.axis_sizes,
+            "axis_names": mesh.axis_names,
+            "axis_types": mesh.axis_types,
+            "placed": devices,
+        }
+    )
+
+
+def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, name: str) -> Layout | None:
+    """How a program for arguments that `lie` so is laid out; None if it is for one device.
+
+    What isn't said is replicated. A ShardingError names the argument that can't lie so, or isn't where the others are.
+    """
+    asked = asked or Asked()
+    given = list(asked.ins) or [None] * len(lie)
+    labels = [_label(jaxpr, i, name) for i in range(len(lie))]
+    named: list[tuple[str, NamedSharding]] = []
+    for label, sharding, own in zip(labels, given, lie, strict=True):
+        for found in (sharding, own):
+            if found is not None:
+                named.append((label, as_named(found)))
+                break
+    results = [None if sharding is None else as_named(sharding) for sharding in asked.outs]
+    named += [(f"result {i} of {name!r}", found) for i, found in enumerate(results) if found is not None]
+    if asked.mesh is not None and not asked.mesh.empty:
+        named.append(("the mesh in force", NamedSharding(asked.mesh, PartitionSpec())))
+    inner = program_mesh(jaxpr)
+    if inner is not None:
+        named.append((f"a mesh within {name!r}", NamedSharding(inner, PartitionSpec())))
+    if not named:
+        return None
+    mesh = named[0][1].mesh
+    devices = _devices(named)
+    replicated = NamedSharding(mesh.abstract_mesh, PartitionSpec())
+    ins = []
+    for i, (label, sharding, own) in enumerate(zip(labels, given, lie, strict=True)):
+        aval = jaxpr.in_avals[i]
+        if sharding is not None:
+            chosen = as_named(sharding)
+            if own is not None and own.num_devices > 1 and not _alike(own, chosen, aval.ndim, devices):
+                raise ShardingError(
+                    f"{label} lies as {own}, but in_shardings says {chosen}. Move it first, by "
+                    "tinyjax.device_put(x, sharding), or leave it out of in_shardings: then its own counts."
+                )
+        else:
+            chosen = replicated if own is None else as_named(own)
+        if UNCONSTRAINED in chosen.spec.partitions:
+            raise ShardingError(
+                f"{label}: in_shardings says how arguments lie, so {chosen.spec} can't leave that open. "
+                "P.UNCONSTRAINED is for with_sharding_constraint."
+            )
+        chosen.check(aval.shape, label)
+        ins.append(_canonical(chosen))
+    for i, result in enumerate(results):
+        if result is not None:
+            result.check(jaxpr.out_avals[i].shape, f"result {i} of {name!r}")
+    outs = tuple([None if result is None else _canonical(result) for result in results])
+    return Layout(
+        mesh.abstract_mesh,
+        tuple(ins),
+        outs or (None,) * len(jaxpr.outvars),
+        tuple([sharding is not None for sharding in given]),
+        devices,
+    )
+
+
+def _label(jaxpr: Jaxpr, i: int, name: str) -> str:
+    names = jaxpr.input_names
+    called = names[i] if i < len(names) else ""
+    return f"argument {called or i} of {name!r}"
+
+
+def as_named(sharding: Sharding) -> NamedSharding:
+    """A sharding by names; one device is a mesh without axes along which anything is divided."""
+    if isinstance(sharding, NamedSharding):
+        return sharding
+    if isinstance(sharding, SingleDeviceSharding):
+        return NamedSharding(Mesh([sharding.device], ("device",)), PartitionSpec(), memory_kind=sharding.memory_kind)
+    raise ShardingError(f"a sharding is a NamedSharding or a SingleDeviceSharding, not {sharding!r}")
+
+
+def _canonical(sharding: NamedSharding) -> NamedSharding:
+    """The sharding without devices, and without parts that say nothing."""
+    parts = list(sharding.spec.partitions)
+    while parts and parts[-1] is None:
+        parts.pop()
+    return evolve(sharding.abstract, spec=sharding.spec.update(partitions=parts))
+
+
+def _alike(own: Sharding, chosen: NamedSharding, ndim: int, devices: tuple[Device, ...] | None) -> bool:
+    if chosen.mesh.placed is None and devices is not None and chosen.mesh.size == len(devices):
+        chosen = evolve(chosen, mesh=bound_mesh(chosen.mesh, devices))
+    return own.is_equivalent_to(chosen, ndim)
+
+
+def _devices(named: Sequence[tuple[str, NamedSharding]]) -> tuple[Device, ...] | None:
+    """The devices that all of these are on: in the order of the first; None if none has any."""
+    first, one = named[0]
+    for label, sharding in named[1:]:
+        if sharding.mesh.size != one.mesh.size:
+            raise ShardingError(
+                f"{label} lies on {sharding.mesh.size} devices ({sharding.mesh}), but {first} on {one.mesh.size} "
+                f"({one.mesh}). All that a program takes, gives and holds lies on the same devices: move one of "
+                "them by tinyjax.device_put(x, sharding)."
+            )
+    placed = [(label, sharding.mesh.placed) for label, sharding in named if sharding.mesh.placed is not None]
+    if not placed:
+        return None
+    where, devices = placed[0]
+    for label, others in placed[1:]:
+        if set(others) != set(devices):
+            raise ShardingError(
+                f"{label} is on the devices {_shown(others)}, but {where} on {_shown(devices)}. Move one of them by "
+                "tinyjax.device_put(x, sharding)."
+            )
+    return devices
+
+
+def _shown(devices: Sequence[Device]) -> str:
+    names = [str(device) for device in devices]
+    return ", ".join(names if len(names) <= 4 else [*names[:2], "...", names[-1]])
+
+
+@bounded(4096)
+def program_mesh(jaxpr: Jaxpr) -> Mesh | None:
+    """The first mesh that a program holds, at any depth; None if there is none."""
+    return next((mesh for program in nested_programs(jaxpr) for mesh in _meshes(program)), None)
+
+
+def _meshes(jaxpr: Jaxpr) -> Iterator[Mesh]:
+    for eqn in jaxpr.eqns:
+        for _, value in record_values(eqn.primitive):
+            if isinstance(value, NamedSharding):
+                yield value.mesh
+            elif isinstance(value, Mesh) and not value.empty:
+                yield value

@@ -1,0 +1,198 @@
+"""Shardings of ours as jax's and back, and putting arrays on several devices. Imports jax: to be imported at first
+need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import jax
+import numpy as np
+from jax._src.core import ShapedArray as JaxShapedArray
+from jax.sharding import NamedSharding as JaxNamed
+from jax.sharding import PartitionSpec as JaxSpec
+from jax.sharding import SingleDeviceSharding as JaxSingle
+from jaxlib import _jax
+
+from tinyjax.backend.buffers import RawBuffer, ShardedBuffer, StoredBuffer, value_of_buffer
+from tinyjax.backend.devices import jax_type
+from tinyjax.backend.layouts import Asked
+from tinyjax.backend.process import PROCESS
+from tinyjax.caching import bounded
+from tinyjax.errors import ChoiceError, UnsupportedError, XlaError
+from tinyjax.ir.dtypes import CARRIERS, HostArray
+from tinyjax.ir.program import Jaxpr, Var
+from tinyjax.ir.shared_types import array_type
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes import Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from tinyjax.meshes.device import plain_device
+from tinyjax.meshes.mesh import AxisType
+from tinyjax.meshes.spec import UNCONSTRAINED, Part
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+
+@bounded(4096)
+def device_of_jax(device: Device) -> _jax.Device:
+    """The device as jax has it, of this process or another; a ChoiceError if there is none such."""
+    try:
+        for found in jax.devices(device.platform):
+            if found.id == device.id:
+                known: _jax.Device = found
+                return known
+    except RuntimeError:  # no such platform
+        pass
+    raise ChoiceError(f"there is no device {device} here")
+
+
+@bounded(1024)
+def jax_mesh(mesh: Mesh) -> jax.sharding.Mesh:
+    """A mesh of ours, with devices, as jax's."""
+    devices = np.empty(mesh.size, object)
+    devices[:] = [device_of_jax(device) for device in mesh.flat_devices]
+    types = tuple([jax.sharding.AxisType[axis_type.name] for axis_type in mesh.axis_types])
+    return jax.sharding.Mesh(devices.reshape(mesh.axis_sizes), mesh.axis_names, types)
+
+
+@bounded(4096)
+def jax_sharding(sharding: Sharding) -> jax.sharding.Sharding:
+    """A sharding of ours, with devices, as jax's: the same object for equal ones."""
+    kind = sharding.memory_kind
+    if isinstance(sharding, SingleDeviceSharding):
+        return JaxSingle(device_of_jax(sharding.device), memory_kind=kind)
+    if isinstance(sharding, NamedSharding):
+        return JaxNamed(jax_mesh(sharding.mesh), jax_spec(sharding.spec), memory_kind=kind)
+    raise UnsupportedError(f"{sharding!r} has no counterpart in jax")
+
+
+def jax_spec(spec: PartitionSpec) -> JaxSpec:
+    """A specification as jax has it."""
+    parts = [JaxSpec.UNCONSTRAINED if part is UNCONSTRAINED else part for part in spec.partitions]
+    return JaxSpec(*parts, unreduced=spec.unreduced, reduced=spec.reduced)
+
+
+@bounded(4096)
+def sharding_of(sharding: jax.sharding.Sharding) -> Sharding:
+    """A sharding of jax's as ours; an UnsupportedError for a kind that we lack."""
+    found = known_sharding(sharding)
+    if found is None:
+        raise UnsupportedError(
+            f"a sharding of jax's that has names, or is of one device, is known here; not {sharding!r}"
+        )
+    return found
+
+
+def known_sharding(sharding: jax.sharding.Sharding) -> Sharding | None:
+    """The same; None for a kind that we lack."""
+    if isinstance(sharding, JaxNamed) and isinstance(sharding.mesh, jax.sharding.Mesh):
+        kind = None if sharding.memory_kind in (None, "device", "unpinned_host") else sharding.memory_kind
+        return NamedSharding(mesh_of(sharding.mesh), spec_of(sharding.spec), memory_kind=kind)
+    if isinstance(sharding, JaxSingle):
+        (device,) = sharding.device_set
+        return SingleDeviceSharding(plain_device(device))
+    return None
+
+
+@bounded(1024)
+def mesh_of(mesh: jax.sharding.Mesh) -> Mesh:
+    """A mesh of jax's as ours."""
+    types = [AxisType[axis_type.name] for axis_type in mesh.axis_types]
+    return Mesh(mesh.devices, [str(name) for name in mesh.axis_names], types)
+
+
+def spec_of(spec: JaxSpec) -> PartitionSpec:
+    """A specification of jax's as ours."""
+    parts: list[Part] = [UNCONSTRAINED if part is JaxSpec.UNCONSTRAINED else part for part in spec.partitions]
+    return PartitionSpec(*parts, unreduced=spec.unreduced, reduced=spec.reduced)
+
+
+def put(value: ConcreteValue, sharding: Sharding, what: str = "the array") -> ConcreteValue:
+    """The value where a sharding with devices says; itself if it lies so. A ShardingError, which calls it `what`, if it
+    can't lie so."""
+    array = place(value, sharding, what)
+    data = value.data
+    return value if isinstance(data, StoredBuffer) and data.array is array else value_of_buffer(array, value.aval)
+
+
+def place(value: ConcreteValue, sharding: Sharding, what: str = "the array") -> RawBuffer:
+    """The same without anything around it."""
+    data, shape = value.data, value.aval.shape
+    sharding.check(shape, what)
+    to = jax_sharding(sharding)
+    if not isinstance(data, StoredBuffer):
+        return put_host(np.asarray(data), sharding)
+    data.check_alive()
+    array = data.array
+    if array.sharding is to or array.sharding == to:
+        return array
+    if isinstance(data, ShardedBuffer) or not sharding.is_fully_replicated:
+        if array.sharding.is_equivalent_to(to, len(shape)):
+            return made_of(shape, array.dtype, sharding, [shard.data for shard in array.addressable_shards])
+        own = known_sharding(array.sharding)
+        if isinstance(own, NamedSharding) and own.flat_devices == sharding.flat_devices:
+            return _moved_by_xla(value, own, sharding)
+        if not array.is_fully_addressable:
+            raise data.out_of_reach()
+        host: HostArray = np.asarray(data)
+        return put_host(host, sharding)
+    return _put_shards(jax_type(shape, array.dtype), sharding, [array] * len(to.addressable_devices))
+
+
+def _moved_by_xla(value: ConcreteValue, own: Sharding, sharding: Sharding) -> RawBuffer:
+    """The same array otherwise divided among the same devices: a program that does nothing else."""
+    from tinyjax.backend.executor import execute
+
+    aval = array_type(value.aval.shape, value.aval.dtype)
+    x = Var(0, aval)
+    identity = Jaxpr((x,), (), (x,))
+    asked = Asked((own,), (sharding,))
+    values = [ConcreteValue(value.data, aval)]
+    (moved,) = execute.executable(identity, values, "reshard", asked=asked)(values, "reshard")
+    data = moved.data
+    if not isinstance(data, StoredBuffer):
+        raise TypeError("a program on devices has its results there")
+    return data.array
+
+
+def put_host(array: HostArray, sharding: Sharding) -> RawBuffer:
+    """A NumPy array on the devices of a sharding: each gets its part."""
+    if array.dtype in CARRIERS:
+        array = array.view(CARRIERS[array.dtype])
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    to = jax_sharding(sharding)
+    shape = array.shape
+    if sharding.is_fully_replicated:
+        return _put_shards(jax_type(shape, array.dtype), sharding, [array.copy() for _ in to.addressable_devices])
+    own = to.addressable_devices
+    # Copies of their own, which jaxlib may use as they are.
+    parts = [
+        array[index].copy()
+        for device, index in zip(_order(sharding), sharding.indices(shape), strict=True)
+        if device in own
+    ]
+    return _put_shards(jax_type(shape, array.dtype), sharding, parts)
+
+
+def _order(sharding: Sharding) -> Sequence[_jax.Device]:
+    return [device_of_jax(device) for device in sharding.flat_devices]
+
+
+def _put_shards(aval: JaxShapedArray, sharding: Sharding, parts: Sequence[HostArray | RawBuffer]) -> RawBuffer:
+    if PROCESS.forked:
+        PROCESS.check(f"To put an array of type {aval.str_short()} on devices")
+    to = jax_sharding(sharding)
+    own = to.addressable_devices
+    devices = [device for device in _order(sharding) if device in own]
+    try:
+        return _jax.batched_device_put(aval, to, list(parts), devices, True, enable_x64=True)
+    except RuntimeError as error:
+        raise XlaError(f"an array of type {aval.str_short()} could not be moved to {to}: {error}") from error
+
+
+def made_of(shape: tuple[int, ...], dtype: npt.DTypeLike, sharding: Sharding, shards: Sequence[RawBuffer]) -> RawBuffer:
+    """The array whose shards, each on its device, these are: in the order of the devices of this process."""
+    return _jax.ArrayImpl(
+        jax_type(shape, np.dtype(dtype)), jax_sharding(sharding), list(shards), True, _skip_checks=True
+    )

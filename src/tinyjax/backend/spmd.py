@@ -1,0 +1,254 @@
+"""Programs compiled for several devices: XLA divides them (by Shardy), and everything is checked before it runs.
+
+jaxlib checks next to nothing before such a launch, and launches over the same devices that overtake each other wait for
+each other for ever. So this is the one place that launches them: one after the other, and where devices share the
+threads of a CPU, each is over before the next one begins. Imports jax: to be imported at first need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import RLock
+from typing import Any, Final, final
+
+import jax
+import numpy as np
+from jax._src import compiler
+from jax._src.sharding_impls import parse_flatten_op_sharding
+from jaxlib import _jax
+from jaxlib.xla_client import HloSharding
+
+from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, ShardedBuffer, deleted_message, value_of_buffer
+from tinyjax.backend.devices import jax_type
+from tinyjax.backend.dispatcher import Argument
+from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats
+from tinyjax.backend.host_calls import host_failure
+from tinyjax.backend.layouts import Layout
+from tinyjax.backend.process import PROCESS
+from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, place, put_host, spec_of
+from tinyjax.backend.stages import MemoryStats, Options
+from tinyjax.backend.store import CompilationCache
+from tinyjax.errors import DeletedBufferError, InputError, XlaError
+from tinyjax.hlo.lowering import LoweredModule
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.type_lists import expect_types
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes import NamedSharding
+from tinyjax.meshes.spec import UNCONSTRAINED
+
+#: Held while a program is launched.
+_LAUNCHING: Final = RLock()
+#: How many spellings of a sharding an input is remembered to accept.
+_SPELLINGS: Final = 64
+
+
+def compile_spmd(
+    module: LoweredModule,
+    name: str,
+    in_avals: Sequence[ShapedArray],
+    out_avals: Sequence[ShapedArray],
+    layout: Layout,
+    donated: Sequence[bool] = (),
+    options: Options = (),
+    persistent: CompilationCache | None = None,
+) -> SpmdExecutable:
+    """Compiles a module for the devices of a layout; an XlaError with the compiler's first lines if that fails."""
+    PROCESS.check(f"To compile {name!r}")
+    devices = tuple([device_of_jax(device) for device in layout.devices or ()])
+    overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
+    compile_options = compiler.get_compile_options(
+        num_replicas=1,
+        num_partitions=len(devices),
+        device_assignment=np.array([[device.id for device in devices]]),
+        env_options_overrides=overrides or None,
+        backend=devices[0].client,
+    )
+    build = compile_options.executable_build_options
+    build.use_spmd_partitioning = True  # also for one device, or what is said of meshes would stay in the text
+    build.use_shardy_partitioner = True
+    build.allow_spmd_sharding_propagation_to_output = [_open(sharding) for sharding in layout.outs] or [False]
+    loaded = load(module.text, name, devices, compile_options, module.host_calls, persistent)
+    return SpmdExecutable(loaded, devices, in_avals, out_avals, layout, donated)
+
+
+def _open(sharding: NamedSharding | None) -> bool:
+    """Whether XLA chooses how a result lies, at least in part."""
+    return sharding is None or UNCONSTRAINED in sharding.spec.partitions
+
+
+@final
+class SpmdExecutable:
+    """A program that XLA has compiled for several devices. Like `Executable`, whose methods these are."""
+
+    __slots__ = (
+        "_accepted",
+        "_donated",
+        "_handlers",
+        "_in_avals",
+        "_loaded",
+        "_movable",
+        "_out_avals",
+        "_waits",
+        "alone",
+        "devices",
+        "in_shardings",
+        "layout",
+        "out_shardings",
+    )
+
+    def __init__(
+        self,
+        loaded: _jax.LoadedExecutable,
+        devices: Sequence[_jax.Device],
+        in_avals: Sequence[ShapedArray],
+        out_avals: Sequence[ShapedArray],
+        layout: Layout,
+        donated: Sequence[bool],
+    ) -> None:
+        self._loaded = loaded
+        self.devices: tuple[_jax.Device, ...] = tuple(devices)
+        self.layout: Layout = layout
+        #: Never: there are other devices.
+        self.alone: bool = False
+        self._in_avals = tuple(in_avals)
+        self._out_avals = tuple(out_avals)
+        self._donated = [i for i, donate in enumerate(donated) if donate]
+        #: How arguments and results lie.
+        self.in_shardings: tuple[NamedSharding, ...] = tuple(map(layout.bound, layout.ins))
+        self.out_shardings: tuple[NamedSharding, ...] = self._results()
+        # Arguments that may come from anywhere: those that didn't decide where the program runs.
+        decided = [i for i, (s, asked) in enumerate(zip(layout.ins, layout.asked, strict=True)) if not asked]
+        self._movable = [i not in decided or layout.ins[i].is_fully_replicated for i in range(len(layout.ins))]
+        self._accepted: list[set[jax.sharding.Sharding]] = [{jax_sharding(s)} for s in self.in_shardings]
+        checks = {} if jax.__version_info__ >= (0, 11) else {"_skip_checks": True}
+        self._handlers = [
+            _jax.array_result_handler(
+                jax_type(aval.shape, aval.dtype), jax_sharding(sharding), committed=True, **checks
+            )
+            for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
+        ]
+        self._waits = devices[0].platform == "cpu"
+
+    def _results(self) -> tuple[NamedSharding, ...]:
+        """How the results lie: as it was asked for, else as XLA has chosen."""
+        layout = self.layout
+        if not any(map(_open, layout.outs)):
+            return tuple([layout.bound(sharding) for sharding in layout.outs if sharding is not None])
+        mesh = layout.bound(NamedSharding(layout.mesh, spec_of(jax.sharding.PartitionSpec()))).mesh
+        said = self._loaded.get_output_shardings()
+        replicated = NamedSharding(mesh, spec_of(jax.sharding.PartitionSpec()))
+        found: list[NamedSharding] = []
+        for i, (aval, asked) in enumerate(zip(self._out_avals, layout.outs, strict=True)):
+            if asked is not None and not _open(asked):
+                found.append(layout.bound(asked))
+            elif said is None:
+                found.append(replicated)
+            else:
+                (spec,) = parse_flatten_op_sharding(HloSharding.from_proto(said[i]), jax_mesh(mesh))
+                chosen = NamedSharding(mesh, spec_of(spec))
+                # As an argument spells it, if one lies alike.
+                fitting = (s for s in self.in_shardings if len(s.spec.partitions) <= aval.ndim)
+                alike = (s for s in fitting if s.is_equivalent_to(chosen, aval.ndim))
+                found.append(next(alike, chosen))
+        return tuple(found)
+
+    def __call__(self, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
+        """The results, on the devices. The arguments must have the types that the program was compiled for; they are
+        put where they belong. `name` is for messages."""
+        found = tuple([arg.aval for arg in args])
+        if found != self._in_avals:
+            expect_types(f"{name!r} was compiled for", self._in_avals, found, InputError)
+        buffers: list[Argument] = []
+        for i, (arg, sharding) in enumerate(zip(args, self.in_shardings, strict=True)):
+            data = arg.data
+            if isinstance(data, DeviceBuffer | ShardedBuffer) and data.array.is_deleted():
+                raise DeletedBufferError(f"argument {i} of {name!r}: {deleted_message(data)}")
+            buffers.append(place(arg, sharding, f"argument {i} of {name!r}"))
+        results = self.launch(buffers, name)
+        return tuple([value_of_buffer(result, aval) for result, aval in zip(results, self._out_avals, strict=True)])
+
+    def launch(self, args: Sequence[Argument], name: str, on_host: bool = False) -> Sequence[RawBuffer]:
+        """The results for what `admit` has returned, and `holds` is true of. `on_host`: some of it is on the host."""
+        if self._donated:
+            check_donated(self._donated, args, name)
+        if PROCESS.forked:
+            PROCESS.check(f"To run {name!r}")
+        placed = [
+            put_host(arg, sharding) if isinstance(arg, np.ndarray) else arg
+            for arg, sharding in zip(args, self.in_shardings, strict=True)
+        ]
+        for i, arg in enumerate(placed):
+            if arg.is_deleted():
+                raise DeletedBufferError(f"argument {i} of {name!r}: {deleted_message(ShardedBuffer(arg))}")
+        try:
+            with _LAUNCHING:
+                run = self._loaded.execute_sharded(placed, with_tokens=self._waits)
+                token = run.consume_token() if self._waits else None
+                results = run.consume_with_handlers(self._handlers)
+                if token is not None:
+                    token.block_until_ready()
+                return results
+        except (RuntimeError, ValueError) as error:
+            failure = host_failure(error)
+            if failure is None:
+                raise XlaError(f"{name!r} failed on {self._shown()}:\n{first_lines(error)}") from error
+            if failure.passes:
+                raise failure.error from None
+            raise XlaError(f"{name!r} failed on {self._shown()}: {failure.reason}") from failure.error
+
+    def _shown(self) -> str:
+        return f"the {len(self.devices)} devices of {self.layout.mesh}"
+
+    def holds(self, args: Sequence[Argument]) -> bool:
+        """Whether these arrays lie as the program was compiled for, or may be put so from the host."""
+        for i, arg in enumerate(args):
+            if isinstance(arg, np.ndarray):
+                if not self._movable[i]:
+                    return False
+                continue
+            accepted, sharding = self._accepted[i], arg.sharding
+            if sharding in accepted:
+                continue
+            (first, *_) = accepted
+            if not sharding.is_equivalent_to(first, arg.ndim):
+                return False
+            if len(accepted) < _SPELLINGS:
+                accepted.add(sharding)
+        return self._mesh_said(args)
+
+    def _mesh_said(self, args: Sequence[Argument]) -> bool:
+        """Whether something says that this is the place to run: an array that is there, or the caller."""
+        if any(self.layout.asked) or any(sharding is not None for sharding in self.layout.outs):
+            return True
+        return not args or any(not isinstance(arg, np.ndarray) for arg in args)
+
+    def place(self, value: ConcreteValue) -> RawBuffer | None:
+        """The array of a value on several devices. None for others, which only the long way puts where they belong."""
+        data = value.data
+        return data.array if isinstance(data, ShardedBuffer) else None
+
+    def capture(self, value: ConcreteValue, i: int) -> RawBuffer | None:
+        """The array for the input `i`, which is the same for all calls."""
+        return place(value, self.in_shardings[i])
+
+    def admit(self, value: ConcreteValue) -> Argument | None:
+        """What `launch` takes for a value; None if it can't."""
+        data = value.data
+        return data if isinstance(data, np.ndarray) else self.place(value)
+
+    def admit_host(self, array: HostArray) -> Argument | None:
+        """The same for a NumPy array, which is copied when the program is launched."""
+        return array
+
+    def as_text(self) -> str:
+        """The optimised HLO."""
+        return self._loaded.get_hlo_text()
+
+    def cost_analysis(self) -> dict[str, float]:
+        """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""
+        return analysed_costs(self._loaded)
+
+    def memory_analysis(self) -> MemoryStats:
+        """The memory that a run takes, on each device."""
+        return memory_stats(self._loaded)

@@ -1,0 +1,56 @@
+"""The part of a mesh on which a lowered program communicates itself, and shardings as Shardy writes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy as np
+from attrs import frozen
+
+from tinyjax.errors import LoweringError
+from tinyjax.ir.dtypes import HostArray
+from tinyjax.meshes.mesh import Mesh
+from tinyjax.meshes.spec import UNCONSTRAINED, PartitionSpec, axes_of
+
+
+@final
+@frozen
+class ManualMesh:
+    """A mesh within `shard_map`, and the axes that are manual there, those of enclosing ones included."""
+
+    mesh: Mesh
+    axes: tuple[str, ...]
+
+    def groups(self, names: Sequence[str]) -> HostArray:
+        """The partitions that differ in these axes only, a row for each group, in the order of the names."""
+        mesh = self.mesh
+        if missing := [name for name in names if name not in mesh.axis_names]:
+            raise LoweringError(f"the mesh {mesh} of the enclosing shard_map has no axis {missing[0]!r}")
+        numbers = np.arange(mesh.size).reshape(mesh.axis_sizes)
+        last = [mesh.axis_names.index(name) for name in names]
+        numbers = np.moveaxis(numbers, last, range(numbers.ndim - len(last), numbers.ndim))
+        size = int(np.prod([mesh.shape[name] for name in names], dtype=np.int64))
+        return numbers.reshape(-1, size)
+
+
+def spec_text(symbol: str, spec: PartitionSpec, ndim: int, axes: Sequence[str] | None = None) -> str:
+    """A sharding of an array with so many axes: `<@mesh, [{"x"}, {}]>`.
+
+    `axes` are those of the mesh that are meant, where XLA may divide along the others; None: all of them.
+    """
+    parts = []
+    for i in range(ndim):
+        part = spec.partitions[i] if i < len(spec.partitions) else None
+        names = [f'"{name}"' for name in axes_of(part) if axes is None or name in axes]
+        if part is UNCONSTRAINED or axes is not None:
+            names.append("?")
+        parts.append(f"{{{', '.join(names)}}}")
+    unreduced = f", unreduced={{{', '.join(sorted(f'{chr(34)}{n}{chr(34)}' for n in spec.unreduced))}}}"
+    return f"<@{symbol}, [{', '.join(parts)}]{unreduced if spec.unreduced else ''}>"
+
+
+def mesh_text(mesh: Mesh) -> str:
+    """The axes of a mesh: `<["x"=4, "y"=2]>`."""
+    axes = ", ".join([f'"{name}"={size}' for name, size in mesh.shape_tuple])
+    return f"<[{axes}]>"
