@@ -14,6 +14,7 @@ from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, 
 from tinyjax.api.bound import Bound
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
 from tinyjax.api.jit_intake import INTAKE
+from tinyjax.api.jit_shardings import JitShardings, lying
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
 from tinyjax.api.non_finite import Check, checked_program
@@ -59,6 +60,8 @@ def jit(
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     inline: bool = False,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     debug_nans: bool = False,
     debug_infs: bool = False,
 ) -> Jitted[P, R]: ...
@@ -70,6 +73,8 @@ def jit(
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     inline: bool = False,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     debug_nans: bool = False,
     debug_infs: bool = False,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
@@ -82,6 +87,8 @@ def jit(
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     inline: bool = False,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     debug_nans: bool = False,
     debug_infs: bool = False,
 ) -> Any:
@@ -90,6 +97,11 @@ def jit(
     A signature is the tree of the arguments, the types of their leaves, and the values of static arguments, which must
     be hashable. Inside another transformation the call stays a call: one equation. Results stay on the device. The
     memory of donated arguments may be reused for results; they can't be used afterwards. Source: Autodidax, part 3.
+
+    `in_shardings` and `out_shardings` say how arguments and results lie on a mesh: trees of shardings, prefixes of
+    those of the arguments by position and of the results; None where nothing is said. Then an argument lies as it does,
+    or on every device if it doesn't, and XLA chooses for results. All must be on the same devices. They count for calls
+    that run, not for those that are being transformed, where what arguments say decides.
 
     With `inline`, a call inside another transformation is spelled out there, equation by equation.
 
@@ -113,6 +125,8 @@ def jit(
             donate_argnums=donate_argnums,
             donate_argnames=donate_argnames,
             inline=inline,
+            in_shardings=in_shardings,
+            out_shardings=out_shardings,
             debug_nans=debug_nans,
             debug_infs=debug_infs,
         )
@@ -123,7 +137,8 @@ def jit(
     if both:
         raise StaticArgumentError(f"jit: arguments can't be both static and donated: {sorted(map(str, both))}")
     check = Check.asked("jit", fun, debug_nans, debug_infs)
-    return Jitted(fun, static, donated if check is None else ((), ()), inline, check)
+    shardings = JitShardings.of(in_shardings, out_shardings)
+    return Jitted(fun, static, donated if check is None else ((), ()), inline, check, shardings)
 
 
 @final
@@ -141,6 +156,7 @@ class Jitted(Bound[P, R]):
         donated: tuple[tuple[int, ...], tuple[str, ...]],
         inline: bool = False,
         check: Check | None = None,
+        shardings: JitShardings | None = None,
     ) -> None:
         update_wrapper(self, fun)
         self._fun = fun
@@ -148,6 +164,7 @@ class Jitted(Bound[P, R]):
         self._donated = donated
         self._inline = inline
         self._check = check
+        self._shardings = shardings
         self._plain = static == ((), ()) and check is None
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION, "traced functions")
         self._calls = JittedCalls(INTAKE)
@@ -192,7 +209,8 @@ class Jitted(Bound[P, R]):
         if top_frame(inputs, traced.jaxpr.effects) is ROOT:
             donated = donated if any(donated) else ()
             values = [array.value for array in inputs if isinstance(array, ConcreteArray)]
-            executable = backend.execute.executable(traced.jaxpr, values, name, donated)
+            asked = self._asked(call, traced, avals, treedef)
+            executable = backend.execute.executable(traced.jaxpr, values, name, donated, asked=asked)
             outs: Sequence[Array] = list(map(ConcreteArray, executable(values, name)))
             captured = values[: len(traced.captured)]
             runner = Launch.of(executable, captured, traced.jaxpr.out_avals, name) if complete and kept else None
@@ -232,7 +250,15 @@ class Jitted(Bound[P, R]):
         """The StableHLO of the function for these arguments, which may be types (ShapedArray)."""
         traced, avals, treedef = self._trace_abstract(args, kwargs)
         donated = self._donation(args, kwargs, traced, avals)
-        return Lowered(traced, function_name(self._fun), donated, treedef)
+        call = split_resolved(self._fun, args, kwargs, *self._static)
+        kept = [
+            leaf
+            for leaf, aval in zip(tree.flatten((call.args, call.kwargs))[0], avals, strict=True)
+            if aval.dtype != FLOAT0
+        ]
+        lie = lying([*traced.captured, *kept])
+        asked = self._asked(call, traced, avals, treedef)
+        return Lowered(traced, function_name(self._fun), donated, treedef, asked, lie)
 
     @filtered
     def explain(self, /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
@@ -277,6 +303,11 @@ class Jitted(Bound[P, R]):
                 cache.put(key, found)
             note_miss(self._fun, self._misses, call, avals, treedef, None if kept else found)
         return found, kept
+
+    def _asked(
+        self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
+    ) -> backend.Asked | None:
+        return None if self._shardings is None else self._shardings.asked(call, traced, avals, treedef)
 
     def _cache(self) -> BoundedCache[Hashable, Traced]:
         try:

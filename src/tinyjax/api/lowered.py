@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 from typing_extensions import override
@@ -15,6 +16,7 @@ from tinyjax.ir.naming import named_types
 from tinyjax.ir.printing.shown import text_html
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.type_lists import all_match, listed
+from tinyjax.meshes import Sharding
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import ConcreteArray
@@ -30,13 +32,23 @@ if TYPE_CHECKING:
 class Lowered:
     """A function in StableHLO, for arguments of one signature."""
 
-    def __init__(self, traced: Traced, name: str, donated: tuple[bool, ...], in_tree: PyTreeDef) -> None:
+    def __init__(
+        self,
+        traced: Traced,
+        name: str,
+        donated: tuple[bool, ...],
+        in_tree: PyTreeDef,
+        asked: backend.Asked | None = None,
+        lie: Sequence[Sharding | None] = (),
+    ) -> None:
         self.closed_jaxpr: Final = ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
         self.in_tree: Final = in_tree
         self.out_tree: Final = traced.treedef
         self._traced = traced
         self._name = name
         self._donated = donated
+        self._asked = asked
+        self._lie = lie or [None] * len(traced.jaxpr.invars)
 
     def as_text(self, dialect: Literal["stablehlo", "hlo"] | None = None, *, generic: bool = False) -> str:
         """The StableHLO module. Constants are spelled out.
@@ -50,8 +62,15 @@ class Lowered:
         >>> '"stablehlo.multiply"(' in jit(lambda x: 2.0 * x).lower(1.0).as_text(generic=True)
         True
         """
-        arguments = self._donated[len(self.closed_jaxpr.consts) :]
-        text = lower(self.closed_jaxpr, name=self._name, donated=arguments)
+        captured = len(self.closed_jaxpr.consts)
+        layout = backend.lay_out(self._traced.jaxpr, self._lie, self._asked, self._name)
+        text = lower(
+            self.closed_jaxpr,
+            name=self._name,
+            donated=self._donated[captured:],
+            in_shardings=() if layout is None else layout.ins[captured:],
+            out_shardings=() if layout is None else layout.outs,
+        )
         if dialect == "hlo":
             return backend.hlo_text(text)
         if dialect not in (None, "stablehlo"):
@@ -67,7 +86,8 @@ class Lowered:
 
     def compile(self) -> Compiled:
         """The compiled program."""
-        program = backend.compile_program(self._traced.jaxpr, self._name, self._donated if any(self._donated) else ())
+        donated = self._donated if any(self._donated) else ()
+        program = backend.compile_program(self._traced.jaxpr, self._name, donated, self._asked, self._lie)
         return Compiled(program, self._traced, self.closed_jaxpr, self.in_tree, self._name)
 
 
@@ -111,6 +131,16 @@ class Compiled:
     def _repr_html_(self) -> str:
         return text_html(repr(self), self.as_text())
 
+    @property
+    def input_shardings(self) -> Any:  # the user's trees
+        """How the arguments lie: `(args, kwargs)` with a sharding for each array."""
+        return tree.unflatten(self.in_tree, self._program.in_shardings[len(self._closed.consts) :])
+
+    @property
+    def output_shardings(self) -> Any:  # the user's tree
+        """How the results lie: their tree, with a sharding for each array."""
+        return tree.unflatten(self.out_tree, self._program.out_shardings)
+
     def as_text(self) -> str:
         """The optimised HLO."""
         return self._program.as_text()
@@ -119,6 +149,6 @@ class Compiled:
         """XLA's own estimates: FLOPs, bytes accessed, and others."""
         return self._program.cost_analysis()
 
-    def memory_analysis(self) -> object:
+    def memory_analysis(self) -> backend.MemoryStats:
         """XLA's own account of the memory that a run takes."""
         return self._program.memory_analysis()

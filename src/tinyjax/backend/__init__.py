@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
-from tinyjax.backend.layouts import Asked
+from tinyjax.backend.layouts import Asked, lay_out
 from tinyjax.backend.modules import compile_module
 from tinyjax.backend.places import (
     DeviceLike,
@@ -69,6 +69,7 @@ __all__ = [
     "generic_text",
     "hlo_text",
     "is_deleted",
+    "lay_out",
     "local_devices",
     "move",
     "place_of",

@@ -25,6 +25,7 @@ from tinyjax.hlo.context import HostCall
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, HostArray
 from tinyjax.ir.value import ConcreteValue, Data
+from tinyjax.meshes.sharding import SingleDeviceSharding
 
 #: Arrays of up to so many bytes are copied on the host, which takes less than to put them on the device by themselves.
 _SMALL: Final = 1 << 16
@@ -309,6 +310,16 @@ class Executable:
         if self._plain and array.nbytes <= _SMALL and array.dtype.isnative and array.dtype not in KEYS:
             return array.copy()
         return _put(array, self.device)
+
+    @property
+    def in_shardings(self) -> tuple[SingleDeviceSharding, ...]:
+        """How the program's inputs lie."""
+        return (SingleDeviceSharding(self.device),) * self._arity
+
+    @property
+    def out_shardings(self) -> tuple[SingleDeviceSharding, ...]:
+        """How its results lie."""
+        return (SingleDeviceSharding(self.device),) * len(self._out_avals)
 
     def as_text(self) -> str:
         """The optimised HLO."""

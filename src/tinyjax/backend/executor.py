@@ -21,18 +21,21 @@ from tinyjax.caching import Cache, CacheInfo, register
 from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.meshes.device import Device as Place
+from tinyjax.meshes.sharding import Sharding
 
 if TYPE_CHECKING:
     from jaxlib._jax import Device
 
     from tinyjax.backend.executable import Executable
+    from tinyjax.backend.planned import PlannedExecutable
     from tinyjax.backend.spmd import SpmdExecutable
     from tinyjax.contexts.devices import Executor
     from tinyjax.contexts.watching import Watcher
 
 #: A program for one device, or for several.
 AnyExecutable: TypeAlias = "Executable | SpmdExecutable"
+#: The same, or one for devices that aren't there.
+AnyProgram: TypeAlias = "AnyExecutable | PlannedExecutable"
 
 #: How many compiled programs an executor keeps.
 CACHE_SIZE: Final = 4096
@@ -119,11 +122,17 @@ class XlaExecutor:
         donated: tuple[bool, ...] = (),
         options: Options | None = None,
         asked: Asked | None = None,
+        lie: Sequence[Sharding | None] = (),
     ) -> Compiled:
-        """The compiled program, for jax's default device, or several. The same cache as a call's."""
+        """The compiled program, for jax's default device, or for several if it is `asked` for that or arguments are to
+        `lie` so. The same cache as a call's."""
         chosen = self.options if options is None else options
-        layout = lay_out(jaxpr, [None] * len(jaxpr.invars), asked, name)
+        layout = lay_out(jaxpr, lie or [None] * len(jaxpr.invars), asked, name)
         if layout is not None:
+            if layout.devices is None and len(places.all_devices()) < layout.mesh.size:
+                from tinyjax.backend.several import plan_laid_out
+
+                return Compiled(jaxpr, name, plan_laid_out(jaxpr, layout, name, donated, chosen))
             return Compiled(jaxpr, name, self._on_several(jaxpr, layout, name, donated, chosen))
         return Compiled(jaxpr, name, self._executable(jaxpr, _default_device()(), name, donated, chosen))
 
@@ -165,24 +174,15 @@ class XlaExecutor:
         watcher: Watcher | None = None,
     ) -> AnyExecutable:
         if layout.devices is None:
-            layout = evolve(layout, devices=_first_devices(layout.mesh.size, name))
+            devices = places.all_devices()
+            if len(devices) < layout.mesh.size:
+                raise _too_few(layout.mesh.size, len(devices), name)
+            layout = evolve(layout, devices=devices[: layout.mesh.size])
 
         def compile_now() -> AnyExecutable:
-            from tinyjax.backend.spmd import compile_spmd
-            from tinyjax.hlo.lowering import lower_module
+            from tinyjax.backend.several import compile_laid_out
 
-            module = lower_module(
-                jaxpr,
-                platform=layout.platform,
-                name=name,
-                donated=donated,
-                watcher=watcher,
-                in_shardings=layout.ins,
-                out_shardings=layout.outs,
-            )
-            return compile_spmd(
-                module, name, jaxpr.in_avals, jaxpr.out_avals, layout, donated, options, self.persistent
-            )
+            return compile_laid_out(jaxpr, layout, name, donated, options, self.persistent, watcher)
 
         return self._cache.get_or_make((jaxpr, layout, donated, options), compile_now)
 
@@ -200,15 +200,11 @@ class XlaExecutor:
         self._cache.clear()
 
 
-def _first_devices(count: int, name: str) -> tuple[Place, ...]:
-    """The first devices of the default platform; a ShardingError if there are fewer."""
-    found = places.all_devices()
-    if len(found) < count:
-        raise ShardingError(
-            f"{name!r} is for {count} devices, but there are {len(found)}. It can be lowered here, and compiled. "
-            f"XLA_FLAGS=--xla_force_host_platform_device_count={count} makes so many of a CPU."
-        )
-    return found[:count]
+def _too_few(count: int, there: int, name: str) -> ShardingError:
+    return ShardingError(
+        f"{name!r} is for {count} devices, but there are {there}. It can be lowered here, and compiled. "
+        f"XLA_FLAGS=--xla_force_host_platform_device_count={count} makes so many of a CPU."
+    )
 
 
 @lru_cache(maxsize=1)
@@ -223,6 +219,12 @@ execute: Final = XlaExecutor(persistent=cache_from_environment())
 register(execute.cache)
 
 
-def compile_program(program: Jaxpr, name: str, donated: tuple[bool, ...] = ()) -> Compiled:
+def compile_program(
+    program: Jaxpr,
+    name: str,
+    donated: tuple[bool, ...] = (),
+    asked: Asked | None = None,
+    lie: Sequence[Sharding | None] = (),
+) -> Compiled:
     """The compiled program, from the same cache as `execute`'s."""
-    return execute.compile(program, name, donated)
+    return execute.compile(program, name, donated, asked=asked, lie=lie)

@@ -14,18 +14,17 @@ from typing import Any, Final, final
 import jax
 import numpy as np
 from jax._src import compiler
-from jax._src.sharding_impls import parse_flatten_op_sharding
 from jaxlib import _jax
-from jaxlib.xla_client import HloSharding
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, ShardedBuffer, deleted_message, value_of_buffer
 from tinyjax.backend.devices import jax_type
 from tinyjax.backend.dispatcher import Argument
 from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats
 from tinyjax.backend.host_calls import host_failure
-from tinyjax.backend.layouts import Layout
+from tinyjax.backend.layouts import Layout, bound_mesh
 from tinyjax.backend.process import PROCESS
-from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, place, put_host, spec_of
+from tinyjax.backend.result_shardings import chosen_by_xla, is_open
+from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, place, put_host
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.errors import DeletedBufferError, InputError, XlaError
@@ -35,7 +34,6 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import NamedSharding
-from tinyjax.meshes.spec import UNCONSTRAINED
 
 #: Held while a program is launched.
 _LAUNCHING: Final = RLock()
@@ -67,14 +65,9 @@ def compile_spmd(
     build = compile_options.executable_build_options
     build.use_spmd_partitioning = True  # also for one device, or what is said of meshes would stay in the text
     build.use_shardy_partitioner = True
-    build.allow_spmd_sharding_propagation_to_output = [_open(sharding) for sharding in layout.outs] or [False]
+    build.allow_spmd_sharding_propagation_to_output = [is_open(sharding) for sharding in layout.outs] or [False]
     loaded = load(module.text, name, devices, compile_options, module.host_calls, persistent)
     return SpmdExecutable(loaded, devices, in_avals, out_avals, layout, donated)
-
-
-def _open(sharding: NamedSharding | None) -> bool:
-    """Whether XLA chooses how a result lies, at least in part."""
-    return sharding is None or UNCONSTRAINED in sharding.spec.partitions
 
 
 @final
@@ -116,7 +109,9 @@ class SpmdExecutable:
         self._donated = [i for i, donate in enumerate(donated) if donate]
         #: How arguments and results lie.
         self.in_shardings: tuple[NamedSharding, ...] = tuple(map(layout.bound, layout.ins))
-        self.out_shardings: tuple[NamedSharding, ...] = self._results()
+        self.out_shardings: tuple[NamedSharding, ...] = chosen_by_xla(
+            loaded, layout, jax_mesh(bound_mesh(layout.mesh, layout.devices or ())), out_avals, self.in_shardings
+        )
         # Arguments that may come from anywhere: those that didn't decide where the program runs.
         decided = [i for i, (s, asked) in enumerate(zip(layout.ins, layout.asked, strict=True)) if not asked]
         self._movable = [i not in decided or layout.ins[i].is_fully_replicated for i in range(len(layout.ins))]
@@ -129,29 +124,6 @@ class SpmdExecutable:
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
         ]
         self._waits = devices[0].platform == "cpu"
-
-    def _results(self) -> tuple[NamedSharding, ...]:
-        """How the results lie: as it was asked for, else as XLA has chosen."""
-        layout = self.layout
-        if not any(map(_open, layout.outs)):
-            return tuple([layout.bound(sharding) for sharding in layout.outs if sharding is not None])
-        mesh = layout.bound(NamedSharding(layout.mesh, spec_of(jax.sharding.PartitionSpec()))).mesh
-        said = self._loaded.get_output_shardings()
-        replicated = NamedSharding(mesh, spec_of(jax.sharding.PartitionSpec()))
-        found: list[NamedSharding] = []
-        for i, (aval, asked) in enumerate(zip(self._out_avals, layout.outs, strict=True)):
-            if asked is not None and not _open(asked):
-                found.append(layout.bound(asked))
-            elif said is None:
-                found.append(replicated)
-            else:
-                (spec,) = parse_flatten_op_sharding(HloSharding.from_proto(said[i]), jax_mesh(mesh))
-                chosen = NamedSharding(mesh, spec_of(spec))
-                # As an argument spells it, if one lies alike.
-                fitting = (s for s in self.in_shardings if len(s.spec.partitions) <= aval.ndim)
-                alike = (s for s in fitting if s.is_equivalent_to(chosen, aval.ndim))
-                found.append(next(alike, chosen))
-        return tuple(found)
 
     def __call__(self, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
         """The results, on the devices. The arguments must have the types that the program was compiled for; they are

@@ -13,7 +13,8 @@ from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
-    from tinyjax.backend.executor import AnyExecutable
+    from tinyjax.backend.executor import AnyProgram
+    from tinyjax.meshes.sharding import Sharding
 
 #: XLA's own options by name, such as ("xla_cpu_enable_fast_math", True).
 Options: TypeAlias = tuple[tuple[str, str | bool | int | float], ...]
@@ -38,7 +39,7 @@ class Compiled:
 
     jaxpr: Jaxpr
     name: str
-    executable: AnyExecutable
+    executable: AnyProgram
 
     def __call__(self, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...]:
         """The results for arguments of the program's types, on its device.
@@ -50,6 +51,16 @@ class Compiled:
         if found != self.jaxpr.in_avals:
             expect_types(f"{self.name!r} was compiled for", self.jaxpr.in_avals, found, InputError)
         return self.executable(args, self.name)
+
+    @property
+    def in_shardings(self) -> tuple[Sharding, ...]:
+        """How the program's inputs lie."""
+        return self.executable.in_shardings
+
+    @property
+    def out_shardings(self) -> tuple[Sharding, ...]:
+        """How its results lie."""
+        return self.executable.out_shardings
 
     def as_text(self) -> str:
         """The optimised HLO."""

@@ -1,0 +1,95 @@
+"""`in_shardings` and `out_shardings` of `jit`: trees, prefixes of those of the arguments and results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, final
+
+from attrs import frozen
+
+from tinyjax import backend
+from tinyjax.api.arguments import StaticCall
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.meshes import PartitionSpec, Sharding
+from tinyjax.tracing import tree
+from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.programs import Traced
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+
+@final
+@frozen(eq=False)
+class JitShardings:
+    """What a caller of `jit` says of how arguments and results lie: trees of shardings, None where nothing is said."""
+
+    ins: Any  # the user's trees
+    outs: Any
+
+    @staticmethod
+    def of(ins: object, outs: object) -> JitShardings | None:
+        """None if nothing is said. An InputError for leaves that are no shardings."""
+        for what, found in (("in_shardings", ins), ("out_shardings", outs)):
+            for leaf in tree.flatten(found, _is_none)[0]:
+                if isinstance(leaf, PartitionSpec):
+                    raise InputError(
+                        f"jit: {what} says {leaf}, but not of which mesh. Write NamedSharding(mesh, {leaf}), or have "
+                        "the constraint within the function."
+                    )
+                if leaf is not None and not isinstance(leaf, Sharding):
+                    raise InputError(f"jit: {what} is a tree of shardings, and of None, but has {leaf!r} in it")
+        return None if ins is None and outs is None else JitShardings(ins, outs)
+
+    def asked(
+        self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
+    ) -> backend.Asked:
+        """What is said of the inputs and outputs of the program that the function is for a call.
+
+        A TreeError if the trees are no prefixes of those of the arguments and results.
+        """
+        ins: list[Sharding | None] = [None] * len(avals)
+        if self.ins is not None:
+            if call.kwargs:
+                names = ", ".join(call.kwargs)
+                raise InputError(
+                    f"jit: in_shardings speaks of arguments by position, so none can be given by name: {names}"
+                )
+            args, _ = tree.unflatten(treedef, avals)
+            ins = _spread("jit: in_shardings", self.ins, args)
+        outs: list[Sharding | None] = []
+        if self.outs is not None:
+            count = traced.treedef.num_leaves
+            results = tree.unflatten(traced.treedef, range(count))
+            spread = _spread("jit: out_shardings", self.outs, results)
+            outs = [sharding for i, sharding in enumerate(spread) if i not in traced.erased]
+        kept = [sharding for sharding, aval in zip(ins, avals, strict=True) if aval.dtype != FLOAT0]
+        return backend.Asked((*[None] * len(traced.captured), *kept), tuple(outs))
+
+
+def _is_none(x: object) -> bool:
+    return x is None
+
+
+def _spread(what: str, shardings: object, full: object) -> list[Sharding | None]:
+    """For each leaf of a tree, what a prefix of it has in its place."""
+    if isinstance(shardings, list) and isinstance(full, tuple):
+        shardings = tuple(shardings)
+    leaves, structure = tree.flatten(shardings, _is_none)
+    parts = tree.up_to(what, structure, full, _is_none)
+    found: list[Sharding | None] = []
+    for leaf, part in zip(leaves, parts, strict=True):
+        sharding = leaf if isinstance(leaf, Sharding) else None
+        found += [sharding] * len(tree.flatten(part)[0])
+    return found
+
+
+def lying(leaves: Sequence[object]) -> list[Sharding | None]:
+    """How leaves lie that are arrays on several devices, or types that say so; None for others."""
+    found: list[Sharding | None] = []
+    for leaf in leaves:
+        sharding = leaf.sharding if isinstance(leaf, ConcreteArray) else getattr(leaf, "sharding", None)
+        found.append(sharding if isinstance(sharding, Sharding) and sharding.num_devices > 1 else None)
+    return found

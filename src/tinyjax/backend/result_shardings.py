@@ -1,0 +1,62 @@
+"""How the results of compiled programs lie. Imports jax: to be imported at first need."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import jax
+from jax._src.sharding_impls import parse_flatten_op_sharding
+from jaxlib import _jax
+from jaxlib.xla_client import HloSharding
+
+from tinyjax.backend.layouts import Layout
+from tinyjax.backend.shardings import spec_of
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.meshes import NamedSharding, PartitionSpec
+from tinyjax.meshes.spec import UNCONSTRAINED
+
+
+class UnnamedError(Exception):
+    """XLA has divided a result as no axes of the mesh do."""
+
+    def __init__(self, result: int) -> None:
+        super().__init__(result)
+        self.result: int = result
+
+
+def is_open(sharding: NamedSharding | None) -> bool:
+    """Whether XLA chooses how a result lies, at least in part."""
+    return sharding is None or UNCONSTRAINED in sharding.spec.partitions
+
+
+def chosen_by_xla(
+    loaded: _jax.LoadedExecutable,
+    layout: Layout,
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
+    out_avals: Sequence[ShapedArray],
+    in_shardings: Sequence[NamedSharding],
+) -> tuple[NamedSharding, ...]:
+    """How the results lie: as it was asked for, else as XLA has chosen, spelled as for an argument that lies alike.
+
+    `mesh` is that of the layout as jax's. An UnnamedError if one can't be said in its names.
+    """
+    bind = layout.bound if layout.devices is not None else NamedSharding.update
+    if not any(map(is_open, layout.outs)):
+        return tuple([bind(sharding) for sharding in layout.outs if sharding is not None])
+    said = loaded.get_output_shardings()
+    replicated = bind(NamedSharding(layout.mesh, PartitionSpec()))
+    found: list[NamedSharding] = []
+    for i, (aval, asked) in enumerate(zip(out_avals, layout.outs, strict=True)):
+        if asked is not None and not is_open(asked):
+            found.append(bind(asked))
+        elif said is None:
+            found.append(replicated)
+        else:
+            try:
+                (spec,) = parse_flatten_op_sharding(HloSharding.from_proto(said[i]), mesh)
+            except Exception as error:  # of several kinds, some of them private
+                raise UnnamedError(i) from error
+            chosen = replicated.with_spec(spec_of(spec))
+            fitting = (s for s in in_shardings if len(s.spec.partitions) <= aval.ndim)
+            found.append(next((s for s in fitting if s.is_equivalent_to(chosen, aval.ndim)), chosen))
+    return tuple(found)

@@ -1,0 +1,76 @@
+"""Compiling a program for the devices of its layout. Imports jax: to be imported at first need."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from attrs import evolve
+
+from tinyjax.backend.layouts import Layout
+from tinyjax.backend.planned import PlannedExecutable, compile_planned
+from tinyjax.backend.result_shardings import UnnamedError
+from tinyjax.backend.spmd import SpmdExecutable, compile_spmd
+from tinyjax.backend.stages import Options
+from tinyjax.backend.store import CompilationCache
+from tinyjax.contexts.watching import Watcher
+from tinyjax.hlo.lowering import LoweredModule, lower_module
+from tinyjax.ir.program import Jaxpr
+from tinyjax.meshes import NamedSharding, PartitionSpec
+
+T = TypeVar("T")
+
+
+def compile_laid_out(
+    jaxpr: Jaxpr,
+    layout: Layout,
+    name: str,
+    donated: Sequence[bool],
+    options: Options,
+    persistent: CompilationCache | None,
+    watcher: Watcher | None,
+) -> SpmdExecutable:
+    """The program, lowered and compiled for the devices of a layout."""
+
+    def compiled(module: LoweredModule, chosen: Layout) -> SpmdExecutable:
+        return compile_spmd(module, name, jaxpr.in_avals, jaxpr.out_avals, chosen, donated, options, persistent)
+
+    return _in_names(jaxpr, layout, name, donated, watcher, compiled)
+
+
+def plan_laid_out(
+    jaxpr: Jaxpr, layout: Layout, name: str, donated: Sequence[bool], options: Options
+) -> PlannedExecutable:
+    """The program, lowered and compiled for a layout without devices: to be looked at."""
+
+    def compiled(module: LoweredModule, chosen: Layout) -> PlannedExecutable:
+        return compile_planned(module, name, jaxpr.out_avals, chosen, options)
+
+    return _in_names(jaxpr, layout, name, donated, None, compiled)
+
+
+def _in_names(
+    jaxpr: Jaxpr,
+    layout: Layout,
+    name: str,
+    donated: Sequence[bool],
+    watcher: Watcher | None,
+    compiled: Callable[[LoweredModule, Layout], T],
+) -> T:
+    """The compiled program; a result that XLA would divide as no axes of the mesh do is replicated instead."""
+    while True:
+        module = lower_module(
+            jaxpr,
+            platform=layout.platform,
+            name=name,
+            donated=donated,
+            watcher=watcher,
+            in_shardings=layout.ins,
+            out_shardings=layout.outs,
+        )
+        try:
+            return compiled(module, layout)
+        except UnnamedError as error:
+            outs = list(layout.outs)
+            outs[error.result] = NamedSharding(layout.mesh, PartitionSpec())
+            layout = evolve(layout, outs=tuple(outs))

@@ -1,0 +1,143 @@
+"""`in_shardings` and `out_shardings` of `jit`, compared with JAX's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.meshes.cases import jax_sharding
+from tinyjax import NamedSharding, P
+from tinyjax.errors import InputError, ShardingError, TreeError
+from tinyjax.meshes import AbstractMesh, Mesh
+
+MESH = Mesh(np.array(tj.devices("cpu"), object).reshape(4, 2), ("x", "y"))
+A = np.arange(48.0).reshape(8, 6)
+B = np.linspace(-1.0, 1.0, 24).reshape(6, 4)
+IN = [(P("x"), P(None, "y")), (P("x", "y"), P("y")), (P(), P("y", "x")), (P(("x", "y")), P())]
+OUT = [P(), P("x"), P("y", "x"), P(None, "x"), None]
+
+
+def on(spec: P | None) -> Any:
+    return None if spec is None else NamedSharding(MESH, spec)
+
+
+def of_jax(spec: P | None) -> Any:
+    return None if spec is None else jax_sharding(NamedSharding(MESH, spec))
+
+
+def product(x: Any, y: Any) -> Any:
+    return x @ y
+
+
+@pytest.mark.parametrize("ins", IN, ids=str)
+@pytest.mark.parametrize("out", OUT, ids=str)
+def test_arguments_and_results_lie_as_it_is_said(ins: tuple[P, P], out: P | None) -> None:
+    ours = tj.jit(product, in_shardings=tuple(map(on, ins)), out_shardings=on(out))
+    theirs = jax.jit(product, in_shardings=tuple(map(of_jax, ins)), out_shardings=of_jax(out))
+    expected = theirs(A, B)
+    x, y = (tj.device_put(value, on(spec)) for value, spec in zip((A, B), ins, strict=True))
+    for args in ((A, B), (A, B), (x, y), (x, y), (x, B), (tnp.asarray(A), y)):
+        found = ours(*args)
+        np.testing.assert_allclose(np.asarray(found), A @ B, rtol=1e-12)
+        assert found.devices() == set(tj.devices("cpu"))
+        if out is not None:
+            assert found.sharding.is_equivalent_to(on(out), 2)
+            where = {shard.device.id: shard.index for shard in found.addressable_shards}
+            assert where == {shard.device.id: shard.index for shard in expected.addressable_shards}
+
+
+def test_prefixes_of_trees() -> None:
+    def f(p: Any, x: Any) -> Any:
+        return {"h": x @ p["w"], "p": (p["b"], p["w"])}
+
+    shardings = ({"w": on(P("y")), "b": None}, on(P("x")))
+    g = tj.jit(f, in_shardings=shardings, out_shardings={"h": on(P("x")), "p": on(P())})
+    found: Any = g({"w": B, "b": np.float64(2.0)}, A)
+    np.testing.assert_allclose(np.asarray(found["h"]), A @ B, rtol=1e-12)
+    assert found["h"].sharding == on(P("x"))
+    assert [leaf.sharding for leaf in found["p"]] == [on(P())] * 2
+    assert tj.jit(product, in_shardings=on(P()))(A, B).is_fully_replicated
+    lists: Any = [on(P("x")), None]
+    np.testing.assert_allclose(np.asarray(tj.jit(product, in_shardings=lists)(A, B)), A @ B, rtol=1e-12)
+
+
+def test_static_captured_and_donated_arguments() -> None:
+    w = tj.device_put(B, on(P("y")))
+    f = tj.jit(lambda n, x: (x @ w) * n, static_argnums=0, in_shardings=(on(P("x")),), donate_argnums=1)
+    for _ in range(3):
+        x = tj.device_put(A, on(P("x")))
+        np.testing.assert_allclose(np.asarray(f(3, x)), 3 * (A @ B), rtol=1e-12)
+        assert x.is_deleted() or not x.is_fully_replicated
+
+
+def test_transformed() -> None:
+    f = tj.jit(lambda x: tnp.sum(tnp.sin(x) ** 2), in_shardings=on(P("x", "y")))
+    x = tj.device_put(A, on(P("x", "y")))
+    np.testing.assert_allclose(np.asarray(tj.grad(f)(x)), np.sin(2 * A), rtol=1e-9, atol=1e-12)
+    assert tj.grad(f)(x).sharding == on(P("x", "y"))
+    outer = tj.jit(tj.grad(f), in_shardings=on(P("x", "y")), out_shardings=on(P("y")))
+    np.testing.assert_allclose(np.asarray(outer(A)), np.sin(2 * A), rtol=1e-9, atol=1e-12)
+    assert outer(A).sharding == on(P("y"))
+    np.testing.assert_allclose(np.asarray(tj.vmap(f)(np.stack([A, A]))), [np.sum(np.sin(A) ** 2)] * 2, rtol=1e-9)
+
+
+def test_lowered_and_compiled() -> None:
+    f = tj.jit(product, in_shardings=(on(P("x")), None), out_shardings=on(P("x")))
+    lowered = f.lower(A, tj.device_put(B, on(P("y"))))
+    text = lowered.as_text()
+    assert 'sdy.mesh @mesh = <["x"=4, "y"=2]>' in text
+    assert '%arg1: tensor<6x4xf64> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}' in text
+    compiled = lowered.compile()
+    assert compiled.input_shardings[0] == (on(P("x")), on(P("y")))
+    assert compiled.output_shardings == on(P("x"))
+    assert "num_partitions=8" in compiled.as_text()
+    np.testing.assert_allclose(np.asarray(compiled(A, B)), A @ B, rtol=1e-12)
+    assert compiled.memory_analysis().argument_size_in_bytes == 2 * 6 * 8 + 3 * 4 * 8
+    one = tj.jit(product).lower(A, B).compile()
+    assert one.output_shardings.is_fully_replicated
+
+
+def test_a_mesh_of_1024_devices_that_arent_there() -> None:
+    mesh = AbstractMesh((64, 16), ("data", "model"))
+    x, w = tj.ShapedArray((4096, 512), "float32"), tj.ShapedArray((512, 2048), "float32")
+    shardings = (NamedSharding(mesh, P("data")), NamedSharding(mesh, P(None, "model")))
+    f = tj.jit(lambda x, w: tnp.sum((x @ w) ** 2, axis=1), in_shardings=shardings)
+    compiled = f.lower(x, w).compile()
+    assert "num_partitions=1024" in compiled.as_text()
+    assert compiled.output_shardings == NamedSharding(mesh, P("data"))
+    assert compiled.memory_analysis().argument_size_in_bytes == 64 * 512 * 4 + 512 * 128 * 4
+    with pytest.raises(ShardingError, match="it can be looked at, but not run"):
+        compiled(np.zeros((4096, 512), "f4"), np.zeros((512, 2048), "f4"))
+    with pytest.raises(ShardingError, match=r"is for 1024 devices, but there are \d+"):
+        f(np.zeros((4096, 512), "f4"), np.zeros((512, 2048), "f4"))
+
+
+def test_a_mesh_without_devices_takes_the_first_ones() -> None:
+    sharding = NamedSharding(AbstractMesh((4,), ("z",)), P("z"))
+    found = tj.jit(lambda x: x * 2.0, in_shardings=sharding, out_shardings=sharding)(A)
+    assert found.devices() == set(tj.devices()[:4])
+    np.testing.assert_array_equal(np.asarray(found), A * 2.0)
+
+
+def test_mistakes_are_named() -> None:
+    with pytest.raises(InputError, match=r"Write NamedSharding\(mesh, P\('x',\)\)"):
+        tj.jit(product, in_shardings=(P("x"), None))
+    with pytest.raises(InputError, match="has 'x' in it"):
+        tj.jit(product, out_shardings="x")
+    with pytest.raises(TreeError, match="jit: in_shardings"):
+        tj.jit(product, in_shardings=(on(P()),))(A, B)
+    with pytest.raises(InputError, match="by position, so none can be given by name: y"):
+        tj.jit(product, in_shardings=(on(P()), None))(A, y=B)
+    with pytest.raises(ShardingError, match=r"argument y of 'product' has the shape \(6, 4\), whose axis 0 of size 6"):
+        tj.jit(product, in_shardings=(None, on(P("x"))))(A, B)
+    with pytest.raises(ShardingError, match=r"result 0 of 'product' has the shape \(8, 4\), whose axis 1 of size 4"):
+        tj.jit(product, out_shardings=on(P(None, ("x", "y"))))(A, B)
+    with pytest.raises(ShardingError, match=r"argument x of 'product' lies as .* but in_shardings says"):
+        tj.jit(product, in_shardings=(on(P("x")), None))(tj.device_put(A, on(P(None, "y"))), B)
+    with pytest.raises(ShardingError, match="argument x of 'product': in_shardings says how arguments lie"):
+        tj.jit(product, in_shardings=(on(P(P.UNCONSTRAINED)), None))(A, B)
