@@ -256,3 +256,28 @@ def test_complex_gamma_is_nan_at_its_poles() -> None:
     found = np.asarray(ours.gamma(np.array([0j, -1 + 0j, -5 + 0j, -5 + 1j])))
     np.testing.assert_array_equal(np.isnan(found.real) & np.isnan(found.imag), [True, True, True, False])
     assert found[-1] == pytest.approx(special.gamma(-5 + 1j), rel=1e-10)
+
+
+WIDE: dict[str, HostArray] = {
+    "ndtri": np.concatenate([np.geomspace(1e-300, 0.5, 500), 1 - np.geomspace(1e-15, 0.5, 100)]),
+    "expi": np.concatenate([sign * np.geomspace(1e-10, 80, 300) for sign in (1, -1)]),
+    "exp1": np.geomspace(1e-10, 80, 300),
+    "dawsn": np.geomspace(0.01, 80, 300),
+    "sici": np.geomspace(1e-5, 1e10, 300),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", WIDE)
+def test_ranges_of_different_formulas(name: str) -> None:
+    """In double and single precision, but where SciPy's own value changes as much."""
+    for dtype in (np.float64, np.float32):
+        x = WIDE[name].astype(dtype)
+        x = x[(np.abs(x) > tnp.finfo(dtype).tiny) & (x != 1)]
+        eps = float(tnp.finfo(dtype).eps)
+        found = jax.tree.leaves(jit(getattr(ours, name))(x))
+        moved = jax.tree.leaves(getattr(special, name)(x.astype(np.float64) * (1 - eps)))
+        exact = jax.tree.leaves(getattr(special, name)(x.astype(np.float64)))
+        for got, want, other in zip(found, exact, moved, strict=True):
+            tolerance = 2**10 * eps * np.abs(want) + 4 * np.abs(other - want)
+            assert np.all(np.abs(np.asarray(got) - want) <= tolerance), name

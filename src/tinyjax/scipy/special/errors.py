@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import SupportsIndex
+from typing import Final, SupportsIndex, TypeAlias
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
@@ -111,21 +112,44 @@ def ndtri(p: ArrayLike) -> Array:
     return _ndtri(found)
 
 
+#: Coefficients of quotients of polynomials, from the highest power on: near 1/2, of parts down to exp(-25), and below.
+_Row: TypeAlias = tuple[float, ...]
+_MIDDLE: Final[tuple[_Row, _Row]] = (
+    (2509.0809287301226727, 33430.575583588128105, 67265.770927008700853, 45921.953931549871457,
+     13731.693765509461125, 1971.5909503065514427, 133.14166789178437745, 3.3871328727963666080),
+    (5226.495278852854561, 28729.085735721942674, 39307.895800092710610, 21213.794301586595867,
+     5394.1960214247511077, 687.1870074920579083, 42.313330701600911252, 1.0),
+)  # fmt: skip
+_SMALL: Final[tuple[_Row, _Row]] = (
+    (7.74545014278341407640e-4, 2.27238449892691845833e-2, 2.41780725177450611770e-1, 1.27045825245236838258,
+     3.64784832476320460504, 5.76949722146069140550, 4.63033784615654529590, 1.42343711074968357734),
+    (1.05075007164441684324e-9, 5.47593808499534494600e-4, 1.51986665636164571966e-2, 1.48103976427480074590e-1,
+     6.89767334985100004550e-1, 1.67638483018380384940, 2.05319162663775882187, 1.0),
+)  # fmt: skip
+_SMALLEST: Final[tuple[_Row, _Row]] = (
+    (2.01033439929228813265e-7, 2.71155556874348757815e-5, 1.24266094738807843860e-3, 2.65321895265761230930e-2,
+     2.96560571828504891230e-1, 1.78482653991729133580, 5.46378491116411436990, 6.65790464350110377720),
+    (2.04426310338993978564e-15, 1.42151175831644588870e-7, 1.84631831751005468180e-5, 7.86869131145613259100e-4,
+     1.48753612908506148525e-2, 1.36929880922735805310e-1, 5.99832206555887937690e-1, 1.0),
+)  # fmt: skip
+
+
+def _quotient(x: Array, polynomials: tuple[_Row, _Row]) -> Array:
+    above, below = (functools.reduce(lambda total, c: total * x + c, row, lax.full_like(x, 0)) for row in polynomials)
+    return above / below
+
+
 @custom_jvp
 def _ndtri(p: Array) -> Array:
-    """In the middle by the inverse of the error function; of small parts by Newton's method for the logarithm."""
-    one = lax.full_like(p, 1)
-    part = tnp.where(p > 0.5, 1 - p, p)
-    small = (part > 0) & (part < 0.1)
-    logarithm = lax.log(tnp.where(small, part, one * 0.05))
-    x = -lax.sqrt(-2.0 * logarithm)
-    for _ in range(6):
-        value = _log_ndtr(x)
-        slope = lax.exp(lax.square(x) * -0.5 - value) * (1 / math.sqrt(2 * math.pi))
-        x = x - (value - logarithm) / slope
-    middle = lax.erf_inv(2 * tnp.where(small, one * 0.5, part) - 1) * math.sqrt(2)
-    lower = tnp.where(small, x, middle)
-    return tnp.where(p > 0.5, -lower, lower)
+    """By Wichura's approximations (AS 241), as exact as doubles are."""
+    offset = p - 0.5
+    central = lax.abs(offset) <= 0.425
+    part = tnp.where(offset > 0, 1 - p, p)
+    root = lax.sqrt(-lax.log(tnp.where(central, 0.25, part)))
+    tail = tnp.where(root <= 5, _quotient(root - 1.6, _SMALL), _quotient(tnp.where(root > 28, 28, root) - 5, _SMALLEST))
+    tail = tnp.where(part == 0, math.inf, tail)
+    near = offset * _quotient(0.180625 - tnp.where(central, offset, 0) ** 2, _MIDDLE)
+    return tnp.where(central, near, tnp.where(offset < 0, -tail, tail))
 
 
 def _ndtri_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:

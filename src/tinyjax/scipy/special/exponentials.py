@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Final
+from collections.abc import Callable
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -13,9 +14,11 @@ from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.scipy.special.promoted import floats
 from tinyjax.tracing.array import Array, ArrayLike
 
+#: How many steps there were, a sum, its last term, and whether to go on.
+_State: TypeAlias = tuple[Array, Array, Array, Array]
 _EULER: Final = float(np.euler_gamma)
-#: Steps that suffice for float64, at the ends of the ranges where each way is taken.
-_SERIES, _FRACTION, _LONG_SERIES, _ASYMPTOTIC = 30, 120, 140, 40
+#: More steps than any number needs.
+_MOST: Final = 500
 
 
 def exp1(x: ArrayLike) -> Array:
@@ -43,8 +46,10 @@ def _expn(n: Array, x: Array) -> Array:
     one = lax.full_like(x, 1)
     outside = (n < 0) | (x < 0) | (n != lax.floor(n)) | tnp.isnan(x)
     near = x <= 1
-    first = lax.max(n, one)
-    value = tnp.where(near, _near(first, tnp.where(near & (x > 0), x, one)), _far(first, tnp.where(near, one, x)))
+    first, far = lax.max(n, one), ~near & (x < math.inf)
+    # Where one way isn't taken, it is given numbers that take few steps.
+    small, large = tnp.where(near & (x > 0), x, one * 1e-3), tnp.where(far, x, one * 1e3)
+    value = tnp.where(near, _near(first, small), _far(tnp.where(far, first, one), large))
     value = tnp.where(n == 0, lax.exp(-x) / x, value)
     value = tnp.where((x == 0) & (n > 1), 1 / lax.max(n - 1, one * 0.5), value)
     value = tnp.where((x == 0) & (n <= 1), one * math.inf, value)
@@ -52,34 +57,42 @@ def _expn(n: Array, x: Array) -> Array:
     return tnp.where(outside, one * math.nan, value)
 
 
+def _going(change: Array, total: Array) -> Array:
+    """Where a change of a sum makes a difference. Further steps leave the other sums as they are, to the bit."""
+    return lax.abs(change) > lax.abs(total) * (float(tnp.finfo(total.dtype).eps) / 4)
+
+
 def _near(n: Array, x: Array) -> Array:
     """A power series; in the term where it would divide by zero there is a logarithm instead."""
     zero = lax.full_like(x, 0)
+    own_share = lax.digamma(n) - lax.log(x)
 
-    def step(m: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        total, term = state  # term: (-x)**m / m!
-        count = lax.convert_element_type(m, x.dtype)
+    def step(state: _State) -> _State:
+        count, total, term, _ = state  # term: (-x)**count / count!
         own = n - 1 == count
-        share = tnp.where(own, lax.digamma(n) - lax.log(x), -1 / tnp.where(own, n, count - n + 1))
-        return total + term * share, term * -x / (count + 1)
+        change = term * tnp.where(own, own_share, -1 / tnp.where(own, n, count - n + 1))
+        total, term = total + change, term * -x / (count + 1)
+        return count + 1, total, term, tnp.any(_going(term, total) | _going(change, total))
 
-    return lax.fori_loop(0, _SERIES, step, (zero, zero + 1))[0]
+    start = (lax.full_like(x, 0, shape=()), zero, zero + 1, tnp.asarray(True))
+    return lax.while_loop(lambda state: state[3] & (state[0] < _MOST), step, start)[1]
 
 
 def _far(n: Array, x: Array) -> Array:
-    """A continued fraction, by Lentz's method."""
-    one = lax.full_like(x, 1)
-    d = 1 / (x + n)
+    """A continued fraction, by Steed's method."""
+    first = 1 / (x + n)
 
-    def step(i: Array, state: tuple[Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array]:
-        b, c, d, total = state
-        count = lax.convert_element_type(i, x.dtype)
-        a, b = -count * (n - 1 + count), b + 2
-        d, c = 1 / (a * d + b), b + a / c
-        return b, c, d, total * (c * d)
+    def step(state: tuple[Array, Array, Array, Array, Array]) -> tuple[Array, Array, Array, Array, Array]:
+        count, inverse, change, total, _ = state
+        numerator = count * (n - 1 + count)
+        quotient = numerator * inverse
+        inverse = 1 / (x + n + 2 * count - quotient)
+        change = quotient * inverse * change
+        total = total + change
+        return count + 1, inverse, change, total, tnp.any(_going(change, total))
 
-    total = lax.fori_loop(1, _FRACTION, step, (x + n, one / float(np.finfo(np.float32).tiny), d, d))[3]
-    return total * lax.exp(-x)
+    start = (lax.full_like(x, 1, shape=()), first, first, first, tnp.asarray(True))
+    return lax.while_loop(lambda state: state[4] & (state[0] < _MOST), step, start)[3] * lax.exp(-x)
 
 
 def _expn_jvp(primals: tuple[Array, Array], tangents: tuple[Array, Array]) -> tuple[Array, Array]:
@@ -105,22 +118,28 @@ def _expi(x: Array) -> Array:
     one = lax.full_like(x, 1)
     right = x > 0
     middle = right & (x < 40)
-    negative = -_expn(one, tnp.where(right, one, -x))
-    small, large = tnp.where(middle, x, one), tnp.where(x >= 40, x, one * 40)
+    negative = -_expn(one, tnp.where(right, one * 1e-3, -x))
+    small, large = tnp.where(middle, x, one * 1e-3), tnp.where(x >= 40, x, one * 1e3)
 
-    def grow(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        total, term = state
-        count = lax.convert_element_type(k, x.dtype)
+    def grow(state: _State) -> _State:
+        count, total, term, _ = state
         term = term * small / count
-        return total + term / count, term
+        change = term / count
+        total = total + change
+        return count + 1, total, term, tnp.any(_going(change, total))
 
-    def fall(k: Array, state: tuple[Array, Array]) -> tuple[Array, Array]:
-        total, term = state
-        term = term * lax.convert_element_type(k, x.dtype) / large
-        return total + term, term
+    def fall(state: _State) -> _State:
+        count, total, term, _ = state
+        term = tnp.where(count < large, term * count / large, 0)  # they grow from there on
+        total = total + term
+        return count + 1, total, term, tnp.any(_going(term, total))
 
-    series = lax.fori_loop(1, _LONG_SERIES, grow, (one * 0, one))[0] + lax.log(small) + _EULER
-    far = lax.fori_loop(1, _ASYMPTOTIC, fall, (one, one))[0] * (lax.exp(large) / large)
+    def summed(step: Callable[[_State], _State], total: Array) -> Array:
+        start = (lax.full_like(x, 1, shape=()), total, one, tnp.asarray(True))
+        return lax.while_loop(lambda state: state[3] & (state[0] < _MOST), step, start)[1]
+
+    series = summed(grow, one * 0) + lax.log(small) + _EULER
+    far = summed(fall, one) * (lax.exp(large) / large)
     value = tnp.where(middle, series, tnp.where(right, far, negative))
     return tnp.where(x == math.inf, x, tnp.where(tnp.isnan(x), x, value))
 

@@ -16,31 +16,33 @@ from tinyjax.scipy.special.promoted import floats
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
-#: As many as doubles need.
-_TERMS = 40
-_WIDTH = math.sqrt(_TERMS / math.sqrt(2))
+
+def _terms(x: Array) -> tuple[int, float]:
+    """How many terms numbers as exact as x need, and the width of the expansion that has so many."""
+    count = 40 if x.aval.dtype in {FLOAT64, COMPLEX128} else 24
+    return count, math.sqrt(count / math.sqrt(2))
 
 
 @functools.cache
-def _coefficients() -> tuple[float, ...]:
+def _coefficients(terms: int, width: float) -> tuple[float, ...]:
     """Of Weideman's expansion in powers of (width + iz) / (width - iz), from the highest on: a Fourier transform."""
-    count = 4 * _TERMS
-    at = _WIDTH * np.tan(np.arange(1 - count // 2, count // 2) * np.pi / count)
-    values = np.concatenate([[0.0], np.exp(-(at**2)) * (_WIDTH**2 + at**2)])
+    count = 4 * terms
+    at = width * np.tan(np.arange(1 - count // 2, count // 2) * np.pi / count)
+    values = np.concatenate([[0.0], np.exp(-(at**2)) * (width**2 + at**2)])
     found = np.fft.fft(np.fft.fftshift(values)).real / count
-    return tuple(found[_TERMS:0:-1].tolist())
+    return tuple(found[terms:0:-1].tolist())
 
 
 def _upper(z: Array) -> Array:
     """exp(-z²) erfc(-iz) where the imaginary part of z isn't negative."""
-    rotated = 1j * z
-    below = 1 / (_WIDTH - rotated)
-    return _expansion((_WIDTH + rotated) * below, below)
+    rotated, width = 1j * z, _terms(z)[1]
+    below = 1 / (width - rotated)
+    return _expansion((width + rotated) * below, below)
 
 
 def _expansion(quotient: Array, below: Array) -> Array:
     total = lax.full_like(quotient, 0)
-    for coefficient in _coefficients():
+    for coefficient in _coefficients(*_terms(quotient)):
         total = total * quotient + coefficient
     return (2 * total * below + 1 / math.sqrt(math.pi)) * below
 
@@ -96,7 +98,7 @@ def erfcx(x: ArrayLike) -> Array:
 @custom_jvp
 def _erfcx(x: Array) -> Array:
     size = lax.abs(x)
-    below = 1 / (_WIDTH + size)
+    below = 1 / (_terms(x)[1] + size)
     above = _expansion(1 - 2 * size * below, below)
     above = tnp.where(size == math.inf, 0, above)
     return tnp.where(x < 0, 2 * lax.exp(x * x) - above, above)

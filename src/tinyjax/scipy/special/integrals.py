@@ -12,7 +12,7 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.elementwise import promote_inexact
-from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT64
 from tinyjax.scipy.special.errors import ndtr
 from tinyjax.scipy.special.promoted import floats
 from tinyjax.tracing.array import Array, ArrayLike
@@ -32,16 +32,24 @@ def sici(x: ArrayLike) -> tuple[Array, Array]:
     return _sine_integral(found), _cosine_integral(found)
 
 
-def _exponential_integral(size: Array) -> Array:
-    """E1(ix), by a continued fraction of as many levels as x >= 4 needs."""
-    z = lax.complex(lax.full_like(size, 0), size)
-    found = z + 121
-    for n in range(60, 0, -1):
-        found = z + (2 * n - 1) - n * n / found
-    return lax.complex(lax.cos(size), -lax.sin(size)) / found
+def _exponential_integral(size: Array) -> tuple[Array, Array]:
+    """Both parts of E1(ix), by a continued fraction of as many levels as x >= 4 needs."""
+    levels = 60 if size.aval.dtype == FLOAT64 else 25
+
+    def level(i: Array, parts: tuple[Array, Array]) -> tuple[Array, Array]:
+        a, b = parts
+        n = levels - i.astype(size.dtype)
+        share = n * n / (a * a + b * b)
+        return 2 * n - 1 - share * a, size + share * b
+
+    a, b = lax.fori_loop(0, levels, level, (lax.full_like(size, 2 * levels + 1), size))
+    slope = a / b
+    below = b * (1 + slope * slope)
+    cosine, sine = lax.cos(size), lax.sin(size)
+    return (cosine * slope - sine) / below, -(sine * slope + cosine) / below
 
 
-def _far(x: Array) -> Array:
+def _far(x: Array) -> tuple[Array, Array]:
     size = lax.abs(x)
     return _exponential_integral(tnp.where(size < 4, 4, tnp.where(size == math.inf, 4, size)))
 
@@ -52,7 +60,7 @@ def _sine_integral(x: Array) -> Array:
     square, total = tnp.where(near, x * x, 0), lax.full_like(x, 0)
     for n in range(33, 0, -2):
         total = 1 / n - square / ((n + 1) * (n + 2)) * total
-    value = tnp.where(tnp.abs(x) == math.inf, math.pi / 2, math.pi / 2 + tnp.imag(_far(x)))
+    value = tnp.where(tnp.abs(x) == math.inf, math.pi / 2, math.pi / 2 + _far(x)[1])
     return tnp.where(near, x * total, tnp.copysign(value, x))
 
 
@@ -63,7 +71,7 @@ def _cosine_integral(x: Array) -> Array:
     for n in range(34, 0, -2):
         total = -square / (n * (n - 1)) * (1 / n + total)
     series = _EULER + lax.log(tnp.where(near, lax.abs(x), 1)) + total
-    value = tnp.where(x == math.inf, 0, tnp.where(x == -math.inf, math.nan, -tnp.real(_far(x))))
+    value = tnp.where(x == math.inf, 0, tnp.where(x == -math.inf, math.nan, -_far(x)[0]))
     return tnp.where(near, series, value)
 
 
