@@ -11,7 +11,7 @@ from importlib import import_module
 
 from lazy_loader import attach_stub
 
-from tinyjax.deferred import FILL_REGISTRY, FORI_LOOP, NUMPY_FUNCTIONS, PROCESS_INDEX, VMAP
+from tinyjax.deferred import FILL_REGISTRY, FORI_LOOP, NUMPY_FUNCTIONS, PROCESS_INDEX, RANDOM_GAMMA, VMAP
 
 __version__ = "0.2.0"
 
@@ -21,4 +21,5 @@ FILL_REGISTRY.hand(lambda: import_module("tinyjax.registered"))
 PROCESS_INDEX.hand(lambda: import_module("tinyjax.backend.places").process_index())
 NUMPY_FUNCTIONS.hand(lambda: import_module("tinyjax.numpy"))
 FORI_LOOP.hand(lambda *args: import_module("tinyjax.lax.loops").fori_loop(*args))
+RANDOM_GAMMA.hand(lambda *args: import_module("tinyjax.random.rejection").gamma_program(*args))
 VMAP.hand(lambda function, axes: import_module("tinyjax.api.vectorize").vmap(function, axes))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 if TYPE_CHECKING:
+    from tinyjax.ir.aval import ShapedArray
+    from tinyjax.ir.program import ClosedJaxpr
     from tinyjax.tracing.array import Array
 
 T = TypeVar("T")
@@ -34,5 +36,7 @@ FILL_REGISTRY: Final = Deferred[Callable[[], ModuleType]]()
 NUMPY_FUNCTIONS: Final = Deferred[Callable[[], ModuleType]]()
 #: `fori_loop`, for what is done a number of times that isn't known.
 FORI_LOOP: Final[Deferred[Callable[[int, Array, Callable[[Array, Array], Array], Array], Array]]] = Deferred()
+#: The program of samples of gamma distributions, for operands of these types, or of their logarithms.
+RANDOM_GAMMA: Final[Deferred[Callable[[bool, Sequence[ShapedArray]], ClosedJaxpr]]] = Deferred()
 #: `vmap`, for functions that are defined by it: of a function, and of the axes of its arguments.
 VMAP: Final = Deferred[Callable[[Callable[..., object], tuple[int | None, ...]], Callable[..., object]]]()

@@ -68,6 +68,8 @@ def _doubled(x: jax.Array) -> jax.Array:
 
 _doubled.defvjp(lambda x: (_doubled(x), x), lambda x, ct: (ct * x,))
 
+#: With its flags as some write them.
+_SVD: Final[F] = jnp.linalg.svd
 _shared = jax.jit(lambda x: jnp.sin(x) * jnp.cos(x) + 1)
 
 
@@ -181,6 +183,25 @@ PROGRAMS: Final[dict[str, tuple[F, tuple[object, ...]]]] = {
     "several equations for one": (
         lambda x: (lax.top_k(x, 2), jnp.unstack(x), jnp.stack([x, x], 1), x.at[1].subtract(3.0), jnp.lexsort((x, x))),
         (V,),
+    ),
+    "definitions within parameters": (lambda x, b: jnp.linalg.solve(x @ x.T + 9 * jnp.eye(3), b), (X, V[:3])),
+    "mapped definitions within parameters": (jax.vmap(jnp.linalg.inv), (np.stack([np.eye(2, dtype=np.float32)] * 2),)),
+    "results that nothing reads": (lambda x: (jnp.atleast_1d(x), jnp.frexp(x)[0])[1], (S,)),
+    "gradients that nothing reads": (jax.grad(lambda x: jnp.sum(jnp.atleast_1d(x) * 2.0)), (S,)),
+    "names of branches": (jax.grad(lambda x: jax.scipy.special.expn(2, x)), (S,)),
+    "flags that are numbers": (lambda x: _SVD(x, full_matrices=0, compute_uv=0), (X,)),
+    "gamma": (lambda x: jax.random.gamma(jax.random.key(1), x), (np.array([0.5, 3.0], np.float32),)),
+    "gradient of gamma": (
+        jax.grad(lambda x: jax.random.loggamma(jax.random.key(1), x).sum()), (np.array([0.5, 3.0], np.float32),)
+    ),
+    "composite": (
+        lambda x: lax.composite(lambda x, *, k, names: jnp.sin(x) * k, "my.sine", version=2)(
+            x, k=2.0, names=("a", "b")
+        ),
+        (V,),
+    ),
+    "composite within programs": (
+        lambda x: lax.map(jax.jit(lax.composite(lambda x: jnp.where(x > 0, x, -x), "my.abs")), x), (V,)
     ),
     "nothing": (lambda: (), ()),
     "no inputs": (lambda: jnp.zeros((2, 3)), ()),

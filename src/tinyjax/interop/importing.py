@@ -13,7 +13,6 @@ from jax.extend.core import JaxprEqn
 from jax.extend.core import Literal as JaxLiteral
 from jax.extend.core import Var as JaxVar
 
-from tinyjax.api.make_jaxpr import make_jaxpr
 from tinyjax.backend import jax_equations, jax_programs
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
@@ -43,7 +42,6 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap, impl_of
 from tinyjax.primitives.shaping import squeeze
-from tinyjax.random.rejection import random_gamma
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
 from tinyjax.transforms.batch import batch
 
@@ -173,8 +171,6 @@ class Importer:
             return [ctx.bind(RandomWrap(impl_of(aval.dtype)), out)[0] if aval.dtype in KEYS else out
                     for out, aval in zip(outs, expected, strict=True)]  # fmt: skip
         primitive: Primitive
-        if name == "random_gamma" and args[0].aval.dtype in KEYS:
-            return _gamma(ctx, bool(eqn.params["log_space"]), args)
         if name in ("custom_jvp_call", "custom_vjp_call"):
             primitive, args = yield from derived(eqn, args, env, rules, _ALONE)
         elif name == "shard_map":
@@ -298,13 +294,6 @@ def _implementation(eqn: JaxprEqn, args: Sequence[Atom], rules: tuple[OpenRule, 
         return request(implementation(eqn, [arg.aval for arg in args]), rules)
     except LookupError:
         raise _NoSuchPrimitiveError from None
-
-
-def _gamma(ctx: StagingContext, log_space: bool, args: Sequence[Atom]) -> Sequence[Atom]:
-    """What is no primitive here: a loop, with a derivative in the second operand."""
-    closed = make_jaxpr(lambda key, a: random_gamma(key, a, log_space))(*[arg.aval for arg in args])
-    consts = [ctx.bind(Constant(const))[0] for const in closed.consts]
-    return ctx.bind(Call("random_gamma", closed.jaxpr), *consts, *args)
 
 
 def _on_one_device(ctx: StagingContext, program: Jaxpr, names: Sequence[str], args: Sequence[Atom]) -> Sequence[Atom]:

@@ -6,13 +6,17 @@ George Marsaglia and Wai Wan Tsang, "A simple method for generating gamma variab
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from functools import partial
 from typing import TypeAlias
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
+from tinyjax.api.make_jaxpr import make_jaxpr
 from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.api.vectorize import vmap
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.primitives.keys import RandomSplit
 from tinyjax.random.arguments import halves, number
 from tinyjax.random.continuous import exponential
@@ -89,3 +93,8 @@ def _random_gamma_jvp(
 ) -> tuple[Array, Array]:
     sample = random_gamma(*primals, log_space)
     return sample, tangents[1] * _slope(sample, primals[1], log_space)
+
+
+def gamma_program(log_space: bool, avals: Sequence[ShapedArray]) -> ClosedJaxpr:
+    """The program of `random_gamma`, for keys and shapes of these types."""
+    return make_jaxpr(lambda key, a: random_gamma(key, a, log_space))(*avals)

@@ -12,16 +12,18 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.custom_derivatives import CustomJvp
 from tinyjax.control.loops import rowwise
-from tinyjax.errors import ParameterError, ShapeError
+from tinyjax.deferred import RANDOM_GAMMA
+from tinyjax.errors import ParameterError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOATS, INT32, UINT32, UINT64, as_dtype
+from tinyjax.ir.dtypes import FLOATS, INT32, KEYS, UINT32, UINT64, as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.tangents import has_tangent
-from tinyjax.ir.text.registry import Expander
+from tinyjax.ir.text.registry import Expander, Member
 from tinyjax.primitives.arithmetic import div
 from tinyjax.primitives.bitwise import logical_xor, shift_right_arithmetic, shift_right_logical
 from tinyjax.primitives.comparison import eq, le, lt
+from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import BitcastConvertType, convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.exponential import log
@@ -176,6 +178,8 @@ def one_minus_square(ctx: StagingContext, params: Params, args: Sequence[Atom]) 
 def _composite(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
     """An operation that a compiler may know by name, by way of its decomposition."""
     name, jaxpr = params["name"], params["jaxpr"]
+    if isinstance(name, Member):  # as names with a dot are read
+        name = f"{name.enumeration}.{name.name}"
     if not isinstance(name, str) or not isinstance(jaxpr, Jaxpr):
         raise ParameterError(f"composite has no program: {jaxpr!r}")
     return ctx.bind(Call(name, jaxpr), *args)
@@ -187,6 +191,15 @@ def _custom_vmap(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> S
     if not isinstance(jaxpr, Jaxpr):
         raise ParameterError(f"custom_vmap_call has no program: {jaxpr!r}")
     return ctx.bind(Call("custom_vmap", jaxpr), *args)
+
+
+def _random_gamma(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """What is no primitive here: a loop, with a derivative in the second operand."""
+    if args[0].aval.dtype not in KEYS:
+        raise UnsupportedError(f"random_gamma takes keys, got {args[0].aval}")
+    closed = RANDOM_GAMMA.use(bool(params.get("log_space")), [arg.aval for arg in args])
+    consts = [ctx.bind(Constant(const))[0] for const in closed.consts]
+    return ctx.bind(Call("random_gamma", closed.jaxpr), *consts, *args)
 
 
 def _varying(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
@@ -217,6 +230,7 @@ EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "one_minus_square": one_minus_square,
     "pvary": _varying,
     "ragged_dot_general": ragged_dot_general,
+    "random_gamma": _random_gamma,
     "scaled_dot": scaled_dot,
     "scatter-sub": _scatter_sub,
     "stack": _stack,

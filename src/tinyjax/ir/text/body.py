@@ -123,7 +123,7 @@ class Body:
         self, primitive: Primitive, operands: tuple[Atom, ...], avals: Sequence[ShapedArray], first: int
     ) -> tuple[Var, ...]:
         """An equation that the text doesn't have."""
-        results = tuple([self.scope.define("_", aval, first) for aval in avals])
+        results = tuple([self.scope.define("", aval, first) for aval in avals])
         self.eqns.append(Eqn(primitive, operands, results, self._source(first)))
         return results
 

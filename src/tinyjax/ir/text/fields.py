@@ -53,6 +53,11 @@ def check_field(cls: type[attrs.AttrsInstance], what: str, name: str, value: obj
         raise ParameterError(f"parameter {name!r} of {what} must be {_shown(hint)}, got {value}", name)
 
 
+def as_declared(cls: type, name: str, value: object) -> object:
+    """The value of a field: a bool where JAX's users have written 0 or 1 for it."""
+    return bool(value) if type(value) is int and _hints(cls).get(name) is bool else value
+
+
 def fits(value: object, hint: object) -> bool:
     """Whether a value is of a type, as far as the type says anything about parameters.
 
@@ -62,6 +67,8 @@ def fits(value: object, hint: object) -> bool:
     if hint is None:
         return value is None
     origin = typing.get_origin(hint)
+    if hint is bool and type(value) is int:
+        return value in (0, 1)
     if origin is None:
         return isinstance(value, _WIDER.get(hint, hint)) if isinstance(hint, type) else True
     items = typing.get_args(hint)

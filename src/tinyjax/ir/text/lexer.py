@@ -41,6 +41,8 @@ _TOKEN: Final = re.compile(
 _SIMPLE: Final = re.compile(r"""\[(?:[^][{}"'@]|\[[^][{}"'@]*\])*\]""")
 #: What follows the word before the outputs. JAX also has variables that are called so.
 _OUTPUTS: Final = re.compile(rf"\s*\((?!-?{REAL}[+-]{REAL}j\))")
+#: What follows the word before a definition.
+_DEFINED: Final = re.compile(r"\s+@?\w+ =\s")
 #: How much of a long line an error shows.
 _SHOWN: Final = 100
 
@@ -101,6 +103,10 @@ class Tokens:
     def at_outputs(self) -> bool:
         """Whether the token is the `in` before the outputs of a program."""
         return self.text == "in" and self.kind == "word" and _OUTPUTS.match(self.source, self.end) is not None
+
+    def at_definition(self) -> bool:
+        """Whether the token is the `let` before a definition, and no string."""
+        return self.text == "let" and self.kind == "word" and _DEFINED.match(self.source, self.end) is not None
 
     def at_binder(self) -> bool:
         """Whether a variable is bound here. JAX also has variables that are called nan and inf."""

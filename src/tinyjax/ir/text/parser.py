@@ -17,7 +17,7 @@ from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from typing import NoReturn, TypeAlias, TypeVar, final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
@@ -114,23 +114,47 @@ class _Text:
     def whole(self) -> tuple[Jaxpr, tuple[ConcreteValue, ...]]:
         """The program and the arrays of its constants, if the text has them."""
         tokens = self._tokens
-        while tokens.kind == "word" and tokens.text == "let":
-            tokens.advance()
-            self._note_definition()
         reader = _Programs(tokens, self._shared, top=True)
-        jaxpr = run(reader.program())
+        jaxpr = run(reader.after_definitions())
         if tokens.kind != "end":
             tokens.fail(f"expected the end of the text after the program, got {tokens.shown()}")
-        for name in self._shared.places:
-            run(reader.defined(name) or _nothing())
         if not isinstance(jaxpr, Jaxpr):
             raise TypeError(f"{jaxpr!r} is no program")
         self.constants = reader.constants
         return jaxpr, tuple(reader.arrays)
 
+
+@final
+class _Programs:
+    """Reads the programs at one place of a text, and those within them."""
+
+    def __init__(self, tokens: Tokens, shared: _Shared, top: bool = False) -> None:
+        self.tokens = tokens
+        self.registry = shared.registry
+        self._shared = shared
+        self._top = top
+        self.constants: tuple[ShapedArray, ...] = ()
+        self.arrays: list[ConcreteValue] = []
+
+    def after_definitions(self) -> Rule:
+        """Definitions, then a program, which is read first."""
+        tokens = self.tokens
+        while tokens.kind == "word" and tokens.text == "let":
+            tokens.advance()
+            self._note_definition()
+        found = yield self.program()
+        for name in self._shared.places:
+            yield self._definition(name)
+        return found
+
+    def nested(self) -> Rule:
+        """The same within a parameter: the names are known there only, and those around it aren't."""
+        shared = evolve(self._shared, places={}, found={}, open=set())
+        return (yield _Programs(self.tokens, shared).after_definitions())
+
     def _note_definition(self) -> None:
         """Remembers where `name = ... in` is, and goes past it: it is read when it is used, which may be before."""
-        tokens, shared = self._tokens, self._shared
+        tokens, shared = self.tokens, self._shared
         name, start = tokens.text, tokens.start
         if tokens.kind not in ("word", "reference"):
             tokens.fail(f"expected a name to define, got {tokens.shown()}")
@@ -149,23 +173,6 @@ class _Text:
                 depth -= 1
             tokens.advance()
         tokens.advance()
-
-
-def _nothing() -> Steps[None]:
-    yield from ()
-
-
-@final
-class _Programs:
-    """Reads the programs at one place of a text, and those within them."""
-
-    def __init__(self, tokens: Tokens, shared: _Shared, top: bool = False) -> None:
-        self.tokens = tokens
-        self.registry = shared.registry
-        self._shared = shared
-        self._top = top
-        self.constants: tuple[ShapedArray, ...] = ()
-        self.arrays: list[ConcreteValue] = []
 
     def defined(self, name: str) -> Rule | None:
         """What a definition calls so."""
@@ -190,7 +197,7 @@ class _Programs:
         tokens.take("{", "a program: '{ lambda ...'")
         top, self._top = self._top, False
         tokens.take("lambda")
-        scope = Scope(tokens)
+        scope = Scope(tokens, within=not top)
         constants: list[ShapedArray] = []
         while tokens.at_binder():
             place = tokens.start
@@ -224,7 +231,7 @@ class _Programs:
         tokens.take("(", "the outputs: '(a, b)'")
         outs: list[Atom] = []
         while not tokens.skip(")"):
-            outs.append(scope.atom("an output or ')'"))
+            outs.append(scope.output())
             if not tokens.skip(",") and tokens.text != ")":
                 tokens.fail(f"expected ',' or ')', got {tokens.shown()}")
         tokens.take("}")

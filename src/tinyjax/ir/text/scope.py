@@ -13,13 +13,15 @@ from tinyjax.ir.text.values_parser import guarded
 
 @final
 class Scope:
-    """The variables of a program, by name."""
+    """The variables of a program, by name. `within`: it is a parameter, or a part of one."""
 
-    __slots__ = ("_count", "_tokens", "_variables", "invars")
+    __slots__ = ("_count", "_tokens", "_unnamed", "_variables", "_within", "invars")
 
-    def __init__(self, tokens: Tokens) -> None:
+    def __init__(self, tokens: Tokens, within: bool) -> None:
         self._tokens = tokens
+        self._within = within
         self._variables: dict[str, Atom] = {}
+        self._unnamed: list[Atom] = []
         self._count = 0
         self.invars: list[Var] = []
 
@@ -43,7 +45,7 @@ class Scope:
         return aval
 
     def define(self, name: str, aval: ShapedArray, at: int) -> Var:
-        """The next variable. `_` is one that nothing reads."""
+        """The next variable. `_` is one that nothing reads; in JAX's programs, nothing outside of them."""
         var = Var(self._count, aval)
         self._count += 1
         self.call(name, var, at)
@@ -51,7 +53,9 @@ class Scope:
 
     def call(self, name: str, atom: Atom, at: int) -> None:
         """Gives an atom that is there already a name."""
-        if name != "_":
+        if name == "_":
+            self._unnamed.append(atom)
+        elif name:
             if name in self._variables:
                 self._tokens.fail(f"{name} is bound already", at)
             self._variables[name] = atom
@@ -62,6 +66,8 @@ class Scope:
         kind, text, start = tokens.kind, tokens.text, tokens.start
         if kind == "word":
             found = self._variables.get(text)
+            if text == "_" and self._within and len(self._unnamed) == 1:
+                (found,) = self._unnamed
             if found is None:
                 tokens.fail(f"{text} is not bound" if text != "_" else "_ can't be read: it stands for unused results")
             tokens.advance()
@@ -76,6 +82,15 @@ class Scope:
             aval = tokens.text[1:]
             tokens.advance()
         return self._literal(text, aval, start)
+
+    def output(self) -> Atom:
+        """The atom that is here. In JAX's programs within programs `_` is what nothing reads there: if there are
+        several, any will do."""
+        tokens = self._tokens
+        if tokens.text == "_" and tokens.kind == "word" and self._within and self._unnamed:
+            tokens.advance()
+            return self._unnamed.pop(0) if len(self._unnamed) > 1 else self._unnamed[0]
+        return self.atom("an output or ')'")
 
     def _literal(self, text: str, aval: str, at: int) -> Literal:
         return guarded(self._tokens, at, lambda: read_literal(text, aval))

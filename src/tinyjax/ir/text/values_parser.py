@@ -44,6 +44,10 @@ class Programs(Protocol):
         """What is called so by a definition."""
         ...
 
+    def nested(self) -> Rule:
+        """A program with definitions of its own before it."""
+        ...
+
 
 def run(rule: Rule) -> object:
     """What a rule finds."""
@@ -80,6 +84,8 @@ def value(programs: Programs, key: str) -> Rule:
     if kind == "number":
         tokens.advance()
         return guarded(tokens, start, lambda: read_number(text))
+    if tokens.at_definition():
+        return (yield programs.nested())
     if kind == "word":
         tokens.advance()
         if text in _CONSTANT_WORDS:
@@ -139,7 +145,8 @@ def _simple(tokens: Tokens, kind: str, text: str) -> object:
 
 
 def _items(programs: Programs, closing: str, key: str) -> Rule:
-    """The items of a tuple, a list or a set up to the closing bracket. Between lines, there are no commas."""
+    """The items of a tuple, a list or a set up to the closing bracket. Between lines, and between names of programs,
+    there may be no commas."""
     tokens = programs.tokens
     items: list[object] = []
     while not (tokens.kind == "mark" and tokens.text == closing):
@@ -147,7 +154,8 @@ def _items(programs: Programs, closing: str, key: str) -> Rule:
         if closing == "}" and tokens.skip(":"):
             item = Record("", ((str(item), (yield value(programs, key))),))
         items.append(item)
-        if not tokens.skip(",") and not tokens.starts_line() and tokens.text != closing:
+        named = key.endswith(_PROGRAM_KEYS) and tokens.kind == "word"
+        if not tokens.skip(",") and not tokens.starts_line() and not named and tokens.text != closing:
             tokens.fail(f"expected ',' or {closing!r}, got {tokens.shown()}")
     tokens.advance()
     return tuple(items)

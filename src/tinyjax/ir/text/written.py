@@ -13,7 +13,7 @@ from typing_extensions import override
 from tinyjax.errors import ParameterError
 from tinyjax.ir.parameters import Spelled
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.text.fields import check_field
+from tinyjax.ir.text.fields import as_declared, check_field
 
 
 @final
@@ -81,7 +81,7 @@ def build(cls: type, fields: Mapping[str, object]) -> object:
     for name, attribute in attributes.items():
         if name not in fields and attribute.default is attrs.NOTHING:
             raise ParameterError(f"{what} lacks the parameter {name!r}")
-    made: object = cls(**{attributes[name].alias: value for name, value in fields.items()})
+    made: object = cls(**{attributes[name].alias: as_declared(cls, name, value) for name, value in fields.items()})
     return made
 
 
