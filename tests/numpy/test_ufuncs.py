@@ -15,6 +15,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from tinyjax.errors import TypingError
 
 NAMES = [name for name in dir(tnp) if isinstance(getattr(tnp, name), tnp.ufunc)]
 BINARY = [name for name in NAMES if getattr(tnp, name).nin == 2]
@@ -113,3 +114,13 @@ def test_errors_name_the_method() -> None:
         tnp.subtract.reduce(np.zeros(0))
     with pytest.raises(tj.errors.TypingError, match="two arguments"):
         tnp.negative.outer(1, 2)
+
+
+@pytest.mark.parametrize("name", ["bitwise_and", "bitwise_or", "bitwise_xor"])
+def test_no_axes_are_no_way_around_a_dtype(name: str) -> None:
+    function = getattr(tnp, name)
+    with pytest.raises(TypingError, match="does not accept f64 operands"):
+        function.reduce(np.ones(3), axis=())
+    with pytest.raises(TypingError, match="does not accept f64 operands"):
+        function.reduce(np.ones(()), axis=None)
+    assert function.reduce(np.arange(3), axis=()).tolist() == [0, 1, 2]

@@ -69,6 +69,7 @@ def bits(make: Callable[[tuple[int, ...]], Primitive], combine: Primitive, ident
         return highest(dtype) if identity == -1 and dtype in UNSIGNED else identity
 
     def reduce(x: Array, axis: Axis, keepdims: bool, initial: Array | None, where: Array | None, /) -> Array:
+        make(()).type_of(x.aval)  # refuses other dtypes also where there are no axes
         return reductions.reduced("reduce", x, axis, keepdims, initial, where, make, combine, identity_of)
 
     return reduce
