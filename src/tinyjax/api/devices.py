@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from tinyjax import backend
+from tinyjax import backend as places
+from tinyjax.backend import Device
 from tinyjax.tracebacks import filtered
 
 
 @filtered
-def devices(backend_name: str | None = None, /) -> list[backend.Device]:
-    """The devices that programs can run on: those of the default platform, or of a platform such as "cpu".
+def devices(backend_name: str | None = None, /) -> list[Device]:
+    """The devices that programs can run on: those of the default platform, or of a platform such as "cpu"; of all
+    processes, if several work together.
 
     The host, where what isn't compiled is computed, is none of them.
 
@@ -18,11 +20,7 @@ def devices(backend_name: str | None = None, /) -> list[backend.Device]:
     >>> devices("cpu")[0]
     Device('cpu:0')
     """
-    found = [device for device in backend.local_devices() if device != backend.HOST]
-    if backend_name is None:
-        return found
-    own = [device for device in found if device.platform == backend_name]
-    return own or [backend.as_device(backend_name)]
+    return list(places.all_devices(backend_name))
 
 
 @filtered
@@ -43,3 +41,47 @@ def default_backend() -> str:
     True
     """
     return devices()[0].platform
+
+
+@filtered
+def local_devices(process_index: int | None = None, backend: str | None = None) -> list[Device]:
+    """The devices of this process, or of another one; of the default platform, or of a platform such as "cpu".
+
+    Raises:
+      ChoiceError: there is no such platform.
+
+    >>> local_devices(backend="cpu") == devices("cpu")
+    True
+    """
+    here = places.process_index() if process_index is None else process_index
+    return [device for device in places.all_devices(backend) if device.process_index == here]
+
+
+@filtered
+def local_device_count(backend: str | None = None) -> int:
+    """How many devices this process has.
+
+    >>> local_device_count("cpu") == len(local_devices(backend="cpu"))
+    True
+    """
+    return len(local_devices(backend=backend))
+
+
+@filtered
+def process_index() -> int:
+    """The number of this process among those that work together: 0 if it is alone.
+
+    >>> process_index()
+    0
+    """
+    return places.process_index()
+
+
+@filtered
+def process_count() -> int:
+    """How many processes work together.
+
+    >>> process_count()
+    1
+    """
+    return places.process_count()

@@ -8,6 +8,7 @@ from tinyjax.backend.layouts import Asked, lay_out
 from tinyjax.backend.modules import compile_module
 from tinyjax.backend.places import (
     DeviceLike,
+    all_devices,
     as_device,
     local_devices,
     move,
@@ -21,6 +22,7 @@ from tinyjax.backend.stages import Compiled, MemoryStats, Options, generic_text,
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
 from tinyjax.backend.transfer import (
     as_jax,
+    assemble,
     block_until_ready,
     delete,
     device_put,
@@ -28,10 +30,12 @@ from tinyjax.backend.transfer import (
     from_dlpack,
     from_jax,
     is_deleted,
+    is_spread,
     platform,
     put_on,
     to_dlpack,
     to_jax,
+    whole,
 )
 from tinyjax.meshes.device import HOST, TRACED, Device
 
@@ -55,8 +59,10 @@ __all__ = [
     "Options",
     "RawBuffer",
     "XlaExecutor",
+    "all_devices",
     "as_device",
     "as_jax",
+    "assemble",
     "block_until_ready",
     "compile_module",
     "compile_program",
@@ -69,6 +75,7 @@ __all__ = [
     "generic_text",
     "hlo_text",
     "is_deleted",
+    "is_spread",
     "lay_out",
     "local_devices",
     "move",
@@ -83,4 +90,5 @@ __all__ = [
     "to_jax",
     "value_of_buffer",
     "wait_for",
+    "whole",
 ]

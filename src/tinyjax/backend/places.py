@@ -110,11 +110,14 @@ def local_devices() -> tuple[Device, ...]:
     return (HOST, *map(_device, jax.local_devices()))
 
 
-def all_devices() -> tuple[Device, ...]:
-    """The devices of the default platform, of all processes."""
+def all_devices(platform: str | None = None) -> tuple[Device, ...]:
+    """The devices of a platform, or of the default one, of all processes; a ChoiceError if there is none such."""
     import jax
 
-    return tuple(map(_device, jax.devices()))
+    try:
+        return tuple(map(_device, jax.devices(platform)))
+    except RuntimeError:
+        raise ChoiceError(f"there is no device {platform} here, only {_names(local_devices())}") from None
 
 
 def process_index() -> int:

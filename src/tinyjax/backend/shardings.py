@@ -15,13 +15,14 @@ from jax.sharding import SingleDeviceSharding as JaxSingle
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import RawBuffer, ShardedBuffer, StoredBuffer, value_of_buffer
-from tinyjax.backend.devices import jax_type
+from tinyjax.backend.devices import jax_type, to_device
 from tinyjax.backend.layouts import Asked
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
 from tinyjax.errors import ChoiceError, UnsupportedError, XlaError
-from tinyjax.ir.dtypes import CARRIERS, HostArray
+from tinyjax.ir.dtypes import CARRIERS, DType, HostArray
 from tinyjax.ir.program import Jaxpr, Var
+from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
@@ -189,6 +190,20 @@ def _put_shards(aval: JaxShapedArray, sharding: Sharding, parts: Sequence[HostAr
         return _jax.batched_device_put(aval, to, list(parts), devices, True, enable_x64=True)
     except RuntimeError as error:
         raise XlaError(f"an array of type {aval.str_short()} could not be moved to {to}: {error}") from error
+
+
+def assemble(
+    shape: Shape, dtype: DType, sharding: Sharding, places: Sequence[Device], parts: Sequence[ConcreteValue]
+) -> ConcreteValue:
+    """The value whose parts these are, on these devices of this process; each is put there if it isn't."""
+    aval = array_type(shape, dtype)
+    arrays: list[RawBuffer] = []
+    for place_, part in zip(places, parts, strict=True):
+        data = to_device(part, device_of_jax(place_)).data
+        if isinstance(data, StoredBuffer):
+            data.check_alive()
+            arrays.append(data.array)
+    return value_of_buffer(made_of(shape, CARRIERS.get(dtype, dtype), sharding, arrays), aval)
 
 
 def made_of(shape: tuple[int, ...], dtype: npt.DTypeLike, sharding: Sharding, shards: Sequence[RawBuffer]) -> RawBuffer:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 from typing_extensions import CapsuleType
 
-from tinyjax.backend.buffers import StoredBuffer
+from tinyjax.backend.buffers import ShardedBuffer, StoredBuffer
 from tinyjax.errors import InputError, TypingError
-from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEYS, SUPPORTED, HostArray, short_name
+from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEYS, SUPPORTED, DType, HostArray, short_name
+from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes.device import Device
 from tinyjax.meshes.sharding import Sharding
 
 if TYPE_CHECKING:
@@ -61,6 +64,30 @@ def put_on(value: ConcreteValue, sharding: Sharding, what: str = "the array") ->
     from tinyjax.backend.shardings import put
 
     return put(value, sharding, what)
+
+
+def assemble(
+    shape: Shape, dtype: DType, sharding: Sharding, places: Sequence[Device], parts: Sequence[ConcreteValue]
+) -> ConcreteValue:
+    """The value whose parts these are, on these devices of this process; each is put there if it isn't."""
+    from tinyjax.backend.shardings import assemble
+
+    return assemble(shape, dtype, sharding, places, parts)
+
+
+def is_spread(value: ConcreteValue) -> bool:
+    """Whether some of the elements are on devices of other processes."""
+    return isinstance(value.data, ShardedBuffer) and not value.data.array.is_fully_addressable
+
+
+def whole(value: ConcreteValue) -> HostArray:
+    """The elements of a value that each device has all of."""
+    data = value.data
+    if not isinstance(data, ShardedBuffer):
+        return np.asarray(value)
+    data.block_until_ready()
+    elements: HostArray = np.asarray(data.array.addressable_shards[0].data)
+    return elements if data.keys is None else elements.view(data.keys)
 
 
 def from_jax(x: object) -> ConcreteValue | None:
