@@ -480,7 +480,7 @@ def test_wrong_predicates() -> None:
     ):
         with pytest.raises(InputError, match=message):
             lax.switch(wrong, [lambda: 1.0, lambda: 2.0])
-    with pytest.raises(InputError, match="at least one branch"):
+    with pytest.raises(ValueError, match="at least one branch"):
         lax.switch(0, [])
     with pytest.raises(InputError, match="needs a function"):
         any_cond(True, 1.0, lambda: 2.0)

@@ -184,6 +184,13 @@ def test_only_the_function_of_the_platform_is_lowered() -> None:
         (lambda: lax.platform_dependent(1.0), InputError, "needs a function for some platform, or a `default`"),
         (lambda: lax.ragged_dot(ROWS, BY_GROUP, ROWS[:, 0]), TypingError, "group_sizes is an array of integers"),
         (lambda: lax.ragged_dot(ROWS, ROWS, SIZES), ShapeError, "dot_general"),
+        (
+            lambda: lax.ragged_dot_general(
+                ROWS, BY_GROUP, SIZES, lax.RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (1,), (0,))
+            ),
+            ShapeError,
+            "the right operand has groups only if a kept axis",
+        ),
         (lambda: lax.approx_max_k(SIZES, 1), TypingError, "approx_max_k: the operand must be floats, got i64"),
         (lambda: lax.approx_min_k(ROWS, 9), ShapeError, "k must be between 0 and the size"),
         (

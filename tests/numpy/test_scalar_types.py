@@ -25,6 +25,8 @@ def test_they_are_those_of_numpy_and_jax(name: str) -> None:
     assert kind == scalar
     assert scalar == kind
     assert kind.dtype == kind
+    assert kind == kind.dtype
+    assert kind != np.dtype("datetime64")
     assert hash(kind) == hash(scalar)
     assert kind != "int8"
     assert np.zeros(1, kind).dtype == tnp.zeros(1, kind).dtype == kind.dtype

@@ -14,7 +14,7 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import with_types
 from tinyjax.control.cond import Cond
-from tinyjax.errors import InputError
+from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
@@ -230,7 +230,7 @@ def switch(
     """
     operands = _all_operands("switch", operands, operand)
     if not (branches := sequence("what switch takes for its branches", branches)):
-        raise InputError("switch needs at least one branch, got none")
+        raise ChoiceError("switch needs at least one branch, got none")
     for branch in branches:
         check_callable("switch", branch)
     which = _scalar("switch", "the index", index)

@@ -85,6 +85,12 @@ def ragged_dot_general(
     axes = [*given.dot_dimension_numbers[0][0], *given.dot_dimension_numbers[1][0], *given.lhs_ragged_dimensions]
     if not all(0 <= axis < arrays[0].aval.ndim for axis in axes):
         raise ShapeError(f"ragged_dot_general: lhs {arrays[0].aval} doesn't have the axes that {given} names")
+    (contracting, _), (batch, _) = given.dot_dimension_numbers
+    if given.rhs_group_dimensions and {*contracting, *batch}.intersection(given.lhs_ragged_dimensions):
+        raise ShapeError(
+            "ragged_dot_general: the right operand has groups only if a kept axis of the left one is divided, got "
+            f"{given}. Leave out rhs_group_dimensions."
+        )
     return _defined(
         "ragged_dot_general", arrays, ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
         precision=as_dot_precision(precision),

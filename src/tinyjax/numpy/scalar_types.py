@@ -16,7 +16,8 @@ from tinyjax.tracing.array import Array
 
 @final
 class ScalarType:
-    """A type of elements, wherever a dtype is taken; called, it makes an array of its dtype. Equal to NumPy's type.
+    """A type of elements, wherever a dtype is taken; called, it makes an array of its dtype. Equal to NumPy's type, and
+    to the dtype.
 
     NumPy's own types would make constants of traced values, which have no derivative.
 
@@ -42,7 +43,8 @@ class ScalarType:
 
     @override
     def __eq__(self, other: object) -> bool:
-        return self.dtype.type is (other.dtype.type if isinstance(other, ScalarType) else other)
+        found = other.dtype if isinstance(other, ScalarType) else other
+        return self.dtype == found if isinstance(found, np.dtype) else self.dtype.type is found
 
     @override
     def __hash__(self) -> int:
