@@ -107,3 +107,18 @@ def test_wrong_arguments() -> None:
         ours.hyp2f1(1.0, 1.0, 2.0, 1j)
     with pytest.raises(ChoiceError, match="series_order"):
         ours.log_ndtr(1.0, -1)
+
+
+def test_what_is_unknown_has_no_value() -> None:
+    """Also where the function is infinite for all other numbers."""
+    nan, b = np.nan, np.array([-1.0, 0.0, 1.5])
+    for first, x in ((nan, 0.5), (0.5, nan), (0.0, nan)):
+        assert np.all(np.isnan(np.asarray(ours.hyp1f1(first, b, x))))
+        assert np.all(np.isnan(np.asarray(ours.hyp2f1(first, 0.5, b, x))))
+        assert np.all(np.isnan(np.asarray(ours.hyp2f1(0.5, first, b, x))))
+
+
+def test_any_argument_may_have_rows() -> None:
+    b = np.array([1.5, 2.0, 2.5])
+    np.testing.assert_allclose(ours.hyp1f1(0.5, b, 0.3), special.hyp1f1(0.5, b, 0.3))
+    np.testing.assert_allclose(ours.hyp2f1(0.5, 1.0, b, 0.3), special.hyp2f1(0.5, 1.0, b, 0.3))

@@ -40,7 +40,7 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     >>> hyp1f1(1.0, 2.0, 1.0)
     Array(1.71828183, dtype=float64)
     """
-    first, second, at = floats("hyp1f1", a, b, x)
+    first, second, at = tnp.broadcast_arrays(*floats("hyp1f1", a, b, x))
     pole = _whole_below_one(second) & ~(_whole_below_one(first) & (first >= second))
     low = tnp.where(pole, 1, second)
     left, size = at < 0, lax.abs(at)
@@ -53,7 +53,8 @@ def hyp1f1(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     scale = _gamma_quotient([tnp.where(near, 1, low)], [tnp.where(near, 1, top)])
     growth = lax.exp((tnp.where(near, 0, top - low)) * lax.log(far)) * tnp.where(left | near, 1, lax.exp(far))
     value = tnp.where(near, by_power, scale * growth * _descending_series(top, low, far))
-    return tnp.where(pole, tnp.where(first == 0, 1, math.inf), value)
+    value = tnp.where(pole, tnp.where(first == 0, 1, math.inf), value)
+    return tnp.where(tnp.isnan(first) | tnp.isnan(at), math.nan, value)
 
 
 def _power_series(a: Array, b: Array, x: Array) -> Array:
@@ -94,7 +95,7 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
     >>> hyp2f1(1.0, 1.0, 2.0, np.array([-1.0, 0.5]))
     Array([0.69314718, 1.38629436], dtype=float64)
     """
-    p, q, low, at = floats("hyp2f1", a, b, c, x)
+    p, q, low, at = tnp.broadcast_arrays(*floats("hyp2f1", a, b, c, x))
     small, large = tnp.where(p < q, p, q), tnp.where(p < q, q, p)
     ends = _whole_below_one(small) | _whole_below_one(large)
     last = tnp.where(_whole_below_one(large), large, small)  # the sum has terms up to k = -last
@@ -124,7 +125,8 @@ def hyp2f1(a: ArrayLike, b: ArrayLike, c: ArrayLike, x: ArrayLike) -> Array:
         [tnp.where(inside, v, 1) for v in (safe, rest)], [tnp.where(inside, v, 1) for v in (safe - p, safe - q)]
     )
     value = tnp.where(edge, tnp.where(rest > 0, at_one, math.inf), tnp.where(beyond, math.inf, value))
-    return tnp.where(pole & (at != 0), math.inf, tnp.where(tnp.isnan(at), at, value))
+    value = tnp.where(pole & (at != 0), math.inf, value)
+    return tnp.where(tnp.isnan(p) | tnp.isnan(q) | tnp.isnan(at), math.nan, value)
 
 
 def _gauss_series(a: Array, b: Array, c: Array, x: Array) -> tuple[Array, Array]:
