@@ -48,6 +48,7 @@ NAVIGATION: Final[Navigation] = {
         "derivatives.md",
         "diagnostics.md",
         "special-values.md",
+        "parallel.md",
         "concurrency.md",
         "compilation-cache.md",
         "performance.md",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -16,8 +17,11 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.meshes.cases import jax_sharding, shardings
 from tinyjax import NamedSharding, P, random
+from tinyjax.backend import CompilationCache, XlaExecutor
+from tinyjax.backend.store import StoreInfo
 from tinyjax.errors import DeletedBufferError, ShardingError
 from tinyjax.meshes import Device, Mesh, SingleDeviceSharding
+from tinyjax.tracing.concrete import ConcreteArray
 
 MESH = Mesh(np.array(tj.devices("cpu"), object).reshape(4, 2), ("x", "y"))
 A = np.arange(48.0).reshape(8, 6)
@@ -118,7 +122,8 @@ def test_results_lie_where_jax_has_them() -> None:
     ours = tj.jit(lambda x: (x * 2.0, x.sum(axis=0), x.T, x.sum()))
     theirs = jax.jit(lambda x: (x * 2.0, x.sum(axis=0), x.T, x.sum()))
     sharding = on(P("x", "y"))
-    found, expected = ours(tj.device_put(A, sharding)), theirs(jax.device_put(A, jax_sharding(sharding)))
+    expected = jax.block_until_ready(theirs(jax.device_put(A, jax_sharding(sharding))))
+    found = ours(tj.device_put(A, sharding))
     for mine, other in zip(found, expected, strict=True):
         alike(mine, other)
     assert found[0].sharding == sharding
@@ -219,6 +224,20 @@ def test_donated_arguments_are_used_up() -> None:
         assert not y.is_deleted()
         with pytest.raises(DeletedBufferError, match="argument 0"):
             f(x, y)
+
+
+def test_compiled_programs_are_kept_on_disk(tmp_path: Path) -> None:
+    program = tj.make_jaxpr(lambda x, y: (x @ y, x.sum()))(A, B).jaxpr
+    arrays = tj.device_put(A, on(P("x"))), tj.device_put(B, on(P()))
+    values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
+    for expected in (StoreInfo(0, 1, 0), StoreInfo(1, 0, 0)):
+        executor = XlaExecutor(persistent=CompilationCache(tmp_path))
+        product, total = executor(program, values, "f")
+        np.testing.assert_allclose(np.asarray(product), A @ B, rtol=1e-12)
+        np.testing.assert_allclose(np.asarray(total), A.sum())
+        assert ConcreteArray(product).sharding == on(P("x"))
+        assert executor.persistent is not None
+        assert executor.persistent.info() == expected
 
 
 def test_threads_launch_at_once() -> None:
