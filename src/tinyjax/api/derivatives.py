@@ -22,7 +22,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.tangents import has_tangent, nonzero_marks, with_zeros
-from tinyjax.primitives import conversion
+from tinyjax.primitives.boundaries import fit
+from tinyjax.primitives.collectives import pvary
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import active_frame, top_frame
@@ -73,7 +74,7 @@ def tangent_array(frame: OpenFrame[V], tangent: V | Zero, aval: ShapedArray) -> 
     if isinstance(tangent, Zero):
         expected = aval.tangent
         return float0_zeros(aval.shape) if expected.dtype == FLOAT0 else frame.wrap(instantiate(ctx, Zero(expected)))
-    return frame.wrap(conversion.convert(ctx, tangent, ctx.aval(tangent).dtype, aval.weak_type))
+    return frame.wrap(fit(ctx, tangent, aval))
 
 
 def check_tangents(
@@ -148,7 +149,11 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(known_value(out.primal)) for out in outs]
             lowered = results.replace(values, lambda x: frame.wrap(known_value(inner.read(x).primal)))
-        tangents = [partial.instantiate(out.tangent) for out in outs if not isinstance(out.tangent, Zero)]
+        tangents = [
+            partial.instantiate(pvary(partial, out.tangent, value.aval.varying))
+            for out, value in zip(outs, values, strict=True)
+            if not isinstance(out.tangent, Zero)
+        ]
         unfinished = partial.finish(tangents)
         program = LinearProgram(
             unfinished.jaxpr,
@@ -186,12 +191,14 @@ def push_forward(program: LinearProgram, residuals: Sequence[Array], tangents: S
 def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
     """Cotangents of the inputs for cotangents of the results."""
     given = [ct for ct, mark in zip(cotangents, program.nonzero_out, strict=True) if mark]
+    varying = [aval.varying for aval, mark in zip(program.out_avals, program.nonzero_out, strict=True) if mark]
 
     def run(frame: OpenFrame[V]) -> list[Array]:
         kept: list[V | UndefPrimal] = [frame.read(array) for array in residuals]
         unknown = [UndefPrimal(aval) for aval, mark in zip(program.in_avals, program.nonzero_in, strict=True) if mark]
-        cts: list[V | Zero] = [frame.read(array) for array in given]
-        found = transposition.transpose(frame.context, program.jaxpr, [*kept, *unknown], cts)
+        ctx = frame.context
+        cts: list[V | Zero] = [pvary(ctx, frame.read(ct), axes) for ct, axes in zip(given, varying, strict=True)]
+        found = transposition.transpose(ctx, program.jaxpr, [*kept, *unknown], cts)
         results = with_zeros([ct for ct in found if ct is not None], program.nonzero_in, program.in_avals)
         return [tangent_array(frame, ct, aval) for ct, aval in zip(results, program.in_avals, strict=True)]
 

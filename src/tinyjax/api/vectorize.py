@@ -95,7 +95,7 @@ def vmap(
 def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis: BatchAxis, out_axes: Any) -> Any:
     def run(frame: OpenFrame[V]) -> Any:  # the tree of the results
         context = BatchContext(frame.context, axis)
-        with activate(context, flat, axis) as inner, inner:
+        with activate(context, flat, () if axis.name is None else (axis,)) as inner, inner:
 
             def mapped(array: Array, at: int) -> Array:
                 if array.aval.dtype == FLOAT0:  # tangents of integers hold nothing, so they aren't traced

@@ -11,7 +11,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Literal
-from tinyjax.ir.result_types import result_types
+from tinyjax.ir.result_types import types_after_casts
 from tinyjax.ir.roles import Foreign
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
@@ -32,7 +32,7 @@ class AbstractContext(Context[ShapedArray]):
         effects = primitive.effects
         if effects:
             self.effects |= effects
-        return result_types(primitive, args)
+        return types_after_casts(primitive, args)
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> ShapedArray:

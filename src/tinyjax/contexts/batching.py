@@ -13,11 +13,10 @@ from tinyjax.errors import MissingRuleError, TypingError
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.effects import axis_names
+from tinyjax.ir.effects import axis_names, names_of
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import Literal
 from tinyjax.ir.roles import Foreign, Origin
-from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 
@@ -78,7 +77,7 @@ class BatchContext(Context[Batched[V]]):
 
     def _names_axis(self, primitive: Primitive) -> bool:
         effects = primitive.effects
-        return bool(effects) and self.axis.name in axis_names(effects)
+        return bool(effects) and not axis_names(effects).isdisjoint(names_of(self.axis))
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> Batched[V]:
@@ -90,7 +89,7 @@ class BatchContext(Context[Batched[V]]):
         if value.axis is None:
             return aval
         shape = aval.shape[: value.axis] + aval.shape[value.axis + 1 :]
-        return array_type(shape, aval.dtype, aval.weak_type)
+        return aval.of_shape(shape)
 
     @override
     def holds(self, value: object) -> bool:

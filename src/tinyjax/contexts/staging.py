@@ -8,6 +8,7 @@ from typing import final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.contexts.casts import cast_operands
 from tinyjax.contexts.literals import as_literal
 from tinyjax.contexts.recording import Captured, Record, Recording, renumber
 from tinyjax.ir.aval import ShapedArray
@@ -16,8 +17,10 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.roles import Foreign, Origin
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import UnevenError, union
 from tinyjax.primitives.constant import Constant
 
 
@@ -38,9 +41,10 @@ class StagingContext(Context[Atom]):
     become literals.
     """
 
-    __slots__ = ("_kept", "_keys", "_numbers", "_outside", "_position", "_program", "_records", "cursor")
+    __slots__ = ("_kept", "_keys", "_numbers", "_outside", "_position", "_program", "_records", "_varying", "cursor")
 
-    def __init__(self, cursor: SourceCursor | None = None) -> None:
+    def __init__(self, cursor: SourceCursor | None = None, varying: Axes = ()) -> None:
+        self._varying = varying  # along which axes of a mesh values from outside vary at least
         self.cursor: SourceCursor = SourceCursor() if cursor is None else cursor
         self._position = self.cursor.position
         self._outside = len(self.cursor.transformations)
@@ -68,7 +72,10 @@ class StagingContext(Context[Atom]):
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
-        avals = result_types(primitive, [arg.aval for arg in args])
+        try:
+            avals = result_types(primitive, [arg.aval for arg in args])
+        except UnevenError as uneven:
+            return self.bind(primitive, *cast_operands(self, args, uneven.wanted))
         if len(avals) == 1:  # as it nearly always is
             outs: tuple[Var, ...] = (Var(next(self._numbers), avals[0]),)
         else:
@@ -85,7 +92,7 @@ class StagingContext(Context[Atom]):
             return literal
         data = value.data
         known = self._keys.get(id(data))
-        if known is None or known.aval != value.aval:
+        if known is None or known.aval != self._inside(value.aval):
             known = self._capture(value.frozen_copy(), id(data), data)
         return known
 
@@ -95,10 +102,13 @@ class StagingContext(Context[Atom]):
         return self._capture(value, id(value), value) if known is None else known
 
     def _capture(self, value: Captured, key: int, kept_alive: object) -> Var:
-        var = self.leading(value.aval, value)
+        var = self.leading(self._inside(value.aval), value)
         self._keys[key] = var
         self._kept.append(kept_alive)
         return var
+
+    def _inside(self, aval: ShapedArray) -> ShapedArray:
+        return aval.varying_over(union((aval.varying, self._varying))) if self._varying else aval
 
     @override
     def aval(self, value: Atom) -> ShapedArray:

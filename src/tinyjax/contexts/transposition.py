@@ -11,7 +11,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.source import Position
-from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.boundaries import fit, gathered
 from tinyjax.primitives.elementwise import add
 
 V = TypeVar("V")
@@ -72,16 +72,20 @@ def _backward(
                     f"while transposing the equation: {eqn}" + (f"\nat {eqn.source.location}" if eqn.source else "")
                 )
             raise
+        held = not eqn.primitive.plain  # programs may take a value as one that varies along axes of a mesh
         for atom, result in zip(eqn.invars, results, strict=True):
-            accumulate(atom, result)
+            if held and not (result is None or isinstance(result, Zero)):
+                accumulate(atom, gathered(ctx, result, atom.aval))
+            else:
+                accumulate(atom, result)
     position.source = outer
 
     def total(var: Var) -> V | Zero:
-        """The cotangent of an input: as weak as the input is."""
+        """The cotangent of an input: as weak as the input is, and varying along the same axes of a mesh."""
         found = pending.get(var.index)
         if found is None:
             return Zero(var.aval.tangent)
-        return convert(ctx, found, ctx.aval(found).dtype, var.aval.weak_type)
+        return fit(ctx, found, var.aval)
 
     return [total(var) if isinstance(arg, UndefPrimal) else None for var, arg in zip(jaxpr.invars, args, strict=True)]
 

@@ -14,6 +14,8 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.merging import sourced
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.program_value import well_typed
+from tinyjax.ir.varying import axes_of, union
+from tinyjax.primitives.collectives import pvary
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.structure import full
 from tinyjax.transforms.dce import dce
@@ -34,18 +36,27 @@ def with_types(jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> Jaxpr:
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         outs = interpret(ctx, jaxpr, ins)
-        return [convert(ctx, out, aval.dtype, aval.weak_type) for out, aval in zip(outs, avals, strict=True)]
+        return [
+            pvary(ctx, convert(ctx, out, aval.dtype, aval.weak_type), aval.varying)
+            for out, aval in zip(outs, avals, strict=True)
+        ]
 
     return stage(jaxpr.in_avals, run)
 
 
 def of_one_type(branches: Sequence[Jaxpr]) -> tuple[Jaxpr, ...]:
-    """The branches with outputs of equal types, where they differ in weakness only: strong wins."""
+    """The branches with outputs of equal types, where they differ only in weakness, of which strong wins, and in the
+    axes of a mesh along which they vary, of which all do."""
     first = branches[0].out_avals
     if all(branch.out_avals == first for branch in branches):
         return tuple(branches)
     columns = zip(*[branch.out_avals for branch in branches], strict=True)
-    avals = [avals[0] if all(aval.weak_type for aval in avals) else avals[0].strengthen() for avals in columns]
+    avals = [
+        (avals[0] if all(aval.weak_type for aval in avals) else avals[0].strengthen()).varying_over(
+            union(axes_of(avals))
+        )
+        for avals in columns
+    ]
     return tuple(with_types(branch, avals) for branch in branches)
 
 

@@ -15,9 +15,11 @@ from tinyjax.ir.effects import Effects
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import axes_of
 from tinyjax.transforms.batch import batch
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import partial_eval
@@ -44,6 +46,10 @@ class Calling(Primitive):
         if avals != expected:  # as they hardly ever are: the words are made only then
             expect_types(f"{self.name} of {self.function_name!r} takes", expected, avals)
         return self.jaxpr.out_avals
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        return axes_of(self.jaxpr.in_avals), axes_of(types)
 
     def of(self, jaxpr: Jaxpr) -> Calling:
         """The same for another program, which this one has been transformed into."""
@@ -75,9 +81,20 @@ class Calling(Primitive):
     def transpose(
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
-        transposed, nonzero_out = _transposed(self, linear_marks(args), nonzero_marks(cotangents))
-        found = ctx.bind(transposed, *known_operands(args), *without_zeros(cotangents))
-        return cotangents_of(args, found, nonzero_out)
+        return apply_transposed(ctx, _transposed(self, linear_marks(args), nonzero_marks(cotangents)), cotangents, args)
+
+
+def apply_transposed(
+    ctx: Context[V],
+    transposed: tuple[Primitive, tuple[bool, ...]],
+    cotangents: Sequence[V | Zero],
+    args: Sequence[V | UndefPrimal],
+) -> Sequence[V | Zero | None]:
+    """What a transposition rule returns that applies a primitive to the known operands and the cotangents that there
+    are: it gives the cotangents of those linear operands that are marked beside it."""
+    primitive, nonzero_out = transposed
+    found = ctx.bind(primitive, *known_operands(args), *without_zeros(cotangents))
+    return cotangents_of(args, found, nonzero_out)
 
 
 @remembered_of

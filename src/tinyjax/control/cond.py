@@ -14,19 +14,21 @@ from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of, divide, of_one_type, pick_outputs
 from tinyjax.control.scan import Scan
+from tinyjax.control.together import check_together
 from tinyjax.errors import BatchedPredicateError, LinearityError, ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INEXACT, INT32
-from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names, must_stay
+from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names, must_stay, names_of
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.roles import Evaluator
-from tinyjax.ir.shared_types import array_type
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import all_match, expect_types
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import axes_of, union
 from tinyjax.primitives.comparison import eq, ge, le
 from tinyjax.primitives.conversion import stop_gradient
 from tinyjax.primitives.selection import select, select_n
@@ -78,6 +80,12 @@ class Cond(Primitive):
             raise TypingError(f"cond needs an int32 scalar as index, got {avals[0] if avals else 'no operands'}")
         expect_types("the branches of cond take", expected, avals[1:])
         return results
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        chosen = found[0]
+        check_together(self.name, "index", chosen, self.branches)
+        return [chosen, *axes_of(self.branches[0].in_avals)], [union([axes, chosen]) for axes in axes_of(types)]
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
@@ -153,7 +161,7 @@ class Cond(Primitive):
         zero, meet infinite derivatives on their way to the operands, and 0 * inf must not get there.
         """
         branch, last = self.branches[i], len(self.branches) - 1
-        if axis.name is not None and axis.name in axis_names(branch.effects):
+        if not axis_names(branch.effects).isdisjoint(names_of(axis)):
             return operands  # all elements take part in a collective, chosen or not
         read = {atom.index for eqn in branch.eqns for atom in eqn.invars if isinstance(atom, Var)}
         marks = [aval.dtype in INEXACT and at in read for at, aval in enumerate(branch.in_avals)]
@@ -178,7 +186,7 @@ class Cond(Primitive):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         """The elements one after the other, each with its own branch only."""
-        if axis.name in axis_names(self.effects):
+        if not axis_names(self.effects).isdisjoint(names_of(axis)):
             raise BatchedPredicateError(
                 f"{_where(ctx)} differs from element to element of a batch, and a branch reduces over that batch, the "
                 f"axis {axis.name!r}. With vmap(..., cond='map') the elements take turns, so none sees the others."
@@ -188,7 +196,7 @@ class Cond(Primitive):
         arrays = [move_axis(ctx, args[i], at, 0) for i, at in mapped]
         order = [*consts, *(i for i, _ in mapped)]
         stacks = map(ctx.aval, arrays)
-        slices = [array_type(aval.shape[1:], aval.dtype, aval.weak_type) for aval in stacks]
+        slices = [aval.of_shape(aval.shape[1:]) for aval in stacks]
 
         def run(inner: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
             given = dict(zip(order, ins, strict=True))

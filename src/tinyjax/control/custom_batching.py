@@ -21,10 +21,11 @@ from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Split, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
-from tinyjax.ir.shared_types import array_type
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.tangents import nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import axes_of
 from tinyjax.primitives.structure import instantiate, move_axis
 from tinyjax.transforms.batch import add_axis, batch, place_axis
 from tinyjax.transforms.dce import prune
@@ -74,6 +75,10 @@ class CustomVmap(Composite):
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         expect_types(f"{self.name} of {self.function_name!r} takes", self.jaxpr.in_avals, avals)
         return self.jaxpr.out_avals
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        return axes_of(self.jaxpr.in_avals), axes_of(types)
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
@@ -225,4 +230,4 @@ class DerivedRule(VmapRule):
 
 def _element(aval: ShapedArray) -> ShapedArray:
     """The type of an element, where the mapped axis comes first."""
-    return array_type(aval.shape[1:], aval.dtype, aval.weak_type)
+    return aval.of_shape(aval.shape[1:])

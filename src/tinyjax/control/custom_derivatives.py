@@ -29,11 +29,12 @@ from tinyjax.control.recursion import (
 from tinyjax.errors import InputError, MissingRuleError, ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.effects import Effects, NamedAxisEffect
+from tinyjax.ir.effects import Effects, NamedAxisEffect, names_of
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.tangents import (
     has_tangent,
     nonzero_marks,
@@ -45,6 +46,7 @@ from tinyjax.ir.tangents import (
 from tinyjax.ir.traverse import programs_of
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import axes_of
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.unread import evaluate
@@ -80,6 +82,10 @@ class CustomCall(WithRules):
         if avals != expected:  # as they hardly ever are: the words are made only then
             expect_types(f"{self.name} of {self.function_name!r} takes", expected, avals)
         return self.jaxpr.out_avals
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        return axes_of(self.jaxpr.in_avals), axes_of(types)
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:
@@ -294,7 +300,7 @@ class MappedCustom(CustomCall):
         return self.jaxpr.effects | {
             effect
             for effect in self.original.effects
-            if not isinstance(effect, NamedAxisEffect) or effect.name != self.axis.name
+            if not isinstance(effect, NamedAxisEffect) or effect.name not in names_of(self.axis)
         }
 
     @override

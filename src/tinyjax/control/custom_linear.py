@@ -23,6 +23,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.tangents import (
     has_tangent,
     known_operands,
@@ -32,6 +33,7 @@ from tinyjax.ir.tangents import (
 )
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import axes_of
 from tinyjax.primitives.structure import instantiate, reduce_sum
 from tinyjax.transforms.batch import BatchedProgram, batch
 
@@ -90,6 +92,11 @@ class CustomLin(Primitive):
         expected = (*self.bwd.in_avals[:n], *self.bwd.out_avals)
         expect_types(f"{self.name} of {self.function_name!r} takes", expected, avals)
         return self.bwd.in_avals[n:]
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        expected = (*self.bwd.in_avals[: self.num_residuals], *self.bwd.out_avals)
+        return axes_of(expected), axes_of(types)
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> NoReturn:

@@ -22,6 +22,7 @@ from tinyjax.control.carry import (
     rearranged,
     with_unused,
 )
+from tinyjax.control.together import check_together
 from tinyjax.errors import LinearityError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -31,10 +32,12 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import expect_types, listed
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import axes_of, union
 from tinyjax.primitives.reductions import reduce_or
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import broadcast_in_dim, instantiate
@@ -81,6 +84,13 @@ class While(Primitive):
         if len(outs) != 1 or not outs[0].matches(array_type((), BOOL)):
             raise TypingError(f"the condition of while must return one bool[], got {listed(outs)}")
         return self.body_jaxpr.out_avals
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        tested = union(axes_of(self.cond_jaxpr.out_avals))
+        check_together(self.name, "predicate", tested, (self.cond_jaxpr, self.body_jaxpr))
+        consts = axes_of(self.cond_jaxpr.in_avals[: self.cond_nconsts])
+        return [*consts, *axes_of(self.body_jaxpr.in_avals)], [union([axes, tested]) for axes in axes_of(types)]
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:

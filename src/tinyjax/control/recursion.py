@@ -28,8 +28,10 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.roles import Foreign
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.traverse import programs_of, record_values
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import axes_of
 
 V = TypeVar("V")
 
@@ -194,6 +196,10 @@ class Enclosing(Primitive):
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         return self.out_avals
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        return found, axes_of(types)
 
 
 def is_open(effects: Effects) -> bool:

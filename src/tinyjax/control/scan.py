@@ -24,10 +24,11 @@ from tinyjax.ir.merging import merged, sourced
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator
-from tinyjax.ir.shared_types import array_type
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import axes_of
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import full, instantiate, move_axis
 from tinyjax.transforms.batch import batch, place_axis
@@ -77,7 +78,7 @@ class Scan(Primitive):
 
     def stacked(self, aval: ShapedArray) -> ShapedArray:
         """The type of the stack of slices of this type."""
-        return array_type((self.length, *aval.shape), aval.dtype, aval.weak_type)
+        return aval.of_shape((self.length, *aval.shape))
 
     def positions(self) -> range:
         """The positions along the leading axis, in the order in which they are visited."""
@@ -92,6 +93,10 @@ class Scan(Primitive):
         if self.length < 0 or self.unroll < 1:
             raise TypingError(f"scan needs length >= 0 and unroll >= 1, got {self.length} and {self.unroll}")
         return (*after, *map(self.stacked, ys))
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        return axes_of(self.jaxpr.in_avals), axes_of(types)
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:

@@ -2,6 +2,7 @@
 
 from tinyjax.control.call import Call as Call
 from tinyjax.control.call import Calling as Calling
+from tinyjax.control.call import apply_transposed as apply_transposed
 from tinyjax.control.callbacks import Callback as Callback
 from tinyjax.control.callbacks import DebugCallback as DebugCallback
 from tinyjax.control.callbacks import IOCallback as IOCallback
@@ -26,6 +27,7 @@ from tinyjax.control.reducing import SelectAndScatter as SelectAndScatter
 from tinyjax.control.reducing import applied as applied
 from tinyjax.control.reducing import combine as combine
 from tinyjax.control.scan import Scan as Scan
+from tinyjax.control.shard_map import ShardMap as ShardMap
 from tinyjax.primitives.annotations import Name as Name
 from tinyjax.primitives.annotations import OptimizationBarrier as OptimizationBarrier
 from tinyjax.primitives.annotations import optimization_barrier as optimization_barrier
@@ -78,11 +80,13 @@ from tinyjax.primitives.collectives import Collective as Collective
 from tinyjax.primitives.collectives import PMax as PMax
 from tinyjax.primitives.collectives import PMin as PMin
 from tinyjax.primitives.collectives import PSum as PSum
+from tinyjax.primitives.collectives import PVary as PVary
 from tinyjax.primitives.collectives import ReducingCollective as ReducingCollective
 from tinyjax.primitives.collectives import axis_index as axis_index
 from tinyjax.primitives.collectives import pmax as pmax
 from tinyjax.primitives.collectives import pmin as pmin
 from tinyjax.primitives.collectives import psum as psum
+from tinyjax.primitives.collectives import pvary as pvary
 from tinyjax.primitives.comparison import Comparison as Comparison
 from tinyjax.primitives.comparison import Eq as Eq
 from tinyjax.primitives.comparison import Ge as Ge

@@ -13,12 +13,13 @@ from typing_extensions import override
 
 from tinyjax.contexts.watching import Seen, Watcher
 from tinyjax.errors import LeakedTracerError, MissingRuleError
+from tinyjax.hlo.manual import ManualMesh
 from tinyjax.hlo.text import dense_text, scalar_text, type_text
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import DType, Scalar
-from tinyjax.ir.effects import must_stay
+from tinyjax.ir.effects import axis_names, must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
@@ -80,8 +81,8 @@ class Module:
         self.host_calls: dict[HostCall, int] = {}
         self._found: dict[type[Primitive], Rule] = {}
         #: Functions that are called but not written yet. A list of work, so nesting needs no recursion.
-        self.pending: deque[tuple[str, Jaxpr]] = deque()
-        self._functions: dict[Jaxpr, str] = {}
+        self.pending: deque[tuple[str, Jaxpr, ManualMesh | None]] = deque()
+        self._functions: dict[tuple[Jaxpr, ManualMesh | None], str] = {}
         #: The meshes that the text refers to, and their names.
         self.meshes: dict[Mesh, str] = {}
         #: How many functions were asked for by each name; a name with a number counts as asked for too.
@@ -112,9 +113,10 @@ class Module:
         count = len(self.meshes)
         return self.meshes.setdefault(mesh.abstract_mesh, f"mesh_{count}" if count else "mesh")
 
-    def function(self, jaxpr: Jaxpr, name: str) -> str:
-        """The name of the function that computes `jaxpr`: `name`, with a number if that is taken."""
-        known = self._functions.get(jaxpr)
+    def function(self, jaxpr: Jaxpr, name: str, manual: ManualMesh | None = None) -> str:
+        """The name of the function that computes `jaxpr`: `name`, with a number if that is taken. `manual`: where it is
+        called, if it communicates there itself."""
+        known = self._functions.get((jaxpr, manual))
         if known is not None:
             return known
         name = base = identifier(name)
@@ -123,8 +125,8 @@ class Module:
             self._numbers[base] = number + 1
             name = f"{base}_{number}"
         self._numbers[name] = 1
-        self._functions[jaxpr] = name
-        self.pending.append((name, jaxpr))
+        self._functions[jaxpr, manual] = name
+        self.pending.append((name, jaxpr, manual))
         return name
 
 
@@ -146,11 +148,13 @@ def identifier(name: str) -> str:
 class LoweringContext(Context[SSA]):
     """Writes the body of one function, line by line. Rules call `emit` and the shorthands after it."""
 
-    __slots__ = ("_broadcasts", "_constants", "_count", "_order", "callees", "cursor", "lines", "module")
+    __slots__ = ("_broadcasts", "_constants", "_count", "_order", "callees", "cursor", "lines", "manual", "module")
 
-    def __init__(self, module: Module, first_number: int = 0) -> None:
+    def __init__(self, module: Module, first_number: int = 0, manual: ManualMesh | None = None) -> None:
         self.cursor: SourceCursor = SourceCursor()
         self.module: Module = module
+        #: The mesh on which what is written communicates itself, within a `shard_map`.
+        self.manual: ManualMesh | None = manual
         self.lines: list[str] = []
         #: The functions that this one calls, in order.
         self.callees: dict[str, None] = {}
@@ -267,13 +271,13 @@ class LoweringContext(Context[SSA]):
             found = self._broadcasts[key] = self.emit(operation, aval).name
         return found
 
-    def region(self, avals: Sequence[ShapedArray], body: Body) -> str:
+    def region(self, avals: Sequence[ShapedArray], body: Body, end: str = "stablehlo.return") -> str:
         """The text of a region: a block with parameters of these types, which returns what `body` makes of them.
 
         The body may bind primitives. It can use values from outside only in a region of an operation that allows it,
-        such as `stablehlo.case` and `stablehlo.while`.
+        such as `stablehlo.case` and `stablehlo.while`. `end` is what returns from it.
         """
-        inner = LoweringContext(self.module, self._count)
+        inner = LoweringContext(self.module, self._count, self.manual)
         inner._order = self._order
         args = [SSA(inner.fresh(), aval) for aval in avals]
         outs = body(inner, args)
@@ -281,7 +285,7 @@ class LoweringContext(Context[SSA]):
         self.callees |= inner.callees
         parameters = ", ".join([f"{arg.name}: {type_text(arg.aval)}" for arg in args])
         header = f"    ^bb0({parameters}):\n" if args else ""
-        lines = "\n".join([*inner.lines, inner.results("stablehlo.return", outs)]).replace("\n", "\n  ")
+        lines = "\n".join([*inner.lines, inner.results(end, outs)]).replace("\n", "\n  ")
         return f"({{\n{header}  {lines}\n    }})"
 
     def run(self, jaxpr: Jaxpr, args: Sequence[SSA], name: str) -> Sequence[SSA]:
@@ -300,7 +304,7 @@ class LoweringContext(Context[SSA]):
 
     def call(self, jaxpr: Jaxpr, name: str, args: Sequence[SSA]) -> Sequence[SSA]:
         """Writes a call of the function that computes `jaxpr`, which the module will contain once."""
-        function = self.module.function(jaxpr, name)
+        function = self.module.function(jaxpr, name, self.manual if axis_names(jaxpr.effects) else None)
         self.callees[function] = None
         self.module.on_call()
         avals = jaxpr.out_avals

@@ -11,7 +11,7 @@ from attrs import frozen
 from tinyjax.contexts.watching import Watcher
 from tinyjax.errors import InputError, LoweringError
 from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, LoweringRules, Module, identifier, types_text
-from tinyjax.hlo.manual import mesh_text, spec_text
+from tinyjax.hlo.manual import ManualMesh, mesh_text, spec_text
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
@@ -136,11 +136,11 @@ def _lower(
 
     def write_pending() -> None:
         while module.pending:
-            function, called = module.pending.popleft()
+            function, called, manual = module.pending.popleft()
             ordered = [ORDER] if must_stay(called.effects) else []
             args = [SSA(f"%arg{i}", aval) for i, aval in enumerate((*ordered, *called.in_avals))]
             header = _header(f"private @{function}", args, (*ordered, *called.out_avals), [""] * len(args))
-            functions[function] = _function(module, called, header, args, (), bool(ordered))
+            functions[function] = _function(module, called, header, args, (), bool(ordered), manual)
 
     if module.watcher is not None:
         module.on_call = lambda: with_room(write_pending)
@@ -172,10 +172,11 @@ def _function(
     args: Sequence[SSA],
     consts: Sequence[ConcreteValue],
     ordered: bool = False,
+    manual: ManualMesh | None = None,
 ) -> _Function:
     """The function that computes `jaxpr` of constants, which are spelled out, and arguments. Where it has effects, what
     keeps them in order is the first argument and the first result."""
-    ctx = LoweringContext(module)
+    ctx = LoweringContext(module, manual=manual)
     if ordered:
         args = ctx.after_effects(args)
     outs = interpret(ctx, jaxpr, [*map(ctx.constant, consts), *args])

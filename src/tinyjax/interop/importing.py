@@ -177,6 +177,8 @@ class Importer:
             axes = jax_equations.axes_of_one_device(eqn.params["mesh"])
             program = yield request(eqn.params["jaxpr"], rules)
             return _on_one_device(ctx, program, axes, args)
+        elif name == "pvary":  # on one device, nothing varies
+            return args
         elif name == "custom_vmap_call":
             program = yield request(eqn.params["call"], rules)
             primitive = adopted(eqn, program, expected, _ALONE.program)

@@ -112,7 +112,7 @@ def _scan(primitive: Scan, ctx: RuleContext[W, S], args: Sequence[W]) -> Sequenc
 def _element(ctx: RuleContext[W, S], x: W) -> Form[S]:
     """The form of an element of an array that a loop goes over."""
     form = ctx.form(x)
-    avals = tuple(array_type(aval.shape[1:], aval.dtype, aval.weak_type) for aval in form.avals)
+    avals = tuple(aval.of_shape(aval.shape[1:]) for aval in form.avals)
     return Form(ctx.element(form.structure), avals)
 
 

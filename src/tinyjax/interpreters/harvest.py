@@ -31,7 +31,6 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.roles import Foreign, Origin
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
@@ -202,7 +201,7 @@ def _scan(primitive: Scan, ctx: HarvestContext, args: Sequence[Hidden]) -> Seque
                 f"plant: {name!r} names a value in each of {primitive.length} iterations of a loop, so they must be "
                 f"stacked along a leading axis of that size; got {aval}"
             )
-        types.append((name, array_type(aval.shape[1:], aval.dtype, aval.weak_type)))
+        types.append((name, aval.of_shape(aval.shape[1:])))
     program, names = harvested(primitive.jaxpr, types)
     outs = ctx.parent.bind(evolve(primitive, jaxpr=program), *args, *planted.values())
     return _noted(ctx, outs, len(primitive.jaxpr.outvars), names)

@@ -21,7 +21,6 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Primitive, Zero
 from tinyjax.ir.result_types import result_types
-from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import OptimizationBarrier
@@ -95,7 +94,7 @@ def _elements(arg: Pattern) -> ConcreteValue:
 
 
 def _tangents(arg: Pattern) -> ConcreteValue:
-    aval = array_type((arg.depends.shape[1], *arg.aval.shape), arg.aval.dtype, arg.aval.weak_type)
+    aval = arg.aval.of_shape((arg.depends.shape[1], *arg.aval.shape))
     return ConcreteValue(arg.depends.T.reshape(aval.shape).astype(aval.dtype), aval)
 
 
@@ -246,7 +245,7 @@ def _stack(primitive: Scan, slices: Sequence[Pattern]) -> Pattern:
 
 def _at(x: Pattern, position: int) -> Pattern:
     """The slice at a position of the leading axis."""
-    aval = array_type(x.aval.shape[1:], x.aval.dtype, x.aval.weak_type)
+    aval = x.aval.of_shape(x.aval.shape[1:])
     depends = x.depends[position * aval.size : (position + 1) * aval.size]
     value = None if x.value is None else ConcreteValue(np.asarray(x.value)[position], aval)
     return Pattern(aval, depends, value)

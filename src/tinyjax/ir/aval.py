@@ -9,7 +9,7 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, short_name
-from tinyjax.ir.shapes import Shape, as_shape, dtype_of
+from tinyjax.ir.shapes import Axes, Shape, as_axes, as_shape, axes_text, dtype_of
 from tinyjax.ir.shared_types import array_type
 
 
@@ -19,17 +19,26 @@ class ShapedArray:
     """The set of arrays of one shape and dtype.
 
     `weak_type` marks values that came from Python scalars: they take the dtype of the other operand. A dtype may be
-    spelled as programs print it, so "i8" is int8, or as NumPy does.
+    spelled as programs print it, so "i8" is int8, or as NumPy does. `varying` names the axes of a mesh along which each
+    device has its own array: that of a value within `shard_map`, see `ir.varying`.
 
     >>> ShapedArray((2, 3), "float32"), ShapedArray((2, 3), "f32")
     (ShapedArray(f32[2,3]), ShapedArray(f32[2,3]))
     >>> ShapedArray((), float, weak_type=True)
     ShapedArray(~f64[])
+    >>> ShapedArray((4,), "f32", varying=("x", "y"))
+    ShapedArray(f32[4]{V:(x,y)})
     """
 
     shape: Shape = field(converter=as_shape)
     dtype: DType = field(converter=dtype_of)
     weak_type: bool = False
+    varying: Axes = field(default=(), converter=as_axes)
+
+    @property
+    def vma(self) -> frozenset[str]:
+        """`varying` by its name in JAX: the manual axes of a mesh along which the value varies."""
+        return frozenset(self.varying)
 
     @property
     def ndim(self) -> int:
@@ -46,11 +55,19 @@ class ShapedArray:
     @property
     def tangent(self) -> ShapedArray:
         """The type of tangents: the same array type, or float0 where there is nothing to differentiate."""
-        return self if self.dtype in INEXACT else array_type(self.shape, FLOAT0)
+        return self if self.dtype in INEXACT else array_type(self.shape, FLOAT0, False, self.varying)
 
     def strengthen(self) -> ShapedArray:
         """The same type without the weak mark."""
-        return array_type(self.shape, self.dtype) if self.weak_type else self
+        return array_type(self.shape, self.dtype, False, self.varying) if self.weak_type else self
+
+    def of_shape(self, shape: Shape) -> ShapedArray:
+        """The same but for the shape."""
+        return array_type(shape, self.dtype, self.weak_type, self.varying)
+
+    def varying_over(self, axes: Axes) -> ShapedArray:
+        """The same but for the axes of a mesh along which it varies."""
+        return self if axes == self.varying else array_type(self.shape, self.dtype, self.weak_type, axes)
 
     def matches(self, other: ShapedArray) -> bool:
         """Whether shape and dtype are the same, weak or not."""
@@ -59,7 +76,7 @@ class ShapedArray:
     @override
     def __str__(self) -> str:
         mark = "~" if self.weak_type else ""
-        return f"{mark}{short_name(self.dtype)}[{','.join(map(str, self.shape))}]"
+        return f"{mark}{short_name(self.dtype)}[{','.join(map(str, self.shape))}]{axes_text(self.varying)}"
 
     @override
     def __repr__(self) -> str:

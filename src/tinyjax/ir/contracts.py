@@ -23,7 +23,6 @@ from tinyjax.ir.fitting import fits_batch, fits_jvp, fits_transpose, known_types
 from tinyjax.ir.merging import merged, staged_operands
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.result_types import result_types
-from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import is_our_function
 from tinyjax.ir.value import ConcreteValue
 
@@ -359,4 +358,4 @@ def _fits(found: tuple[object, ...], types: Sequence[ShapedArray]) -> bool:
 
 
 def _without(aval: ShapedArray, axis: int) -> ShapedArray:
-    return array_type(aval.shape[:axis] + aval.shape[axis + 1 :], aval.dtype, aval.weak_type)
+    return aval.of_shape(aval.shape[:axis] + aval.shape[axis + 1 :])

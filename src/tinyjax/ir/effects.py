@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC
-from typing import ClassVar, TypeAlias, final
+from typing import TYPE_CHECKING, ClassVar, TypeAlias, final
 
 from attrs import frozen
 from typing_extensions import override
+
+if TYPE_CHECKING:
+    from tinyjax.ir.primitive import BatchAxis
 
 
 @frozen
@@ -35,6 +38,11 @@ class NamedAxisEffect(Effect):
 
 Effects: TypeAlias = frozenset[Effect]
 NO_EFFECTS: Effects = frozenset()
+
+
+def names_of(axis: BatchAxis) -> tuple[str, ...]:
+    """What such effects call an axis that is mapped: its name, or those of a mesh."""
+    return tuple([name for name, _ in axis.mesh]) if axis.name is None else (axis.name,)
 
 
 def axis_names(effects: Effects) -> frozenset[str]:

@@ -9,7 +9,6 @@ from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero
 from tinyjax.ir.result_types import result_types
-from tinyjax.ir.shared_types import array_type
 
 if TYPE_CHECKING:
     from tinyjax.ir.context import Context
@@ -73,7 +72,7 @@ def fits_batch(
         if at is None:
             expected = aval
         elif type(at) is int and 0 <= at <= aval.ndim:
-            expected = array_type((*aval.shape[:at], axis.size, *aval.shape[at:]), aval.dtype, aval.weak_type)
+            expected = aval.of_shape((*aval.shape[:at], axis.size, *aval.shape[at:]))
         else:
             return False
         if not fits_value(ctx, out, expected):

@@ -14,9 +14,11 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.parameters import Parameters
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.typed import Typed
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import union
 
 if TYPE_CHECKING:
     from tinyjax.ir.context import Context
@@ -49,11 +51,14 @@ CondPolicy: TypeAlias = Literal["select", "map", "error"]
 @frozen
 class BatchAxis:
     """The axis that a batching context maps over: how long it is, its name if it has one, and what becomes of a `cond`
-    whose predicate is mapped."""
+    whose predicate is mapped. One that stands for all devices of a `mesh` has names and sizes of several. `spmd` are
+    the axes of a mesh along which the batch is divided."""
 
     size: int
     name: str | None = None
     cond: CondPolicy = "select"
+    mesh: tuple[tuple[str, int], ...] = ()
+    spmd: tuple[str, ...] = ()
 
 
 @final
@@ -111,6 +116,12 @@ class Primitive(Parameters):
     def type_of(self, *avals: Any, **_: Any) -> tuple[ShapedArray, ...]:
         """The types of the outputs for inputs of these types; a TypingError if it doesn't accept them."""
         raise self._missing("Abstract evaluation", "type_of")
+
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray], /) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        """Along which axes of a mesh the operands have to vary, and the results of these types do, for operands that
+        vary along `found`: all along all of them."""
+        axes = union(found)
+        return [axes] * len(found), [axes] * len(types)
 
     def evaluate(self, *args: Any, **_: Any) -> tuple[HostArray, ...]:
         """The outputs for NumPy arrays whose types `type_of` has accepted."""

@@ -8,6 +8,7 @@ from typing import Final, ParamSpec, TypeVar
 from tinyjax.caching import IdentityCache, bounded, register
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.varying import UnevenError, spread
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -37,7 +38,22 @@ def result_types(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[Sh
 
 def _types_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
     if primitive.built_in:
-        return primitive.type_of(*avals)
-    from tinyjax.ir import contracts
+        types = primitive.type_of(*avals)
+    else:
+        from tinyjax.ir import contracts
 
-    return contracts.type_of(primitive, avals)
+        types = contracts.type_of(primitive, avals)
+    for aval in avals:
+        if aval.varying:
+            return spread(primitive, avals, types)
+    return types
+
+
+def types_after_casts(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
+    """The same for operands that are cast where they vary along fewer axes of a mesh than they have to."""
+    try:
+        return result_types(primitive, avals)
+    except UnevenError as uneven:
+        return result_types(
+            primitive, [aval.varying_over(axes) for aval, axes in zip(avals, uneven.wanted, strict=True)]
+        )

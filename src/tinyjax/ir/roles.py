@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar, final
 
@@ -75,3 +76,11 @@ class Evaluator(Protocol):
     def execute(self, jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
         """The results of a program, run as a whole where there is a compiler for it."""
         ...
+
+
+class Tracking(ABC):
+    """What a primitive is whose parameters say along which axes of a mesh values vary."""
+
+    @abstractmethod
+    def untracked(self) -> Primitive:
+        """The same where types don't say it."""

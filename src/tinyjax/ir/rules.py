@@ -18,7 +18,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal
-from tinyjax.ir.result_types import result_types
+from tinyjax.ir.result_types import types_after_casts
 from tinyjax.ir.value import ConcreteValue
 
 Args = ParamSpec("Args")
@@ -192,7 +192,7 @@ class _Survey(Context[ShapedArray]):
     @override
     def bind(self, primitive: Primitive, *args: ShapedArray) -> tuple[ShapedArray, ...]:
         self.visit(primitive, args)
-        return result_types(primitive, args)
+        return types_after_casts(primitive, args)
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> ShapedArray:

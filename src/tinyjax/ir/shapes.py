@@ -12,6 +12,8 @@ from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import DType, printed_dtype
 
 Shape: TypeAlias = tuple[int, ...]
+#: Names of axes of a mesh, in alphabetical order.
+Axes: TypeAlias = tuple[str, ...]
 
 
 #: The largest size that XLA and NumPy count to.
@@ -30,6 +32,23 @@ def as_shape(shape: Iterable[int] | int) -> Shape:
         which = "at least 0" if min(sizes) < 0 else "less than 2**63"
         raise ShapeError(f"the sizes of a shape are {which}, got {sizes}")
     return sizes
+
+
+def as_axes(names: Iterable[str]) -> Axes:
+    """Names of axes, each once and in order; an InputError if they aren't names."""
+    found = tuple(names) if not isinstance(names, str) else (names,)
+    if not found:
+        return ()
+    if not all(isinstance(name, str) for name in found):
+        raise InputError(f"axes of a mesh have strings as names, got {found}")
+    return tuple(sorted({*found}))
+
+
+def axes_text(axes: Axes) -> str:
+    """Axes along which values of a type vary, as types are printed."""
+    if not axes:
+        return ""
+    return f"{{V:{axes[0]}}}" if len(axes) == 1 else f"{{V:({','.join(axes)})}}"
 
 
 def inserted(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:

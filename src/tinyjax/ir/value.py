@@ -27,6 +27,14 @@ class Buffer(Protocol):
     def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray: ...
 
 
+@runtime_checkable
+class Divided(Protocol):
+    """A buffer that lies on several devices."""
+
+    @property
+    def sharding(self) -> object: ...
+
+
 Data: TypeAlias = HostArray | Buffer
 
 
@@ -109,6 +117,11 @@ class ConcreteValue:
     @property
     def on_host(self) -> bool:
         return isinstance(self.data, np.ndarray)
+
+    @property
+    def on_several(self) -> bool:
+        """Whether it lies on several devices."""
+        return not self.on_host and isinstance(self.data, Divided)
 
     def __copy__(self) -> ConcreteValue:
         return self

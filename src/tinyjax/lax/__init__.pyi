@@ -31,10 +31,12 @@ from tinyjax.lax.binary import shift_right_logical as shift_right_logical
 from tinyjax.lax.binary import sub as sub
 from tinyjax.lax.collectives import axis_index as axis_index
 from tinyjax.lax.collectives import axis_size as axis_size
+from tinyjax.lax.collectives import pcast as pcast
 from tinyjax.lax.collectives import pmax as pmax
 from tinyjax.lax.collectives import pmean as pmean
 from tinyjax.lax.collectives import pmin as pmin
 from tinyjax.lax.collectives import psum as psum
+from tinyjax.lax.collectives import pvary as pvary
 from tinyjax.lax.conditionals import cond as cond
 from tinyjax.lax.conditionals import switch as switch
 from tinyjax.lax.convolution import conv as conv

@@ -12,8 +12,11 @@ from tinyjax.arrays.shaping import integers
 from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shapes import Axes
+from tinyjax.ir.varying import without
 from tinyjax.lax.signatures import AxisName
 from tinyjax.primitives.accuracy import AccuracyMode, Accurate, Tolerance
+from tinyjax.primitives.collectives import PVary
 from tinyjax.primitives.contractions import DimensionNumbers
 from tinyjax.primitives.window_shapes import Padding
 from tinyjax.tracing.array import Array, ArrayLike
@@ -82,6 +85,12 @@ def bind_pair(primitive: Primitive, x: Array, y: Array) -> Array:
         shape = broadcast_shapes(left, right)
         x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     return bind(primitive, x, y)[0]
+
+
+def varied(x: Array, axes: Axes) -> Array:
+    """x as a value that varies along these axes of a mesh; itself if it does."""
+    more = without(axes, x.aval.varying)
+    return bind(PVary(more), x)[0] if more else x
 
 
 def axes_tuple(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> tuple[int, ...]:

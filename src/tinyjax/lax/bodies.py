@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.promotion import result_type
+from tinyjax.control.branches import with_types
+from tinyjax.control.manual import OPEN, Scope
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.shapes import Axes
+from tinyjax.ir.varying import without
+from tinyjax.lax.binding import varied
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import FlatFunction, argument_path, float0_zeros, located
@@ -23,11 +28,17 @@ if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 
-def stage(what: str, f: Callable[..., object], treedef: PyTreeDef, avals: Sequence[ShapedArray]) -> Traced:
+def stage(
+    what: str,
+    f: Callable[..., object],
+    treedef: PyTreeDef,
+    avals: Sequence[ShapedArray],
+    scope: Scope = OPEN,
+) -> Traced:
     """Stages f on leaves of these types. Leaves of dtype float0 are no inputs of the program, nor outputs."""
     fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
-    function = FlatFunction(f, what, treedef, fixed=fixed)
-    return trace(function, [aval for aval in avals if aval.dtype != FLOAT0], erase_float0=True)
+    function, kept = FlatFunction(f, what, treedef, fixed=fixed), [aval for aval in avals if aval.dtype != FLOAT0]
+    return trace(function, kept, erase_float0=True, scope=scope)
 
 
 def out_avals(traced: Traced) -> list[ShapedArray]:
@@ -72,21 +83,37 @@ def stage_body(
     slices: Sequence[ShapedArray] = (),
     *,
     returns_pair: bool = False,
+    varying: Axes = (),
 ) -> Body:
     """Stages the body of a loop, which takes a carry and slices, and returns a carry, or a pair of a carry and more.
 
     `treedef` is the structure of all its arguments, whose first leaves are the carry's, `carry_tree` that of the carry.
     A weakly typed carry that the body returns with another dtype is converted to what both promote to, and the body is
-    staged again. A TreeError or an InputError if the carry doesn't keep its structure, shapes and dtypes.
+    staged again; so is a carry that the body returns varying along more axes of a mesh. A TreeError or an InputError if
+    the carry doesn't keep its structure, shapes and dtypes.
     """
-    traced = stage(what, f, treedef, [*(x.aval for x in carry), *slices])
+    traced = stage(what, f, treedef, [*(x.aval for x in carry), *slices], Scope(varying=varying))
     returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     promoted = [_promoted(x, aval) for x, aval in zip(carry, returned, strict=True)]
     if any(new is not old for new, old in zip(promoted, carry, strict=True)):
-        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices])
+        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], Scope(varying=varying))
         returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     _check_types(what, f, treedef, [x.aval for x in promoted], returned)
-    return Body(traced, promoted)
+    while any(without(new.varying, old.aval.varying) for new, old in zip(returned, promoted, strict=True)):
+        promoted = [varied(x, aval.varying) for x, aval in zip(promoted, returned, strict=True)]
+        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], Scope(varying=varying))
+        returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
+    return Body(_varying_alike(traced, promoted), promoted)
+
+
+def _varying_alike(traced: Traced, carry: Sequence[Array]) -> Traced:
+    """The body, whose first results, the carry, vary along the axes of a mesh along which the carry does."""
+    own = [x.aval.varying for x in carry if x.aval.dtype != FLOAT0]
+    avals = list(traced.jaxpr.out_avals)
+    if all(aval.varying == axes for aval, axes in zip(avals, own, strict=False)):
+        return traced
+    avals[: len(own)] = [aval.varying_over(axes) for aval, axes in zip(avals, own, strict=False)]
+    return evolve(traced, jaxpr=with_types(traced.jaxpr, avals).named_by(traced.jaxpr.names))
 
 
 def _carry_avals(

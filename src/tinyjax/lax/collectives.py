@@ -1,4 +1,5 @@
-"""Reductions over named axes: those that an enclosing `vmap(..., axis_name=...)` maps."""
+"""Reductions over named axes: those that an enclosing `vmap(..., axis_name=...)` maps, and those of the mesh of an
+enclosing `shard_map`."""
 
 from __future__ import annotations
 
@@ -6,12 +7,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from tinyjax.arrays.elementwise import convert, promote_inexact
+from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import BOOL, INT32
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shapes import as_axes
 from tinyjax.lax.binary import div
 from tinyjax.lax.binding import axis_names, refuse_groups
+from tinyjax.lax.groups import axis_groups
 from tinyjax.lax.signatures import AxisName
-from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
+from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum, PVary
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array, find_axis
@@ -20,11 +24,11 @@ from tinyjax.tracing.core import bind
 _T = TypeVar("_T")
 
 
-def _reduce(make: Callable[[str], Primitive], x: _T, axis_name: AxisName) -> _T:
+def _reduce(make: Callable[[str | tuple[str, ...]], Primitive], x: _T, axis_name: AxisName) -> _T:
     def reduce(leaf: object) -> Array:
         array = as_array(leaf)
-        for name in axis_names(axis_name):
-            (array,) = bind(make(name), array)
+        for group in axis_groups(axis_name):
+            (array,) = bind(make(group.name), group.admit(array))
         return array
 
     return tree.map_leaves(reduce, x)
@@ -33,8 +37,8 @@ def _reduce(make: Callable[[str], Primitive], x: _T, axis_name: AxisName) -> _T:
 def psum(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
     """The sums of the leaves of x over one named axis or several.
 
-    Of a value that is the same all along the axis, such as 1, it is that value times the size. Booleans are counted, in
-    int32.
+    Of a value that is the same all along the axis, such as 1, it is that value times the size: of a number of Python, a
+    number that is known. Booleans are counted, in int32.
 
     >>> import numpy as np
     >>> from tinyjax.api.vectorize import vmap
@@ -43,11 +47,20 @@ def psum(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
     """
     refuse_groups("psum", axis_index_groups)
 
-    def counted(leaf: object) -> Array:
+    def counted(leaf: object) -> object:
+        if type(leaf) in (int, float, complex):
+            return leaf
         array = as_array(leaf)
         return convert(array, INT32) if array.aval.dtype == BOOL else array
 
-    return _reduce(PSum, tree.map_leaves(counted, x), axis_name)
+    leaves, treedef = tree.flatten(tree.map_leaves(counted, x))
+    size = axis_size(axis_name)
+    sums = [
+        as_array(leaf * size) if isinstance(leaf, int | float | complex) else _reduce(PSum, leaf, axis_name)
+        for leaf in leaves
+    ]
+    found: _T = tree.unflatten(treedef, sums)
+    return found
 
 
 def pmean(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
@@ -78,7 +91,7 @@ def axis_index(axis_name: AxisName) -> Array:
     """The position along a named axis, an int32; along several, the row-major one."""
     index: Array | None = None
     for name in axis_names(axis_name):
-        (own,) = bind(AxisIndex(name))
+        (own,) = bind(AxisIndex(name, bool(axis_groups(name)[0].varying)))
         index = own if index is None else index * axis_size(name) + own
     return as_array(0) if index is None else index
 
@@ -89,3 +102,48 @@ def axis_size(axis_name: AxisName) -> int:
     for name in axis_names(axis_name):
         size *= find_axis(name)[0].size
     return size
+
+
+def pcast(x: _T, axis_name: AxisName, *, to: str) -> _T:
+    """The leaves of x, which are the same along these axes of the mesh of a `shard_map`, as values that may vary along
+    them (`to="varying"`).
+
+    Where values meet that vary along different axes, this is done without being asked for. It says where the sum of
+    cotangents over the devices belongs, which is the transpose of it.
+
+    Raises:
+      AxisNameError: a leaf varies along one of the axes already, or the axis is none of a mesh whose types say so.
+      ChoiceError: `to` is something else. ("reduced" and "unreduced" belong to JAX's explicit mode.)
+
+    >>> import numpy as np
+    >>> from tinyjax.api.shard_map import shard_map
+    >>> from tinyjax.meshes import AbstractMesh, PartitionSpec as P
+    >>> mesh = AbstractMesh((3,), ("x",))
+    >>> shard_map(lambda a: pcast(a, "x", to="varying"), mesh=mesh, in_specs=P(), out_specs=P("x"))(
+    ...     np.ones(1)
+    ... )
+    Array([1., 1., 1.], dtype=float64)
+    """
+    if to != "varying":
+        raise ChoiceError(f"pcast: to must be 'varying', got {to!r}")
+    groups = axis_groups(axis_name)
+    names = as_axes([name for group in groups for name in group.varying])
+
+    def cast(leaf: object) -> Array:
+        array = as_array(leaf)
+        return bind(PVary(names), array)[0] if names else array
+
+    return tree.map_leaves(cast, x)
+
+
+def pvary(x: _T, axis_name: AxisName) -> _T:
+    """The same as `pcast(x, axis_name, to="varying")`, by its older name.
+
+    >>> import numpy as np
+    >>> from tinyjax.api.shard_map import shard_map
+    >>> from tinyjax.meshes import AbstractMesh, PartitionSpec as P
+    >>> mesh = AbstractMesh((3,), ("x",))
+    >>> shard_map(lambda a: pvary(a, "x"), mesh=mesh, in_specs=P(), out_specs=P("x"))(np.ones(1))
+    Array([1., 1., 1.], dtype=float64)
+    """
+    return pcast(x, axis_name, to="varying")

@@ -14,6 +14,7 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import with_types
 from tinyjax.control.cond import Cond
+from tinyjax.control.manual import Scope
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
@@ -26,9 +27,11 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.shapes import Axes
+from tinyjax.ir.varying import axes_of, union
 from tinyjax.lax import bodies
 from tinyjax.lax.binary import ne
-from tinyjax.lax.binding import sequence
+from tinyjax.lax.binding import sequence, varied
 from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Class, K, Pair, Triple
 from tinyjax.primitives.selection import clamp
 from tinyjax.tracing import tree
@@ -149,7 +152,8 @@ def cond(
         raise InputError(f"cond: the predicate must be a bool, an integer or a float, got {index.aval}")
     if index.aval.dtype != BOOL:
         index = ne(index, 0)
-    staged = _stage("cond", (true_fun, false_fun), ("true_fun", "false_fun"), operands)
+    names = ("true_fun", "false_fun")
+    staged = _stage("cond", (true_fun, false_fun), names, operands, index.aval.varying)
     outs = bind(Cond(staged.branches[::-1]), convert(index, INT32), *staged.operands)
     return staged.results.results(outs)
 
@@ -247,7 +251,8 @@ def switch(
 
 def _chosen(what: str, index: Array, branches: Sequence[Callable[..., Any]], operands: Sequence[object]) -> Any:
     """The result of the branch at an index, which is an int32 in range."""
-    staged = _stage(what, branches, [f"branch {i}" for i in range(len(branches))], operands)
+    names = [f"branch {i}" for i in range(len(branches))]
+    staged = _stage(what, branches, names, operands, index.aval.varying)
     return staged.results.results(bind(Cond(staged.branches), index, *staged.operands))
 
 
@@ -282,12 +287,19 @@ class _Staged:
 
 
 def _stage(
-    what: str, functions: Sequence[Callable[..., object]], names: Sequence[str], operands: Sequence[object]
+    what: str,
+    functions: Sequence[Callable[..., object]],
+    names: Sequence[str],
+    operands: Sequence[object],
+    varying: Axes,
 ) -> _Staged:
-    """Stages functions of the same arguments. What they close over becomes operands: of each the same."""
+    """Stages functions of the same arguments. What they close over becomes operands: of each the same. All of it varies
+    along the axes of a mesh along which devices choose for themselves (`varying`): sums over these, which derivatives
+    have where it doesn't, are for all devices to take part in, so they belong outside."""
     arrays, treedef = flatten_arguments(functions[0], operands, {})
+    arrays = [varied(array, varying) for array in arrays]
     avals = [array.aval for array in arrays]
-    traced = [bodies.stage(what, f, treedef, avals) for f in functions]
+    traced = [bodies.stage(what, f, treedef, avals, Scope(varying=varying)) for f in functions]
     arrays = [array for array in arrays if array.aval.dtype != FLOAT0]
     described = [f"{name}, {located(f)}," for name, f in zip(names, functions, strict=True)]
     for other, name in zip(traced[1:], described[1:], strict=True):
@@ -300,7 +312,8 @@ def _stage(
             captured.setdefault(_identity(array), array)
     positions = {key: i for i, key in enumerate(captured)}
     result_avals = _joined_types(what, traced, names, described)
-    in_avals = [*(array.aval for array in captured.values()), *(array.aval for array in arrays)]
+    arrays = [*(varied(array, varying) for array in captured.values()), *arrays]
+    in_avals = [array.aval for array in arrays]
     branches = [
         with_types(
             _with_inputs(branch.jaxpr, in_avals, [positions[_identity(array)] for array in branch.captured]),
@@ -308,7 +321,7 @@ def _stage(
         )
         for branch in traced
     ]
-    return _Staged(tuple(branches), (*captured.values(), *arrays), traced[0])
+    return _Staged(tuple(branches), tuple(arrays), traced[0])
 
 
 def _identity(array: Array) -> int:
@@ -367,4 +380,4 @@ def _join(avals: Sequence[ShapedArray]) -> ShapedArray | None:
         adapts = aval.weak_type and result_type([first, aval]) == (first.dtype, False)
         if aval.shape != first.shape or (aval.dtype != first.dtype and not adapts):
             return None
-    return first
+    return first.varying_over(union(axes_of(avals)))

@@ -1,4 +1,5 @@
-"""What the elements along a named axis give each other: those that an enclosing `vmap(..., axis_name=...)` maps."""
+"""What the elements along a named axis give each other: those that an enclosing `vmap(..., axis_name=...)` maps, or the
+devices of the mesh of an enclosing `shard_map`."""
 
 from __future__ import annotations
 
@@ -11,6 +12,7 @@ from tinyjax.arrays.shaping import canonical_axis, expand_dims, integer, integer
 from tinyjax.errors import AxisNameError, ShapeError
 from tinyjax.lax.binding import axis_names, number_pairs, refuse_groups
 from tinyjax.lax.collectives import axis_index, axis_size
+from tinyjax.lax.groups import axis_groups
 from tinyjax.lax.indexing import dynamic_index_in_dim
 from tinyjax.lax.shaping import broadcast, clamp, full_like, index_in_dim, select
 from tinyjax.lax.signatures import AxisName
@@ -44,8 +46,8 @@ def all_gather(x: _T, axis_name: AxisName, *, axis_index_groups: None = None, ax
         at = canonical_axis(axis, array.aval.ndim + (not tiled), "all_gather")
         if not tiled:
             array = expand_dims(array, at)
-        for name in reversed(axis_names(axis_name)):
-            (array,) = bind(AllGather(name, axis_size(name), at), array)
+        for group in reversed(axis_groups(axis_name)):
+            (array,) = bind(AllGather(group.name, group.size, at), group.admit(array))
         return array
 
     return tree.map_leaves(gathered, x)
@@ -72,8 +74,8 @@ def psum_scatter(
         at = canonical_axis(scatter_dimension, array.aval.ndim, "psum_scatter")
         if not tiled:
             _check_size("psum_scatter", array, at, axis_name)
-        for name in axis_names(axis_name):
-            (array,) = bind(ReduceScatter(name, axis_size(name), at), array)
+        for group in axis_groups(axis_name):
+            (array,) = bind(ReduceScatter(group.name, group.size, at), group.admit(array))
         return array if tiled else squeeze(array, at)
 
     return tree.map_leaves(scattered, x)
@@ -119,17 +121,18 @@ def all_to_all(
 
 
 def _exchange(x: Array, axis_name: AxisName, split: int, concat: int) -> Array:
-    names = axis_names(axis_name)
-    if len(names) == 1:
-        return bind(AllToAll(names[0], axis_size(names[0]), split, concat), x)[0]
-    # Parts have a number for each name. Every name exchanges along the axis of its own numbers.
-    sizes, total, count = list(map(axis_size, names)), axis_size(axis_name), len(names)
+    groups = axis_groups(axis_name)
+    if len(groups) == 1:
+        (group,) = groups
+        return bind(AllToAll(group.name, group.size, split, concat), group.admit(x))[0]
+    # Parts have a number for each group of axes. Every group exchanges along the axis of its own numbers.
+    sizes, total, count = [group.size for group in groups], axis_size(axis_name), len(groups)
     shape = x.aval.shape
     if shape[split] % total:
         raise ShapeError(f"all_to_all: axis {split} of {x.aval} can't be divided into {total} equal parts")
     x = reshape(x, (*shape[:split], *sizes, shape[split] // total, *shape[split + 1 :]))
-    for i, name in enumerate(names):
-        (x,) = bind(AllToAll(name, sizes[i], split + i, split + i), x)
+    for i, group in enumerate(groups):
+        (x,) = bind(AllToAll(group.name, group.size, split + i, split + i), group.admit(x))
     x = moveaxis(x, range(split, split + count), range(concat, concat + count))
     joined = x.aval.shape
     return reshape(x, (*joined[:concat], total * joined[concat + count], *joined[concat + count + 1 :]))
@@ -146,13 +149,16 @@ def ppermute(x: _T, axis_name: AxisName, perm: Sequence[tuple[int, int]]) -> _T:
     Array([0., 1., 2.], dtype=float64)
     """
     pairs = number_pairs("ppermute: perm", perm)
-    names = axis_names(axis_name)
+    groups = axis_groups(axis_name)
 
     def permuted(leaf: object) -> Array:
         array = as_array(leaf)
-        if len(names) == 1:
-            return bind(PPermute(names[0], pairs), array)[0]
-        PPermute(" and ".join(names), pairs).check_size(axis_size(axis_name))
+        if len(groups) == 1:
+            (group,) = groups
+            equation = PPermute(group.name, pairs)
+            equation.check_size(group.size)
+            return bind(equation, group.admit(array))[0]
+        PPermute(axis_names(axis_name), pairs).check_size(axis_size(axis_name))
         sources = np.full(axis_size(axis_name), -1, np.int32)
         for source, destination in pairs:
             sources[destination] = source

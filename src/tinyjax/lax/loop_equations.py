@@ -13,7 +13,6 @@ from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeEr
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
-from tinyjax.ir.shared_types import array_type
 from tinyjax.lax.bodies import Body
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.core import bind
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def slice_type(aval: ShapedArray) -> ShapedArray:
-    return array_type(aval.shape[1:], aval.dtype, aval.weak_type)
+    return aval.of_shape(aval.shape[1:])
 
 
 def scan_length(

@@ -12,12 +12,16 @@ import numpy as np
 from tinyjax.arrays.elementwise import convert
 from tinyjax.arrays.shaping import integer
 from tinyjax.control.call import Call
+from tinyjax.control.manual import Scope
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import BOOL, FLOAT0, FLOATS, INTEGERS, SIGNED, HostArray
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.shared_types import array_type
+from tinyjax.ir.varying import axes_of, union
+from tinyjax.lax.binding import varied
 from tinyjax.lax.bodies import Body, described, out_avals, stage, stage_body
 from tinyjax.lax.loop_equations import (
     bind_scan,
@@ -38,7 +42,8 @@ from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.batch import batch
 
 if TYPE_CHECKING:
-    pass
+    from jax.tree_util import PyTreeDef
+
 
 #: How many iterations of a loop over floats are counted beforehand.
 _COUNTED: Final = 1 << 16
@@ -99,8 +104,7 @@ def while_loop(
     check_callable("while_loop", body_fun)
     arrays, treedef = flatten_arguments(body_fun, (init_val,), {})
     value_tree = tree.flatten(init_val)[1]
-    body = stage_body("while_loop", body_fun, treedef, value_tree, arrays)
-    cond = stage("while_loop", cond_fun, treedef, [x.aval for x in body.carry])
+    body, cond = _stage_while("while_loop", cond_fun, body_fun, treedef, value_tree, arrays)
     avals = out_avals(cond)
     if cond.treedef.num_nodes != 1 or len(avals) != 1 or not avals[0].matches(array_type((), BOOL)):
         raise InputError(f"while_loop: {located(cond_fun)} must return a bool scalar, got {described(cond)}")
@@ -214,15 +218,35 @@ def fori_loop(
         return i + 1, body_fun(i, value)
 
     arrays, treedef = flatten_arguments(body_fun, (first, init_val), {})
-    body = stage_body("fori_loop", step, treedef, tree.flatten((first, init_val))[1], arrays)
+    value_tree = tree.flatten((first, init_val))[1]
     if length is not None:
+        body = stage_body("fori_loop", step, treedef, value_tree, arrays)
         outs = bind_scan(body, (), length, False, unrolling(False if unroll is None else unroll, length))
     elif unroll is None or unroll is False or unroll == 1:
-        cond = stage("fori_loop", lambda i, _: i < last, treedef, [x.aval for x in body.carry])
+        body, cond = _stage_while("fori_loop", lambda i, _: i < last, step, treedef, value_tree, arrays)
         outs = bind_while(body, cond)
     else:
         raise ChoiceError("fori_loop: unroll needs bounds that are known when the program is traced")
     return tree.unflatten(body.traced.treedef, outs)[1]
+
+
+def _stage_while(
+    what: str,
+    cond_fun: Callable[..., object],
+    body_fun: Callable[..., object],
+    treedef: PyTreeDef,
+    value_tree: PyTreeDef,
+    arrays: Sequence[Array],
+) -> tuple[Body, Traced]:
+    """The body and the condition. Where devices of a mesh stop when they like, all that there is varies among them."""
+    decided: Axes = ()
+    while True:
+        body = stage_body(what, body_fun, treedef, value_tree, arrays, varying=decided)
+        cond = stage(what, cond_fun, treedef, [x.aval for x in body.carry], Scope(varying=decided))
+        found = union([decided, *axes_of(out_avals(cond))])
+        if found == decided:
+            return body, cond
+        decided, arrays = found, [varied(x, found) for x in body.carry]
 
 
 def _length(first: Array, last: Array) -> int | None:

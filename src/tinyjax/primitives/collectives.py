@@ -1,4 +1,8 @@
-"""Sums, maxima and minima over a named axis, which an enclosing batching context maps over, and the index along it.
+"""Sums, maxima and minima over named axes, and the index along one.
+
+An axis is one that an enclosing batching context maps over, or of the mesh of an enclosing `shard_map`. There, types
+say along which axes a value varies, and so does the transpose of a sum: that of one over axes along which its operand
+varies gives every element the same cotangent, which is to vary along them (`pvary`), and the other way round.
 
 The classes come first, then the vocabulary.
 """
@@ -9,40 +13,49 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.errors import AxisNameError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INT32, NUMERIC, SUPPORTED, HostArray
-from tinyjax.ir.effects import Effects, NamedAxisEffect
+from tinyjax.ir.effects import Effects, NamedAxisEffect, names_of
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.roles import Tracking
+from tinyjax.ir.shapes import Axes, as_axes
 from tinyjax.ir.shared_types import array_type
+from tinyjax.ir.varying import union, without
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, scale
+from tinyjax.primitives.grouping import group_of
 from tinyjax.primitives.reductions import reduce_max, reduce_min
 from tinyjax.primitives.shaping import iota
-from tinyjax.primitives.structure import check_arity, reduce_sum
+from tinyjax.primitives.structure import Linear, broadcast_in_dim, check_arity, move_axis, reduce_sum
 
 V = TypeVar("V")
 
 
 @frozen
 class Collective(Primitive):
-    """Needs the axis called `axis_name`."""
+    """Needs the axis called `axis_name`, or several axes of a mesh, of which the last counts fastest."""
 
-    axis_name: str
+    axis_name: str | tuple[str, ...]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the axes."""
+        return (self.axis_name,) if isinstance(self.axis_name, str) else self.axis_name
 
     @property
     @override
     def effects(self) -> Effects:
-        return frozenset({NamedAxisEffect(self.axis_name)})
+        return frozenset(map(NamedAxisEffect, self.names))
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         raise AxisNameError(
-            f"unbound axis name: {self.axis_name}. {self.name} works within a function that is mapped by "
-            f"vmap(..., axis_name={self.axis_name!r})."
+            f"unbound axis name: {', '.join(self.names)}. {self.name} works within a function that is mapped by "
+            f"vmap(..., axis_name={self.names[0]!r}), or within shard_map over a mesh that has the axis."
         )
 
 
@@ -71,9 +84,23 @@ class ReducingCollective(Collective):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         (x,), (at,) = args, axes
-        if axis.name != self.axis_name:
+        own = tuple([name for name in self.names if name in names_of(axis)])
+        group = group_of(axis, own)
+        if group is None:
             return ctx.bind(self, x), [at]
-        return [self.repeat(ctx, x, axis.size) if at is None else self.reduce(ctx, x, at)], [None]
+        if at is None:
+            y = self.repeat(ctx, x, group.size)
+        elif group.rest == 1:
+            y, at = self.reduce(ctx, x, at), None
+        else:
+            y, at = group.apply(ctx, move_axis(ctx, x, at, 0), lambda y: (self.reduce(ctx, y, 0), None)), 0
+        if others := tuple([name for name in self.names if name not in own]):
+            (y,) = ctx.bind(evolve(self, axis_name=others[0] if len(others) == 1 else others), y)
+        return [y], [at]
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        return found, [without(axes, self.names) for axes in found]
 
 
 @final
@@ -101,8 +128,51 @@ class PSum(ReducingCollective):
     def transpose(
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
-        (ct,) = cotangents
-        return [ct] if isinstance(ct, Zero) else ctx.bind(self, ct)
+        (ct,), (x,) = cotangents, args
+        if isinstance(ct, Zero):
+            return [Zero(x.aval.tangent) if isinstance(x, UndefPrimal) else ct]
+        tracked = isinstance(x, UndefPrimal) and {*self.names} <= {*x.aval.varying}
+        return [pvary(ctx, ct, as_axes(self.names))] if tracked else ctx.bind(self, ct)
+
+
+@final
+@frozen
+class PVary(Linear):
+    """The operand, the same along these axes of a mesh, as a value that may differ: what it is for each device."""
+
+    axes: Axes
+    name: ClassVar[str] = "pvary"
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
+        (x,) = avals
+        if not self.axes or {*self.axes} & {*x.varying}:
+            raise AxisNameError(f"pvary takes a value that is the same along {self.axes}, got {x}")
+        return (x.varying_over(union([x.varying, as_axes(self.axes)])),)
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        return found, [aval.varying for aval in types]
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        return args
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        return (args if {*self.axes} <= {*names_of(axis)} else ctx.bind(self, *args)), axes
+
+    @override
+    def transpose(
+        self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
+    ) -> Sequence[V | Zero | None]:
+        (ct,), (x,) = cotangents, args
+        if isinstance(ct, Zero):
+            return [Zero(x.aval.tangent) if isinstance(x, UndefPrimal) else ct]
+        return ctx.bind(PSum(self.axes[0] if len(self.axes) == 1 else self.axes), ct)
 
 
 @final
@@ -139,43 +209,58 @@ class PMin(ReducingCollective):
 
 @final
 @frozen
-class AxisIndex(Collective):
-    """The index along a named axis, int32."""
+class AxisIndex(Collective, Tracking):
+    """The index along a named axis, int32. `varies`: whether its type says so, as where types say along which axes of
+    a mesh values vary."""
 
+    varies: bool = False
     name: ClassVar[str] = "axis_index"
+
+    @override
+    def untracked(self) -> AxisIndex:
+        return AxisIndex(self.axis_name)
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 0)
-        return (array_type((), INT32),)
+        return (array_type((), INT32, False, as_axes(self.names) if self.varies else ()),)
 
     @override
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        if axis.name != self.axis_name:
+        group = group_of(axis, self.names)
+        if group is None:
             return ctx.bind(self), [None]
-        return [iota(ctx, INT32, (axis.size,), 0)], [0]
+        if group.rest == 1:
+            return [iota(ctx, INT32, (axis.size,), 0)], [0]
+        return [group.ungrouped(ctx, broadcast_in_dim(ctx, iota(ctx, INT32, (group.size,), 0), group.shape, (0,)))], [0]
 
 
 # The vocabulary.
 
 
-def psum(ctx: Context[V], x: V, axis_name: str) -> V:
-    """The sum over the mapped axis of this name."""
+def psum(ctx: Context[V], x: V, axis_name: str | tuple[str, ...]) -> V:
+    """The sum over the axis of this name, or over several axes."""
     return ctx.bind(PSum(axis_name), x)[0]
 
 
-def pmax(ctx: Context[V], x: V, axis_name: str) -> V:
-    """The largest over the mapped axis of this name."""
+def pmax(ctx: Context[V], x: V, axis_name: str | tuple[str, ...]) -> V:
+    """The largest over the axis of this name, or over several axes."""
     return ctx.bind(PMax(axis_name), x)[0]
 
 
-def pmin(ctx: Context[V], x: V, axis_name: str) -> V:
-    """The smallest over the mapped axis of this name."""
+def pmin(ctx: Context[V], x: V, axis_name: str | tuple[str, ...]) -> V:
+    """The smallest over the axis of this name, or over several axes."""
     return ctx.bind(PMin(axis_name), x)[0]
 
 
 def axis_index(ctx: Context[V], axis_name: str) -> V:
-    """Which element of the mapped axis of this name this is: an int32."""
+    """Which element of the axis of this name this is: an int32."""
     return ctx.bind(AxisIndex(axis_name))[0]
+
+
+def pvary(ctx: Context[V], x: V, axes: Axes) -> V:
+    """x as a value that varies along these axes of a mesh; itself if its type says that it does."""
+    more = without(axes, ctx.aval(x).varying) if axes else ()
+    return ctx.bind(PVary(more), x)[0] if more else x

@@ -24,6 +24,7 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.collectives import Collective
 from tinyjax.primitives.elementwise import check_dtype
+from tinyjax.primitives.grouping import group_of
 from tinyjax.primitives.shaping import divide_axis, reshape
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.structure import Linear, check_arity, check_axes, full, move_axis, reduce_sum, with_leading_axis
@@ -62,14 +63,18 @@ class Exchange(Collective, Linear):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         (x,), (at,) = args, axes
-        if axis.name != self.axis_name:
+        group = group_of(axis, self.names)
+        if group is None:
             if at is None:
                 return ctx.bind(self, x), [None]
             return ctx.bind(self.moved(1), move_axis(ctx, x, at, 0)), [0]
-        self.check_size(axis.size)
+        self.check_size(group.size)
         shape = ctx.aval(x).shape
         own = shape if at is None else (*shape[:at], *shape[at + 1 :])
-        out, where = self.exchanged(ctx, with_leading_axis(ctx, x, at, axis.size, own), axis.size)
+        x = with_leading_axis(ctx, x, at, axis.size, own)
+        if len(group.sizes) > 1:
+            return [group.apply(ctx, x, lambda y: self.moved(1).exchanged(ctx, y, group.size))], [0]
+        out, where = self.exchanged(ctx, x, axis.size)
         return [out], [where]
 
     def check_size(self, size: int) -> None:
@@ -276,21 +281,23 @@ def _merged(ctx: Context[V], x: V, at: int) -> V:
 # The vocabulary.
 
 
-def all_gather(ctx: Context[V], x: V, axis_name: str, axis_size: int, dimension: int) -> V:
+def all_gather(ctx: Context[V], x: V, axis_name: str | tuple[str, ...], axis_size: int, dimension: int) -> V:
     """The operands of all elements along the axis, one after the other along a dimension."""
     return ctx.bind(AllGather(axis_name, axis_size, dimension), x)[0]
 
 
-def reduce_scatter(ctx: Context[V], x: V, axis_name: str, axis_size: int, dimension: int) -> V:
+def reduce_scatter(ctx: Context[V], x: V, axis_name: str | tuple[str, ...], axis_size: int, dimension: int) -> V:
     """The sum of the operands of all elements along the axis, divided along a dimension."""
     return ctx.bind(ReduceScatter(axis_name, axis_size, dimension), x)[0]
 
 
-def all_to_all(ctx: Context[V], x: V, axis_name: str, axis_size: int, split_axis: int, concat_axis: int) -> V:
+def all_to_all(
+    ctx: Context[V], x: V, axis_name: str | tuple[str, ...], axis_size: int, split_axis: int, concat_axis: int
+) -> V:
     """The parts that the elements along the axis have for this one, put together along a dimension."""
     return ctx.bind(AllToAll(axis_name, axis_size, split_axis, concat_axis), x)[0]
 
 
-def ppermute(ctx: Context[V], x: V, axis_name: str, perm: tuple[tuple[int, int], ...]) -> V:
+def ppermute(ctx: Context[V], x: V, axis_name: str | tuple[str, ...], perm: tuple[tuple[int, int], ...]) -> V:
     """The operand of another element along the axis, which the pairs (source, destination) say."""
     return ctx.bind(PPermute(axis_name, perm), x)[0]

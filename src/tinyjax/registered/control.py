@@ -19,6 +19,7 @@ from tinyjax.control import (
     recursion,
     reducing,
     scan,
+    shard_map,
 )
 from tinyjax.registered.first_order import STANDARD, primitives_of
 
@@ -38,6 +39,7 @@ MODULES: Final = (
     loops,
     reducing,
     scan,
+    shard_map,
 )
 
 STANDARD.add(*primitives_of(*MODULES, recursion))

@@ -202,11 +202,6 @@ def _random_gamma(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> 
     return ctx.bind(Call("random_gamma", closed.jaxpr), *consts, *args)
 
 
-def _varying(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
-    """Says over which axes of a mesh values vary, of which our types say nothing."""
-    return args
-
-
 def _as_it_is(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
     return args
 
@@ -228,7 +223,6 @@ EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "log2": _log2,
     "lt_to": _total_order(lt),
     "one_minus_square": one_minus_square,
-    "pvary": _varying,
     "ragged_dot_general": ragged_dot_general,
     "random_gamma": _random_gamma,
     "scaled_dot": scaled_dot,

@@ -258,9 +258,9 @@ def _collective(cls: type[Primitive], positional: type[Reduction]) -> Reader:
         if axes is not None:
             if isinstance(axes, tuple) and all(type(axis) is int for axis in axes):
                 return primitive_of(positional, {**kept, "axes": axes})
-            if not isinstance(axes, tuple) or len(axes) != 1 or not isinstance(axes[0], str):
-                raise UnsupportedError(f"{cls.name}[axes={axes}] is not supported: only one named axis is")
-            kept["axis_name"] = axes[0]
+            if not isinstance(axes, tuple) or not axes or not all(isinstance(axis, str) for axis in axes):
+                raise UnsupportedError(f"{cls.name}[axes={axes}] is not supported: only named axes are")
+            kept["axis_name"] = axes[0] if len(axes) == 1 else axes
         return primitive_of(cls, kept)
 
     return read
@@ -275,13 +275,13 @@ for _reducing, _positional in (
 
 
 def _one_name(name: str, params: Params) -> dict[str, object]:
-    """The parameters with the one named axis, and without groups of its elements."""
+    """The parameters with the named axis, or axes, and without groups of its elements."""
     kept = without(name, params, axis_index_groups=_NONE)
     axis_name = kept.get("axis_name")
     if isinstance(axis_name, tuple) and len(axis_name) == 1:
         kept["axis_name"] = axis_name[0]
-    elif not isinstance(axis_name, str):
-        raise UnsupportedError(f"{name}[axis_name={axis_name}] is not supported: only one named axis is")
+    elif not isinstance(axis_name, str | tuple) or not axis_name:
+        raise UnsupportedError(f"{name}[axis_name={axis_name}] is not supported: only named axes are")
     return kept
 
 

@@ -19,10 +19,11 @@ from tinyjax.arrays.display import Displayed
 from tinyjax.arrays.intake import hand_in
 from tinyjax.caching import bounded
 from tinyjax.contexts.watching import Watcher
+from tinyjax.control.manual import NamedAxis
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, Scalar, may_be_key
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
-from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.prepared.stored_array import StoredArray, of_host
@@ -198,7 +199,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.parent: Frame = self
         self.level = 0
         self.base: Frame = self
-        self.axes: tuple[tuple[BatchAxis, Frame], ...] = ()
+        self.axes: tuple[tuple[NamedAxis, Frame], ...] = ()
         self.watcher: Watcher | None = None
         self.intake: Intake | None = None
 
@@ -248,7 +249,7 @@ def top_frame(args: Iterable[Array], effects: Effects = NO_EFFECTS) -> Frame:
     return top
 
 
-def find_axis(name: str) -> tuple[BatchAxis, Frame]:
+def find_axis(name: str) -> tuple[NamedAxis, Frame]:
     """The innermost named axis of this name; an AxisNameError if there is none."""
     return named_axis(active_frame().axes, name)
 

@@ -15,9 +15,10 @@ from typing_extensions import override
 from tinyjax.arrays.advice import HASH, Wanted
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.watching import Watcher, describe_value, unwatched, watched_by
+from tinyjax.control.manual import NamedAxis
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.array import Array, ArrayLike
@@ -90,7 +91,7 @@ class TraceFrame(Entered, OpenFrame[V]):
     __slots__ = ("_position", "context", "function")
 
     def __init__(
-        self, context: Context[V], parent: Frame, function: Transformed, axis: BatchAxis | None = None
+        self, context: Context[V], parent: Frame, function: Transformed, axes: Sequence[NamedAxis] = ()
     ) -> None:
         watcher = parent.watcher
         self.watcher: Watcher | None = watcher
@@ -102,9 +103,7 @@ class TraceFrame(Entered, OpenFrame[V]):
         self.base: Frame = self if staging else parent.base
         self.intake: Intake | None = Intake() if staging else None
         self.function: Transformed = function
-        self.axes: tuple[tuple[BatchAxis, Frame], ...] = parent.axes
-        if axis is not None and axis.name is not None:
-            self.axes = (*parent.axes, (axis, self))
+        self.axes: tuple[tuple[NamedAxis, Frame], ...] = (*parent.axes, *[(axis, self) for axis in axes])
         self.alive: bool = True
         self._variable, self._token = active, None
 
@@ -142,9 +141,9 @@ class TraceFrame(Entered, OpenFrame[V]):
         return self.function if unwatched(self.context) is context else self.parent.function_of(context)
 
 
-def activate(context: Context[V], function: Transformed, axis: BatchAxis | None = None) -> TraceFrame[V]:
+def activate(context: Context[V], function: Transformed, axes: Sequence[NamedAxis] = ()) -> TraceFrame[V]:
     """Makes a context the innermost one: `with activate(...) as frame, frame:`. Tracers can't be used afterwards."""
-    return TraceFrame(context, active_frame(), function, axis)
+    return TraceFrame(context, active_frame(), function, axes)
 
 
 def bind(primitive: Primitive, *args: ArrayLike) -> tuple[Array, ...]:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, final
 from typing_extensions import override
 
 from tinyjax.contexts.watching import Watcher, WatchingContext
+from tinyjax.control.manual import NamedAxis
 from tinyjax.errors import AxisNameError
 from tinyjax.ir.context import Context
-from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.ir.primitive import Primitive
 from tinyjax.tracing.captured import Intake
 
 if TYPE_CHECKING:
@@ -51,7 +52,7 @@ class Frame(ABC):
     #: ended, its own `base` goes on to the next one further out.
     base: Frame
     #: The named axes in scope, innermost last, each with the frame that maps it.
-    axes: tuple[tuple[BatchAxis, Frame], ...]
+    axes: tuple[tuple[NamedAxis, Frame], ...]
     #: Who watches what is applied here and in the frames within.
     watcher: Watcher | None
     #: How the user's arrays come into a program that is staged here.
@@ -147,14 +148,14 @@ class OpenFrame(Frame, Generic[V]):
         return run(self)
 
 
-def named_axis(axes: Sequence[tuple[BatchAxis, Frame]], name: str) -> tuple[BatchAxis, Frame]:
+def named_axis(axes: Sequence[tuple[NamedAxis, Frame]], name: str) -> tuple[NamedAxis, Frame]:
     """The innermost of these axes with this name; an AxisNameError if there is none."""
     for axis, frame in reversed(axes):
         if axis.name == name:
             return axis, frame
     found = ", ".join(repr(axis.name) for axis, _ in axes) or "none"
     raise AxisNameError(
-        f"unbound axis name: {name!r}. Axes in scope: {found}. Bind it with vmap(..., axis_name={name!r})."
+        f"unbound axis name: {name!r}. Axes in scope: {found}. Bind it with vmap(..., axis_name={name!r}) or shard_map."
     )
 
 
@@ -172,7 +173,7 @@ class WatchFrame(Entered, OpenFrame[V]):
         self.parent: Frame = outer
         self.context: WatchingContext[V] = WatchingContext(inner.context, watcher)
         self.level: int = inner.level
-        self.axes: tuple[tuple[BatchAxis, Frame], ...] = inner.axes
+        self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
         self.base: Frame = self
         self.watcher: Watcher | None = watcher
         self.intake: Intake | None = inner.intake

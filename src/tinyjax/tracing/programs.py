@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from attrs import frozen
 
 from tinyjax.contexts.staging import StagingContext
+from tinyjax.control.manual import OPEN, Scope
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
@@ -55,25 +56,22 @@ class Traced:
         return tree.unflatten(self.treedef, outs)
 
 
-def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool = False) -> Traced:
+def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool = False, scope: Scope = OPEN) -> Traced:
     """Stages a function on inputs of these types. `erase_float0` leaves results of dtype float0 out of the program.
 
     Functions that call each other may nest as deep as they like: each is traced with room on the stack. A
     RecursiveTracingError if there is no end.
     """
     check_nesting(f, avals)
-    return with_room(lambda: _trace(f, avals, erase_float0))
+    return with_room(lambda: _trace(f, avals, erase_float0, scope))
 
 
-def _trace(f: FlatFunction, avals: Sequence[ShapedArray], erase_float0: bool) -> Traced:
-    context = StagingContext()
-    erased: dict[int, Array] = {}
-    with activate(context, f) as frame, frame:
+def _trace(f: FlatFunction, avals: Sequence[ShapedArray], erase_float0: bool, scope: Scope) -> Traced:
+    context = StagingContext(varying=scope.varying)
+    with activate(context, f, scope.axes) as frame, frame:
         results = f([frame.wrap(context.argument(aval)) for aval in avals])
-        if erase_float0:
-            for i, array in enumerate(results.arrays):
-                if array.aval.dtype == FLOAT0:
-                    erased[i] = float0_zeros(array.aval.shape)
+        numbered = enumerate(results.arrays if erase_float0 else ())
+        erased = {i: float0_zeros(array.aval.shape) for i, array in numbered if array.aval.dtype == FLOAT0}
         outs = [frame.read(array) for i, array in enumerate(results.arrays) if i not in erased]
     staged = context.finish(outs, f.input_names())
     captured = [ConcreteArray(value) if isinstance(value, ConcreteValue) else value for value in staged.captured]

@@ -17,7 +17,6 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
-from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import broadcast_in_dim, move_axis
 from tinyjax.transforms.arguments import axes_each, check_axis
@@ -40,7 +39,7 @@ def add_axis(aval: ShapedArray, at: int | None, size: int) -> ShapedArray:
     """The type of a batch of `size` values, stacked along axis `at`."""
     if at is None:
         return aval
-    return array_type((*aval.shape[:at], size, *aval.shape[at:]), aval.dtype, aval.weak_type)
+    return aval.of_shape((*aval.shape[:at], size, *aval.shape[at:]))
 
 
 def place_axis(ctx: Context[V], x: V, found: int | None, wanted: int | None, size: int) -> V:

@@ -17,6 +17,7 @@ from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.tangents import with_zeros
 from tinyjax.ir.verify import verify
+from tinyjax.primitives.collectives import pvary
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.arguments import marks, tangent_marks
 from tinyjax.transforms.forms import DerivedProgram, Form, derived_names, tangent_names
@@ -81,7 +82,11 @@ def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> Jv
             tangent = out.tangent
             marked.append(keep and tangent.aval.dtype != FLOAT0 if isinstance(tangent, Zero) else True)
         with inner.cursor.attributing():
-            results = [instantiate(ctx, out.tangent) for out, mark in zip(outs, marked, strict=True) if mark]
+            results = [
+                pvary(ctx, instantiate(ctx, out.tangent), out.primal.aval.varying)
+                for out, mark in zip(outs, marked, strict=True)
+                if mark
+            ]
         return [*(out.primal for out in outs), *results]
 
     avals = jaxpr.in_avals

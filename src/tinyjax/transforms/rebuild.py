@@ -8,6 +8,7 @@ from typing import TypeAlias, final
 import numpy as np
 from typing_extensions import override
 
+from tinyjax.contexts.casts import cast_operands
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import must_stay
@@ -20,6 +21,7 @@ from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import SourceCursor, SourceInfo
 from tinyjax.ir.traverse import holds_programs, map_programs, subjaxprs
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import UnevenError
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 
@@ -89,7 +91,10 @@ class Rebuilding(Context[Atom]):
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
-        avals = result_types(primitive, [arg.aval for arg in args])
+        try:
+            avals = result_types(primitive, [arg.aval for arg in args])
+        except UnevenError as uneven:
+            return self.bind(primitive, *cast_operands(self, args, uneven.wanted))
         return self.emit(primitive, args, avals, self.cursor.source)
 
     @override

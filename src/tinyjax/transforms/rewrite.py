@@ -17,6 +17,7 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.contexts.casts import cast_operands
 from tinyjax.errors import InputError, RewriteError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -28,6 +29,7 @@ from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import UnevenError
 from tinyjax.primitives.conversion import convert
 from tinyjax.transforms.patterns import AnyLiteral, Apply, Match, Number, Several, orders
 from tinyjax.transforms.rebuild import (
@@ -288,7 +290,10 @@ class _Rewriting(Context[Atom]):
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
-        avals = result_types(primitive, [arg.aval for arg in args])
+        try:
+            avals = result_types(primitive, [arg.aval for arg in args])
+        except UnevenError as uneven:
+            return self.bind(primitive, *cast_operands(self, args, uneven.wanted))
         reads = self._reads
         for arg in args:
             if isinstance(arg, Var):

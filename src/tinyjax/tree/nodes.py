@@ -273,7 +273,7 @@ def _check(what: str, cls: object) -> None:
 
 @contextmanager
 def _once(what: str, cls: type) -> Iterator[None]:
-    """Within this, JAX is told of a class."""
+    """Scope this, JAX is told of a class."""
     try:
         yield
     except ValueError as error:

@@ -127,7 +127,9 @@ def _encode(value: object, digests: Mapping[Jaxpr, bytes]) -> bytes:
     if isinstance(value, Jaxpr):
         return b"jaxpr" + digests[value]
     if isinstance(value, ShapedArray):
-        return b"aval" + _dtype(value.dtype) + _encode(value.weak_type, digests) + _sequence(value.shape, digests)
+        varying = _sequence(value.varying, digests) if value.varying else b""
+        plain = _dtype(value.dtype) + _encode(value.weak_type, digests) + _sequence(value.shape, digests)
+        return b"aval" + plain + varying
     if isinstance(value, ConcreteValue):
         return b"array" + _encode(value.aval, digests) + _array(value)
     if isinstance(value, np.dtype):

@@ -15,6 +15,7 @@ from tinyjax.ir.files.archive import Archive, array_of
 from tinyjax.ir.files.columns import COLUMNS, ColumnReader, Extent, Indices
 from tinyjax.ir.files.encoding import ValueReader, decode_number, dtype_named, pick
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal
+from tinyjax.ir.shapes import as_axes
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.text.registry import Registry
@@ -73,6 +74,8 @@ class _Loader:
         self._archive = archive
         self._table = table
         self._avals = [_aval(aval) for aval in table.avals]
+        for number, axes in table.varying:
+            self._avals[number] = pick(self._avals, number, "type").varying_over(as_axes(axes))
         self._registry = registry
         self._arrays: dict[tuple[int, ShapedArray], ConcreteValue] = {}
 

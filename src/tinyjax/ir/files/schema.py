@@ -170,9 +170,9 @@ class ProgramExtent(Entry, frozen=True):
     values: int
 
 
-class Table(msgspec.Struct, forbid_unknown_fields=True):
+class Table(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The whole table. The last program is the one that was saved; `closed`: with constants, by the numbers of their
-    values."""
+    values. `varying` has the array types that vary along axes of a mesh: their numbers, and the axes."""
 
     avals: list[Aval]
     literals: list[LiteralEntry]
@@ -183,6 +183,7 @@ class Table(msgspec.Struct, forbid_unknown_fields=True):
     columns: dict[str, str]
     closed: bool
     consts: list[int]
+    varying: list[tuple[int, tuple[str, ...]]] = []
 
 
 class Header(msgspec.Struct):

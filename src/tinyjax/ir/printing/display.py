@@ -85,7 +85,7 @@ class Picture:
 
 @final
 @frozen
-class Within:
+class Scope:
     """What shows itself, within something else, and what it is there."""
 
     label: str
@@ -129,7 +129,7 @@ class Program:
         return f"<p>{escape(self.label)}:</p>{format_html(self.program)}"
 
 
-Block: TypeAlias = Table | Picture | Note | Program | Within
+Block: TypeAlias = Table | Picture | Note | Program | Scope
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: int | None = None) -> Iterator[Block]:
@@ -151,7 +151,7 @@ def fields(name: str, found: Iterable[tuple[str, object]]) -> Iterator[Block]:
         if isinstance(value, Jaxpr | ClosedJaxpr):
             yield Program(label, value)
         elif isinstance(value, Shown):
-            yield Within(label, value)
+            yield Scope(label, value)
 
 
 def page(parts: Iterable[str]) -> str:

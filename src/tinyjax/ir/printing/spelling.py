@@ -86,7 +86,8 @@ def format_literal(literal: Literal) -> str:
     """
     value, aval = literal.value, literal.aval
     text = format_scalar(value, aval.dtype)
-    if aval.shape == () and aval.dtype == _own_dtype(value) and aval.weak_type != isinstance(value, bool):
+    own = aval.dtype == _own_dtype(value) and aval.weak_type != isinstance(value, bool)
+    if own and aval.shape == () and not aval.varying:
         return text
     return f"{text}:{aval}"
 

@@ -12,6 +12,7 @@ from tinyjax.errors import ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.text.lexer import Tokens
 from tinyjax.ir.text.registry import Registry
@@ -75,7 +76,7 @@ class Body:
                     self.scope.call(variable, atom, at)
                 return
             read = guarded(tokens, head.at, lambda: self._read(head, ins, outs))
-            found = guarded(tokens, head.at, lambda: read.type_of(*ins))
+            found = guarded(tokens, head.at, lambda: result_types(read, ins))
             self._check_types(head.name, found, ins, outs, first)
             primitive = read
             if head.spelled:

@@ -10,7 +10,7 @@ from tinyjax.errors import ParseError
 from tinyjax.ir.text.scalars import REAL
 
 _NAME: Final = r"[^\W\d]\w*"
-_AVAL: Final = rf"~?{_NAME}(?:<\w+>)?\[[\d, ]*\]"
+_AVAL: Final = rf"~?{_NAME}(?:<\w+>)?\[[\d, ]*\](?:{{V:[^{{}}\n]*}})?"
 _STRING: Final = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
 _ANGLED: Final = r"<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*>[^<>\n]*)*>[^<>\n]*)*>"
 

@@ -32,6 +32,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.program import Literal
+from tinyjax.ir.shapes import as_axes
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
@@ -86,7 +87,9 @@ def read_string(text: str) -> object:
 
 @lru_cache(maxsize=4096)
 def read_aval(text: str) -> ShapedArray:
-    """The type written `f32[2,3]`, or with `~` for a weak one."""
+    """The type written `f32[2,3]`, with `~` for a weak one, with `{V:x}` or `{V:(x,y)}` for one that varies."""
+    text, _, varying = text.partition("{V:")
+    axes = as_axes(name.strip() for name in varying.removesuffix("}").strip("()").split(",") if name.strip())
     name, _, sizes = text.removesuffix("]").partition("[")
     weak = name.startswith("~")
     name = name.removeprefix("~")
@@ -94,7 +97,8 @@ def read_aval(text: str) -> ShapedArray:
     if dtype is None:
         dtype = DTYPE_WORDS.get(name) or _dtype_by_name(name)
     try:
-        return array_type(tuple(map(int, sizes.replace(" ", "").split(","))) if sizes.strip() else (), dtype, weak)
+        shape = tuple(map(int, sizes.replace(" ", "").split(","))) if sizes.strip() else ()
+        return array_type(shape, dtype, weak, axes)
     except ValueError as error:
         raise InputError(f"{text} is no type: {error}") from None
 

@@ -1,0 +1,236 @@
+"""`shard_map`: functions that each device of a mesh runs on its part of the arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import partial, wraps
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+
+from attrs import evolve
+
+from tinyjax.control.branches import with_types
+from tinyjax.control.manual import Manual, MeshAxis, Scope
+from tinyjax.control.shard_map import ShardMap
+from tinyjax.errors import InputError, ShapeError, ShardingError, TreeError, TypingError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.varying import union
+from tinyjax.lax.bodies import stage
+from tinyjax.meshes import Mesh, NamedSharding, PartitionSpec
+from tinyjax.tracebacks import filtered
+from tinyjax.tracing import tree
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ROOT, active_frame, top_frame
+from tinyjax.tracing.core import bind
+from tinyjax.tracing.functions import argument_path, check_callable, flatten_arguments, function_name, located
+from tinyjax.tracing.programs import Traced
+from tinyjax.transforms.arguments import flag
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+@overload
+def shard_map(
+    f: Callable[P, R],
+    /,
+    *,
+    out_specs: Any,  # a tree of PartitionSpecs, as the next one
+    in_specs: Any,
+    mesh: Mesh | None = None,
+    axis_names: Collection[str] = frozenset(),
+    check_vma: bool = True,
+) -> Callable[P, R]: ...
+@overload
+def shard_map(
+    *,
+    out_specs: Any,
+    in_specs: Any,
+    mesh: Mesh | None = None,
+    axis_names: Collection[str] = frozenset(),
+    check_vma: bool = True,
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+@filtered
+def shard_map(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    out_specs: Any,
+    in_specs: Any,
+    mesh: Mesh | None = None,
+    axis_names: Collection[str] = frozenset(),
+    check_vma: bool = True,
+) -> Any:
+    """`f`, which every device of a mesh runs on its part of the arguments, all at the same time.
+
+    Scope `f`, devices give each other values by `lax.psum`, `all_gather`, `ppermute` and their relatives over axes of
+    the mesh. Types there say along which axes a value varies; derivatives follow from that. Arrays of the host are
+    divided and computed there, without devices, whatever the mesh: so a program for many devices can be tried on one.
+
+    Args:
+      f: a function of positional arguments, trees of arrays. Without it, the result is a decorator.
+      in_specs: how the arguments are divided: a tree of PartitionSpecs that is a prefix of the tuple of arguments.
+      out_specs: how the results are put together: a prefix of their tree. An axis that a specification doesn't name is
+        one along which the result is the same.
+      mesh: the mesh; None: the one of `set_mesh`, or of the `shard_map` around this one.
+      axis_names: the axes of the mesh that `f` is about; none: all. XLA may divide along the others as it likes.
+      check_vma: check by types that results are the same along the axes that `out_specs` don't name. Without, nothing
+        is checked, and sums are their own transposes.
+
+    Raises:
+      ShardingError: specifications that don't fit the mesh or the arguments, an axis that is in use already.
+      TypingError: a result differs along an axis that its specification doesn't name.
+      TreeError: the tree of specifications is no prefix.
+
+    Source: JAX's `shard_map`.
+
+    >>> import numpy as np
+    >>> from tinyjax.lax import psum
+    >>> from tinyjax.sharding import AbstractMesh, PartitionSpec
+    >>> mesh = AbstractMesh((4,), ("x",))
+    >>> total = shard_map(
+    ...     lambda a: psum(a.sum(), "x"), mesh=mesh, in_specs=PartitionSpec("x"), out_specs=PartitionSpec()
+    ... )
+    >>> total(np.arange(8.0))
+    Array(28., dtype=float64)
+    """
+    if f is None:
+        return partial(
+            shard_map,
+            out_specs=out_specs,
+            in_specs=in_specs,
+            mesh=mesh,
+            axis_names=axis_names,
+            check_vma=check_vma,
+        )
+    check_callable("shard_map", f)
+    if mesh is not None and not isinstance(mesh, Mesh):
+        raise InputError(f"shard_map: mesh is a Mesh, not {mesh!r}")
+    return _shard_map(f, mesh, in_specs, out_specs, axis_names, flag("shard_map: check_vma", check_vma))
+
+
+def _shard_map(
+    f: Callable[P, R], mesh: Mesh | None, in_specs: Any, out_specs: Any, axis_names: Collection[str], tracked: bool
+) -> Callable[P, R]:
+    @filtered
+    @wraps(f)
+    def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs:
+            raise InputError(
+                f"shard_map of {function_name(f)} takes positional arguments only, which in_specs are for; got "
+                f"{', '.join(kwargs)}"
+            )
+        found = _mesh(mesh)
+        manual = _manual(found, axis_names, tracked)
+        arrays, treedef = flatten_arguments(f, args, {})
+        specs = _spread(in_specs, args, "in_specs", "arguments", manual)
+        avals = [
+            _part(f, treedef, i, manual, array.aval, spec)
+            for i, (array, spec) in enumerate(zip(arrays, specs, strict=True))
+        ]
+        if found.placed is not None and top_frame(arrays) is ROOT:
+            shardings = [NamedSharding(found, spec) for spec in specs]
+            arrays = [_placed(array, sharding) for array, sharding in zip(arrays, shardings, strict=True)]
+        axes = tuple([MeshAxis(name, size, tracked) for name, size in manual.sizes])
+        traced = stage("shard_map", f, treedef, avals, Scope(axes))
+        kept = [i for i, array in enumerate(arrays) if array.aval.dtype != FLOAT0]
+        traced, results = _put_together(f, traced, out_specs, manual)
+        program = ShardMap(
+            traced.jaxpr,
+            manual.mesh,
+            (*[PartitionSpec()] * len(traced.captured), *[specs[i] for i in kept]),
+            tuple(results),
+            manual.axes,
+            tracked,
+        )
+        result: R = traced.results(bind(program, *traced.captured, *[arrays[i] for i in kept]))
+        return result
+
+    return mapped
+
+
+def _mesh(mesh: Mesh | None) -> Mesh:
+    if mesh is None:
+        raise ShardingError("shard_map needs a mesh: shard_map(f, mesh=make_mesh((4, 2), ('x', 'y')), ...)")
+    return mesh
+
+
+def _placed(array: Array, sharding: NamedSharding) -> Array:
+    """An argument on the devices of the mesh."""
+    return array if array.aval.dtype == FLOAT0 else array.to_device(sharding)
+
+
+def _manual(found: Mesh, axis_names: Collection[str], tracked: bool) -> Manual:
+    """The mesh, and the axes of it that become manual."""
+    taken = [axis for axis, _ in active_frame().axes if isinstance(axis, MeshAxis)]
+    names = {axis_names} if isinstance(axis_names, str) else {*axis_names}
+    for name in sorted(names):
+        if name not in found.axis_names:
+            raise ShardingError(f"shard_map: axis_names has {name!r}, but the axes of the mesh are {found.axis_names}")
+    used = {axis.name for axis in taken}
+    chosen = tuple([name for name in found.axis_names if (name in names if names else name not in used)])
+    if both := [name for name in chosen if name in used] or ([*used] if not chosen else []):
+        raise ShardingError(
+            f"shard_map within shard_map: the axis {both[0]!r} of the mesh is manual already, so every device has its "
+            "own part along it. Choose others by axis_names."
+        )
+    return Manual(found.abstract_mesh, chosen, tracked)
+
+
+def _spread(prefix: Any, full: Any, what: str, kind: str, manual: Manual) -> list[PartitionSpec]:
+    """The specification of each leaf of a tree."""
+    found, treedef = tree.flatten(prefix)
+    leaves: list[PartitionSpec] = []
+    for leaf in found:
+        if not isinstance(leaf, PartitionSpec):
+            raise InputError(f"shard_map: {what} is a tree of PartitionSpecs, such as P('x', None), but has {leaf!r}")
+        for name in leaf.names:
+            if name not in manual.axes:
+                has = ", ".join(map(repr, manual.axes))
+                raise ShardingError(f"shard_map: {what} has {leaf}, but its axes of the mesh are {has}")
+        if len({*leaf.names}) < len(leaf.names):
+            raise ShardingError(f"shard_map: {what} has {leaf}, which divides along an axis twice")
+        leaves.append(leaf)
+    try:
+        subtrees = treedef.flatten_up_to(full)
+    except (ValueError, TypeError, KeyError):
+        at = tree.prefix_difference(prefix, full) or "the root"
+        raise TreeError(
+            f"shard_map: {what} must be a prefix of the tree of the {kind}, but differs at {at}:\n"
+            f"  {what}: {prefix!r}\n  the {kind}: {tree.shown(tree.flatten(full)[1])}"
+        ) from None
+    return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in tree.flatten(subtree)[0]]
+
+
+def _part(
+    f: Callable[..., object], treedef: PyTreeDef, i: int, manual: Manual, aval: ShapedArray, spec: PartitionSpec
+) -> ShapedArray:
+    """The type of a device's part of an argument."""
+    try:
+        return manual.local(aval, spec)
+    except ShapeError as error:
+        raise ShardingError(f"argument {argument_path(f, treedef, i)} of {function_name(f)}: {error}") from None
+
+
+def _put_together(
+    f: Callable[..., object], traced: Traced, out_specs: Any, manual: Manual
+) -> tuple[Traced, list[PartitionSpec]]:
+    """The program with results that vary along the axes that their specifications name, and these."""
+    template = tree.unflatten(traced.treedef, range(traced.treedef.num_leaves))
+    specs = _spread(out_specs, template, "out_specs", "results", manual)
+    paths = tree.paths(traced.treedef)
+    kept = [i for i in range(len(specs)) if i not in traced.erased]
+    avals: list[ShapedArray] = []
+    for i, aval in zip(kept, traced.jaxpr.out_avals, strict=True):
+        varying = aval.varying_over(union([aval.varying, manual.varying_as(specs[i])]))
+        try:
+            manual.check_result(varying, specs[i], f"result{paths[i]}")
+            manual.whole(varying, specs[i])
+        except (TypingError, ShapeError) as error:
+            raise type(error)(f"{error} It is what {located(f)} returns.") from None
+        avals.append(varying)
+    jaxpr = with_types(traced.jaxpr, avals).named_by(traced.jaxpr.names)
+    return evolve(traced, jaxpr=jaxpr), [specs[i] for i in kept]

@@ -1,0 +1,202 @@
+"""Lowering rules of `shard_map`, and of what devices of a mesh give each other within it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from tinyjax.control.shard_map import ShardMap
+from tinyjax.errors import LoweringError
+from tinyjax.hlo.context import SSA, LoweringContext, types_text
+from tinyjax.hlo.manual import ManualMesh, spec_text
+from tinyjax.hlo.rules.reductions import combining
+from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.text import dense_text, type_text
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import COMPLEXES, INT64, HostArray
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.shared_types import array_type
+from tinyjax.primitives.arithmetic import max_, min_
+from tinyjax.primitives.collectives import AxisIndex, Collective, PMax, PMin, PSum, PVary, ReducingCollective
+from tinyjax.primitives.elementwise import Elementwise, add
+from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
+from tinyjax.primitives.shaping import expand_dims
+from tinyjax.transforms.unvarying import unvarying
+
+#: What XLA numbers itself; without it, some operations end the process.
+_CHANNEL: Final = "channel_handle = #stablehlo.channel_handle<handle = 1, type = 1>"
+_UINT32: Final = "tensor<ui32>"
+
+
+@RULES.register(ShardMap)
+def _shard_map(
+    primitive: ShardMap, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    outer, program = ctx.manual, unvarying(primitive.jaxpr)
+    symbol = ctx.module.mesh(primitive.mesh)
+    around = () if outer is None else outer.axes
+    manual = ManualMesh(primitive.mesh, (*around, *primitive.manual_axes))
+    partly = primitive.manual_axes if len(manual.axes) < primitive.mesh.ndim or around else None
+    before, after = (
+        ", ".join([spec_text(symbol, spec, aval.ndim, partly) for spec, aval in zip(specs, avals, strict=True)])
+        for specs, avals in (
+            (primitive.in_specs, [arg.aval for arg in args]),
+            (primitive.out_specs, types),
+        )
+    )
+    names = ", ".join([f'"{name}"' for name in primitive.manual_axes])
+    ctx.manual = manual
+    try:
+        region = ctx.region(program.in_avals, lambda inner, ins: inner.run(program, ins, "shard_map"), "sdy.return")
+    finally:
+        ctx.manual = outer
+    operands = ", ".join([arg.name for arg in args])
+    attributes = (
+        f"<{{in_shardings = #sdy.sharding_per_value<[{before}]>, manual_axes = #sdy<manual_axes{{{names}}}>, "
+        f"out_shardings = #sdy.sharding_per_value<[{after}]>}}>"
+    )
+    signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
+    return ctx.emit_many(f'"sdy.manual_computation"({operands}) {attributes} {region} : {signature}', types)
+
+
+def _manual(primitive: Collective, ctx: LoweringContext) -> ManualMesh:
+    """The mesh that a collective is on."""
+    manual = ctx.manual
+    if manual is None or not {*primitive.names} <= {*manual.axes}:
+        raise LoweringError(
+            f"the program uses the named axis {', '.join(map(repr, primitive.names))}, which exists only inside "
+            "`vmap(..., axis_name=...)` or `shard_map`. Apply that before compiling."
+        )
+    return manual
+
+
+def _numbers(array: HostArray) -> str:
+    """Integers as a typed attribute."""
+    array = np.asarray(array, np.int64)
+    return f"dense<{dense_text(array)}> : {type_text(array_type(array.shape, INT64))}"
+
+
+def _groups(primitive: Collective, ctx: LoweringContext) -> str:
+    return f"replica_groups = {_numbers(_manual(primitive, ctx).groups(primitive.names))}"
+
+
+def _reduced(ctx: LoweringContext, x: SSA, out: ShapedArray, operation: str, combine: Elementwise) -> SSA:
+    """An operation that combines the elements of several devices."""
+    scalar = array_type((), x.aval.dtype)
+    region = ctx.region((scalar, scalar), combining(combine))
+    return ctx.emit(f"{operation} {region} : ({type_text(x.aval)}) -> {type_text(out)}", out)
+
+
+def _all_reduce(primitive: Primitive, ctx: LoweringContext, x: SSA, out: ShapedArray, combine: Elementwise) -> SSA:
+    if not isinstance(primitive, ReducingCollective):
+        raise LoweringError(f"{primitive.name} reduces nothing")
+    if x.aval.dtype in COMPLEXES and combine is not add:  # for which XLA has no such operation between devices
+        size = _manual(primitive, ctx).groups(primitive.names).shape[1]
+        gathered = ctx.bind(AllGather(primitive.axis_name, size, 0), expand_dims(ctx, x, (0,)))[0]
+        return primitive.reduce(ctx, gathered, 0)
+    attributes = f"<{{{_CHANNEL}, {_groups(primitive, ctx)}, use_global_device_ids}}>"
+    return _reduced(ctx, x, out, f'"stablehlo.all_reduce"({x.name}) {attributes}', combine)
+
+
+@RULES.register(PSum)
+def _psum(primitive: PSum, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    return [_all_reduce(primitive, ctx, args[0], types[0], add)]
+
+
+@RULES.register(PMax)
+def _pmax(primitive: PMax, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    return [_all_reduce(primitive, ctx, args[0], types[0], max_)]
+
+
+@RULES.register(PMin)
+def _pmin(primitive: PMin, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    return [_all_reduce(primitive, ctx, args[0], types[0], min_)]
+
+
+@RULES.register(PVary)
+def _pvary(primitive: PVary, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    return args
+
+
+@RULES.register(AxisIndex)
+def _axis_index(
+    primitive: AxisIndex, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    manual = _manual(primitive, ctx)
+    others = [name for name in manual.mesh.axis_names if name not in manual.axes]
+    if not others:
+        return [_position(primitive, ctx, manual)]
+    # Which partition this is only has a meaning where no axis is left to XLA.
+    symbol, names = ctx.module.mesh(manual.mesh), ", ".join([f'"{name}"' for name in others])
+    region = ctx.region((), lambda inner, _: [_position(primitive, inner, manual)], "sdy.return")
+    attributes = (
+        f"<{{in_shardings = #sdy.sharding_per_value<[]>, manual_axes = #sdy<manual_axes{{{names}}}>, "
+        f"out_shardings = #sdy.sharding_per_value<[<@{symbol}, []>]>}}>"
+    )
+    return [ctx.emit(f'"sdy.manual_computation"() {attributes} {region} : () -> {type_text(types[0])}', types[0])]
+
+
+def _position(primitive: AxisIndex, ctx: LoweringContext, manual: ManualMesh) -> SSA:
+    mesh = manual.mesh
+    at = mesh.axis_names.index(primitive.names[0])
+    after = int(np.prod(mesh.axis_sizes[at + 1 :], dtype=np.int64))
+    unsigned = array_type((), np.dtype(np.uint32))
+    number = ctx.emit(f"stablehlo.partition_id : {_UINT32}", unsigned)
+    for operation, value in (("divide", after), ("remainder", mesh.axis_sizes[at])):
+        other = ctx.scalar(value, unsigned.dtype)
+        number = ctx.emit(f"stablehlo.{operation} {number.name}, {other.name} : {_UINT32}", unsigned)
+    index = array_type((), np.dtype(np.int32))
+    return ctx.emit(f"stablehlo.convert {number.name} : ({_UINT32}) -> {type_text(index)}", index)
+
+
+@RULES.register(AllGather)
+def _all_gather(
+    primitive: AllGather, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    attributes = (
+        f"<{{all_gather_dim = {primitive.all_gather_dimension} : i64, {_CHANNEL}, {_groups(primitive, ctx)}, "
+        "use_global_device_ids}>"
+    )
+    signature = f"({type_text(x.aval)}) -> {type_text(out)}"
+    return [ctx.emit(f'"stablehlo.all_gather"({x.name}) {attributes} : {signature}', out)]
+
+
+@RULES.register(ReduceScatter)
+def _reduce_scatter(
+    primitive: ReduceScatter, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,) = args
+    attributes = (
+        f"<{{{_CHANNEL}, {_groups(primitive, ctx)}, scatter_dimension = {primitive.scatter_dimension} : i64, "
+        "use_global_device_ids}>"
+    )
+    return [_reduced(ctx, x, types[0], f'"stablehlo.reduce_scatter"({x.name}) {attributes}', add)]
+
+
+@RULES.register(AllToAll)
+def _all_to_all(
+    primitive: AllToAll, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    count = _manual(primitive, ctx).groups(primitive.names).shape[1]
+    attributes = (
+        f"<{{{_CHANNEL}, concat_dimension = {primitive.concat_axis} : i64, {_groups(primitive, ctx)}, "
+        f"split_count = {count} : i64, split_dimension = {primitive.split_axis} : i64}}>"
+    )
+    signature = f"({type_text(x.aval)}) -> {type_text(out)}"
+    return [ctx.emit(f'"stablehlo.all_to_all"({x.name}) {attributes} : {signature}', out)]
+
+
+@RULES.register(PPermute)
+def _ppermute(
+    primitive: PPermute, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), (out,) = args, types
+    groups = _manual(primitive, ctx).groups(primitive.names)
+    pairs = np.array([(row[a], row[b]) for row in groups for a, b in primitive.perm], np.int64).reshape(-1, 2)
+    attributes = f"<{{{_CHANNEL}, source_target_pairs = {_numbers(pairs)}}}>"
+    signature = f"({type_text(x.aval)}) -> {type_text(out)}"
+    return [ctx.emit(f'"stablehlo.collective_permute"({x.name}) {attributes} : {signature}', out)]
