@@ -19,7 +19,7 @@ from tests.meshes.cases import jax_sharding, shardings
 from tinyjax import NamedSharding, P, random
 from tinyjax.backend import CompilationCache, XlaExecutor
 from tinyjax.backend.store import StoreInfo
-from tinyjax.errors import DeletedBufferError, ShardingError
+from tinyjax.errors import DeletedBufferError, ShardingError, UnsupportedError
 from tinyjax.meshes import Device, Mesh, SingleDeviceSharding
 from tinyjax.tracing.concrete import ConcreteArray
 
@@ -238,6 +238,24 @@ def test_compiled_programs_are_kept_on_disk(tmp_path: Path) -> None:
         assert ConcreteArray(product).sharding == on(P("x"))
         assert executor.persistent is not None
         assert executor.persistent.info() == expected
+
+
+def test_callbacks_and_numbers() -> None:
+    x = tj.device_put(A, on(P("x")))
+    asked = tj.jit(lambda x: tj.pure_callback(lambda v: 2.0 * np.asarray(v), tj.ShapedArray(A.shape, "f8"), x))
+    np.testing.assert_array_equal(np.asarray(asked(x)), 2.0 * A)
+    told = tj.jit(lambda x: tj.io_callback(np.sum, tj.ShapedArray((), "f8"), x))
+    with pytest.raises(UnsupportedError, match="on 8 devices: it isn't said which of them would call"):
+        told(x)
+    scaled = tj.jit(lambda x, a: x * a)
+    for factor in (2.0, 3.0, 3.0, np.float64(4.0)):
+        result = scaled(x, factor)
+        np.testing.assert_array_equal(np.asarray(result), A * factor)
+        assert result.sharding == on(P("x"))
+    everywhere = tj.device_put(A, on(P()))
+    for _ in range(2):
+        assert scaled(everywhere, 3.0).devices() == on(P()).device_set
+        assert scaled(A, 3.0).devices() == {tj.devices()[0]}
 
 
 def test_threads_launch_at_once() -> None:

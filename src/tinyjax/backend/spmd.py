@@ -27,13 +27,14 @@ from tinyjax.backend.result_shardings import chosen_by_xla, is_open
 from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, place, put_host
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
+from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, InputError, XlaError
 from tinyjax.hlo.lowering import LoweredModule
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.meshes import NamedSharding
+from tinyjax.meshes import NamedSharding, PartitionSpec
 
 #: Held while a program is launched.
 _LAUNCHING: Final = RLock()
@@ -70,6 +71,12 @@ def compile_spmd(
     return SpmdExecutable(loaded, devices, in_avals, out_avals, layout, donated)
 
 
+@bounded(1024)
+def _kept_scalar(value: ConcreteValue, sharding: NamedSharding) -> RawBuffer:
+    """A scalar on all devices. Python's small numbers are passed again and again; they take no room."""
+    return put_host(np.asarray(value.data), sharding)
+
+
 @final
 class SpmdExecutable:
     """A program that XLA has compiled for several devices. Like `Executable`, whose methods these are."""
@@ -77,6 +84,7 @@ class SpmdExecutable:
     __slots__ = (
         "_accepted",
         "_donated",
+        "_everywhere",
         "_handlers",
         "_in_avals",
         "_loaded",
@@ -123,6 +131,7 @@ class SpmdExecutable:
             )
             for aval, sharding in zip(out_avals, self.out_shardings, strict=True)
         ]
+        self._everywhere = NamedSharding(bound_mesh(layout.mesh, layout.devices or ()), PartitionSpec())
         self._waits = devices[0].platform == "cpu"
 
     def __call__(self, args: Sequence[ConcreteValue], name: str) -> tuple[ConcreteValue, ...]:
@@ -193,7 +202,9 @@ class SpmdExecutable:
         """Whether something says that this is the place to run: an array that is there, or the caller."""
         if any(self.layout.asked) or any(sharding is not None for sharding in self.layout.outs):
             return True
-        return not args or any(not isinstance(arg, np.ndarray) for arg in args)
+        numbers = [aval.weak_type and not aval.shape for aval in self._in_avals]  # which may be kept here
+        placed = [not isinstance(arg, np.ndarray) for arg in args]
+        return not args or any(there and not number for there, number in zip(placed, numbers, strict=True))
 
     def place(self, value: ConcreteValue) -> RawBuffer | None:
         """The array of a value on several devices. None for others, which only the long way puts where they belong."""
@@ -207,7 +218,11 @@ class SpmdExecutable:
     def admit(self, value: ConcreteValue) -> Argument | None:
         """What `launch` takes for a value; None if it can't."""
         data = value.data
-        return data if isinstance(data, np.ndarray) else self.place(value)
+        if not isinstance(data, np.ndarray):
+            return self.place(value)
+        if value.aval.weak_type and not value.aval.shape and not self._donated:
+            return _kept_scalar(value, self._everywhere)
+        return data
 
     def admit_host(self, array: HostArray) -> Argument | None:
         """The same for a NumPy array, which is copied when the program is launched."""
