@@ -24,7 +24,7 @@ from tinyjax.primitives.windows import GatherDimensionNumbers
 #: Primitives that need the axis of a `vmap`, or hold programs.
 ELSEWHERE = {
     "psum", "pmax", "pmin", "axis_index", "all_gather", "all_to_all", "reduce_scatter", "ppermute", "pvary",
-    "call", "shard_map", "cond", "scan", "while", "checkpoint", "custom_jvp", "forward_pass",
+    "call", "shard_map", "sharding_constraint", "cond", "scan", "while", "checkpoint", "custom_jvp", "forward_pass",
     "custom_linear_solve", "custom_root", "custom_vmap",
     "custom_vjp", "custom_lin", "mapped_custom", "enclosing", "pure_callback", "io_callback", "debug_callback",
     "platform_index", "reduce", "reduce_window", "select_and_scatter",

@@ -251,6 +251,7 @@ from tinyjax.primitives.reductions import reduce_min as reduce_min
 from tinyjax.primitives.reductions import reduce_or as reduce_or
 from tinyjax.primitives.reductions import reduce_prod as reduce_prod
 from tinyjax.primitives.reductions import reduce_xor as reduce_xor
+from tinyjax.primitives.resharding import ShardingConstraint as ShardingConstraint
 from tinyjax.primitives.rounding import Ceil as Ceil
 from tinyjax.primitives.rounding import Floor as Floor
 from tinyjax.primitives.rounding import IsFinite as IsFinite

@@ -132,6 +132,9 @@ from tinyjax.lax.reductions import round as round
 from tinyjax.lax.reductions import sort as sort
 from tinyjax.lax.reductions import sort_key_val as sort_key_val
 from tinyjax.lax.reductions import top_k as top_k
+from tinyjax.lax.resharding import T as T
+from tinyjax.lax.resharding import reshard as reshard
+from tinyjax.lax.resharding import with_sharding_constraint as with_sharding_constraint
 from tinyjax.lax.scanning import scan as scan
 from tinyjax.lax.shaping import bitcast_convert_type as bitcast_convert_type
 from tinyjax.lax.shaping import broadcast as broadcast

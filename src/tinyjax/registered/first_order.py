@@ -34,6 +34,7 @@ from tinyjax.primitives import (
     platforms,
     reduce_window,
     reductions,
+    resharding,
     rounding,
     scatter,
     selection,
@@ -68,8 +69,9 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
-    generators, incomplete, keys, platforms, reduce_window, reductions, rounding, scatter, selection, shaping, slicing,
-    solutions, sorting, special, spectral, structure, threefry, triangular, tridiagonal, trigonometric, window_choices,
+    generators, incomplete, keys, platforms, reduce_window, reductions, resharding, rounding, scatter, selection,
+    shaping, slicing, solutions, sorting, special, spectral, structure, threefry, triangular, tridiagonal,
+    trigonometric, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

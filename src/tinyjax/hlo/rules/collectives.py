@@ -1,4 +1,4 @@
-"""Lowering rules of `shard_map`, and of what devices of a mesh give each other within it."""
+"""Lowering rules of `shard_map`, of what devices of a mesh give each other within it, and of how values lie on one."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from tinyjax.primitives.arithmetic import max_, min_
 from tinyjax.primitives.collectives import AxisIndex, Collective, PMax, PMin, PSum, PVary, ReducingCollective
 from tinyjax.primitives.elementwise import Elementwise, add
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
+from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.shaping import expand_dims
 from tinyjax.transforms.unvarying import unvarying
 
@@ -200,3 +201,18 @@ def _ppermute(
     attributes = f"<{{{_CHANNEL}, source_target_pairs = {_numbers(pairs)}}}>"
     signature = f"({type_text(x.aval)}) -> {type_text(out)}"
     return [ctx.emit(f'"stablehlo.collective_permute"({x.name}) {attributes} : {signature}', out)]
+
+
+@RULES.register(ShardingConstraint)
+def _sharding_constraint(
+    primitive: ShardingConstraint, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    (x,), sharding = args, primitive.sharding
+    manual = () if ctx.manual is None else ctx.manual.axes
+    if taken := [name for name in sharding.spec.names if name in manual]:
+        raise LoweringError(
+            f"sharding_constraint: {sharding.spec} names the axis {taken[0]!r}, along which each device of the "
+            "enclosing shard_map has its own part already"
+        )
+    where = spec_text(ctx.module.mesh(sharding.mesh), sharding.spec, x.aval.ndim)
+    return [ctx.emit(f"sdy.sharding_constraint {x.name} {where} : {type_text(x.aval)}", types[0])]

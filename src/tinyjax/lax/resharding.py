@@ -1,0 +1,90 @@
+"""How arrays lie on a mesh, said within a function: for XLA to divide the work accordingly."""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar, overload
+
+from tinyjax.errors import InputError
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.meshes import AbstractMesh, NamedSharding
+from tinyjax.primitives.resharding import ShardingConstraint
+from tinyjax.tracing import tree
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import ConcreteArray, as_array
+from tinyjax.tracing.core import bind
+
+T = TypeVar("T")
+
+
+@overload
+def with_sharding_constraint(x: ArrayLike, shardings: NamedSharding) -> Array: ...
+@overload
+def with_sharding_constraint(x: T, shardings: Any) -> T: ...
+def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
+    """The tree of arrays, each of which lies on a mesh as its NamedSharding says.
+
+    Within compiled functions XLA divides the work so; outside, arrays are moved, if the mesh has devices. Derivatives
+    lie as the values do.
+
+    Args:
+      x: a tree of arrays.
+      shardings: a tree of NamedShardings that is a prefix of it; where it has None, nothing is said.
+
+    Raises:
+      ShardingError: a ValueError, for an axis that isn't divided evenly, or more parts than axes.
+      TreeError: the tree of shardings is no prefix.
+
+    Source: JAX's function of this name.
+
+    >>> import numpy as np
+    >>> from tinyjax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
+    >>> lies = NamedSharding(AbstractMesh((4,), ("x",)), P("x"))
+    >>> with_sharding_constraint(np.arange(4.0), lies)
+    Array([0., 1., 2., 3.], dtype=float64)
+    """
+    return _constrained("with_sharding_constraint", x, shardings)
+
+
+@overload
+def reshard(xs: ArrayLike, out_shardings: NamedSharding) -> Array: ...
+@overload
+def reshard(xs: T, out_shardings: Any) -> T: ...
+def reshard(xs: Any, out_shardings: Any) -> Any:  # the user's trees
+    """The same as `with_sharding_constraint`: here, types don't say how arrays lie on a mesh.
+
+    >>> import numpy as np
+    >>> from tinyjax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
+    >>> reshard(np.arange(4.0), NamedSharding(AbstractMesh((4,), ("x",)), P("x")))
+    Array([0., 1., 2., 3.], dtype=float64)
+    """
+    return _constrained("reshard", xs, out_shardings)
+
+
+def _constrained(what: str, x: Any, shardings: Any) -> Any:
+    leaves, treedef = tree.flatten(x)
+    paths = tree.paths(treedef)
+    named, structure = tree.flatten(shardings, _is_none)
+    parts = tree.up_to(what, structure, x, _is_none)
+    each = [sharding for sharding, part in zip(named, parts, strict=True) for _ in tree.flatten(part)[0]]
+    return tree.unflatten(
+        treedef, [_lying(f"{what}: x{path}", *found) for path, *found in zip(paths, leaves, each, strict=True)]
+    )
+
+
+def _lying(what: str, leaf: object, sharding: object) -> Array:
+    array = as_array(leaf)
+    if sharding is None or array.aval.dtype == FLOAT0:
+        return array
+    if not isinstance(sharding, NamedSharding):
+        raise InputError(
+            f"{what}: a sharding is NamedSharding(mesh, P('x', None)), got {sharding!r}. A specification needs a mesh."
+        )
+    sharding.check(array.aval.shape, what)
+    if isinstance(array, ConcreteArray) and array.evaluated and sharding.has_devices:
+        return array.to_device(sharding)
+    mesh = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)  # whose axes are all left to XLA
+    return bind(ShardingConstraint(NamedSharding(mesh, sharding.spec)), array)[0]
+
+
+def _is_none(x: object) -> bool:
+    return x is None

@@ -1,0 +1,53 @@
+"""How arrays lie on a mesh, said within functions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+from tinyjax import ir, lax
+from tinyjax.errors import InputError, ShardingError
+from tinyjax.sharding import AbstractMesh, NamedSharding
+from tinyjax.sharding import PartitionSpec as P
+
+X = np.arange(32.0).reshape(8, 4)
+MESH = tj.make_mesh((4, 2), ("x", "y"))
+LIES = NamedSharding(MESH, P("x", "y"))
+
+
+def test_results_lie_as_is_said() -> None:
+    f = tj.jit(lambda x: lax.with_sharding_constraint(tj.numpy.sin(x), LIES))
+    found = f(X)
+    assert found.sharding.is_equivalent_to(LIES, 2)
+    np.testing.assert_array_equal(np.asarray(found), np.asarray(tj.jit(tj.numpy.sin)(X)))
+    assert lax.with_sharding_constraint(X, LIES).sharding.is_equivalent_to(LIES, 2)
+
+
+def test_derivatives_and_batches() -> None:
+    def f(x: Any) -> Any:
+        return (tj.reshard(x * x, LIES) * 2.0).sum()
+
+    for grad in (tj.grad(f), tj.jit(tj.grad(f))):
+        np.testing.assert_array_equal(np.asarray(grad(X)), 4 * X)
+    np.testing.assert_array_equal(np.asarray(tj.vmap(tj.jit(f))(np.stack([X, X]))), [float(f(X))] * 2)
+    (eqn,) = [e for e in tj.make_jaxpr(tj.vmap(f))(np.stack([X, X])).eqns if e.primitive.name == "sharding_constraint"]
+    assert "P(P.UNCONSTRAINED, 'x', 'y')" in str(eqn)
+
+
+def test_programs_hold_no_devices() -> None:
+    program = tj.make_jaxpr(lambda x: lax.with_sharding_constraint({"a": x, "b": x}, {"a": LIES, "b": None})["a"])(X)
+    assert ir.parse(str(program.jaxpr)) == program.jaxpr
+    other = NamedSharding(AbstractMesh((4, 2), ("x", "y")), P("x", "y"))
+    assert program == tj.make_jaxpr(lambda x: lax.with_sharding_constraint(x, other))(X)
+
+
+def test_errors() -> None:
+    with pytest.raises(ShardingError, match=r"x\['a'\]"):
+        lax.with_sharding_constraint({"a": np.ones((6, 4))}, LIES)
+    with pytest.raises(ShardingError, match="2 parts"):
+        lax.with_sharding_constraint(np.ones(8), LIES)
+    with pytest.raises(InputError, match="A specification needs a mesh"):
+        lax.with_sharding_constraint(X, P("x"))
