@@ -258,6 +258,10 @@ class DataflowError(TinyjaxError, ValueError):
     """A dataflow analysis was given the wrong number of facts, or its facts never settle."""
 
 
+class KeyReuseError(TinyjaxError, ValueError):
+    """A key of random numbers is used twice, so that the same numbers are drawn twice."""
+
+
 class X64DisabledError(TinyjaxError, TypeError):
     """A program or an array has 64-bit numbers, and JAX, which is to compute with them, has them switched off."""
 

@@ -89,6 +89,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "diff": lambda program: str(tools.diff(program, program)),
     "forward": lambda program: tools.forward(program, USED, FORWARD).outs,
     "live_memory": tools.live_memory,
+    "key_reuse": tools.key_reuse,
     "liveness": tools.liveness,
     "memory_plot": lambda program: tools.memory_plot(tools.live_memory(program)),
     "program_cost": tools.program_cost,
@@ -98,7 +99,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "to_svg": tools.to_svg,
 }
 #: What takes no program.
-OTHERS = {"AnyLiteral", "cost_of", "pattern", "save_html", "variables"}
+OTHERS = {"AnyLiteral", "check_key_reuse", "cost_of", "pattern", "save_html", "variables"}
 
 
 def test_every_function_is_here() -> None:

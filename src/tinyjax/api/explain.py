@@ -15,9 +15,11 @@ from typing_extensions import override
 
 from tinyjax.api.arguments import StaticCall, WithStatic, static_key
 from tinyjax.caching import CacheInfo
+from tinyjax.control.key_reuse import reuse_notes
 from tinyjax.control.recursion import is_open
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import axis_names
+from tinyjax.ir.program import Jaxpr
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import Tracer
@@ -122,7 +124,8 @@ class Explanation:
     - "dropped": it was traced for this signature, and the program has made room for others since;
     - "cleared": it was, before `tinyjax.clear_caches`.
 
-    For a hit, `differences` are those that made it necessary to trace once. `signatures` counts those known.
+    For a hit, `differences` are those that made it necessary to trace once, and `notes` say which keys are
+    used twice. `signatures` counts those known.
     """
 
     function: str
@@ -317,17 +320,18 @@ def explain(
     call: StaticCall,
     avals: Sequence[ShapedArray],
     treedef: PyTreeDef,
-    found: bool,
+    found: Jaxpr | None,
 ) -> Explanation:
-    """Why a call of this signature is, or was, a miss. `found`: the program is there."""
+    """Why a call of this signature is, or was, a miss. `found`: the program, if it is there."""
     log = _log_of(fun, own)
     label = describe("jit", fun)
     key = (treedef, tuple(avals), call.key)
     now = Signature.of(call, avals, treedef)
     known = list(log.signatures)
-    if found:
+    if found is not None:
         before = known[: known.index(key)] if key in log.signatures else []
-        return Explanation(label, "hit", _nearest(fun, [log.signatures[k] for k in before], now), (), len(before))
+        return Explanation(label, "hit", _nearest(fun, [log.signatures[k] for k in before], now),
+                           reuse_notes(found), len(before))  # fmt: skip
     earlier = [signature for k, signature in log.signatures.items() if k != key]
     same = log.signatures.get(key)
     if same is not None:

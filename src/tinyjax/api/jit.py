@@ -264,7 +264,7 @@ class Jitted(Bound[P, R]):
     def explain(self, /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
         """Whether these arguments, which may be types (ShapedArray), find their program, and why if they don't.
 
-        Nothing is traced. After a call, it says why that was a miss.
+        Nothing is traced. After a call, it says why that was a miss, and which keys of random numbers are used twice.
 
         >>> f = jit(lambda x: 2.0 * x)
         >>> y = f(1.0)
@@ -274,8 +274,8 @@ class Jitted(Bound[P, R]):
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = tuple(map(abstractify, leaves))
-        found = self._cache().get((treedef, avals, call.key)) is not None
-        return explain(self._fun, self._misses, call, avals, treedef, found)
+        found = self._cache().get((treedef, avals, call.key))
+        return explain(self._fun, self._misses, call, avals, treedef, None if found is None else found.jaxpr)
 
     @override
     def __repr__(self) -> str:

@@ -20,7 +20,7 @@ from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, INTEGERS, DType
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.random.arguments import ShapeLike, check_shapes, converted, dtype_of, full_shape, halves, number, single
 from tinyjax.random.drawing import fractions
-from tinyjax.random.keys import split
+from tinyjax.random.keys import clone, split
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -53,7 +53,8 @@ def poisson(
     rate = converted(tnp.broadcast_to(as_array(lam), sizes), FLOAT32)
     few = tnp.isnan(rate) | (rate < 10)
     most = int(tnp.iinfo(found).max)
-    by_product = _by_product(one, tnp.where(few, rate, np.float32(0)), sizes, found, most)
+    # One of both is kept for each number, so they may use the same key.
+    by_product = _by_product(clone(one), tnp.where(few, rate, np.float32(0)), sizes, found, most)
     by_rejection = _by_rejection(one, tnp.where(few, np.float32(1e5), rate), sizes, found, most)
     drawn = tnp.where(few, by_product, by_rejection)
     return tnp.where(rate == 0, number(0, found), drawn)
@@ -141,7 +142,7 @@ def binomial(
     few = wrong_count | (count * q <= 10)
     count = lax.floor(count)
     most = float(tnp.finfo(found).max)
-    by_waiting = _by_waiting(one, tnp.where(few, count, number(0, own)), q, sizes, found, most)
+    by_waiting = _by_waiting(clone(one), tnp.where(few, count, number(0, own)), q, sizes, found, most)
     many, common = tnp.where(few, number(1e4, own), count), tnp.where(few, number(0.5, own), q)
     drawn = tnp.where(few, by_waiting, _by_btrs(one, many, common, sizes, found, most))
     invalid = wrong | wrong_count

@@ -1,5 +1,8 @@
 """Tools that work on programs: analyses, costs, pictures, the command line. Not imported by `import tinyjax`."""
 
+from tinyjax.control.key_reuse import KeyReuse as KeyReuse
+from tinyjax.control.key_reuse import KeyUse as KeyUse
+from tinyjax.control.key_reuse import key_reuse as key_reuse
 from tinyjax.exports import publish
 from tinyjax.tools.cost import (
     CostReport as CostReport,
@@ -37,6 +40,7 @@ from tinyjax.tools.dataflow import (
 from tinyjax.tools.diff_programs import Diff as Diff
 from tinyjax.tools.diff_programs import diff as diff
 from tinyjax.tools.dot import to_dot as to_dot
+from tinyjax.tools.keys import check_key_reuse as check_key_reuse
 from tinyjax.tools.memory_plots import memory_plot as memory_plot
 from tinyjax.tools.svg import to_svg as to_svg
 from tinyjax.tools.viewer import save_html as save_html
