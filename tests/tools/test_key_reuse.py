@@ -142,3 +142,19 @@ def test_explain_tells() -> None:
     g = tj.jit(r.normal)
     g(KEY)
     assert g.explain(KEY).notes == ()
+
+
+def test_depth() -> None:
+    """Loops within loops and calls within calls cost no power of two, and no RecursionError."""
+
+    def nested(key: Any, depth: int) -> Any:
+        if depth == 0:
+            return r.bits(key)
+        return lax.scan(lambda c, x: (c, nested(key, depth - 1)), 0, None, length=2)[1].sum()
+
+    assert key_reuse(tj.make_jaxpr(lambda key: nested(key, 14))(KEY))
+
+    f: Callable[[Any], Any] = r.bits
+    for _ in range(300):
+        f = tj.jit(lambda key, inner=f: inner(key))
+    assert key_reuse(tj.make_jaxpr(lambda key: (f(key), f(key)))(KEY))

@@ -17,6 +17,7 @@ import numpy.typing as npt
 from attrs import field, frozen
 from typing_extensions import override
 
+from tinyjax.caching import remembered
 from tinyjax.control.call import Calling
 from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.cond import Cond
@@ -28,7 +29,7 @@ from tinyjax.ir.dtypes import INTEGERS, KEYS, UINT32
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal
-from tinyjax.ir.traverse import nested_programs
+from tinyjax.ir.traverse import nested_programs, subjaxprs
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.dynamic import DynamicSlice
 from tinyjax.primitives.gather import Gather
@@ -36,9 +37,12 @@ from tinyjax.primitives.keys import RandomBits, RandomClone, RandomFoldIn, Rando
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
+from tinyjax.stack import with_room
 
 #: Larger arrays of keys are followed as one.
 _LIMIT: Final = 1 << 12
+#: Loops within so many loops are gone through once.
+_DEEP: Final = 6
 _MOVING: Final = (Slice, Reshape, Squeeze, Rev, Concatenate, BroadcastInDim, Transpose)
 _USING: Final = (RandomBits, RandomSplit)
 #: Where in the description of keys the position of one of them is told.
@@ -101,7 +105,7 @@ def key_reuse(program: AnyProgram) -> tuple[KeyReuse, ...]:
     """
     closed = checked(program, "key_reuse")
     jaxpr = closed.jaxpr
-    if not any(isinstance(eqn.primitive, _USING) for inner in nested_programs(jaxpr) for eqn in inner.eqns):
+    if not _uses_keys(jaxpr):
         return ()
     walk = _Walk()
     facts = []
@@ -115,6 +119,13 @@ def key_reuse(program: AnyProgram) -> tuple[KeyReuse, ...]:
     return tuple(walk.found)
 
 
+@remembered
+def _uses_keys(jaxpr: Jaxpr) -> bool:
+    """Whether something within the program uses a key up."""
+    return any(isinstance(eqn.primitive, _USING) for inner in nested_programs(jaxpr) for eqn in inner.eqns)
+
+
+@remembered
 def reuse_notes(jaxpr: Jaxpr) -> tuple[str, ...]:
     """What there is to say of a program that is there: the keys that it uses twice."""
     return tuple(f"{reuse}: see tinyjax.tools.check_key_reuse" for reuse in key_reuse(jaxpr))
@@ -124,12 +135,16 @@ def reuse_notes(jaxpr: Jaxpr) -> tuple[str, ...]:
 class _Walk:
     """The keys met so far."""
 
-    __slots__ = ("_again", "_numbers", "_places", "found", "used")
+    __slots__ = ("_again", "_loops", "_numbers", "_places", "_wrapped", "found", "used")
 
     def __init__(self) -> None:
         #: The numbers of what is computed of what, and for a number what it comes from.
         self._numbers: dict[Hashable, int] = {}
         self._places: dict[int, str] = {}
+        #: The keys that words are those of.
+        self._wrapped: dict[tuple[int, ...], int] = {}
+        #: How many loops there are around what is looked at.
+        self._loops = 0
         #: Within what is computed once more: the same use of a key there is meant.
         self._again = False
         self.used: dict[int, KeyUse] = {}
@@ -165,6 +180,10 @@ class _Walk:
             self.found.append(reuse)
 
     def run(self, jaxpr: Jaxpr, facts: Sequence[_Fact]) -> list[_Fact]:
+        """What is known of the results. However deep programs nest, there is room on the stack."""
+        return with_room(lambda: self._run(jaxpr, facts))
+
+    def _run(self, jaxpr: Jaxpr, facts: Sequence[_Fact]) -> list[_Fact]:
         known = dict(zip(jaxpr.invars, facts, strict=True))
 
         def read(atom: Atom) -> _Fact:
@@ -180,6 +199,8 @@ class _Walk:
 
     def _apply(self, eqn: Eqn, facts: list[_Fact]) -> Sequence[_Fact]:
         primitive = eqn.primitive
+        if isinstance(primitive, Cond | Scan | While) and not _uses_keys_within(primitive):
+            return self._computed(primitive, eqn, facts)
         if isinstance(primitive, Checkpoint):
             outside, self._again = self._again, True
             outs = self.run(primitive.jaxpr, facts)
@@ -215,11 +236,11 @@ class _Walk:
             count = aval.shape[-1]
             words = [[self.number(("word", key, i), self._places[key]) for i in range(count)]
                      for key in first.ids.ravel().tolist()]  # fmt: skip
+            self._wrapped.update(zip(map(tuple, words), first.ids.ravel().tolist(), strict=True))
             return _Fact(np.asarray(words, np.int64).reshape(aval.shape))
         if isinstance(primitive, RandomWrap):
-            whole = {self._words(key, first.ids.shape[-1]): key for key in self._numbers.values()}
             rows = [tuple(row) for row in first.ids.reshape(-1, first.ids.shape[-1]).tolist()]
-            keys = [whole.get(row) for row in rows]
+            keys = [self._wrapped.get(row) for row in rows]
             wrapped = [
                 self.number(("wrapped", row), re.sub(r"\[0\]|, 0(?=\])", "", self._places[row[0]]))
                 if key is None
@@ -228,9 +249,6 @@ class _Walk:
             ]
             return _Fact(np.asarray(wrapped, np.int64).reshape(aval.shape))
         return None
-
-    def _words(self, key: int, count: int) -> tuple[int | None, ...]:
-        return tuple(self._numbers.get(("word", key, i)) for i in range(count))
 
     def _computed(self, primitive: Primitive, eqn: Eqn, facts: Sequence[_Fact]) -> list[_Fact]:
         """The same of the same operands, but for copies that are meant to be used again."""
@@ -278,17 +296,27 @@ class _Walk:
         same = len({out.name for out in outs}) == 1
         return _Fact(outs[0].ids) if same else self.fresh(eqn.outvars[i].aval, made)
 
+    def _rounds(self) -> int:
+        """How often a loop is gone through: twice, unless so many are around it that this takes its time."""
+        return 2 if self._loops < _DEEP else 1
+
+    def _within_loop(self, jaxpr: Jaxpr, facts: Sequence[_Fact]) -> list[_Fact]:
+        self._loops += 1
+        outs = self.run(jaxpr, facts)
+        self._loops -= 1
+        return outs
+
     def _scan(self, primitive: Scan, eqn: Eqn, facts: Sequence[_Fact]) -> list[_Fact]:
         n, m = primitive.num_consts, primitive.num_consts + primitive.num_carry
         consts, carry, arrays = facts[:n], list(facts[n:m]), facts[m:]
         line, outs = _line(eqn), []
-        for step in range(min(primitive.length, 2)):
+        for step in range(min(primitive.length, self._rounds())):
             at = primitive.length - 1 - step if primitive.reverse else step
             rows = [
                 _Fact(np.asarray(fact.ids[at])) if fact.ids.ndim else self.fresh(var.aval, f"the key of scan at {line}")
                 for fact, var in zip(arrays, primitive.jaxpr.invars[m:], strict=True)
             ]
-            outs = self.run(primitive.jaxpr, [*consts, *carry, *rows])
+            outs = self._within_loop(primitive.jaxpr, [*consts, *carry, *rows])
             carry = outs[: m - n]
             for fact, row in zip(arrays, rows, strict=True):
                 if step == 1 and fact.ids.ndim:  # the others are used as this one is
@@ -311,12 +339,16 @@ class _Walk:
         n = primitive.cond_nconsts
         m = n + primitive.body_nconsts
         tested, consts, carry = facts[:n], facts[n:m], list(facts[m:])
-        for _ in range(2):
+        for _ in range(self._rounds()):
             # What a loop counts with is another number in each step.
             carry = [_Fact(fact.ids) for fact in carry]
-            self.run(primitive.cond_jaxpr, [*tested, *carry])
-            carry = self.run(primitive.body_jaxpr, [*consts, *carry])
+            self._within_loop(primitive.cond_jaxpr, [*tested, *carry])
+            carry = self._within_loop(primitive.body_jaxpr, [*consts, *carry])
         return [self._joined(eqn, i, pair) for i, pair in enumerate(zip(facts[m:], carry, strict=True))]
+
+
+def _uses_keys_within(primitive: Primitive) -> bool:
+    return any(map(_uses_keys, subjaxprs(primitive)))
 
 
 def _followed(aval: ShapedArray) -> bool:
