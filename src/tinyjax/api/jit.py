@@ -55,26 +55,26 @@ _TRACES_PER_FUNCTION: Final = 1024
 def jit(
     fun: Callable[P, R],
     *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     inline: bool = False,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
     debug_nans: bool = False,
     debug_infs: bool = False,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
     *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     inline: bool = False,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
     debug_nans: bool = False,
     debug_infs: bool = False,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
@@ -82,13 +82,13 @@ def jit(
 def jit(
     fun: Callable[..., Any] | None = None,
     *,
+    in_shardings: Any = None,
+    out_shardings: Any = None,
     static_argnums: int | Sequence[int] | None = None,
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
     inline: bool = False,
-    in_shardings: Any = None,
-    out_shardings: Any = None,
     debug_nans: bool = False,
     debug_infs: bool = False,
 ) -> Any:

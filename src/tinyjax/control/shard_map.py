@@ -127,6 +127,11 @@ class ShardMap(Primitive, Tracking):
         return evaluator.interpret(program, args)
 
     @override
+    def expand(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
+        """The same without a mesh: what tools that have no rule for meshes look at."""
+        return interpret(ctx, on_one_device(self, tuple(map(ctx.aval, args))), args)
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         derived, nonzero_out = _differentiated(self, nonzero_marks(tangents))
         outs = ctx.bind(derived, *primals, *without_zeros(tangents))

@@ -17,6 +17,7 @@ from tinyjax.ir.program import Eqn, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import Abs, Div, Extreme, IntegerPow, NextAfter, Rem, Square
+from tinyjax.primitives.collectives import PVary
 from tinyjax.primitives.complex import Complex
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral
@@ -35,6 +36,7 @@ from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.reduce_window import WindowReduction
 from tinyjax.primitives.reductions import Position
+from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.scatter import Scatter
 from tinyjax.primitives.selection import Clamp, SelectN
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
@@ -150,7 +152,9 @@ def _written(primitive: Primitive, eqn: Eqn) -> Cost:
     return Cost(bytes=bytes_written(eqn))
 
 
-register_all(COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, OptimizationBarrier, Constant))
+register_all(
+    COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, OptimizationBarrier, Constant, PVary, ShardingConstraint)
+)
 register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Pad, Copy, BitcastConvertType, RandomWrap,
                               RandomUnwrap))  # fmt: skip
 register_all(COSTS, _part, (Slice, Split, DynamicSlice, Gather))
