@@ -64,12 +64,12 @@ def test_against_jax(name: str) -> None:
     if name != "one_within_another":
         for found, wanted in zip(
             leaves(PROGRAMS[name](m, X, W)),
-            leaves(jax.jit(lambda x, w: PROGRAMS[name](theirs, x, w))(X, W)),
+            leaves(jax.block_until_ready(jax.jit(lambda x, w: PROGRAMS[name](theirs, x, w))(X, W))),
             strict=True,
         ):
             np.testing.assert_allclose(found, wanted, rtol=2**-40, atol=2**-40)
     if name not in FORWARD_ONLY | NOT_IN_JAX:
-        derived = jax.jit(jax.grad(loss(name, theirs), (0, 1)))(X, W)
+        derived = jax.block_until_ready(jax.jit(jax.grad(loss(name, theirs), (0, 1)))(X, W))
         for found, wanted in zip(tj.grad(loss(name, m), (0, 1))(X, W), derived, strict=True):
             np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=2**-36, atol=2**-36)
 
