@@ -301,7 +301,7 @@ def test_signatures_are_those_of_jax(name: str) -> None:
     ours, theirs = getattr(lax, name), getattr(jax.lax, name)
     if not isinstance(ours, type):
         expected = [p for p in inspect.signature(theirs).parameters if p not in _OMITTED]
-        assert expected == list(inspect.signature(ours).parameters)
+        assert expected == [p for p in inspect.signature(ours).parameters if p not in _OMITTED]
 
 
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (2, 3, 4)])

@@ -15,7 +15,7 @@ from typing_extensions import override
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax import Array, ShapedArray, interpreters, lax, tools, transforms
+from tinyjax import Array, ShapedArray, interpreters, lax, random, tools, transforms
 from tinyjax.ir import BatchAxis
 from tinyjax.ir.printing.display import MOST, Table
 from tinyjax.tools.texts import Svg
@@ -137,6 +137,9 @@ CALLS: dict[str, Callable[[], object]] = {
     "diff": lambda: tools.diff(PROGRAM, OTHER),
     "forward": lambda: tools.dependence(PROGRAM).flow,
     "live_memory": lambda: tools.live_memory(PROGRAM),
+    "key_reuse": lambda: tools.key_reuse(tj.make_jaxpr(lambda key: random.bits(key) + random.bits(key))(random.key(0)))[
+        0
+    ],
     "liveness": lambda: tools.liveness(PROGRAM),
     "memory_plot": lambda: tools.memory_plot(PROGRAM),
     "program_cost": lambda: tools.program_cost(PROGRAM),
@@ -149,7 +152,7 @@ CALLS: dict[str, Callable[[], object]] = {
 
 @pytest.mark.parametrize("name", dir(tools))
 def test_everything_public_shows_itself(name: str) -> None:
-    if isinstance(getattr(tools, name), type) or name == "save_html":
+    if isinstance(getattr(tools, name), type) or name in {"save_html", "check_key_reuse"}:
         assert name not in CALLS
         return
     result: Any = CALLS[name]()

@@ -28,6 +28,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INTEGERS, KEYS, UINT32
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal
 from tinyjax.ir.traverse import nested_programs, subjaxprs
 from tinyjax.primitives.constant import Constant
@@ -66,8 +67,8 @@ class KeyUse:
 
 
 @final
-@frozen
-class KeyReuse:
+@frozen(repr=False)
+class KeyReuse(Record):
     """A key that is used twice: what it comes from, such as "argument key", and both uses."""
 
     key: str
