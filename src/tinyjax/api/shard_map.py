@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
 
 from attrs import evolve
 
+from tinyjax.api.local_values import local_values
 from tinyjax.control.branches import with_types
 from tinyjax.control.manual import Manual, MeshAxis, Scope
 from tinyjax.control.shard_map import ShardMap
@@ -135,7 +136,7 @@ def _shard_map(
             shardings = [NamedSharding(found, spec) for spec in specs]
             arrays = [_placed(array, sharding) for array, sharding in zip(arrays, shardings, strict=True)]
         axes = tuple([MeshAxis(name, size, tracked) for name, size in manual.sizes])
-        traced = stage("shard_map", f, treedef, avals, Scope(axes))
+        traced = stage("shard_map", f, treedef, avals, Scope(axes, values=local_values(manual, specs, arrays)))
         kept = [i for i, array in enumerate(arrays) if array.aval.dtype != FLOAT0]
         traced, results = _put_together(f, traced, out_specs, manual)
         program = ShardMap(

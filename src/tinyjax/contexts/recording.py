@@ -18,15 +18,18 @@ from tinyjax.ir.value import ConcreteValue
 
 Record: TypeAlias = tuple[Primitive, tuple[Atom, ...], tuple[Var, ...], SourceInfo | None]
 Captured: TypeAlias = "ConcreteValue | Foreign"
+#: What is known of the result of a program so far, and of what feeds its first inputs: "" if nothing.
+Values: TypeAlias = Callable[[Jaxpr, Sequence[Captured]], str]
 
 
 @final
 class Recording:
     """The one place in the library where something grows. Several threads may record at the same time."""
 
-    __slots__ = ("leading", "numbers", "records", "trailing")
+    __slots__ = ("_values", "leading", "numbers", "records", "trailing")
 
-    def __init__(self) -> None:
+    def __init__(self, values: Values | None = None) -> None:
+        self._values = values
         self.records: list[Record] = []
         #: The inputs that come first, with the values from outside that feed them.
         self.leading: list[tuple[Var, Captured | None]] = []
@@ -70,10 +73,11 @@ class Recording:
             return "a value from outside the function", None, None
         return "", None, self.trailing.index(value)
 
-    @staticmethod
-    def shown(value: Atom) -> str:
-        """An atom as text: a literal, or the type of a variable."""
-        return format_literal(value) if isinstance(value, Literal) else str(value.aval)
+    def shown(self, value: Atom) -> str:
+        """An atom as text: a literal, or what is known of a variable, at least its type."""
+        if isinstance(value, Literal):
+            return format_literal(value)
+        return ("" if self._values is None else self._values(*self.finish([value], None))) or str(value.aval)
 
 
 def _names(leading: int, names: Callable[[], Sequence[str]]) -> InputNames:

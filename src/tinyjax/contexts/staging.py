@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from tinyjax.contexts.casts import cast_operands
 from tinyjax.contexts.literals import as_literal
-from tinyjax.contexts.recording import Captured, Record, Recording, renumber
+from tinyjax.contexts.recording import Captured, Record, Recording, Values, renumber
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
@@ -43,12 +43,12 @@ class StagingContext(Context[Atom]):
 
     __slots__ = ("_kept", "_keys", "_numbers", "_outside", "_position", "_program", "_records", "_varying", "cursor")
 
-    def __init__(self, cursor: SourceCursor | None = None, varying: Axes = ()) -> None:
+    def __init__(self, cursor: SourceCursor | None = None, varying: Axes = (), values: Values | None = None) -> None:
         self._varying = varying  # along which axes of a mesh values from outside vary at least
         self.cursor: SourceCursor = SourceCursor() if cursor is None else cursor
         self._position = self.cursor.position
         self._outside = len(self.cursor.transformations)
-        self._program = Recording()
+        self._program = Recording(values)
         self._records, self._numbers = self._program.records, self._program.numbers
         self._kept: list[object] = []  # what `_keys` identifies by id must not be freed while we stage
         self._keys: dict[int, Var] = {}

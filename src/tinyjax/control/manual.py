@@ -8,6 +8,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
+from tinyjax.contexts.recording import Values
 from tinyjax.errors import ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import BatchAxis
@@ -109,11 +110,12 @@ NamedAxis: TypeAlias = BatchAxis | MeshAxis
 @final
 @frozen
 class Scope:
-    """What a function is staged within: named axes that it may refer to, and axes of a mesh along which all that it
-    closes over is to vary."""
+    """What a function is staged within: named axes that it may refer to, axes of a mesh along which all that it closes
+    over is to vary, and what shows the elements of its values, if they are known."""
 
     axes: tuple[NamedAxis, ...] = ()
     varying: Axes = ()
+    values: Values | None = None
 
 
 OPEN: Final = Scope()

@@ -67,7 +67,7 @@ def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool =
 
 
 def _trace(f: FlatFunction, avals: Sequence[ShapedArray], erase_float0: bool, scope: Scope) -> Traced:
-    context = StagingContext(varying=scope.varying)
+    context = StagingContext(varying=scope.varying, values=scope.values)
     with activate(context, f, scope.axes) as frame, frame:
         results = f([frame.wrap(context.argument(aval)) for aval in avals])
         numbered = enumerate(results.arrays if erase_float0 else ())
