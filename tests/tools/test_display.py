@@ -15,9 +15,10 @@ from typing_extensions import override
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax import Array, ShapedArray, interpreters, lax, random, tools, transforms
+from tinyjax import Array, NamedSharding, P, ShapedArray, interpreters, lax, random, tools, transforms
 from tinyjax.ir import BatchAxis
 from tinyjax.ir.printing.display import MOST, Table
+from tinyjax.sharding import AbstractMesh
 from tinyjax.tools.texts import Svg
 from tinyjax.tracing.concrete import as_array
 
@@ -144,6 +145,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "memory_plot": lambda: tools.memory_plot(PROGRAM),
     "program_cost": lambda: tools.program_cost(PROGRAM),
     "residual_memory": lambda: tools.residual_memory(PROGRAM),
+    "sharding_picture": lambda: tools.sharding_picture((8,), NamedSharding(AbstractMesh((2,), "x"), P("x"))),
     "to_dot": lambda: tools.to_dot(PROGRAM),
     "to_html": lambda: tools.to_html(PROGRAM),
     "to_svg": lambda: tools.to_svg(PROGRAM, engine="own"),

@@ -99,7 +99,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "to_svg": tools.to_svg,
 }
 #: What takes no program.
-OTHERS = {"AnyLiteral", "check_key_reuse", "cost_of", "pattern", "save_html", "variables"}
+OTHERS = {"AnyLiteral", "check_key_reuse", "cost_of", "pattern", "save_html", "sharding_picture", "variables"}
 
 
 def test_every_function_is_here() -> None:

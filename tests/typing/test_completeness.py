@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.typing.checkers import run_pyright
 
 
+@pytest.mark.sweep
 def test_every_public_type_is_known() -> None:
     report = run_pyright("--verifytypes", "tinyjax", "--ignoreexternal")["typeCompleteness"]
     incomplete = [

@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 from typing_extensions import override
 
+from tinyjax import backend
 from tinyjax.arrays.conversions import host_array
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, HostArray, short_name
@@ -42,8 +43,17 @@ class Displayed(ABC):
         return f"Array({text}, dtype={self.aval.dtype.name}{weak})"
 
     def _repr_html_(self) -> str:
-        """A table of the elements of a vector or a matrix, and the text of anything else."""
-        return array_html(_shown(self.value), self.aval)
+        """A table of the elements of a vector or a matrix, and the text of anything else; and how they lie on several
+        devices."""
+        sharding = backend.sharding_of_value(self.value)
+        if sharding.num_devices == 1:
+            return array_html(_shown(self.value), self.aval)
+        from tinyjax.meshes.pictures import ShardingPicture
+
+        picture = ShardingPicture(self.aval.shape, sharding).parts
+        if sharding.is_fully_addressable:
+            return array_html(_shown(self.value), self.aval, picture)
+        return page([Note(f"{self.aval}, with elements on devices of other processes").html, *picture])
 
 
 def _shown(value: ConcreteValue) -> HostArray:
@@ -51,11 +61,11 @@ def _shown(value: ConcreteValue) -> HostArray:
     return key_words(elements) if elements.dtype in KEYS else elements
 
 
-def array_html(elements: HostArray, aval: ShapedArray) -> str:
-    """The type, and a table of the elements of a vector or a matrix; of others their text."""
+def array_html(elements: HostArray, aval: ShapedArray, more: Sequence[str] = ()) -> str:
+    """The type, and a table of the elements of a vector or a matrix; of others their text; and more elements."""
     head = Note(str(aval))
     if elements.ndim not in (1, 2) or not elements.size:
-        return page([head.html, Note(np.array2string(elements, separator=", ")).html])
+        return page([head.html, Note(np.array2string(elements, separator=", ")).html, *more])
     rows = elements[None] if elements.ndim == 1 else elements
     down, across = _places(rows.shape[0]), _places(rows.shape[1])
     corner = rows[np.ix_([i for i in down if i >= 0], [i for i in across if i >= 0])]
@@ -64,7 +74,7 @@ def array_html(elements: HostArray, aval: ShapedArray) -> str:
     labels = ["\N{HORIZONTAL ELLIPSIS}" if i < 0 else str(i) for i in down] if elements.ndim == 2 else [""]
     heads = ("", *("\N{HORIZONTAL ELLIPSIS}" if j < 0 else str(j) for j in across))
     body = tuple((label, *row) for label, row in zip(labels, cells, strict=True))
-    return page([head.html, Table(heads, body, numbers=0).html])
+    return page([head.html, Table(heads, body, numbers=0).html, *more])
 
 
 def _places(size: int) -> Sequence[int]:

@@ -196,6 +196,12 @@ class Mesh(Immutable, Spelled):
         axes = [f"{name!r}: {size}" for name, size in self.shape_tuple]
         return f"Mesh({', '.join([*axes, *self._shown_types()])})"
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the devices."""
+        from tinyjax.meshes.notebooks import html_of_blocks, mesh_blocks
+
+        return html_of_blocks(mesh_blocks(self))
+
     @override
     def spelled(self) -> str:
         axes = [f"{name!r}: {size}" for name, size in self.shape_tuple]

@@ -131,6 +131,12 @@ class Sharding(Immutable, ABC):
             counts[at] = found[-1] + 1
         return found
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from tinyjax.meshes.notebooks import html_of_blocks, sharding_blocks
+
+        return html_of_blocks(sharding_blocks(self))
+
     def is_equivalent_to(self, other: Sharding, ndim: int) -> bool:
         """Whether arrays with so many axes lie alike: the same part on the same device, each in the same place of the
         order of devices."""
