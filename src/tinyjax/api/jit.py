@@ -14,7 +14,7 @@ from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, 
 from tinyjax.api.bound import Bound
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
 from tinyjax.api.jit_intake import INTAKE
-from tinyjax.api.jit_shardings import JitShardings, lying
+from tinyjax.api.jit_shardings import JitShardings, constrained, lying
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
 from tinyjax.api.non_finite import Check, checked_program
@@ -27,7 +27,9 @@ from tinyjax.errors import StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import axis_names
+from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.bodies import stage
+from tinyjax.meshes import Sharding
 from tinyjax.prepared.jitted import MISS, JittedCalls
 from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.tracebacks import filtered, show_users_frames
@@ -100,8 +102,8 @@ def jit(
 
     `in_shardings` and `out_shardings` say how arguments and results lie on a mesh: trees of shardings, prefixes of
     those of the arguments by position and of the results; None where nothing is said. Then an argument lies as it does,
-    or on every device if it doesn't, and XLA chooses for results. All must be on the same devices. They count for calls
-    that run, not for those that are being transformed, where what arguments say decides.
+    or on every device if it doesn't, and XLA chooses for results. All must be on the same devices. A call within
+    another transformation says so by constraints in its program, and where that runs decides on which devices.
 
     With `inline`, a call inside another transformation is spelled out there, equation by equation.
 
@@ -215,9 +217,9 @@ class Jitted(Bound[P, R]):
             captured = values[: len(traced.captured)]
             runner = Launch.of(executable, captured, traced.jaxpr.out_avals, name) if complete and kept else None
         elif self._inline:
-            outs, runner = eval_jaxpr(traced.jaxpr, (), *inputs), None
+            outs, runner = eval_jaxpr(self._lying(call, traced, avals, treedef), (), *inputs), None
         else:
-            equation = Call(name, traced.jaxpr)
+            equation = Call(name, self._lying(call, traced, avals, treedef))
             outs = bind(equation, *inputs)
             runner = Equation(equation, traced.captured) if complete and kept else None
         if runner is not None:
@@ -243,21 +245,16 @@ class Jitted(Bound[P, R]):
         call = split_resolved(self._fun, args, kwargs, *self._static)
         traced, avals, treedef = self._trace_abstract(args, kwargs)
         donated = self._donation(args, kwargs, traced, avals)
-        return record(self._fun, "jit", traced, call, self._static, treedef, avals, donated)
+        asked, lie = self._asked(call, traced, avals, treedef), _lying_already(call, traced, avals)
+        return record(self._fun, "jit", traced, call, self._static, treedef, avals, donated, asked, lie)
 
     @filtered
     def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """The StableHLO of the function for these arguments, which may be types (ShapedArray)."""
+        call = split_resolved(self._fun, args, kwargs, *self._static)
         traced, avals, treedef = self._trace_abstract(args, kwargs)
         donated = self._donation(args, kwargs, traced, avals)
-        call = split_resolved(self._fun, args, kwargs, *self._static)
-        kept = [
-            leaf
-            for leaf, aval in zip(tree.flatten((call.args, call.kwargs))[0], avals, strict=True)
-            if aval.dtype != FLOAT0
-        ]
-        lie = lying([*traced.captured, *kept])
-        asked = self._asked(call, traced, avals, treedef)
+        asked, lie = self._asked(call, traced, avals, treedef), _lying_already(call, traced, avals)
         return Lowered(traced, function_name(self._fun), donated, treedef, asked, lie)
 
     @filtered
@@ -309,6 +306,11 @@ class Jitted(Bound[P, R]):
     ) -> backend.Asked | None:
         return None if self._shardings is None else self._shardings.asked(call, traced, avals, treedef)
 
+    def _lying(self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Jaxpr:
+        """The program that says itself how its inputs and outputs lie."""
+        asked = self._asked(call, traced, avals, treedef)
+        return traced.jaxpr if asked is None else constrained(traced.jaxpr, asked)
+
     def _cache(self) -> BoundedCache[Hashable, Traced]:
         try:
             return _TRACES.setdefault(self._fun, self._own)
@@ -337,6 +339,12 @@ class Jitted(Bound[P, R]):
         marks, _ = tree.flatten((marked, named))
         kept = [mark for mark, aval in zip(marks, avals, strict=True) if aval.dtype != FLOAT0]
         return (False,) * len(traced.captured) + tuple(mark is True for mark in kept)
+
+
+def _lying_already(call: StaticCall, traced: Traced, avals: Sequence[ShapedArray]) -> list[Sharding | None]:
+    """How the inputs of the program lie."""
+    leaves = tree.flatten((call.args, call.kwargs))[0]
+    return lying([*traced.captured, *[x for x, aval in zip(leaves, avals, strict=True) if aval.dtype != FLOAT0]])
 
 
 def _reusable(traced: Traced) -> bool:

@@ -9,13 +9,18 @@ from attrs import frozen
 
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall
+from tinyjax.caching import bounded
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
-from tinyjax.meshes import PartitionSpec, Sharding
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.meshes import AbstractMesh, NamedSharding, PartitionSpec, Sharding
+from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.programs import Traced
+from tinyjax.transforms.rebuild import Rebuilding
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -67,6 +72,33 @@ class JitShardings:
             outs = [sharding for i, sharding in enumerate(spread) if i not in traced.erased]
         kept = [sharding for sharding, aval in zip(ins, avals, strict=True) if aval.dtype != FLOAT0]
         return backend.Asked((*[None] * len(traced.captured), *kept), tuple(outs))
+
+
+@bounded(4096)
+def constrained(jaxpr: Jaxpr, asked: backend.Asked) -> Jaxpr:
+    """The program whose inputs and outputs lie as it is asked for: what a call is within a transformation.
+
+    { lambda ; a:f64[8]. let b:f64[8] = sin a in (b,) }
+    { lambda ; a:f64[8]. let
+        b:f64[8] = sharding_constraint[sharding=NamedSharding(mesh=Mesh('x': 4), spec=P('x',))] a
+        c:f64[8] = sin b
+      in (c,) }
+    """
+    grown = Rebuilding(jaxpr.invars, jaxpr.names)
+    names = jaxpr.input_names
+
+    def lie(atoms: Sequence[Atom], shardings: Sequence[Sharding | None], what: Sequence[str]) -> list[Atom]:
+        found = list(atoms)
+        for i, sharding in enumerate(shardings):
+            if isinstance(sharding, NamedSharding):
+                sharding.check(atoms[i].aval.shape, what[i])
+                mesh = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)
+                (found[i],) = grown.bind(ShardingConstraint(NamedSharding(mesh, sharding.spec)), atoms[i])
+        return found
+
+    ins = lie(grown.invars, asked.ins, [f"argument {name or i}" for i, name in enumerate(names)])
+    outs = interpret(grown, jaxpr, ins)
+    return grown.finish(lie(outs, asked.outs, [f"result {i}" for i in range(len(outs))]))
 
 
 def _is_none(x: object) -> bool:

@@ -10,8 +10,10 @@ from attrs import evolve, field, frozen
 from typing_extensions import override
 
 from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved
+from tinyjax.api.jit_shardings import constrained
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, closed_values, eval_jaxpr
+from tinyjax.backend import Asked
 from tinyjax.control.call import Call
 from tinyjax.errors import InputError, StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
@@ -23,6 +25,7 @@ from tinyjax.ir.program import ClosedJaxpr, Eqn
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.lax.bodies import stage
+from tinyjax.meshes import Sharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import programs, tree
 from tinyjax.tracing.array import Array
@@ -79,6 +82,9 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     _static: tuple[tuple[int, ...], tuple[str, ...]]
     _key: tuple[Hashable, ...]
     _donated: tuple[bool, ...]
+    #: How inputs and outputs are asked to lie on a mesh, and how the arguments it was traced for lie.
+    _asked: Asked | None
+    _lie: tuple[Sharding | None, ...]
     fun_name: str = field(eq=False)
     #: The names of all leaves of the arguments, and the function's signature, if it is known.
     _paths: tuple[str, ...] = field(eq=False)
@@ -159,7 +165,8 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         arrays = self._arrays(call)
         if self.compiled:
             captured = list(map(ConcreteArray, self.jaxpr.consts))
-            outs: Sequence[Array] = bind(Call(self.fun_name, self.jaxpr.jaxpr), *captured, *arrays)
+            program = self.jaxpr.jaxpr if self._asked is None else constrained(self.jaxpr.jaxpr, self._asked)
+            outs: Sequence[Array] = bind(Call(self.fun_name, program), *captured, *arrays)
         else:
             outs = eval_jaxpr(self.jaxpr, (), *arrays)
         result: R = tree.unflatten(self.out_tree, self._with_float0(outs, lambda aval: float0_zeros(aval.shape)))
@@ -214,7 +221,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         captured = tuple(map(ConcreteArray, self.jaxpr.consts))
         program = programs.Traced(self.jaxpr.jaxpr, captured, self.out_tree, erased)
         donated = (False,) * len(captured) + (self._donated or (False,) * len(self.in_avals))
-        return Lowered(program, self.fun_name, donated, self.in_tree)
+        return Lowered(program, self.fun_name, donated, self.in_tree, self._asked, self._lie)
 
     @property
     def _label(self) -> str:
@@ -243,8 +250,11 @@ def record(
     in_tree: PyTreeDef,
     avals: Sequence[ShapedArray],
     donated: tuple[bool, ...] = (),
+    asked: Asked | None = None,
+    lie: Sequence[Sharding | None] = (),
 ) -> Traced[P, R]:
-    """The record of a function that was traced for a call. `avals`: of the leaves of its arguments."""
+    """The record of a function that was traced for a call. `avals`: of the leaves of its arguments. `asked` and `lie`:
+    how inputs and outputs of the program are to lie on a mesh, and how the inputs do."""
     closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, what))
     try:
         signature = inspect.signature(fun)
@@ -260,6 +270,8 @@ def record(
         static,
         call.key,
         donated[len(closed.consts) :] if any(donated) else (),
+        asked,
+        tuple(lie) if any(lie) else (),
         function_name(fun),
         tuple(argument_paths(call.function, in_tree)),
         signature,

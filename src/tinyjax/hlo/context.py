@@ -19,7 +19,7 @@ from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import DType, Scalar
-from tinyjax.ir.effects import axis_names, must_stay
+from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
@@ -304,7 +304,7 @@ class LoweringContext(Context[SSA]):
 
     def call(self, jaxpr: Jaxpr, name: str, args: Sequence[SSA]) -> Sequence[SSA]:
         """Writes a call of the function that computes `jaxpr`, which the module will contain once."""
-        function = self.module.function(jaxpr, name, self.manual if axis_names(jaxpr.effects) else None)
+        function = self.module.function(jaxpr, name, self.manual)
         self.callees[function] = None
         self.module.on_call()
         avals = jaxpr.out_avals
