@@ -11,13 +11,24 @@ from importlib import import_module
 
 from lazy_loader import attach_stub
 
-from tinyjax.deferred import FILL_REGISTRY, FORI_LOOP, NUMPY_FUNCTIONS, PROCESS_INDEX, RANDOM_GAMMA, VMAP
+from tinyjax.deferred import (
+    ENTER_MESH,
+    FILL_REGISTRY,
+    FORI_LOOP,
+    LEAVE_MESH,
+    NUMPY_FUNCTIONS,
+    PROCESS_INDEX,
+    RANDOM_GAMMA,
+    VMAP,
+)
 
 __version__ = "0.2.0"
 
 __getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
 
 FILL_REGISTRY.hand(lambda: import_module("tinyjax.registered"))
+ENTER_MESH.hand(lambda mesh: import_module("tinyjax.lax.mesh_in_force").enter_mesh(mesh))
+LEAVE_MESH.hand(lambda: import_module("tinyjax.lax.mesh_in_force").leave_mesh())
 PROCESS_INDEX.hand(lambda: import_module("tinyjax.backend.places").process_index())
 NUMPY_FUNCTIONS.hand(lambda: import_module("tinyjax.numpy"))
 FORI_LOOP.hand(lambda *args: import_module("tinyjax.lax.loops").fori_loop(*args))

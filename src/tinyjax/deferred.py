@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 if TYPE_CHECKING:
     from tinyjax.ir.aval import ShapedArray
     from tinyjax.ir.program import ClosedJaxpr
+    from tinyjax.meshes import Mesh
     from tinyjax.tracing.array import Array
 
 T = TypeVar("T")
@@ -30,6 +31,9 @@ class Deferred(Generic[T]):
 
 #: The number of this process among those that work together.
 PROCESS_INDEX: Final = Deferred[Callable[[], int]]()
+#: Puts a mesh in force, and takes it back.
+ENTER_MESH: Final = Deferred[Callable[["Mesh"], object]]()
+LEAVE_MESH: Final = Deferred[Callable[[], None]]()
 #: Fills the registry of all primitives that come with the library.
 FILL_REGISTRY: Final = Deferred[Callable[[], ModuleType]]()
 #: The functions that do for arrays what NumPy's do, for messages.

@@ -1,8 +1,23 @@
 """Meshes and how arrays lie on them: the names of `jax.sharding`."""
 
+from tinyjax.api.mesh_context import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
+from tinyjax.lax.resharding import reshard
 from tinyjax.meshes import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
-__all__ = ["AbstractMesh", "AxisType", "Mesh", "NamedSharding", "PartitionSpec", "Sharding", "SingleDeviceSharding"]
+__all__ = [
+    "AbstractMesh",
+    "AxisType",
+    "Mesh",
+    "NamedSharding",
+    "PartitionSpec",
+    "Sharding",
+    "SingleDeviceSharding",
+    "get_abstract_mesh",
+    "get_mesh",
+    "reshard",
+    "set_mesh",
+    "use_abstract_mesh",
+]
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,8 @@ from typing_extensions import override
 import tinyjax as tj
 from tinyjax import ShapedArray
 from tinyjax.api import explain as module
-from tinyjax.api.explain import Explanation, LeafChanged, StaticChanged, StructureChanged
+from tinyjax.api.differences import LeafChanged, StaticChanged, StructureChanged
+from tinyjax.api.explain import Explanation
 from tinyjax.errors import InputError, StaticArgumentError
 
 X = np.array([0.3, -1.2, 2.0])

@@ -14,6 +14,7 @@ import tinyjax.numpy as tnp
 from tests.golden import Golden
 from tests.primitives.test_user_primitives import Batched, Typed, softplus, square_add
 from tinyjax import lax
+from tinyjax.api.observed import watching
 from tinyjax.backend import execute
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.watching import Log, Step, Watcher
@@ -21,7 +22,6 @@ from tinyjax.errors import ConcretizationError, InputError, MissingRuleError
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.elementwise import Mul
 from tinyjax.tracing.concrete import ROOT, active_frame
-from tinyjax.tracing.observed import watching
 
 multiply_add: Callable[..., tj.Array] = square_add(Batched())
 A, B = np.array([2.0, 3.0]), np.array([10.0, 20.0])

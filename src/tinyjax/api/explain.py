@@ -14,12 +14,15 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.api.arguments import StaticCall, WithStatic, static_key
+from tinyjax.api.differences import Difference, LeafChanged, MeshChanged, StaticChanged, StructureChanged
 from tinyjax.caching import CacheInfo
 from tinyjax.control.key_reuse import reuse_notes
 from tinyjax.control.recursion import is_open
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import Jaxpr
+from tinyjax.lax.mesh_in_force import mesh_in_force
+from tinyjax.meshes import Mesh
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import Tracer
@@ -35,76 +38,6 @@ _KEPT: Final = 256
 _SHOWN: Final = 120
 
 
-# What may differ.
-
-
-@final
-@frozen
-class LeafChanged:
-    """An array of another type: which, by its path in the arguments, and both types."""
-
-    path: str
-    earlier: ShapedArray
-    now: ShapedArray
-
-    @property
-    def row(self) -> tuple[str, str, str]:
-        """What differs, as it is now, and as it was."""
-        return f"argument {self.path}", str(self.now), str(self.earlier)
-
-    @override
-    def __str__(self) -> str:
-        why = ""
-        if self.earlier.matches(self.now):
-            weak, strong = ("now", "then") if self.now.weak_type else ("then", "now")
-            why = f" ({weak} a Python scalar or computed from such, {strong} an array)"
-        return f"argument {self.path}: {self.now}, was {self.earlier}{why}"
-
-
-@final
-@frozen
-class StaticChanged:
-    """A static argument with another value. None: it wasn't given. Values are spelled as `repr` has them."""
-
-    name: str
-    earlier: str | None
-    now: str | None
-
-    @property
-    def row(self) -> tuple[str, str, str]:
-        """What differs, as it is now, and as it was."""
-        return f"static argument {self.name}", self.now or "not given", self.earlier or "not given"
-
-    @override
-    def __str__(self) -> str:
-        return f"static argument {self.name}: {self.now or 'not given'}, was {self.earlier or 'not given'}"
-
-
-@final
-@frozen
-class StructureChanged:
-    """Arguments of another tree structure: the paths that are new, those that are gone, and both structures."""
-
-    added: tuple[str, ...]
-    removed: tuple[str, ...]
-    earlier: str
-    now: str
-
-    @property
-    def row(self) -> tuple[str, str, str]:
-        """What differs, as it is now, and as it was."""
-        return "the tree of the arguments", self.now, self.earlier
-
-    @override
-    def __str__(self) -> str:
-        if not self.added and not self.removed:
-            return f"the tree of the arguments: {self.now}, was {self.earlier}"
-        parts = [f"new {', '.join(self.added)}"] if self.added else []
-        parts += [f"gone {', '.join(self.removed)}"] if self.removed else []
-        return f"the tree of the arguments: {'; '.join(parts)}"
-
-
-Difference: TypeAlias = LeafChanged | StaticChanged | StructureChanged
 Reason: TypeAlias = Literal["hit", "first call", "new function", "changed", "never kept", "dropped", "cleared"]
 
 
@@ -183,7 +116,8 @@ class Explanation:
 @final
 @frozen(eq=False)
 class Signature:
-    """What a program is found by: the tree of the arguments, the types of their leaves, the static arguments.
+    """What a program is found by: the tree of the arguments, the types of their leaves, the static arguments, and the
+    mesh in force.
 
     `unkept` says why the program wasn't kept, if it wasn't. The function isn't part of it, which would keep it alive.
     """
@@ -191,12 +125,13 @@ class Signature:
     treedef: PyTreeDef
     avals: tuple[ShapedArray, ...]
     static: Mapping[int | str, object]
+    mesh: Mesh | None
     unkept: str | None = None
 
     @staticmethod
     def of(call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef, unkept: str | None = None) -> Signature:
         static = call.function.filled if isinstance(call.function, WithStatic) else {}
-        return Signature(treedef, tuple(avals), static, unkept)
+        return Signature(treedef, tuple(avals), static, _abstract(mesh_in_force()), unkept)
 
     def leaves(self, fun: Callable[..., object]) -> dict[str, ShapedArray]:
         """The types of the leaves, by their paths in the arguments of the function."""
@@ -245,6 +180,15 @@ def _log_of(fun: Callable[..., object], own: MissLog) -> MissLog:
         return own
 
 
+def signature_key(call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Hashable:
+    """What a program is found by, also the mesh in force."""
+    return treedef, tuple(avals), call.key, _abstract(mesh_in_force())
+
+
+def _abstract(mesh: Mesh | None) -> Mesh | None:
+    return None if mesh is None else mesh.abstract_mesh
+
+
 def note_miss(
     fun: Callable[..., object],
     own: MissLog,
@@ -261,7 +205,7 @@ def note_miss(
             counts = _OBJECTS.setdefault(code, {})
             counts[wrappers] = counts.get(wrappers, 0) + 1
     signature = Signature.of(call, avals, treedef, None if unkept is None else _why_unkept(unkept))
-    log.add((treedef, signature.avals, call.key), signature)
+    log.add(signature_key(call, avals, treedef), signature)
 
 
 def _why_unkept(traced: Traced) -> str | None:
@@ -325,7 +269,7 @@ def explain(
     """Why a call of this signature is, or was, a miss. `found`: the program, if it is there."""
     log = _log_of(fun, own)
     label = describe("jit", fun)
-    key = (treedef, tuple(avals), call.key)
+    key = signature_key(call, avals, treedef)
     now = Signature.of(call, avals, treedef)
     known = list(log.signatures)
     if found is not None:
@@ -367,6 +311,8 @@ def _differences(fun: Callable[..., object], earlier: Signature, now: Signature)
         removed = tuple(path for path in before if path not in after)
         found.append(StructureChanged(added, removed, tree.shown(earlier.treedef), tree.shown(now.treedef)))
     found += [LeafChanged(path, before[path], aval) for path, aval in after.items() if before.get(path, aval) != aval]
+    if earlier.mesh != now.mesh:
+        found.append(MeshChanged(earlier.mesh, now.mesh))
     return (*found, *_static_differences(_static(fun, earlier), _static(fun, now)))
 
 

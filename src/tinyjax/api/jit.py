@@ -12,9 +12,9 @@ from typing_extensions import override
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
 from tinyjax.api.bound import Bound
-from tinyjax.api.explain import Explanation, MissLog, explain, note_miss
+from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE
-from tinyjax.api.jit_shardings import JitShardings, constrained, lying
+from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, lying
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
 from tinyjax.api.non_finite import Check, checked_program
@@ -29,13 +29,14 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.bodies import stage
+from tinyjax.lax.mesh_in_force import mesh_in_force
 from tinyjax.meshes import Sharding
-from tinyjax.prepared.jitted import MISS, JittedCalls
+from tinyjax.prepared.jitted import MISS, CallsByMesh, JittedCalls
 from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, innermost, top_frame
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, innermost, is_outside, top_frame
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import check_callable, flatten_arguments, function_name
 from tinyjax.tracing.programs import Traced
@@ -170,14 +171,17 @@ class Jitted(Bound[P, R]):
         self._plain = static == ((), ()) and check is None
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION, "traced functions")
         self._calls = JittedCalls(INTAKE)
+        self._by_mesh = CallsByMesh(INTAKE)
         self._misses = MissLog()
-        for cache in (self._own, self._calls, self._misses):
+        for cache in (self._own, self._calls, self._by_mesh, self._misses):
             register(cache, temporary=True)
 
     @override
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         try:  # costs nothing, unlike the decorator
-            calls, outside = self._calls, innermost() is ROOT or active_frame() is ROOT
+            frame = innermost()
+            outside = frame is ROOT or is_outside(frame := active_frame())
+            calls = self._calls if frame.mesh is None else self._by_mesh.under(frame.mesh)
             if self._plain:
                 result = calls.run(args, kwargs, ()) if outside else calls.bind(args, kwargs, ())
                 if result is MISS:
@@ -224,7 +228,9 @@ class Jitted(Bound[P, R]):
             runner = Equation(equation, traced.captured) if complete and kept else None
         if runner is not None:
             assemble = None if traced.single else traced.results
-            self._calls.keep(call.args, call.kwargs, call.key, treedef, avals, assemble, runner)
+            mesh = mesh_in_force()
+            calls = self._calls if mesh is None else self._by_mesh.under(mesh)
+            calls.keep(call.args, call.kwargs, call.key, treedef, avals, assemble, runner)
         result: R = traced.results(outs)
         return result
 
@@ -271,7 +277,7 @@ class Jitted(Bound[P, R]):
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = tuple(map(abstractify, leaves))
-        found = self._cache().get((treedef, avals, call.key))
+        found = self._cache().get(signature_key(call, avals, treedef))
         return explain(self._fun, self._misses, call, avals, treedef, None if found is None else found.jaxpr)
 
     @override
@@ -289,7 +295,7 @@ class Jitted(Bound[P, R]):
     def _trace(self, call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> tuple[Traced, bool]:
         """The program for a signature, and whether it is kept: traced once, unless it depends on another transformation
         in progress."""
-        key = (treedef, tuple(avals), call.key)
+        key = signature_key(call, avals, treedef)
         cache = self._cache()
         found = cache.get(key)
         kept = found is not None
@@ -304,12 +310,13 @@ class Jitted(Bound[P, R]):
     def _asked(
         self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
     ) -> backend.Asked | None:
-        return None if self._shardings is None else self._shardings.asked(call, traced, avals, treedef)
+        asked = None if self._shardings is None else self._shardings.asked(call, traced, avals, treedef)
+        return in_force(asked, mesh_in_force())
 
     def _lying(self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Jaxpr:
         """The program that says itself how its inputs and outputs lie."""
-        asked = self._asked(call, traced, avals, treedef)
-        return traced.jaxpr if asked is None else constrained(traced.jaxpr, asked)
+        said = self._shardings
+        return traced.jaxpr if said is None else constrained(traced.jaxpr, said.asked(call, traced, avals, treedef))
 
     def _cache(self) -> BoundedCache[Hashable, Traced]:
         try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall
@@ -15,7 +15,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
-from tinyjax.meshes import AbstractMesh, NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import ConcreteArray
@@ -99,6 +99,13 @@ def constrained(jaxpr: Jaxpr, asked: backend.Asked) -> Jaxpr:
     ins = lie(grown.invars, asked.ins, [f"argument {name or i}" for i, name in enumerate(names)])
     outs = interpret(grown, jaxpr, ins)
     return grown.finish(lie(outs, asked.outs, [f"result {i}" for i in range(len(outs))]))
+
+
+def in_force(asked: backend.Asked | None, mesh: Mesh | None) -> backend.Asked | None:
+    """What is asked where a mesh is in force, which counts if it has devices."""
+    if mesh is None or mesh.placed is None or mesh.empty:
+        return asked
+    return evolve(asked or backend.Asked(), mesh=mesh)
 
 
 def _is_none(x: object) -> bool:

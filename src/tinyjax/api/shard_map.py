@@ -17,7 +17,8 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.varying import union
 from tinyjax.lax.bodies import stage
-from tinyjax.meshes import Mesh, NamedSharding, PartitionSpec
+from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
+from tinyjax.meshes import AxisType, Mesh, NamedSharding, PartitionSpec
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -124,7 +125,7 @@ def _shard_map(
                 f"shard_map of {function_name(f)} takes positional arguments only, which in_specs are for; got "
                 f"{', '.join(kwargs)}"
             )
-        found = _mesh(mesh)
+        found = _mesh(mesh, mesh_in_force())
         manual = _manual(found, axis_names, tracked)
         arrays, treedef = flatten_arguments(f, args, {})
         specs = _spread(in_specs, args, "in_specs", "arguments", manual)
@@ -136,7 +137,8 @@ def _shard_map(
             shardings = [NamedSharding(found, spec) for spec in specs]
             arrays = [_placed(array, sharding) for array, sharding in zip(arrays, shardings, strict=True)]
         axes = tuple([MeshAxis(name, size, tracked) for name, size in manual.sizes])
-        traced = stage("shard_map", f, treedef, avals, Scope(axes, values=local_values(manual, specs, arrays)))
+        with enter_mesh(manual.within(mesh_in_force())):
+            traced = stage("shard_map", f, treedef, avals, Scope(axes, values=local_values(manual, specs, arrays)))
         kept = [i for i, array in enumerate(arrays) if array.aval.dtype != FLOAT0]
         traced, results = _put_together(f, traced, out_specs, manual)
         program = ShardMap(
@@ -153,9 +155,17 @@ def _shard_map(
     return mapped
 
 
-def _mesh(mesh: Mesh | None) -> Mesh:
-    if mesh is None:
-        raise ShardingError("shard_map needs a mesh: shard_map(f, mesh=make_mesh((4, 2), ('x', 'y')), ...)")
+def _mesh(mesh: Mesh | None, outer: Mesh | None) -> Mesh:
+    """The mesh to map over: the one that is given, or else the one in force, which must be alike."""
+    if mesh is None or mesh.empty:
+        if outer is None or outer.empty:
+            raise ShardingError(
+                "shard_map needs a mesh: shard_map(f, mesh=make_mesh((4, 2), ('x', 'y')), ...), or one in force around "
+                "it: with tinyjax.set_mesh(mesh): ..."
+            )
+        return outer.update_axis_types(dict.fromkeys(outer.manual_axes, AxisType.Auto))  # as it is given outside
+    if outer is not None and not outer.empty and outer.shape_tuple != mesh.shape_tuple:
+        raise ShardingError(f"shard_map: the mesh is {mesh}, but {outer} is in force. Leave one of them out.")
     return mesh
 
 

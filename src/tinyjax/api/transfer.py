@@ -8,7 +8,8 @@ import numpy as np
 
 from tinyjax import backend
 from tinyjax.ir.dtypes import HostArray
-from tinyjax.meshes import Sharding
+from tinyjax.lax.mesh_in_force import on_mesh_in_force
+from tinyjax.meshes import PartitionSpec, Sharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -27,7 +28,8 @@ def device_put(x: Any, device: Any = None) -> Any:  # the user's tree; and a tre
 
     `device` is a Device, its name such as "cpu:0", one of jax's or a sharding of jax's on one device; "host" is where
     NumPy's arrays are. It may also be a sharding, say a NamedSharding of a mesh with devices, which says what part of
-    an array each device has. Or it is a tree of these, a prefix of `x`, where None is the default device.
+    an array each device has, or a PartitionSpec on the mesh in force (`set_mesh`). Or it is a tree of these, a prefix
+    of `x`, where None is the default device.
 
     Raises:
       TreeError: the tree of devices is no prefix of `x`.
@@ -40,7 +42,7 @@ def device_put(x: Any, device: Any = None) -> Any:  # the user's tree; and a tre
     """
     leaves, treedef = tree.flatten(x)
     places = [device] * len(leaves)
-    if not (device is None or isinstance(device, backend.Device | Sharding | str)) and not tree.is_leaf(
+    if not (device is None or isinstance(device, backend.Device | Sharding | PartitionSpec | str)) and not tree.is_leaf(
         tree.flatten(device)[1]
     ):
         named, structure = tree.flatten(device, _is_none)
@@ -51,6 +53,8 @@ def device_put(x: Any, device: Any = None) -> Any:  # the user's tree; and a tre
         array = as_array(leaf)
         if not isinstance(array, ConcreteArray):
             return array
+        if isinstance(place, PartitionSpec):
+            place = on_mesh_in_force("device_put: the place", place)
         if isinstance(place, Sharding):
             return ConcreteArray(backend.put_on(array.value, place))
         if place is None:

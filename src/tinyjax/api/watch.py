@@ -9,10 +9,10 @@ from typing import Generic, ParamSpec, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.api.observed import watching
 from tinyjax.contexts.watching import Log, Watcher
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.functions import check_callable
-from tinyjax.tracing.observed import watching
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -22,7 +22,7 @@ class Asked:
 
     ins: tuple[Sharding | None, ...] = ()
     outs: tuple[Sharding | None, ...] = ()
-    #: The mesh that is in force.
+    #: The mesh that is in force, with devices: where a program runs whose arguments and meshes don't say it.
     mesh: Mesh | None = None
 
 
@@ -82,11 +82,12 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
                 break
     results = [None if sharding is None else as_named(sharding) for sharding in asked.outs]
     named += [(f"result {i} of {name!r}", found) for i, found in enumerate(results) if found is not None]
-    if asked.mesh is not None and not asked.mesh.empty:
-        named.append(("the mesh in force", NamedSharding(asked.mesh, PartitionSpec())))
     inner = program_mesh(jaxpr)
     if inner is not None:
         named.append((f"a mesh within {name!r}", NamedSharding(inner, PartitionSpec())))
+    force = asked.mesh  # which says where to run what lies nowhere yet
+    if force is not None and all(found.mesh.placed is None and found.mesh.size == force.size for _, found in named):
+        named.insert(0, ("the mesh in force", NamedSharding(force, PartitionSpec())))
     if not named:
         return None
     mesh = named[0][1].mesh

@@ -14,7 +14,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.shapes import Axes, as_axes
 from tinyjax.ir.varying import union, without
-from tinyjax.meshes.mesh import Mesh
+from tinyjax.meshes.mesh import AxisType, Mesh
 from tinyjax.meshes.spec import PartitionSpec
 
 
@@ -32,6 +32,11 @@ class Manual:
     def sizes(self) -> tuple[tuple[str, int], ...]:
         """The manual axes and their sizes, in the order of the mesh."""
         return tuple((name, size) for name, size in self.mesh.shape_tuple if name in self.axes)
+
+    def within(self, outer: Mesh | None) -> Mesh:
+        """The mesh as it is within the program: these axes are Manual there, and those that were in the mesh around."""
+        types = dict.fromkeys((*self.axes, *(() if outer is None else outer.manual_axes)), AxisType.Manual)
+        return self.mesh.update_axis_types(types)
 
     def local(self, aval: ShapedArray, spec: PartitionSpec) -> ShapedArray:
         """The type of each device's part of an operand."""

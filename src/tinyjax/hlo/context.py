@@ -31,7 +31,7 @@ from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.source import SourceCursor, is_our_function
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.meshes.mesh import Mesh
+from tinyjax.meshes.mesh import AbstractMesh, Mesh
 
 
 @final
@@ -109,9 +109,9 @@ class Module:
         return self.host_calls.setdefault(call, len(self.host_calls))
 
     def mesh(self, mesh: Mesh) -> str:
-        """The name of a mesh, without devices, in the text."""
-        count = len(self.meshes)
-        return self.meshes.setdefault(mesh.abstract_mesh, f"mesh_{count}" if count else "mesh")
+        """The name of a mesh in the text, which has neither devices nor types of axes."""
+        count, axes = len(self.meshes), AbstractMesh(mesh.axis_sizes, mesh.axis_names)
+        return self.meshes.setdefault(axes, f"mesh_{count}" if count else "mesh")
 
     def function(self, jaxpr: Jaxpr, name: str, manual: ManualMesh | None = None) -> str:
         """The name of the function that computes `jaxpr`: `name`, with a number if that is taken. `manual`: where it is

@@ -46,13 +46,17 @@ def staged(avals: Sequence[ShapedArray], run: Callable[[Context[Hidden], list[Hi
 
 def innermost_frame() -> OpenFrame[Hidden]:
     """The frame of the innermost transformation in progress; that of evaluation outside of all."""
-    return cast("OpenFrame[Hidden]", active_frame())  # all frames have a context, of values that aren't known here
+    return active_frame().open(_hidden)
+
+
+def _hidden(frame: OpenFrame[V]) -> OpenFrame[Hidden]:
+    return cast("OpenFrame[Hidden]", frame)  # V is as unknown here as Hidden is
 
 
 def open_frame(arrays: Sequence[Array], run: Callable[[OpenFrame[Hidden]], R], effects: Effects = NO_EFFECTS) -> R:
     """Calls `run` with the frame that an operation on these arrays belongs to."""
 
     def opened(frame: OpenFrame[V]) -> R:
-        return run(cast("OpenFrame[Hidden]", frame))  # V is as unknown here as Hidden is
+        return run(_hidden(frame))
 
     return top_frame(arrays, effects).open(opened)

@@ -6,7 +6,8 @@ from typing import Any, TypeVar, overload
 
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import FLOAT0
-from tinyjax.meshes import AbstractMesh, NamedSharding
+from tinyjax.lax.mesh_in_force import on_mesh_in_force
+from tinyjax.meshes import AbstractMesh, NamedSharding, PartitionSpec
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -17,7 +18,7 @@ T = TypeVar("T")
 
 
 @overload
-def with_sharding_constraint(x: ArrayLike, shardings: NamedSharding) -> Array: ...
+def with_sharding_constraint(x: ArrayLike, shardings: NamedSharding | PartitionSpec) -> Array: ...
 @overload
 def with_sharding_constraint(x: T, shardings: Any) -> T: ...
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
@@ -28,7 +29,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
 
     Args:
       x: a tree of arrays.
-      shardings: a tree of NamedShardings that is a prefix of it; where it has None, nothing is said.
+      shardings: a tree of NamedShardings that is a prefix of it; where it has None, nothing is said. A PartitionSpec
+        is one on the mesh in force: see `set_mesh`.
 
     Raises:
       ShardingError: a ValueError, for an axis that isn't divided evenly, or more parts than axes.
@@ -46,7 +48,7 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
 
 
 @overload
-def reshard(xs: ArrayLike, out_shardings: NamedSharding) -> Array: ...
+def reshard(xs: ArrayLike, out_shardings: NamedSharding | PartitionSpec) -> Array: ...
 @overload
 def reshard(xs: T, out_shardings: Any) -> T: ...
 def reshard(xs: Any, out_shardings: Any) -> Any:  # the user's trees
@@ -75,10 +77,10 @@ def _lying(what: str, leaf: object, sharding: object) -> Array:
     array = as_array(leaf)
     if sharding is None or array.aval.dtype == FLOAT0:
         return array
+    if isinstance(sharding, PartitionSpec):
+        sharding = on_mesh_in_force(f"{what}: the sharding", sharding)
     if not isinstance(sharding, NamedSharding):
-        raise InputError(
-            f"{what}: a sharding is NamedSharding(mesh, P('x', None)), got {sharding!r}. A specification needs a mesh."
-        )
+        raise InputError(f"{what}: a sharding is NamedSharding(mesh, P('x', None)), got {sharding!r}")
     sharding.check(array.aval.shape, what)
     if isinstance(array, ConcreteArray) and array.evaluated and sharding.has_devices:
         return array.to_device(sharding)

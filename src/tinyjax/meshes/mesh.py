@@ -13,7 +13,7 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.deferred import PROCESS_INDEX
+from tinyjax.deferred import ENTER_MESH, LEAVE_MESH, PROCESS_INDEX
 from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.parameters import Spelled
@@ -190,6 +190,16 @@ class Mesh(Immutable, Spelled):
         """The mesh with other types of the axes that are named."""
         pairs = zip(self.axis_names, self.axis_types, strict=True)
         return self.update(axis_types=tuple([name_to_type.get(name, own) for name, own in pairs]))
+
+    def __enter__(self) -> Self:
+        """Puts it in force, as `tinyjax.set_mesh(mesh)` does: `with mesh:`. A ShardingError if it has no devices."""
+        if not self.flat_devices or self.manual_axes:
+            raise ShardingError(f"with mesh: {self!r} has Manual axes, which only shard_map can begin")
+        ENTER_MESH.use(self)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        LEAVE_MESH.use()
 
     @override
     def __repr__(self) -> str:

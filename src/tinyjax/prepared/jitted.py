@@ -14,11 +14,13 @@ import numpy as np
 from attrs import evolve, frozen
 
 from tinyjax import backend
+from tinyjax.caching import PlainCache
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Shape
+from tinyjax.meshes import Mesh
 from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.prepared.stored_array import StoredArray
 from tinyjax.prepared.table import Assemble, Table
@@ -36,6 +38,8 @@ MISS: Final = object()
 _ELSEWHERE: Final = object()
 #: How many kinds of arguments one function has entries for.
 _LIMIT: Final = 256
+#: Under how many meshes a function is called before the prepared calls are forgotten.
+_MESHES: Final = 16
 #: What is known to be a tree or not, without asking, apart from arrays of ours.
 _IS_TREE: Final[Mapping[type, bool]] = {
     int: False,
@@ -208,3 +212,19 @@ class JittedCalls(Table):
         if type(arg) is np.ndarray:
             return self._intake.host_type(arg.shape, arg.dtype) is not None
         return isinstance(arg, StoredArray) or not _IS_TREE.get(type(arg), True)
+
+
+@final
+class CallsByMesh(PlainCache[int, tuple[Mesh, JittedCalls]]):
+    """What the calls of one function are prepared with under each of the meshes that are put in force around them."""
+
+    __slots__ = ("__weakref__", "_intake")
+
+    def __init__(self, intake: Intake) -> None:
+        super().__init__(_MESHES, "meshes around calls of compiled functions")
+        self._intake = intake
+
+    def under(self, mesh: Mesh) -> JittedCalls:
+        """Those under a mesh, which is told by its identity."""
+        found = self.entries.get(id(mesh)) or self.put(id(mesh), (mesh, JittedCalls(self._intake)))
+        return found[1]

@@ -29,7 +29,7 @@ from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
-from tinyjax.tracing.frames import Frame, OpenFrame, base_in_force, in_force, named_axis
+from tinyjax.tracing.frames import Entered, Frame, OpenFrame, base_in_force, in_force, named_axis
 from tinyjax.tracing.intake import concrete_value, convert_number, convert_scalar, host_type
 
 C = TypeVar("C")
@@ -202,6 +202,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = ()
         self.watcher: Watcher | None = None
         self.intake: Intake | None = None
+        self.mesh = None
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
@@ -229,6 +230,16 @@ def active_frame() -> Frame:
     if not frame.alive:  # a copied context has outlived it
         active.set(frame := in_force(frame))
     return frame
+
+
+def enterable(frame: Entered) -> None:
+    """Has a new frame be the innermost one when it is entered."""
+    frame._variable, frame._token = active, None
+
+
+def is_outside(frame: Frame) -> bool:
+    """Whether operations in a frame are evaluated, and nothing is being transformed or watched."""
+    return frame is ROOT or (frame.base is ROOT and not frame.level)
 
 
 def top_frame(args: Iterable[Array], effects: Effects = NO_EFFECTS) -> Frame:

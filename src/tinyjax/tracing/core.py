@@ -23,7 +23,7 @@ from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
-from tinyjax.tracing.concrete import ConcreteArray, Operand, active, active_frame, as_array, top_frame
+from tinyjax.tracing.concrete import ConcreteArray, Operand, active_frame, as_array, enterable, top_frame
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed
 from tinyjax.tracing.messages.unknown import leaked, not_pickled, why_unknown
 
@@ -93,7 +93,7 @@ class TraceFrame(Entered, OpenFrame[V]):
     def __init__(
         self, context: Context[V], parent: Frame, function: Transformed, axes: Sequence[NamedAxis] = ()
     ) -> None:
-        watcher = parent.watcher
+        watcher, self.mesh = parent.watcher, parent.mesh
         self.watcher: Watcher | None = watcher
         self.context: Context[V] = context if watcher is None else watched_by(watcher, context)
         self._position = context.cursor.to_attribute
@@ -105,7 +105,7 @@ class TraceFrame(Entered, OpenFrame[V]):
         self.function: Transformed = function
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = (*parent.axes, *[(axis, self) for axis in axes])
         self.alive: bool = True
-        self._variable, self._token = active, None
+        enterable(self)
 
     @override
     def wrap(self, value: V) -> Array:

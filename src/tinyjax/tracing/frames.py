@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextvars import ContextVar, Token
-from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar, final
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from typing_extensions import override
 
-from tinyjax.contexts.watching import Watcher, WatchingContext
+from tinyjax.contexts.watching import Watcher
 from tinyjax.control.manual import NamedAxis
 from tinyjax.errors import AxisNameError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
+from tinyjax.meshes import Mesh
 from tinyjax.tracing.captured import Intake
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ class Frame(ABC):
     innermost one can't say that by itself: tasks and threads copy it, and outlive what started them.
     """
 
-    __slots__ = ("alive", "axes", "base", "intake", "level", "parent", "watcher")
+    __slots__ = ("alive", "axes", "base", "intake", "level", "mesh", "parent", "watcher")
 
     #: Whether its transformation is still in progress.
     alive: bool
@@ -57,6 +58,8 @@ class Frame(ABC):
     watcher: Watcher | None
     #: How the user's arrays come into a program that is staged here.
     intake: Intake | None
+    #: The mesh that specifications are about which don't name one.
+    mesh: Mesh | None
 
     @abstractmethod
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
@@ -83,6 +86,13 @@ def in_force(frame: Frame) -> Frame:
     while not frame.alive:
         frame = frame.parent
     return frame
+
+
+def outwards(frame: Frame) -> Iterator[Frame]:
+    """The frame and those that enclose it, without the outermost one."""
+    while frame.parent is not frame:
+        yield frame
+        frame = frame.parent
 
 
 def base_in_force(frame: Frame) -> Frame:
@@ -157,30 +167,6 @@ def named_axis(axes: Sequence[tuple[NamedAxis, Frame]], name: str) -> tuple[Name
     raise AxisNameError(
         f"unbound axis name: {name!r}. Axes in scope: {found}. Bind it with vmap(..., axis_name={name!r}) or shard_map."
     )
-
-
-@final
-class WatchFrame(Entered, OpenFrame[V]):
-    """A frame under observation: what is applied is noted, and otherwise it is the frame within, with its arrays."""
-
-    __slots__ = ("_inner", "context")
-
-    def __init__(self, variable: ContextVar[Frame], outer: Frame, inner: OpenFrame[V], watcher: Watcher) -> None:
-        self._variable = variable
-        self._token = None
-        self._inner = inner
-        self.alive: bool = True
-        self.parent: Frame = outer
-        self.context: WatchingContext[V] = WatchingContext(inner.context, watcher)
-        self.level: int = inner.level
-        self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
-        self.base: Frame = self
-        self.watcher: Watcher | None = watcher
-        self.intake: Intake | None = inner.intake
-
-    @override
-    def wrap(self, value: V) -> Array:
-        return self._inner.wrap(value)
 
 
 class Opened(Protocol[R_co]):

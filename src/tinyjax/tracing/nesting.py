@@ -21,7 +21,7 @@ from tinyjax.errors import RecursiveTracingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import TraceFrame, Tracer
-from tinyjax.tracing.frames import Frame, base_in_force
+from tinyjax.tracing.frames import Frame, base_in_force, outwards
 from tinyjax.tracing.functions import Filled, FlatFunction
 
 #: How many levels there are from one look at what is being traced to the next: looking at each level would take a time
@@ -61,11 +61,11 @@ def check_nesting(f: FlatFunction, avals: Sequence[ShapedArray]) -> None:
 def _traced(frame: Frame) -> list[tuple[FlatFunction, tuple[ShapedArray, ...]]]:
     """The functions that are being traced, and the types of their arguments, innermost first."""
     found: list[tuple[FlatFunction, tuple[ShapedArray, ...]]] = []
-    while isinstance(frame, TraceFrame):
-        context = unwatched(frame.context)
-        if isinstance(context, StagingContext) and isinstance(frame.function, FlatFunction):
-            found.append((frame.function, context.argument_types))
-        frame = frame.parent
+    for traced in outwards(frame):
+        if isinstance(traced, TraceFrame) and isinstance(traced.function, FlatFunction):
+            context = unwatched(traced.context)
+            if isinstance(context, StagingContext):
+                found.append((traced.function, context.argument_types))
     return found
 
 

@@ -33,7 +33,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray, active_frame, top_frame
 from tinyjax.tracing.core import TraceFrame, activate, bind
-from tinyjax.tracing.frames import Frame, OpenFrame, Transformed, V
+from tinyjax.tracing.frames import OpenFrame, Transformed, V, outwards
 from tinyjax.tracing.functions import (
     FlatFunction,
     argument_path,
@@ -237,11 +237,9 @@ class RuleInProgress:
 
 def rules_in_progress() -> Iterator[RuleInProgress]:
     """The rules that are being staged, innermost first."""
-    frame: Frame = active_frame()
-    while isinstance(frame, TraceFrame):
-        if isinstance(frame.function, RuleInProgress):
+    for frame in outwards(active_frame()):
+        if isinstance(frame, TraceFrame) and isinstance(frame.function, RuleInProgress):
             yield frame.function
-        frame = frame.parent
 
 
 def apply(application: Application) -> Any:  # the tree of the results of the user's function

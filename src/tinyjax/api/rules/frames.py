@@ -15,7 +15,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.roles import Foreign
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import TraceFrame, Tracer, activate
-from tinyjax.tracing.frames import Frame, Transformed
+from tinyjax.tracing.frames import Transformed, outwards
 
 V = TypeVar("V")
 
@@ -38,14 +38,14 @@ def closed_context(context: Context[V]) -> Context[V]:
 
 def _limit(context: Context[V]) -> int:
     """The level of the outermost frame that is further in than the context."""
-    frame: Frame = active_frame()
-    while isinstance(frame, TraceFrame):
+    for frame in outwards(active_frame()):
+        if not isinstance(frame, TraceFrame):
+            continue
         found = unwatched(frame.context)
         if isinstance(found, JvpContext) and found.parent is context:
             return frame.level
         if frame.context is context:
             return frame.level + 1
-        frame = frame.parent
     return 1
 
 

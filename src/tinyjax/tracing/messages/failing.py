@@ -18,6 +18,7 @@ from tinyjax.errors import (
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import TraceFrame, Tracer
+from tinyjax.tracing.frames import outwards
 from tinyjax.tracing.functions import FlatFunction
 from tinyjax.tracing.messages.unknown import why_unknown
 from tinyjax.tracing.nesting import same_function
@@ -42,11 +43,10 @@ def explained(error: RecursionError | TypeError, f: FlatFunction) -> TinyjaxErro
 
 def _endless(f: FlatFunction) -> RecursiveTracingError | None:
     """The error for a function that calls itself without end by transformations that stage nothing, such as `grad`."""
-    count, frame = 0, active_frame()
-    while isinstance(frame, TraceFrame):
-        g = frame.function
+    count = 0
+    for frame in outwards(active_frame()):
+        g = frame.function if isinstance(frame, TraceFrame) else None
         count += isinstance(g, FlatFunction) and (g is f or same_function(g.function, f.function, _DEPTH))
-        frame = frame.parent
     if count < _REPEATS:
         return None
     return RecursiveTracingError(
