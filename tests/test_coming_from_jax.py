@@ -44,9 +44,11 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.lax": "tinyjax.lax",
     "jax.lax.linalg": "tinyjax.lax.linalg",
     "jax.tree": "tinyjax.tree",
-    "jax.tree_util": "tinyjax.tree",
+    "jax.tree_util": "tinyjax.tree_util",
     "jax.flatten_util": "tinyjax.flatten_util",
     "jax.debug": "tinyjax.debug",
+    "jax.dtypes": "tinyjax.dtypes",
+    "jax.typing": "tinyjax.typing",
     "jax.custom_derivatives": "tinyjax.custom_derivatives",
     "jax.checkpoint_policies": "tinyjax.checkpoint_policies",
 }
@@ -85,9 +87,8 @@ def names_of(module: str) -> set[str]:
 
 
 def absent(module: str) -> set[str]:
-    """What a module of JAX has that its counterpart lacks. `tree_map` is `tree.map` here."""
-    here = names_of(COUNTERPARTS[module])
-    return {name for name in names_of(module) if name not in here and name.removeprefix("tree_") not in here}
+    """What a module of JAX has that its counterpart lacks."""
+    return names_of(module) - names_of(COUNTERPARTS[module])
 
 
 def test_the_lists_are_of_all_modules() -> None:

@@ -37,7 +37,7 @@ LAYERS = [
     {"numpy"},
     {"image", "ops"},
     {"api"},
-    {"sharding"},
+    {"dtypes", "sharding", "tree_util", "typing"},
     {"random"},
     {"scipy"},
     {"nn"},

@@ -59,22 +59,22 @@ def page(name: str) -> str:
     lines = [f"# `{name}`", "", as_markdown(inspect.getdoc(module) or ""), ""]
     groups: dict[str, list[Entry]] = {}
     for entry in own:
-        if entry.is_described_here:
+        if entry.is_described_here and entry.defined_in:
             groups.setdefault(entry.defined_in, []).append(entry)
-    constants = groups.pop("", [])
+    constants = [entry for entry in own if not entry.defined_in]
+    others = [entry for entry in constants if not _is_ours(getattr(module, entry.name))]  # on every page that has them
     # What the module's own files define comes first; the package's own are in `api`.
     own_files = f"{name}.api" if name == "tinyjax" else name
     for home, group in sorted(groups.items(), key=lambda item: (not item[0].startswith(own_files), item[0])):
         lines += [f"## {_first_sentence(import_module(home)) or home}", "", *_directives(group)]
-    ours = [entry for entry in constants if _is_ours(getattr(module, entry.name))]
+    ours = [entry for entry in constants if entry.is_described_here and entry not in others]
     if ours:
         lines += ["## Types and tables", "", *_directives(ours)]
-    others = [entry for entry in constants if entry not in ours]
     if others:
         lines += ["## Constants, and names of other libraries", "", "| name | is |", "| --- | --- |"]
         lines += [f"| `{entry.name}` | `{_shown(getattr(module, entry.name))}` |" for entry in others]
         lines.append("")
-    elsewhere = [entry for entry in own if not entry.is_described_here]
+    elsewhere = [entry for entry in own if not entry.is_described_here and entry not in others]
     if elsewhere:
         lines += ["## Described elsewhere", ""]
         lines += [f"- `{entry.name}` is [`{entry.described_as}`][{entry.described_as}]" for entry in elsewhere]

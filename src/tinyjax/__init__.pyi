@@ -4,6 +4,7 @@ from . import checkpoint_policies as checkpoint_policies
 from . import custom_batching as custom_batching
 from . import custom_derivatives as custom_derivatives
 from . import debug as debug
+from . import dtypes as dtypes
 from . import errors as errors
 from . import extend as extend
 from . import flatten_util as flatten_util
@@ -23,6 +24,8 @@ from . import testing as testing
 from . import tools as tools
 from . import transforms as transforms
 from . import tree as tree
+from . import tree_util as tree_util
+from . import typing as typing
 from .api.autodiff import jvp as jvp
 from .api.autodiff import linear_transpose as linear_transpose
 from .api.autodiff import linearize as linearize

@@ -23,6 +23,7 @@ from tinyjax.ir.dtypes import (
     FLOAT64,
     FLOATS,
     INTEGERS,
+    KEYS,
     NUMERIC,
     SIGNED,
     UNSIGNED,
@@ -38,6 +39,7 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.numpy.arguments import placed
 from tinyjax.numpy.creation import asarray
+from tinyjax.numpy.key_kinds import KINDS, prng_key
 from tinyjax.numpy.limits import FloatInfo, IntInfo
 from tinyjax.numpy.signatures import Casting, Nested
 from tinyjax.primitives.conversion import array_dtype
@@ -81,7 +83,10 @@ def can_cast(from_: npt.DTypeLike | Array, to: npt.DTypeLike, casting: Casting =
 
 
 def issubdtype(arg1: npt.DTypeLike, arg2: npt.DTypeLike) -> bool:
-    """Whether a dtype is another, or of a kind of dtypes such as `floating`, which bfloat16 is too."""
+    """Whether a dtype is another, or of a kind of dtypes such as `floating`, which bfloat16 is too. Keys' dtypes are of
+    the kind `tinyjax.dtypes.prng_key`."""
+    if isinstance(arg1, np.dtype) and arg1 in KEYS:
+        return arg1 == arg2 if isinstance(arg2, np.dtype) else np.issubdtype(prng_key, arg2)
     extended = _extended(arg1)
     if extended is None or extended == _extended(arg2):
         return extended is not None or (_extended(arg2) is None and np.issubdtype(arg1, arg2))
@@ -103,7 +108,7 @@ def _extended(x: npt.DTypeLike) -> DType | None:
 #: Kinds of dtypes, which NumPy takes for dtypes itself, and warns.
 _ABSTRACT: Final = frozenset(
     {np.generic, np.number, np.integer, np.signedinteger, np.unsignedinteger, np.inexact, np.floating}
-    | {np.complexfloating, np.flexible, np.character}
+    | {np.complexfloating, np.flexible, np.character, *KINDS}
 )
 
 

@@ -1,0 +1,67 @@
+"""What there is to ask of dtypes, under the names of `jax.dtypes`."""
+
+from __future__ import annotations
+
+import numpy.typing as npt
+
+from tinyjax.errors import TypingError as TypePromotionError
+from tinyjax.ir.dtypes import INTEGERS, DType, bits, float0
+from tinyjax.numpy import bfloat16, finfo, iinfo, issubdtype, result_type
+from tinyjax.numpy.key_kinds import extended, prng_key
+from tinyjax.primitives.conversion import array_dtype
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
+
+__all__ = [
+    "TypePromotionError",
+    "bfloat16",
+    "canonicalize_dtype",
+    "extended",
+    "finfo",
+    "float0",
+    "iinfo",
+    "issubdtype",
+    "itemsize_bits",
+    "prng_key",
+    "result_type",
+    "scalar_type_of",
+]
+
+
+def canonicalize_dtype(dtype: npt.DTypeLike) -> DType:
+    """The dtype that is named. Nothing is truncated: 64 bits stay 64.
+
+    >>> canonicalize_dtype(float)
+    dtype('float64')
+    """
+    return array_dtype(dtype)
+
+
+def itemsize_bits(dtype: npt.DTypeLike) -> int:
+    """How many bits an element has; those of `int4` are 4.
+
+    >>> itemsize_bits("int4"), itemsize_bits("bool")
+    (4, 8)
+    """
+    found = array_dtype(dtype)
+    return 8 if found.kind == "b" else bits(found)
+
+
+def scalar_type_of(x: ArrayLike) -> type[bool] | type[int] | type[float] | type[complex]:
+    """Python's type for the numbers of an array.
+
+    >>> import numpy as np
+    >>> scalar_type_of(np.ones(2, "int8"))
+    <class 'int'>
+    """
+    dtype = (x if isinstance(x, Array) else as_array(x)).aval.dtype
+    if dtype.kind == "b":
+        return bool
+    if dtype in INTEGERS:
+        return int
+    return complex if dtype.kind == "c" else float
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
