@@ -12,6 +12,7 @@ from pathlib import Path
 import jax
 from rich.console import Console
 
+from benchmarks.parallel import parallel
 from benchmarks.report import Report
 from benchmarks.running import calling, compiling, eager, importing
 from benchmarks.staging import memory, scaling, staging
@@ -39,6 +40,7 @@ def main() -> None:
         "compiling": compiling,
         "calling": calling,
         "eager": eager,
+        "parallel": parallel,
         "importing": importing,
     }
     parser.add_argument("--only", choices=groups, action="append", help="some of the groups of measures")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, Protocol, Self, TypeVar, final
+from typing import Generic, Protocol, Self, TypeAlias, TypeVar, final
 
 import jax
 import jax.numpy as jnp
@@ -32,6 +32,8 @@ class Numeric(Protocol):
 
 
 A = TypeVar("A", bound=Numeric)
+#: For each axis of an array, the axes of a mesh along which it is divided.
+Spec: TypeAlias = tuple[str | tuple[str, ...] | None, ...]
 
 
 @final
@@ -44,6 +46,8 @@ class Library(Generic[A]):
     asarray: Callable[[object], A]
     #: An array where the library keeps those that nothing has been computed with.
     asarray_on_host: Callable[[object], A]
+    #: An array on a mesh of 4 by 2 devices, whose axes are x and y: what each of its own axes is divided along.
+    divided: Callable[[object, Spec], A]
     sin: Callable[[A], A]
     tanh: Callable[[A], A]
     exp: Callable[[A], A]
@@ -111,10 +115,21 @@ def _their_compile(
     return jax.jit(f).lower(args).compile()
 
 
+def _our_divided(x: object, spec: Spec) -> tj.Array:
+    mesh = tj.sharding.Mesh(np.array(tj.devices("cpu")[:8]).reshape(4, 2), ("x", "y"))
+    return tj.device_put(np.asarray(x), tj.NamedSharding(mesh, tj.P(*spec)))
+
+
+def _their_divided(x: object, spec: Spec) -> jax.Array:
+    mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:8]).reshape(4, 2), ("x", "y"))
+    return jax.device_put(np.asarray(x), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)))
+
+
 OURS: Library[tj.Array] = Library(
     name="tinyjax",
     asarray=lambda x: tj.device_put(tnp.asarray(np.asarray(x))),
     asarray_on_host=lambda x: tnp.asarray(np.asarray(x)),
+    divided=_our_divided,
     sin=tnp.sin,
     tanh=tnp.tanh,
     exp=tnp.exp,
@@ -148,6 +163,7 @@ THEIRS: Library[jax.Array] = Library(
     name="jax",
     asarray=lambda x: jnp.asarray(np.asarray(x)),
     asarray_on_host=lambda x: jnp.asarray(np.asarray(x)),
+    divided=_their_divided,
     sin=jnp.sin,
     tanh=jnp.tanh,
     exp=jnp.exp,

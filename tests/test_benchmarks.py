@@ -11,6 +11,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.library import OURS, THEIRS
+from benchmarks.parallel import STEPS, call, step
 from benchmarks.programs import PROGRAMS, Program
 from benchmarks.report import Report
 from benchmarks.running import compiled, incrementing
@@ -27,6 +28,16 @@ def _uncollected(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_programs_agree(program: Program) -> None:
     check(program.name, compiled(program, OURS)(), compiled(program, THEIRS)())
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", STEPS)
+def test_steps_on_several_devices_agree(name: str) -> None:
+    check(name, step(OURS, STEPS[name])(), step(THEIRS, STEPS[name])())
+
+
+def test_calls_on_several_devices() -> None:
+    check("call", call(OURS, 2)(), call(THEIRS, 2)())
 
 
 def test_a_difference_is_an_error() -> None:
