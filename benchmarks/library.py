@@ -117,12 +117,16 @@ def _their_compile(
 
 def _our_divided(x: object, spec: Spec) -> tj.Array:
     mesh = tj.sharding.Mesh(np.array(tj.devices("cpu")[:8]).reshape(4, 2), ("x", "y"))
-    return tj.device_put(np.asarray(x), tj.NamedSharding(mesh, tj.P(*spec)))
+    divided: tj.Array = tj.device_put(np.asarray(x), tj.NamedSharding(mesh, tj.P(*spec)))
+    return divided
 
 
 def _their_divided(x: object, spec: Spec) -> jax.Array:
     mesh = jax.sharding.Mesh(np.array(jax.devices("cpu")[:8]).reshape(4, 2), ("x", "y"))
-    return jax.device_put(np.asarray(x), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec)))
+    divided: jax.Array = jax.device_put(
+        np.asarray(x), jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))
+    )
+    return divided
 
 
 OURS: Library[tj.Array] = Library(

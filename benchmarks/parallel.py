@@ -17,7 +17,7 @@ import jax
 import numpy as np
 
 from benchmarks.library import OURS, THEIRS, A, Library, Spec
-from benchmarks.programs import Mlp, Program
+from benchmarks.programs import Floats, Mlp, Program
 from benchmarks.running import incrementing, repeat
 from benchmarks.timing import Comparison, check, compare
 
@@ -52,8 +52,9 @@ def measures(rounds: int) -> Iterator[Comparison]:
         )
 
 
-def _normal(seed: int, *shape: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
-    return np.random.default_rng(seed).normal(size=shape) / np.sqrt(shape[0])
+def _normal(seed: int, *shape: int) -> Floats:
+    scaled: Floats = np.random.default_rng(seed).normal(scale=shape[0] ** -0.5, size=shape)
+    return scaled
 
 
 MLP = Program("network", (_normal(0, 512, 256), _normal(1, 256, 512), _normal(2, 512, 256), _normal(3, 256, 8)), Mlp())
