@@ -14,7 +14,6 @@ from jax.experimental import checkify
 from jax.sharding import PartitionSpec
 
 import tinyjax as tj
-from tinyjax.errors import UnsupportedError
 from tinyjax.interop.jax import of_jax
 
 X: Final[npt.NDArray[np.float64]] = np.asarray([0.5, 1.5, 2.5])
@@ -84,17 +83,6 @@ def test_values_and_derivatives(function: Callable[[Any], jax.Array]) -> None:
     expected = [(total(X + step) - total(X - step)) / 2e-6 for step in 1e-6 * np.eye(3)]
     np.testing.assert_allclose(tj.grad(lambda x: tj.numpy.sin(ours(x)).sum())(X), expected, rtol=1e-6)
     np.testing.assert_allclose(tj.vmap(ours)(np.stack([X, 2 * X])), [theirs(x) for x in (X, 2 * X)])
-
-
-def test_more_devices_are_refused() -> None:
-    mesh = jax.sharding.AbstractMesh((2,), ("i",))
-
-    def f(x: Any) -> jax.Array:
-        spec = PartitionSpec("i")
-        return jnp.asarray(jax.shard_map(lambda x: 2.0 * x, mesh=mesh, in_specs=spec, out_specs=spec)(x))
-
-    with pytest.raises(UnsupportedError, match=r"shard_map: over 2 devices: only over one \(1\)"):
-        of_jax(f)(X[:2])
 
 
 @pytest.mark.parametrize("ordered", [False, True])

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import jax
-from jax._src import core
+from jax._src import config, core
 from jax._src.interpreters import ad, batching, partial_eval
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
@@ -69,15 +70,39 @@ def is_mapped(value: object) -> bool:
     return isinstance(value, batching.BatchTracer) and value.batch_dim is not None
 
 
-def axes_of_one_device(mesh: Any) -> tuple[str, ...]:  # a mesh of JAX
-    """The names of the axes of a mesh that has one device."""
-    if mesh.size != 1:
-        raise UnsupportedError(f"over {mesh.size} devices: only over one")
-    return tuple(map(str, mesh.axis_names))
+def varying_of(aval: Any) -> tuple[str, ...]:  # an aval of JAX
+    """Along which axes of a mesh a value of this type varies; an UnsupportedError for sums that are yet to be made."""
+    found = getattr(aval, "mat", None)
+    if found is None:
+        return ()
+    if found.unreduced or found.reduced:
+        raise UnsupportedError(f"{aval} is a sum that is yet to be made along axes of a mesh")
+    return tuple(map(str, found.varying))
 
 
-def is_one_device(value: object) -> bool:
-    """Whether this is a device, or says of an array that all of it is on one."""
-    if isinstance(value, jax.sharding.NamedSharding):
-        return value.mesh.size <= 1
-    return isinstance(value, jax.Device | jax.sharding.SingleDeviceSharding)
+def check_reduced(aval: Any) -> None:  # an aval of JAX
+    """An UnsupportedError for an array whose type says that it is a sum yet to be made between devices."""
+    spec = getattr(getattr(aval, "sharding", None), "spec", None)
+    if spec is not None and (spec.unreduced or spec.reduced):
+        raise UnsupportedError(f"{aval} is a sum that is yet to be made along axes of a mesh")
+
+
+@contextmanager
+def within_mesh(mesh: Any, names: Sequence[str], tracked: bool) -> Iterator[None]:  # a mesh of JAX
+    """JAX traces as within a `shard_map` over a mesh, in which the axes of these names become manual."""
+    types = dict.fromkeys(names, jax.sharding.AxisType.Manual)
+    inner = mesh.abstract_mesh.update_axis_types(types)
+    sizes = [(name, size) for name, size in mesh.shape.items() if name in inner.manual_axes]
+    with core.extend_axis_env_nd(sizes), jax.sharding.use_abstract_mesh(inner), config._check_vma(tracked):  # noqa: SLF001
+        yield
+
+
+def named_axes() -> tuple[tuple[str, int, bool | None], ...]:
+    """The named axes within which JAX is tracing, with their sizes. Of those of a mesh, whether types say what varies
+    along them; None for those that are mapped otherwise."""
+    manual = jax.sharding.get_abstract_mesh().manual_axes
+    tracked = bool(config._check_vma.value)  # noqa: SLF001
+    sizes = core.get_axis_env().axis_sizes
+    return tuple([
+        (name, size, tracked if name in manual else None) for name, size in sizes.items() if isinstance(name, str)
+    ])  # fmt: skip

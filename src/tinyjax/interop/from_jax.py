@@ -15,6 +15,7 @@ from tinyjax.errors import InputError, X64DisabledError
 from tinyjax.interop.importing import Importer
 from tinyjax.interop.jax_context import WIDE, struct
 from tinyjax.interop.missing import Lack, lacks_of, refuse
+from tinyjax.interop.requests import Region
 from tinyjax.interop.types import constant_of, type_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import ClosedJaxpr
@@ -67,12 +68,12 @@ def traced_by_jax(function: Callable[..., object] | JaxClosedJaxpr | JaxJaxpr, *
     return jax.make_jaxpr(function)(*tree.unflatten(treedef, list(map(_argument, leaves))))
 
 
-def imported(closed: JaxClosedJaxpr | JaxJaxpr) -> tuple[ClosedJaxpr, tuple[Lack, ...]]:
-    """A program that JAX has traced, as ours, and what is missing in it. If that is anything, it can't be
-    run, and has its constants as inputs."""
+def imported(closed: JaxClosedJaxpr | JaxJaxpr, region: Region | None = None) -> tuple[ClosedJaxpr, tuple[Lack, ...]]:
+    """A program that JAX has traced, within a region of a mesh or not, as ours, and what is missing in it. If that is
+    anything, it can't be run, and has its constants as inputs."""
     jaxpr = closed.jaxpr if isinstance(closed, JaxClosedJaxpr) else closed
     importer = Importer()
-    program = importer.run(jaxpr)
+    program = importer.run(jaxpr, region)
     lacks = lacks_of(program, importer.types)
     if lacks:
         return ClosedJaxpr(program), lacks

@@ -12,13 +12,15 @@ from attrs import frozen
 
 from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved, static_key
 from tinyjax.api.make_jaxpr import closed_values
-from tinyjax.backend import jax_programs
+from tinyjax.backend import jax_equations, jax_programs
 from tinyjax.caching import BoundedCache, register
+from tinyjax.control.manual import MeshAxis, Scope
 from tinyjax.errors import StaticArgumentError
 from tinyjax.interop.types import type_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
+from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.lax.bodies import stage
@@ -63,8 +65,9 @@ def function_to_jax(
             for i, (leaf, aval) in enumerate(zip(leaves, avals, strict=True))
             if aval is None
         )
-        signature = (treedef, tuple(avals), call.key, marks, jax_programs.x64_enabled())
-        found = known.get_or_make(signature, lambda: _made(call, leaves, treedef, avals, make))
+        axes = jax_equations.named_axes()
+        signature = (treedef, tuple(avals), call.key, marks, axes, jax_programs.x64_enabled())
+        found = known.get_or_make(signature, lambda: _made(call, leaves, treedef, avals, axes, make))
         operands = [leaf for leaf, aval in zip(leaves, avals, strict=True) if aval is not None and aval.dtype != FLOAT0]
         outs = found.function(*map(_operand, operands))
         return tree.unflatten(found.treedef, completed(found.erased, outs, found.treedef.num_leaves))
@@ -74,7 +77,7 @@ def function_to_jax(
 
 def _made(
     call: StaticCall, leaves: Sequence[object], treedef: jax.tree_util.PyTreeDef, avals: Sequence[ShapedArray | None],
-    make: MakeFunction,
+    axes: Sequence[tuple[str, int, bool | None]], make: MakeFunction,
 ) -> _Made:  # fmt: skip
     fixed = {i: leaf for i, (leaf, aval) in enumerate(zip(leaves, avals, strict=True)) if aval is None}
 
@@ -85,7 +88,10 @@ def _made(
     function = wraps(call.function)(dynamic) if fixed else call.function
     types = [aval for aval in avals if aval is not None]
     own_tree = tree.flatten((tuple(types), {}))[1] if fixed else treedef
-    traced = stage("to_jax", function, own_tree, types)
+    named = [
+        BatchAxis(size, name) if tracked is None else MeshAxis(name, size, tracked) for name, size, tracked in axes
+    ]
+    traced = stage("to_jax", function, own_tree, types, Scope(tuple(named)))
     program = ClosedJaxpr(traced.jaxpr, closed_values(traced, describe("to_jax", call.function)))
     erased: dict[int, object] = {i: np.zeros(array.aval.shape, FLOAT0) for i, array in traced.erased.items()}
     return _Made(make(program, function_name(call.function)), traced.treedef, erased)

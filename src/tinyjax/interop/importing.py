@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar, final
 
 import jax
+from attrs import evolve
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
@@ -14,6 +15,7 @@ from jax.extend.core import Literal as JaxLiteral
 from jax.extend.core import Var as JaxVar
 
 from tinyjax.backend import jax_equations, jax_programs
+from tinyjax.contexts.casts import cast_operands
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
@@ -26,24 +28,26 @@ from tinyjax.interop.keys import HOLDING, ON_KEYS
 from tinyjax.interop.missing import lacks_of, missing, refuse
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import from_jax_policy
-from tinyjax.interop.requests import Given, OpenRule, Request, Step, request
+from tinyjax.interop.requests import Done, Given, OpenRule, Region, Request, Step, region_of, request, resumed
+from tinyjax.interop.shardings import plain
 from tinyjax.interop.types import constant_of, type_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, SUPPORTED, UINT32
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.literals import python_scalar
-from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.shapes import as_axes
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.text.registry import Record
 from tinyjax.ir.traverse import programs_of
 from tinyjax.ir.type_lists import all_match, listed
+from tinyjax.meshes import NamedSharding
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap, impl_of
-from tinyjax.primitives.shaping import squeeze
 from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
-from tinyjax.transforms.batch import batch
+from tinyjax.registered.jax_meshes import constrained
 
 T = TypeVar("T")
 
@@ -60,19 +64,17 @@ class Importer:
         self._done: dict[tuple[object, ...], Jaxpr] = {}
         self._kept: list[Request] = []  # what `_done` identifies by id
 
-    def run(self, jaxpr: JaxJaxpr | JaxClosedJaxpr) -> Jaxpr:
+    def run(self, jaxpr: JaxJaxpr | JaxClosedJaxpr, region: Region | None = None) -> Jaxpr:
         """The program; its constants feed the first inputs, if it isn't closed."""
-        return self._found(request(jaxpr, ()))
+        return self._found(request(jaxpr, (), region))
 
     def finish(self, step: Step[T]) -> T:
         """What comes of something that asks for programs."""
         found: Jaxpr | None = None
         while True:
-            try:
-                wanted = next(step) if found is None else step.send(found)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
+            wanted = resumed(step, found, None)
+            if isinstance(wanted, Done):
+                return wanted.value
             found = self._found(wanted)
 
     def _found(self, first: Request) -> Jaxpr:
@@ -81,15 +83,15 @@ class Importer:
         found: Jaxpr | None = None
         while True:
             step, current = stack[-1]
-            try:
-                wanted = next(step) if found is None else step.send(found)
-            except StopIteration as stop:
+            wanted = resumed(step, found, current.region)
+            if isinstance(wanted, Done):
                 stack.pop()
-                result: Jaxpr = stop.value
-                self._done[current.key] = found = result
+                self._done[current.key] = found = wanted.value
                 if not stack:
-                    return result
+                    return found
                 continue
+            if wanted.region is None and current.region is not None:
+                wanted = evolve(wanted, region=current.region)
             found = self._done.get(wanted.key)
             if found is None:
                 self._kept.append(wanted)
@@ -149,7 +151,7 @@ class Importer:
             outs = yield from self._applied(ctx, eqn, args, expected, env, rules)
             found = [out.aval for out in outs]
             if all_match(found, expected):
-                return outs
+                return _lying(ctx, eqn, outs)
             raise TypingError(f"it gives {listed(found)}, but in JAX {listed(expected)}")
         except (TinyjaxError, LookupError) as error:
             what = name if isinstance(error, _NoSuchPrimitiveError) else f"{name}: {first_line(error)}"
@@ -173,12 +175,9 @@ class Importer:
         primitive: Primitive
         if name in ("custom_jvp_call", "custom_vjp_call"):
             primitive, args = yield from derived(eqn, args, env, rules, _ALONE)
-        elif name == "shard_map":
-            axes = jax_equations.axes_of_one_device(eqn.params["mesh"])
-            program = yield request(eqn.params["jaxpr"], rules)
-            return _on_one_device(ctx, program, axes, args)
-        elif name == "pvary":  # on one device, nothing varies
-            return args
+        elif name == "pvary":
+            wanted = [as_axes((*arg.aval.varying, *eqn.params["axes"])) for arg in args]
+            return cast_operands(ctx, args, wanted)  # where JAX's types don't say that a value varies, ours may
         elif name == "custom_vmap_call":
             program = yield request(eqn.params["call"], rules)
             primitive = adopted(eqn, program, expected, _ALONE.program)
@@ -223,6 +222,8 @@ class Importer:
                 values[key] = from_jax_policy(value)
             elif key == "impl":  # of keys: a tuple of functions
                 values[key] = generic(value)
+            elif key == "jaxpr" and name == "shard_map":
+                values[key] = yield request(value, rules, region_of(eqn))
             else:
                 values[key] = yield from self._value(value, rules)
         if "policy" in params:
@@ -298,17 +299,16 @@ def _implementation(eqn: JaxprEqn, args: Sequence[Atom], rules: tuple[OpenRule, 
         raise _NoSuchPrimitiveError from None
 
 
-def _on_one_device(ctx: StagingContext, program: Jaxpr, names: Sequence[str], args: Sequence[Atom]) -> Sequence[Atom]:
-    """A program in which axes of a mesh are known by name, all of size 1."""
-    axes = [BatchAxis(1, name) for name in names]
-    for axis in axes:
-        program = batch(program, axis, [None] * len(program.invars), [0] * len(program.outvars)).jaxpr
-    outs = interpret(ctx, program, args)
-    return [squeeze(ctx, out, tuple(range(len(axes)))) for out in outs]
-
-
 class _NoSuchPrimitiveError(UnsupportedError):
     """There is nothing by this name here."""
+
+
+def _lying(ctx: StagingContext, eqn: JaxprEqn, outs: Sequence[Atom]) -> Sequence[Atom]:
+    """The results of an equation; where it says how they are to lie on a mesh, as constraints."""
+    asked = plain(eqn.params.get("out_sharding", eqn.params.get("sharding")))
+    if eqn.primitive.name == "sharding_constraint" or not isinstance(asked, NamedSharding) or not asked.spec.names:
+        return outs
+    return [constrained(ctx, out, asked) for out in outs]
 
 
 def first_line(error: Exception) -> str:

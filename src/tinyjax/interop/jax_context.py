@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
@@ -12,7 +12,7 @@ from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.typing import ArrayLike
 from typing_extensions import override
 
-from tinyjax.backend import jax_programs
+from tinyjax.backend import jax_equations, jax_programs
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import UnsupportedError
 from tinyjax.ir import contracts
@@ -24,7 +24,9 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
+from tinyjax.ir.shapes import Axes
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import without
 
 # What JAX says of where an equation comes from is then the user's line, and not one of this library.
 source_info_util.register_exclusion(str(Path(__file__).parent.parent))
@@ -46,7 +48,7 @@ class Prepared:
 
     def __init__(self) -> None:
         self.functions: dict[tuple[Primitive, str], Function] = {}
-        self.staged: dict[tuple[Jaxpr, str, bool], JaxClosedJaxpr] = {}
+        self.staged: dict[tuple[Jaxpr, str, Hashable], JaxClosedJaxpr] = {}
 
 
 @final
@@ -66,13 +68,22 @@ class JaxContext(Context[ArrayLike]):
     @override
     def constant(self, value: ConcreteValue | Literal) -> ArrayLike:
         if isinstance(value, Literal):
-            return jax_programs.literal(value.value, value.aval)
+            return self.varied(jax_programs.literal(value.value, value.aval), value.aval.varying)
         return jax_programs.array_of(value)
 
     @override
     def aval(self, value: ArrayLike) -> ShapedArray:
         found = jax.typeof(value)
-        return ShapedArray(found.shape, jax_programs.dtype_of(found), bool(found.weak_type))
+        varying = jax_equations.varying_of(found)
+        return ShapedArray(found.shape, jax_programs.dtype_of(found), bool(found.weak_type), varying)
+
+    def varied(self, value: ArrayLike, axes: Axes) -> ArrayLike:
+        """The value, as one that varies along these axes of a mesh."""
+        more = without(axes, jax_equations.varying_of(jax.typeof(value))) if axes else ()
+        if not more:
+            return value
+        found: ArrayLike = jax.lax.pcast(value, more, to="varying")
+        return found
 
     def function(self, primitive: Primitive, part: str, make: Callable[[], Function]) -> Function:
         """The function that JAX is given for a part of a primitive: the same one each time."""
@@ -86,14 +97,15 @@ class JaxContext(Context[ArrayLike]):
         """The program as a function of JAX."""
 
         def run(*args: ArrayLike) -> Sequence[ArrayLike]:
-            return tuple(interpret(self, jaxpr, args))
+            outs = interpret(self, jaxpr, args)
+            return tuple([self.varied(out, aval.varying) for out, aval in zip(outs, jaxpr.out_avals, strict=True)])
 
         run.__name__ = run.__qualname__ = name
         return run
 
     def staged(self, jaxpr: Jaxpr, name: str) -> JaxClosedJaxpr:
         """The program as a program of JAX."""
-        key = (jaxpr, name, jax_programs.x64_enabled())
+        key = (jaxpr, name, jax_programs.trace_context())
         found = self.prepared.staged.get(key)
         if found is None:
             found = jax.make_jaxpr(self.runner(jaxpr, name))(*map(struct, jaxpr.in_avals))
@@ -109,7 +121,12 @@ TO_JAX: Final[ToJaxRules] = RuleTable("JAX", name="tinyjax.interop.jax.TO_JAX")
 
 def struct(aval: ShapedArray) -> jax.ShapeDtypeStruct:
     """The type as JAX has it."""
-    return jax.ShapeDtypeStruct(aval.shape, jax_programs.dtype_in_jax(aval.dtype), weak_type=aval.weak_type)
+    dtype = jax_programs.dtype_in_jax(aval.dtype)
+    if not aval.varying:
+        return jax.ShapeDtypeStruct(aval.shape, dtype, weak_type=aval.weak_type)
+    varying = jax.sharding.ManualAxisType(varying=frozenset(aval.varying))
+    here = jax.sharding.NamedSharding(jax.sharding.get_abstract_mesh(), jax.sharding.PartitionSpec())
+    return jax.ShapeDtypeStruct(aval.shape, dtype, weak_type=aval.weak_type, sharding=here, manual_axis_type=varying)
 
 
 def check_rules(jaxprs: Sequence[Jaxpr], rules: ToJaxRules) -> None:

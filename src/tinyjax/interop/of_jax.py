@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from contextlib import nullcontext
 from functools import update_wrapper
 from typing import Any, Final, final
 
@@ -15,10 +16,12 @@ from tinyjax.api.bound import Bound
 from tinyjax.backend import jax_programs
 from tinyjax.caching import BoundedCache, register
 from tinyjax.control.call import Call
+from tinyjax.control.manual import MeshAxis, NamedAxis
 from tinyjax.errors import InputError, StaticArgumentError, X64DisabledError
 from tinyjax.interop.from_jax import imported
 from tinyjax.interop.jax_context import WIDE, struct
 from tinyjax.interop.missing import refuse
+from tinyjax.interop.requests import Region
 from tinyjax.interop.types import narrow
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.merging import completed
@@ -102,7 +105,7 @@ class OfJax(Bound[..., Any]):
         call = split_resolved(self.__wrapped__, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         operands, fixed = _divided(call, leaves, treedef)
-        axes = tuple((axis.name, axis.size) for axis, _ in active_frame().axes if axis.name is not None)
+        axes = tuple([axis for axis, _ in active_frame().axes if axis.name is not None])
         marks = tuple((i, static_key(value)) for i, value in fixed.items())
         avals = tuple(array.aval for array in operands.values())
         keys = tuple(jax_programs.is_key(jax.typeof(leaf)) for leaf in leaves if isinstance(leaf, jax.Array))
@@ -140,7 +143,7 @@ def _divided(
 
 def _import(
     call: StaticCall, leaves: Sequence[object], treedef: jax.tree_util.PyTreeDef, operands: dict[int, Array],
-    fixed: dict[int, object], axes: Sequence[tuple[str, int]],
+    fixed: dict[int, object], axes: Sequence[NamedAxis],
 ) -> _Imported:  # fmt: skip
     """JAX's program for arguments like these."""
     what = f"of_jax of {located(call.function)}"
@@ -158,7 +161,7 @@ def _import(
 
     flat.__name__ = flat.__qualname__ = function_name(call.function)
     leaves_of_arrays = [leaves[i] for i in operands]
-    types = []
+    types: list[ShapedArray] = []
     for i, array in operands.items():
         aval = narrow(array.aval)
         if aval.dtype in WIDE and not jax_programs.x64_enabled():
@@ -167,17 +170,29 @@ def _import(
                 'switched off: it would truncate it silently. Switch it on with `jax.config.update("jax_enable_x64", '
                 "True)` or within `with jax.enable_x64(True):`, or convert the argument."
             )
-        types.append(struct(aval))
+        types.append(aval)
+    mapped = [(axis.name, axis.size) for axis in axes if not isinstance(axis, MeshAxis) and axis.name is not None]
+    region = _region([axis for axis in axes if isinstance(axis, MeshAxis)])
     try:
-        closed = jax.make_jaxpr(flat, axis_env=axes)(*types)
+        with nullcontext() if region is None else region.entered():
+            closed = jax.make_jaxpr(flat, axis_env=mapped)(*map(struct, types))
     except Exception as error:
         error.add_note(f"{what}: this was raised while JAX traced it, for tinyjax.")
         raise
-    program, lacks = imported(closed)
+    program, lacks = imported(closed, region)
     refuse(what, lacks)
     jaxpr: Jaxpr = program.jaxpr
     equation = Call(function_name(call.function), jaxpr)
     return _Imported(equation, tuple(map(ConcreteArray, program.consts)), treedefs[0], dict(others))
+
+
+def _region(axes: Sequence[MeshAxis]) -> Region | None:
+    """What JAX traces within, for functions that are called within a `shard_map` of ours."""
+    if not axes:
+        return None
+    names = tuple([axis.name for axis in axes])
+    mesh = jax.sharding.AbstractMesh(tuple([axis.size for axis in axes]), names)
+    return Region(mesh, names, any(axis.varying for axis in axes))
 
 
 def _is_array(x: object) -> bool:

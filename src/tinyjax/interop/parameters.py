@@ -11,7 +11,7 @@ import numpy as np
 from jax.extend.core import Primitive as JaxPrimitive
 from jax.extend.random import threefry_prng_impl
 
-from tinyjax.backend import jax_equations
+from tinyjax.interop.shardings import plain
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.text.registry import Member, Record, Unreadable
 
@@ -37,8 +37,9 @@ def generic(value: object) -> object:
         return str(value)  # its tag
     if isinstance(value, jax.lax.Tolerance):
         return Record("Tolerance", tuple((name, getattr(value, name)) for name in ("atol", "rtol", "ulps")))
-    if jax_equations.is_one_device(value):
-        return None  # where everything is
+    found = plain(value)
+    if found is not value:
+        return found
     if isinstance(value, type) and issubclass(value, np.generic):
         return np.dtype(value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Generator
-from typing import Final, TypeAlias, TypeVar, final
+from contextlib import AbstractContextManager
+from typing import Final, Generic, TypeAlias, TypeVar, final
 
+import jax
 from attrs import field, frozen
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
 from jax.extend.core import Var as JaxVar
 
+from tinyjax.backend import jax_equations
 from tinyjax.ir.program import Jaxpr
 
 T = TypeVar("T")
@@ -42,26 +45,71 @@ GIVEN: Final = Given()
 
 @final
 @frozen(eq=False)
+class Region:
+    """What is within a `shard_map` of JAX: where its functions, such as rules of derivatives, are traced."""
+
+    mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh
+    names: tuple[str, ...]
+    tracked: bool
+
+    def entered(self) -> AbstractContextManager[None]:
+        return jax_equations.within_mesh(self.mesh, self.names, self.tracked)
+
+
+@final
+@frozen(eq=False)
 class Request:
     """A program to import. Its constants are values, or the next of its first inputs; without `consts`, all of them are
-    inputs. `rules` are those it is a part of, innermost first."""
+    inputs. `rules` are those it is a part of, innermost first. `region` is what it is within, if that is another one
+    than of the program that asks for it."""
 
     jaxpr: JaxJaxpr
     consts: tuple[object, ...]
     rules: tuple[OpenRule, ...]
+    region: Region | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
         """What requests for the same have in common, as long as they live."""
-        return id(self.jaxpr), tuple(map(id, self.consts)), tuple(map(id, self.rules))
+        return id(self.jaxpr), tuple(map(id, self.consts)), tuple(map(id, self.rules)), id(self.region)
+
+
+@final
+@frozen
+class Done(Generic[T]):
+    """What a computation has come to."""
+
+    value: T
 
 
 #: A computation that asks for programs within the one that it imports.
 Step: TypeAlias = Generator[Request, Jaxpr, T]
 
 
-def request(program: JaxJaxpr | JaxClosedJaxpr, rules: tuple[OpenRule, ...]) -> Request:
+def request(program: JaxJaxpr | JaxClosedJaxpr, rules: tuple[OpenRule, ...], region: Region | None = None) -> Request:
     """For a program within another one."""
     if isinstance(program, JaxClosedJaxpr):
-        return Request(program.jaxpr, tuple(program.consts), rules)
-    return Request(program, (GIVEN,) * len(program.constvars), rules)
+        return Request(program.jaxpr, tuple(program.consts), rules, region)
+    return Request(program, (GIVEN,) * len(program.constvars), rules, region)
+
+
+def resumed(step: Step[T], found: Jaxpr | None, region: Region | None) -> Request | Done[T]:
+    """What a computation asks for next, given what it asked for last; or what it has come to."""
+    try:
+        if region is None:
+            return next(step) if found is None else step.send(found)
+        with region.entered():
+            return next(step) if found is None else step.send(found)
+    except StopIteration as stop:
+        return Done(stop.value)
+
+
+def region_of(eqn: JaxprEqn) -> Region | None:
+    """Within what the program of a `shard_map` is; None for other equations."""
+    if eqn.primitive.name != "shard_map":
+        return None
+    params = eqn.params
+    mesh = params["mesh"]
+    names = params.get("newly_manual_axes", params.get("manual_axes", ()))  # the latter in 0.10.0
+    own = tuple([name for name in mesh.axis_names if name in names and name not in mesh.manual_axes])
+    return Region(mesh, own, bool(params["check_vma"]))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tinyjax.backend import jax_programs
+from tinyjax.backend import jax_equations, jax_programs
 from tinyjax.errors import UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
@@ -19,6 +19,7 @@ from tinyjax.ir.dtypes import (
     SUPPORTED,
     UINT32,
 )
+from tinyjax.ir.shapes import as_axes
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
@@ -27,19 +28,22 @@ _NARROW: Final = {FLOAT64: FLOAT32, INT64: INT32, COMPLEX128: COMPLEX64}
 
 
 def type_of(aval: object) -> ShapedArray:
-    """The type; of typed keys that aren't values here, that of the integers that they consist of."""
+    """The type; of typed keys that aren't values here, that of the integers that they consist of. How arrays lie on a
+    mesh is no part of types here."""
     shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     keys = jax_programs.key_dtype(aval)
     if keys is not None and shape is not None:
-        return array_type(shape, keys)
+        return array_type(shape, keys, False, as_axes(jax_equations.varying_of(aval)))
     if jax_programs.is_key(aval):
-        return array_type(jax_programs.key_shape(aval), UINT32)
+        return array_type(jax_programs.key_shape(aval), UINT32, False, as_axes(jax_equations.varying_of(aval)))
     if shape is None or dtype is None:
         raise UnsupportedError(f"{aval} is no type of arrays")
     if dtype not in SUPPORTED and dtype != FLOAT0:
         raise UnsupportedError(f"there are no arrays of dtype {dtype}")
+    jax_equations.check_reduced(aval)
     # Here bool is never weak: it gives way to every other dtype anyway.
-    return ShapedArray(shape, dtype, bool(getattr(aval, "weak_type", False)) and dtype != BOOL)
+    weak = bool(getattr(aval, "weak_type", False)) and dtype != BOOL
+    return ShapedArray(shape, dtype, weak, jax_equations.varying_of(aval))
 
 
 def constant_of(value: object, aval: ShapedArray) -> ConcreteValue:
@@ -51,4 +55,4 @@ def narrow(aval: ShapedArray) -> ShapedArray:
     """The type that JAX has for this now: a weak one of 64 bits has 32 where those are switched off."""
     if not aval.weak_type or aval.dtype not in _NARROW or jax_programs.x64_enabled():
         return aval
-    return ShapedArray(aval.shape, _NARROW[aval.dtype], weak_type=True)
+    return ShapedArray(aval.shape, _NARROW[aval.dtype], True, aval.varying)

@@ -31,7 +31,7 @@ from tinyjax.primitives.shaping import expand_dims, iota, reshape, rev, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full, permute
-from tinyjax.registered.jax_control import STANDARD
+from tinyjax.registered.jax_meshes import STANDARD
 from tinyjax.registered.jax_products import RaggedDotDimensionNumbers, ragged_dot_general, scaled_dot
 from tinyjax.registered.jax_scatters import scatter
 
@@ -265,15 +265,6 @@ def _mul_into(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequen
 
 
 STANDARD.expand_by("scatter")(scatter)
-
-
-@STANDARD.expand_by("device_put")
-def _device_put(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr | None:
-    """A transfer of several arrays to where they already are."""
-    if len(in_avals) == 1:
-        return None
-    copying = STANDARD.read("device_put", params, in_avals)
-    return stage(in_avals, lambda ctx, ins: [out for x in ins for out in ctx.bind(copying, x)])
 
 
 @STANDARD.expand_by("reshape")

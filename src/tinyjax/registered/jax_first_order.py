@@ -16,6 +16,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.text.registry import Reader, Unreadable, build
+from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.primitives import (
     collectives,
     conversion,
@@ -49,6 +50,8 @@ def without(name: str, params: Params, **neutral: tuple[object, ...]) -> dict[st
     for key, accepted in neutral.items():
         if key in kept:
             value = kept.pop(key)
+            if isinstance(value, NamedSharding | PartitionSpec):  # how a result lies on a mesh, not what it is
+                continue
             if not any(type(value) is type(item) and value == item for item in accepted):
                 raise UnsupportedError(f"{name}[{key}={value}] is not supported: only {key}={accepted[0]} is")
     return kept
@@ -122,8 +125,10 @@ def _conj(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
 @STANDARD.read_by("device_put")
 def _device_put(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     """A transfer to where the array already is."""
-    without("device_put", {key: params.get(key) for key in ("devices", "srcs")},
-            devices=((None,) * len(in_avals), None), srcs=((None,) * len(in_avals), None))  # fmt: skip
+    where = params.get("devices")
+    for place in where if isinstance(where, tuple) else (where,):
+        if place is not None and not isinstance(place, NamedSharding):
+            raise UnsupportedError(f"device_put[devices={where}] is not supported: only to meshes, and to one device")
     return conversion.copy
 
 

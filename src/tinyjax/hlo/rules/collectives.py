@@ -140,16 +140,25 @@ def _axis_index(
 
 
 def _position(primitive: AxisIndex, ctx: LoweringContext, manual: ManualMesh) -> SSA:
-    mesh = manual.mesh
-    at = mesh.axis_names.index(primitive.names[0])
-    after = int(np.prod(mesh.axis_sizes[at + 1 :], dtype=np.int64))
-    unsigned = array_type((), np.dtype(np.uint32))
+    """Where a partition is along the axes, of which the last counts fastest."""
+    mesh, unsigned = manual.mesh, array_type((), np.dtype(np.uint32))
     number = ctx.emit(f"stablehlo.partition_id : {_UINT32}", unsigned)
-    for operation, value in (("divide", after), ("remainder", mesh.axis_sizes[at])):
-        other = ctx.scalar(value, unsigned.dtype)
-        number = ctx.emit(f"stablehlo.{operation} {number.name}, {other.name} : {_UINT32}", unsigned)
+
+    def with_number(operation: str, x: SSA, other: SSA) -> SSA:
+        return ctx.emit(f"stablehlo.{operation} {x.name}, {other.name} : {_UINT32}", unsigned)
+
+    found: SSA | None = None
+    for name in primitive.names:
+        at = mesh.axis_names.index(name)
+        after, size = (
+            int(np.prod(mesh.axis_sizes[at + 1 :], dtype=np.int64)),
+            ctx.scalar(mesh.axis_sizes[at], unsigned.dtype),
+        )
+        own = with_number("remainder", with_number("divide", number, ctx.scalar(after, unsigned.dtype)), size)
+        found = own if found is None else with_number("add", with_number("multiply", found, size), own)
     index = array_type((), np.dtype(np.int32))
-    return ctx.emit(f"stablehlo.convert {number.name} : ({_UINT32}) -> {type_text(index)}", index)
+    whole = number if found is None else found
+    return ctx.emit(f"stablehlo.convert {whole.name} : ({_UINT32}) -> {type_text(index)}", index)
 
 
 @RULES.register(AllGather)

@@ -103,7 +103,7 @@ class Body:
         for operand, primitives in zip(operands, steps, strict=True):
             atom = operand
             for primitive in primitives:
-                (aval,) = guarded(self._tokens, first, partial(primitive.type_of, atom.aval))
+                (aval,) = guarded(self._tokens, first, partial(result_types, primitive, (atom.aval,)))
                 atom = self._bind(primitive, (atom,), [aval], first)[0]
             converted.append(atom)
         return tuple(converted)

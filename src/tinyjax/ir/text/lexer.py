@@ -10,7 +10,9 @@ from tinyjax.errors import ParseError
 from tinyjax.ir.text.scalars import REAL
 
 _NAME: Final = r"[^\W\d]\w*"
-_AVAL: Final = rf"~?{_NAME}(?:<\w+>)?\[[\d, ]*\](?:{{V:[^{{}}\n]*}})?"
+#: Of JAX's arrays, sizes say along which axes of a mesh they are divided: `8@x,4@(y,z)`.
+_SIZES: Final = r"(?:[\d, ]|@\w+|@\([\w, ]*\))*"
+_AVAL: Final = rf"~?{_NAME}(?:<\w+>)?\[{_SIZES}\](?:{{[VUR](?:_\w+)?:[^{{}}\n]*}})?"
 _STRING: Final = r"""'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*\""""
 _ANGLED: Final = r"<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*>[^<>\n]*)*>[^<>\n]*)*>"
 
@@ -26,7 +28,7 @@ _KINDS: Final = {
     "call": rf"{_NAME}(?:\.{_NAME})*\(",  # Record(
     "key": rf"{_NAME}=(?!=)",  # a parameter's name
     "member": rf"{_NAME}(?:\.{_NAME})+(?:\|\w+)*",  # Mode.CLIP
-    "word": rf"{_NAME}(?:-{_NAME})*(?=[^\w\[]|\[(?![\d, ]*\])|\Z)|<{_NAME}>",
+    "word": rf"{_NAME}(?:-{_NAME})*(?=[^\w\[]|\[(?!{_SIZES}\])|\Z)|<{_NAME}>",
     "aval": _AVAL,
     "reference": r"@\w+",
     "angled": _ANGLED,  # <function f at 0x7f>

@@ -42,6 +42,8 @@ DTYPE_WORDS: Final = {word: dtype for dtype, word in WORDS.items()}
 #: How a float is written, but for its sign.
 REAL: Final = r"(?:nan\(0x[0-9a-fA-F]{1,16}\)|nan|inf|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
 _COMPLEX: Final = re.compile(rf"\((-?{REAL})([+-]{REAL})j\)")
+#: After a size: along which axes of a mesh the array is divided.
+_LYING: Final = re.compile(r"@(?:\w+|\([\w, ]*\))")
 _ESCAPE: Final = re.compile(r"\\(?:[\\'\"abfnrtv\n]|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})")
 
 
@@ -87,8 +89,16 @@ def read_string(text: str) -> object:
 
 @lru_cache(maxsize=4096)
 def read_aval(text: str) -> ShapedArray:
-    """The type written `f32[2,3]`, with `~` for a weak one, with `{V:x}` or `{V:(x,y)}` for one that varies."""
-    text, _, varying = text.partition("{V:")
+    """The type written `f32[2,3]`, with `~` for a weak one, with `{V:x}` or `{V:(x,y)}` for one that varies.
+
+    JAX's say how arrays lie on a mesh, too: `f32[2@x,3@(y,z)]`. Types of ours don't.
+    """
+    text, _, marks = text.partition("{")
+    if marks and not marks.startswith("V:"):
+        raise InputError(f"{{{marks} is a sum that is yet to be made along axes of a mesh: there is no such type here")
+    varying, _, more = marks.removeprefix("V:").partition(", ")
+    if more:
+        raise InputError(f"{more.removesuffix('}')} is a sum that is yet to be made: there is no such type here")
     axes = as_axes(name.strip() for name in varying.removesuffix("}").strip("()").split(",") if name.strip())
     name, _, sizes = text.removesuffix("]").partition("[")
     weak = name.startswith("~")
@@ -97,7 +107,7 @@ def read_aval(text: str) -> ShapedArray:
     if dtype is None:
         dtype = DTYPE_WORDS.get(name) or _dtype_by_name(name)
     try:
-        shape = tuple(map(int, sizes.replace(" ", "").split(","))) if sizes.strip() else ()
+        shape = tuple(map(int, _LYING.sub("", sizes).replace(" ", "").split(","))) if sizes.strip() else ()
         return array_type(shape, dtype, weak, axes)
     except ValueError as error:
         raise InputError(f"{text} is no type: {error}") from None

@@ -1,0 +1,32 @@
+"""Meshes and shardings of JAX as ours: without devices, which programs don't hold."""
+
+from __future__ import annotations
+
+import jax
+from jax.sharding import NamedSharding as JaxNamed
+from jax.sharding import PartitionSpec as JaxSpec
+
+from tinyjax.backend.shardings import spec_of
+from tinyjax.meshes import AxisType, Mesh, NamedSharding
+
+
+def mesh_of(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh) -> Mesh:
+    """A mesh."""
+    types = [AxisType[axis_type.name] for axis_type in mesh.axis_types]
+    return Mesh(tuple(mesh.axis_sizes), tuple(map(str, mesh.axis_names)), types)
+
+
+def plain(value: object) -> object:
+    """A parameter that says something of a mesh or devices, as data; anything else as it is.
+
+    What says only that an array is on one device, or says nothing, is None.
+    """
+    if isinstance(value, jax.sharding.Mesh | jax.sharding.AbstractMesh):
+        return mesh_of(value)
+    if isinstance(value, JaxSpec):
+        return spec_of(value)
+    if isinstance(value, JaxNamed):
+        return NamedSharding(mesh_of(value.mesh), spec_of(value.spec))
+    if isinstance(value, jax.Device | jax.sharding.SingleDeviceSharding):
+        return None
+    return None if type(value).__name__ == "UnspecifiedValue" else value
