@@ -37,7 +37,7 @@ LAYERS = [
     {"numpy"},
     {"image", "ops"},
     {"api"},
-    {"dtypes", "sharding", "tree_util", "typing"},
+    {"distributed", "dtypes", "sharding", "tree_util", "typing"},
     {"random"},
     {"scipy"},
     {"nn"},

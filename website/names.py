@@ -47,6 +47,7 @@ MODULES: Final = (
     "tinyjax.dtypes",
     "tinyjax.typing",
     "tinyjax.debug",
+    "tinyjax.distributed",
     "tinyjax.sharding",
     "tinyjax.custom_batching",
     "tinyjax.custom_derivatives",

@@ -4,6 +4,7 @@ from . import checkpoint_policies as checkpoint_policies
 from . import custom_batching as custom_batching
 from . import custom_derivatives as custom_derivatives
 from . import debug as debug
+from . import distributed as distributed
 from . import dtypes as dtypes
 from . import errors as errors
 from . import extend as extend

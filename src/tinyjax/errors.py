@@ -242,6 +242,14 @@ class AddressError(TinyjaxError, RuntimeError):
     """Elements of an array are on devices of other processes."""
 
 
+class DistributedError(TinyjaxError, RuntimeError):
+    """Several processes can't work together: one is gone, or has never come, or they can't be connected."""
+
+
+class DisagreementError(DistributedError, ValueError):
+    """Processes that work together don't launch the same program, or not with the same arguments."""
+
+
 class DeletedBufferError(TinyjaxError, RuntimeError):
     """An array was used after its buffer had been donated or deleted."""
 

@@ -11,6 +11,7 @@ from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.arrays.conversions import host_array
+from tinyjax.errors import AddressError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, HostArray, short_name
 from tinyjax.ir.printing.display import Note, Table, page
@@ -32,10 +33,20 @@ class Displayed(ABC):
 
     @override
     def __str__(self) -> str:
-        return str(_shown(self.value))
+        try:
+            return str(_shown(self.value))
+        except AddressError:
+            return repr(self)
 
     @override
     def __repr__(self) -> str:
+        try:
+            return self._text()
+        except AddressError:
+            dtype = short_name(self.aval.dtype) if self.aval.dtype in KEYS else self.aval.dtype.name
+            return f"Array(shape={self.aval.shape}, dtype={dtype}, with elements on devices of other processes)"
+
+    def _text(self) -> str:
         if self.aval.dtype in KEYS:
             return f"Array({self.aval.shape}, dtype={short_name(self.aval.dtype)}) overlaying:\n{self}"
         text = np.array2string(host_array(self.value), separator=", ", prefix="Array(")

@@ -73,7 +73,7 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
     """
     asked = asked or Asked()
     given = list(asked.ins) or [None] * len(lie)
-    labels = [_label(jaxpr, i, name) for i in range(len(lie))]
+    labels = [input_label(jaxpr, i, name) for i in range(len(lie))]
     named: list[tuple[str, NamedSharding]] = []
     for label, sharding, own in zip(labels, given, lie, strict=True):
         for found in (sharding, own):
@@ -125,7 +125,7 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
     )
 
 
-def _label(jaxpr: Jaxpr, i: int, name: str) -> str:
+def input_label(jaxpr: Jaxpr, i: int, name: str) -> str:
     names = jaxpr.input_names
     called = names[i] if i < len(names) else ""
     return f"argument {called or i} of {name!r}"

@@ -8,19 +8,24 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from tinyjax.caching import Locking, registered_caches
 from tinyjax.errors import ForkedProcessError
+
+if TYPE_CHECKING:
+    from tinyjax.backend.processes.group import Group
 
 
 @final
 class Process:
     """What is true of this process and not of one that it was forked from."""
 
-    __slots__ = ("forked",)
+    __slots__ = ("forked", "group")
 
     def __init__(self) -> None:
+        #: Those it works with, once `tinyjax.distributed.initialize` has been called.
+        self.group: Group | None = None
         #: Whether it was forked from a process that had used XLA.
         self.forked: bool = False
 
@@ -47,6 +52,8 @@ def _begin() -> None:
     bridge = sys.modules.get("jax._src.xla_bridge")
     if bridge is not None and bridge.backends_are_initialized():
         PROCESS.forked = True
+    if PROCESS.group is not None:
+        PROCESS.group.abandon()
 
 
 if hasattr(os, "register_at_fork"):  # where processes can be forked

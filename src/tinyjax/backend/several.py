@@ -35,7 +35,7 @@ def compile_laid_out(
     """The program, lowered and compiled for the devices of a layout."""
 
     def compiled(module: LoweredModule, chosen: Layout) -> SpmdExecutable:
-        return compile_spmd(module, name, jaxpr.in_avals, jaxpr.out_avals, chosen, donated, options, persistent)
+        return compile_spmd(module, name, jaxpr.in_avals, jaxpr.out_avals, chosen, donated, options, persistent, jaxpr)
 
     return _in_names(jaxpr, layout, name, donated, watcher, compiled)
 

@@ -7,7 +7,7 @@ threads of a CPU, each is over before the next one begins. Imports jax: to be im
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from threading import RLock
 from typing import Any, Final, final
 
@@ -15,6 +15,7 @@ import jax
 import numpy as np
 from jax._src import compiler
 from jaxlib import _jax
+from jaxlib.version import __version__ as _jaxlib_version
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, ShardedBuffer, deleted_message, value_of_buffer
 from tinyjax.backend.devices import jax_type
@@ -23,15 +24,17 @@ from tinyjax.backend.executable import analysed_costs, check_donated, first_line
 from tinyjax.backend.host_calls import host_failure
 from tinyjax.backend.layouts import Layout, bound_mesh
 from tinyjax.backend.process import PROCESS
+from tinyjax.backend.processes.agreement import Launches
 from tinyjax.backend.result_shardings import chosen_by_xla, is_open
 from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, place, put_host
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
-from tinyjax.errors import DeletedBufferError, InputError, XlaError
+from tinyjax.errors import DeletedBufferError, DistributedError, InputError, XlaError
 from tinyjax.hlo.lowering import LoweredModule
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import NamedSharding, PartitionSpec
@@ -51,8 +54,12 @@ def compile_spmd(
     donated: Sequence[bool] = (),
     options: Options = (),
     persistent: CompilationCache | None = None,
+    jaxpr: Jaxpr | None = None,
 ) -> SpmdExecutable:
-    """Compiles a module for the devices of a layout; an XlaError with the compiler's first lines if that fails."""
+    """Compiles a module for the devices of a layout; an XlaError with the compiler's first lines if that fails.
+
+    The processes whose devices these are compare the `jaxpr` before they run it.
+    """
     PROCESS.check(f"To compile {name!r}")
     devices = tuple([device_of_jax(device) for device in layout.devices or ()])
     overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
@@ -68,7 +75,16 @@ def compile_spmd(
     build.use_shardy_partitioner = True
     build.allow_spmd_sharding_propagation_to_output = [is_open(sharding) for sharding in layout.outs] or [False]
     loaded = load(module.text, name, devices, compile_options, module.host_calls, persistent)
-    return SpmdExecutable(loaded, devices, in_avals, out_avals, layout, donated)
+    together: Launches | None = None
+    processes = {device.process_index for device in devices}
+    if PROCESS.group is not None and jaxpr is not None and len(processes) > 1:
+        given = [i for i, donate in enumerate(donated) if donate]
+        together = Launches(PROCESS.group, sorted(processes), jaxpr, layout, given, options, _versions())
+    return SpmdExecutable(loaded, devices, in_avals, out_avals, layout, donated, together)
+
+
+def _versions() -> str:
+    return f"jax {jax.__version__}, jaxlib {_jaxlib_version}"
 
 
 @bounded(1024)
@@ -90,6 +106,7 @@ class SpmdExecutable:
         "_loaded",
         "_movable",
         "_out_avals",
+        "_together",
         "_waits",
         "alone",
         "devices",
@@ -106,7 +123,9 @@ class SpmdExecutable:
         out_avals: Sequence[ShapedArray],
         layout: Layout,
         donated: Sequence[bool],
+        together: Launches | None = None,
     ) -> None:
+        self._together = together
         self._loaded = loaded
         self.devices: tuple[_jax.Device, ...] = tuple(devices)
         self.layout: Layout = layout
@@ -146,11 +165,22 @@ class SpmdExecutable:
             if isinstance(data, DeviceBuffer | ShardedBuffer) and data.array.is_deleted():
                 raise DeletedBufferError(f"argument {i} of {name!r}: {deleted_message(data)}")
             buffers.append(place(arg, sharding, f"argument {i} of {name!r}"))
-        results = self.launch(buffers, name)
+        given = [(i, arg.data) for i, arg in enumerate(args) if isinstance(arg.data, np.ndarray)]
+        results = self._launch(buffers, name, given)
         return tuple([value_of_buffer(result, aval) for result, aval in zip(results, self._out_avals, strict=True)])
 
     def launch(self, args: Sequence[Argument], name: str, on_host: bool = False) -> Sequence[RawBuffer]:
         """The results for what `admit` has returned, and `holds` is true of. `on_host`: some of it is on the host."""
+        if self._together is None:
+            return self._launch(args, name)
+        numbers = [aval.weak_type and not aval.shape for aval in self._in_avals]
+        given = [(i, arg) for i, arg in enumerate(args) if numbers[i] or isinstance(arg, np.ndarray)]
+        return self._launch(args, name, given)
+
+    def _launch(
+        self, args: Sequence[Argument], name: str, given: Iterable[tuple[int, Argument]] = ()
+    ) -> Sequence[RawBuffer]:
+        """The same; `given` are those that were given as arrays of the host."""
         if self._donated:
             check_donated(self._donated, args, name)
         if PROCESS.forked:
@@ -163,13 +193,12 @@ class SpmdExecutable:
             if arg.is_deleted():
                 raise DeletedBufferError(f"argument {i} of {name!r}: {deleted_message(ShardedBuffer(arg))}")
         try:
+            if self._together is not None:
+                return self._together.launch(name, given, lambda: self._execute(placed))
             with _LAUNCHING:
-                run = self._loaded.execute_sharded(placed, with_tokens=self._waits)
-                token = run.consume_token() if self._waits else None
-                results = run.consume_with_handlers(self._handlers)
-                if token is not None:
-                    token.block_until_ready()
-                return results
+                return self._execute(placed)
+        except DistributedError:
+            raise
         except (RuntimeError, ValueError) as error:
             failure = host_failure(error)
             if failure is None:
@@ -177,6 +206,14 @@ class SpmdExecutable:
             if failure.passes:
                 raise failure.error from None
             raise XlaError(f"{name!r} failed on {self._shown()}: {failure.reason}") from failure.error
+
+    def _execute(self, placed: Sequence[RawBuffer]) -> Sequence[RawBuffer]:
+        run = self._loaded.execute_sharded(placed, with_tokens=self._waits)
+        token = run.consume_token() if self._waits else None
+        results = run.consume_with_handlers(self._handlers)
+        if token is not None:
+            token.block_until_ready()
+        return results
 
     def _shown(self) -> str:
         return f"the {len(self.devices)} devices of {self.layout.mesh}"
@@ -213,6 +250,8 @@ class SpmdExecutable:
 
     def capture(self, value: ConcreteValue, i: int) -> RawBuffer | None:
         """The array for the input `i`, which is the same for all calls."""
+        if self._together is not None and isinstance(value.data, np.ndarray):
+            self._together.capture(i, value.data)
         return place(value, self.in_shardings[i])
 
     def admit(self, value: ConcreteValue) -> Argument | None:

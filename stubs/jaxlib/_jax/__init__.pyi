@@ -309,3 +309,43 @@ def pjit(
     shard_arg_fallback: Callable[..., object],
     cache: PjitFunctionCache | None = None,
 ) -> Callable[..., _R]: ...
+
+# Processes
+
+@final
+class DistributedRuntimeClient:
+    def connect(self) -> None: ...
+    def shutdown(self) -> None: ...
+    def key_value_set(self, key: str, value: str, allow_overwrite: bool = False) -> None: ...
+    def blocking_key_value_get(self, key: str, timeout_in_ms: int) -> str: ...
+
+@final
+class DistributedRuntimeService:
+    def shutdown(self) -> None: ...
+
+def get_distributed_runtime_service(
+    address: str,
+    num_nodes: int,
+    heartbeat_timeout: int | None = None,
+    cluster_register_timeout: int | None = None,
+    shutdown_timeout: int | None = None,
+    recoverable: bool | None = None,
+) -> DistributedRuntimeService: ...
+def get_distributed_runtime_client(
+    address: str,
+    node_id: int,
+    rpc_timeout: int | None = None,
+    init_timeout: int | None = None,
+    shutdown_timeout: int | None = None,
+    heartbeat_timeout: int | None = None,
+    missed_heartbeat_callback: Callable[[Any], None] | None = None,
+    shutdown_on_destruction: bool | None = None,
+    use_compression: bool | None = None,
+) -> DistributedRuntimeClient: ...
+
+@final
+class CpuCollectives: ...
+
+def make_gloo_tcp_collectives(
+    distributed_client: DistributedRuntimeClient, hostname: str | None = None, interface: str | None = None
+) -> CpuCollectives: ...

@@ -1,0 +1,238 @@
+"""Whether processes launch the same: compared before each launch, and in full before the first one of a program.
+
+XLA runs whatever each process gives it. Where the programs differ, or their order, elements that belong to one are
+taken for those of another, or processes wait for each other for ever.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Final, TypeVar, final
+
+import attrs
+import numpy as np
+
+from tinyjax.backend.layouts import Layout, input_label
+from tinyjax.backend.processes.group import Group
+from tinyjax.backend.stages import Options
+from tinyjax.errors import DisagreementError, ParameterError
+from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.files.content import content_hash
+from tinyjax.ir.program import Jaxpr
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+T = TypeVar("T")
+
+#: How many bytes of a hash are compared.
+_DIGEST: Final = 16
+#: How many lines of two programs that differ are shown of each.
+_SHOWN: Final = 8
+#: How long to wait for the text of another process's program, which is only for a message.
+_TEXT_SECONDS: Final = 30.0
+
+
+@final
+@attrs.frozen
+class Record:
+    """What a process launches, as far as all must launch the same."""
+
+    name: str
+    program: str
+    mesh: str
+    devices: tuple[str, ...]
+    in_shardings: tuple[str, ...]
+    out_shardings: tuple[str, ...]
+    donated: tuple[int, ...]
+    options: tuple[str, ...]
+    versions: str
+
+    @property
+    def digest(self) -> bytes:
+        """A hash of all but the name."""
+        shown = json.dumps(attrs.asdict(attrs.evolve(self, name="")))
+        return hashlib.sha256(shown.encode()).digest()[:_DIGEST]
+
+
+@final
+class Launches:
+    """The launches of a program for devices of several processes."""
+
+    def __init__(
+        self,
+        group: Group,
+        processes: Sequence[int],
+        jaxpr: Jaxpr,
+        layout: Layout,
+        donated: Sequence[int],
+        options: Options,
+        versions: str,
+    ) -> None:
+        self._group = group
+        self._processes = tuple(sorted(processes))
+        self._jaxpr = jaxpr
+        self._layout = layout
+        self._donated = tuple(donated)
+        self._options = tuple([f"{name}={value}" for name, value in options])
+        self._versions = versions
+        self._others = [process for process in self._processes if process != group.index]
+        self._key = hashlib.sha256(repr(self._processes).encode()).digest()[:8]
+        self._digest: bytes | None = None
+        self._captured: dict[int, str] = {}
+
+    def capture(self, i: int, array: HostArray) -> None:
+        """Notes what all launches have as input `i`."""
+        self._captured[i] = _digest_of(array)
+
+    def launch(self, name: str, given: Iterable[tuple[int, npt.ArrayLike]], run: Callable[[], T]) -> T:
+        """Runs the program once all processes have come to it and agree; what `agree` raises, or a DistributedError if
+        one is gone. `given` are inputs that must be the same in all."""
+        group = self._group
+        with group.launching:
+            what = self.agree(name, given)
+            return group.run(run, what)
+
+    def _record(self, name: str) -> Record:
+        layout = self._layout
+        outs = ["chosen by XLA" if sharding is None else str(sharding.spec) for sharding in layout.outs]
+        return Record(
+            name=name,
+            program=_hash_of(self._jaxpr),
+            mesh=str(layout.mesh),
+            devices=tuple(map(str, layout.devices or ())),
+            in_shardings=tuple([str(sharding.spec) for sharding in layout.ins]),
+            out_shardings=tuple(outs),
+            donated=self._donated,
+            options=self._options,
+            versions=self._versions,
+        )
+
+    def agree(self, name: str, given: Iterable[tuple[int, npt.ArrayLike]]) -> str:
+        """Waits until all processes come to the same launch, and says what it is; a DisagreementError, in all of them,
+        if they launch different programs."""
+        group = self._group
+        number = group.launches.get(self._processes, 0) + 1
+        what = f"launch {number} of {_together(self._processes)}, of {name!r}"
+        full = b""
+        if self._digest is None:
+            record = self._record(name)
+            self._digest = record.digest
+            digests = self._captured | {i: _digest_of(array) for i, array in given}
+            labelled = {self._label(i, name): digest for i, digest in digests.items()}
+            full = json.dumps({"record": attrs.asdict(record), "digests": labelled}).encode()
+        key = self._key + number.to_bytes(8, "little")
+        found = group.peers.exchange(b"launch" + key, self._digest + full, self._processes, group.timeouts.launch, what)
+        group.launches[self._processes] = number
+        if any(said[:_DIGEST] != self._digest for said in found.values()):
+            self._disagree(name, key, what)
+        elif full:
+            self._compare_arguments(json.loads(full)["digests"], found, what)
+        return what
+
+    def _label(self, i: int, name: str) -> str:
+        names = self._jaxpr.input_names
+        if i in self._captured or (any(names) and not any(names[i : i + 1])):
+            return f"an array that {name!r} refers to (input {i})"
+        return input_label(self._jaxpr, i, name)
+
+    def _compare_arguments(self, own: Mapping[str, str], found: Mapping[int, bytes], what: str) -> None:
+        for process, said in sorted(found.items()):
+            if len(said) == _DIGEST:
+                continue
+            other: Mapping[str, str] = json.loads(said[_DIGEST:])["digests"]
+            for argument, digest in own.items():
+                if other.get(argument, digest) != digest:
+                    here, there = sorted((self._group.index, process))
+                    self._refuse(
+                        f"{what}: {argument} has other elements in process {here} than in process {there}. An array "
+                        "that isn't on devices yet must be the same in all processes; to make one of what each has of "
+                        "it, use make_array_from_process_local_data(sharding, local)"
+                    )
+
+    def _disagree(self, name: str, key: bytes, what: str) -> None:
+        """The error, with what differs."""
+        record = self._record(name)
+        text = str(self._jaxpr)
+        own = json.dumps({"record": attrs.asdict(record), "text": text}).encode()
+        found = self._group.peers.exchange(b"differ" + key, own, self._processes, _TEXT_SECONDS, what)
+        said = {process: json.loads(content) for process, content in found.items()}
+        said[self._group.index] = json.loads(own)
+        first = self._processes[0]
+        for process in self._processes[1:]:
+            lines = list(_differences(first, said[first], process, said[process]))
+            if lines:
+                shown = "\n".join(lines)
+                self._refuse(
+                    f"{what}: processes {first} and {process} don't launch the same.\n{shown}\nnothing was launched"
+                )
+        self._refuse(f"{what}: the processes don't launch the same")
+
+    def _refuse(self, message: str) -> None:
+        self._group.peers.fail(message)
+        self._group.peers.reported = True
+        raise DisagreementError(message)
+
+
+def _together(processes: Sequence[int]) -> str:
+    return f"processes {', '.join(map(str, processes[:-1]))} and {processes[-1]}"
+
+
+def _digest_of(array: npt.ArrayLike) -> str:
+    return hashlib.blake2b(np.asarray(array).tobytes(), digest_size=_DIGEST).hexdigest()
+
+
+def _hash_of(jaxpr: Jaxpr) -> str:
+    try:
+        return content_hash(jaxpr)
+    except ParameterError:  # it calls functions of Python, which are known to this process only
+        return hashlib.sha256(str(jaxpr).encode()).hexdigest()
+
+
+def _differences(
+    i: int, one: Mapping[str, Mapping[str, object]], j: int, other: Mapping[str, Mapping[str, object]]
+) -> Iterator[str]:
+    left, right = one["record"], other["record"]
+    for field in attrs.fields(Record):
+        a, b = left[field.name], right[field.name]
+        if a == b:
+            continue
+        if field.name == "program":
+            yield "  programs (hashes):"
+            yield f"    process {i}: {str(a)[:16]}"
+            yield f"    process {j}: {str(b)[:16]}"
+            yield from _lines_that_differ(i, str(one["text"]), j, str(other["text"]))
+        elif isinstance(a, list) and isinstance(b, list) and len(a) == len(b) and "shardings" in field.name:
+            what = "argument" if field.name == "in_shardings" else "result"
+            for at, (x, y) in enumerate(zip(a, b, strict=True)):
+                if x != y:
+                    yield f"  the sharding of {what} {at}:"
+                    yield f"    process {i}: {x}"
+                    yield f"    process {j}: {y}"
+        else:
+            yield f"  {field.name.replace('_', ' ')}:"
+            yield f"    process {i}: {_shown(a)}"
+            yield f"    process {j}: {_shown(b)}"
+
+
+def _shown(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _lines_that_differ(i: int, one: str, j: int, other: str) -> Iterator[str]:
+    """The lines between the first and the last in which two texts differ."""
+    left, right = one.splitlines(), other.splitlines()
+    start = next((at for at, (a, b) in enumerate(zip_longest(left, right)) if a != b), None)
+    if start is None:
+        return
+    shared = min(len(left), len(right)) - start
+    end = next((at for at in range(shared) if left[-1 - at] != right[-1 - at]), shared)
+    for process, lines in ((i, left[start : len(left) - end]), (j, right[start : len(right) - end])):
+        yield f"  in process {process}:"
+        for line in lines[:_SHOWN] or ["(nothing)"]:
+            yield f"    {line.strip()}"
+        if len(lines) > _SHOWN:
+            yield f"    ({len(lines) - _SHOWN} more lines)"
