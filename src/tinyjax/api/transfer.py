@@ -7,6 +7,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from tinyjax import backend
+from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import PartitionSpec, Sharding
@@ -19,22 +20,31 @@ T = TypeVar("T")
 
 
 @overload
-def device_put(x: ArrayLike, device: Any = None) -> Array: ...
+def device_put(x: ArrayLike, device: Any = None, *, donate: bool = False, may_alias: bool | None = None) -> Array: ...
 @overload
-def device_put(x: T, device: Any = None) -> T: ...
+def device_put(x: T, device: Any = None, *, donate: Any = False, may_alias: Any = None) -> T: ...
 @filtered
-def device_put(x: Any, device: Any = None) -> Any:  # the user's tree; and a tree of devices
-    """The tree with all arrays on a device: the default one, or `device`. What is being traced stays as it is.
+def device_put(
+    x: Any, device: Any = None, *, donate: Any = False, may_alias: Any = None
+) -> Any:  # the user's tree; and a tree of devices
+    """The tree with all arrays on devices. What is being traced stays as it is.
 
-    `device` is a Device, its name such as "cpu:0", one of jax's or a sharding of jax's on one device; "host" is where
-    NumPy's arrays are. It may also be a sharding, say a NamedSharding of a mesh with devices, which says what part of
-    an array each device has, or a PartitionSpec on the mesh in force (`set_mesh`). Or it is a tree of these, a prefix
-    of `x`, where None is the default device.
+    Args:
+      x: a tree of arrays.
+      device: a Device, its name such as "cpu:0", one of jax's or a sharding of jax's on one device; "host" is where
+        NumPy's arrays are. It may also be a sharding, say a NamedSharding of a mesh with devices, which says what part
+        of an array each device has, or a PartitionSpec on the mesh in force (`set_mesh`). With None,
+        arrays on devices stay there, and others are put on the default one. Or a tree of these, a prefix of `x`.
+      donate: whether an array is given up, so that its memory can be used for others; it can't be used afterwards. Or
+        a tree of these, a prefix of `x`.
+      may_alias: whether an array that is there already is returned as it is; with False, it is copied. None is the
+        contrary of `donate`. Or a tree of these, a prefix of `x`.
 
     Raises:
-      TreeError: the tree of devices is no prefix of `x`.
+      TreeError: a tree of devices, or of choices, is no prefix of `x`.
       ChoiceError: there is no such device.
       ShardingError: an array can't be divided so.
+      InputError: an array is to be given up and to be returned as it is.
 
     >>> import numpy as np
     >>> device_put({"a": np.ones(2), "b": np.zeros(2)}, {"a": "cpu:0", "b": "host"})["b"].device
@@ -45,23 +55,49 @@ def device_put(x: Any, device: Any = None) -> Any:  # the user's tree; and a tre
     if not (device is None or isinstance(device, backend.Device | Sharding | PartitionSpec | str)) and not tree.is_leaf(
         tree.flatten(device)[1]
     ):
-        named, structure = tree.flatten(device, _is_none)
-        parts = tree.up_to("device_put", structure, x, _is_none)
-        places = [place for place, part in zip(named, parts, strict=True) for _ in tree.flatten(part)[0]]
+        places = _spread(device, x)
+    given_up = _spread(donate, x)
+    kept = _spread(may_alias, x)
 
-    def put(leaf: object, place: Any) -> Array:
+    def put(leaf: object, place: Any, donated: object, aliased: object) -> Array:
+        if donated and aliased:
+            raise InputError(
+                "device_put: an array that is donated can't be returned as it is, too: leave out may_alias"
+            )
         array = as_array(leaf)
         if not isinstance(array, ConcreteArray):
             return array
-        if isinstance(place, PartitionSpec):
-            place = on_mesh_in_force("device_put: the place", place)
-        if isinstance(place, Sharding):
-            return ConcreteArray(backend.put_on(array.value, place))
-        if place is None:
-            return ConcreteArray(backend.device_put(array.value))
-        return array.to_device(place)
+        moved = _moved(array, place)
+        shared = moved is array or moved.value is array.value
+        if shared and (donated or aliased is False) and array.device != backend.HOST:
+            moved = ConcreteArray(backend.copied(array.value))
+        if donated and array.device != backend.HOST:
+            array.delete()
+        return moved
 
-    return tree.unflatten(treedef, [put(leaf, place) for leaf, place in zip(leaves, places, strict=True)])
+    each = zip(leaves, places, given_up, kept, strict=True)
+    return tree.unflatten(treedef, [put(*found) for found in each])
+
+
+def _moved(array: ConcreteArray, place: Any) -> ConcreteArray:
+    if isinstance(place, PartitionSpec):
+        place = on_mesh_in_force("device_put: the place", place)
+    if isinstance(place, Sharding):
+        value = backend.put_on(array.value, place)
+    elif place is None:
+        value = backend.device_put(array.value)
+    else:
+        value = backend.move(array.value, backend.as_device(place))
+    return array if value is array.value else ConcreteArray(value)
+
+
+def _spread(choices: object, x: object) -> list[Any]:
+    """For each leaf of a tree, what a prefix of it has in its place."""
+    if choices is None or isinstance(choices, bool):
+        return [choices] * len(tree.flatten(x)[0])
+    named, structure = tree.flatten(choices, _is_none)
+    parts = tree.up_to("device_put", structure, x, _is_none)
+    return [choice for choice, part in zip(named, parts, strict=True) for _ in tree.flatten(part)[0]]
 
 
 def _is_none(x: object) -> bool:

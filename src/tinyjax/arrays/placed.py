@@ -12,7 +12,7 @@ from tinyjax.arrays import advice
 from tinyjax.arrays.intake import AS_ARRAY
 from tinyjax.arrays.operators import Operators
 from tinyjax.backend import Device, DeviceLike
-from tinyjax.errors import UnsupportedError
+from tinyjax.errors import IndexingError, UnsupportedError
 from tinyjax.ir.shapes import Shape
 from tinyjax.meshes import Index, Sharding
 from tinyjax.tracebacks import filter_class, filtered_method
@@ -96,6 +96,41 @@ class Placed(Operators):
     def addressable_shards(self) -> list[Shard]:
         """The parts of the array that devices of this process have."""
         return [shard for shard in self.global_shards if shard.data is not None]
+
+    def addressable_data(self, index: int) -> Array:
+        """The part that one of this process's devices has, by its place in `addressable_shards`."""
+        shards = self.addressable_shards
+        try:
+            found = shards[index].data
+        except IndexError:
+            raise IndexingError(
+                f"addressable_data({index}): the array has {len(shards)} parts in this process"
+            ) from None
+        assert found is not None
+        return found
+
+    @property
+    @filtered_method
+    def committed(self) -> bool:
+        """Whether something said that the array is to be where it is, by a device or a sharding; then computations with
+        it run there. Others may be moved to where the operands beside them are."""
+        return backend.is_committed(self._array._elements(advice.DEVICE))
+
+    @filtered_method
+    def is_ready(self) -> bool:
+        """Whether the elements are computed already."""
+        return backend.is_ready(self._array._elements(advice.DEVICE))
+
+    @filtered_method
+    def copy_to_host_async(self) -> None:
+        """Begins to copy the elements to the host, for `np.asarray` to find them there later. Nothing is returned."""
+        backend.start_copy_to_host(self._array._elements(advice.DEVICE))
+
+    @filtered_method
+    def on_device_size_in_bytes(self) -> int:
+        """How many bytes the array takes on all devices of this process together: more than `nbytes` where several have
+        the same part."""
+        return backend.size_on_devices(self._array._elements(advice.DEVICE))
 
     @property
     @filtered_method

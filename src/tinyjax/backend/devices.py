@@ -58,38 +58,41 @@ def default_device() -> _jax.Device:
     return device
 
 
-def put(data: HostArray, aval: ShapedArray, device: _jax.Device) -> DeviceBuffer:
+def put(data: HostArray, aval: ShapedArray, device: _jax.Device, committed: bool = False) -> DeviceBuffer:
     """A copy of a NumPy array on a device."""
     if not data.dtype.isnative:
         data = data.astype(data.dtype.newbyteorder("="))
-    return DeviceBuffer(put_array(data, jax_type(aval.shape, aval.dtype), device), device, keys_of(aval.dtype))
+    array = put_array(data, jax_type(aval.shape, aval.dtype), device, committed)
+    return DeviceBuffer(array, device, keys_of(aval.dtype))
 
 
-def put_array(data: HostArray | _jax.ArrayImpl, aval: JaxShapedArray, device: _jax.Device) -> _jax.ArrayImpl:
-    """A NumPy array of native byte order, or a jax.Array from elsewhere, on a device."""
+def put_array(
+    data: HostArray | _jax.ArrayImpl, aval: JaxShapedArray, device: _jax.Device, committed: bool = False
+) -> _jax.ArrayImpl:
+    """A NumPy array of native byte order, or a jax.Array from elsewhere, on a device. Unless `committed`, it may be
+    combined with arrays of other devices, also in jax."""
     if isinstance(data, np.ndarray) and data.dtype in CARRIERS:
         data = data.view(CARRIERS[data.dtype])
     if PROCESS.forked:
         PROCESS.check(f"To put an array of type {aval.str_short()} on {device}")
     try:
-        # Not committed: in jax, the array may be combined with those of other devices.
         return _jax.batched_device_put(
-            aval, sharding_of(device), [data], [device], False, host_buffer_semantics=_COPY, enable_x64=True
+            aval, sharding_of(device), [data], [device], committed, host_buffer_semantics=_COPY, enable_x64=True
         )
     except RuntimeError as error:
         raise XlaError(f"an array of type {aval.str_short()} could not be moved to {device}: {error}") from error
 
 
-def to_device(value: ConcreteValue, device: _jax.Device) -> ConcreteValue:
+def to_device(value: ConcreteValue, device: _jax.Device, committed: bool = False) -> ConcreteValue:
     """The value on a device; itself if it is there."""
     data = value.data
     if isinstance(data, DeviceBuffer):
         if data.device is device:
             return value
         data.check_alive()
-        moved = put_array(data.array, jax_type(value.aval.shape, value.aval.dtype), device)
+        moved = put_array(data.array, jax_type(value.aval.shape, value.aval.dtype), device, committed)
         return ConcreteValue(DeviceBuffer(moved, device, data.keys), value.aval)
-    return ConcreteValue(put(np.asarray(data), value.aval, device), value.aval)
+    return ConcreteValue(put(np.asarray(data), value.aval, device, committed), value.aval)
 
 
 def value_of_jax(x: object) -> ConcreteValue | None:

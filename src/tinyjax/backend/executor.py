@@ -15,6 +15,7 @@ from tinyjax.backend import places
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer
 from tinyjax.backend.cache import OnceCache
 from tinyjax.backend.layouts import Asked, Layout, lay_out, program_mesh
+from tinyjax.backend.meeting import check_devices, meeting_place
 from tinyjax.backend.stages import Compiled, Options
 from tinyjax.backend.store import CompilationCache, cache_from_environment
 from tinyjax.caching import Cache, CacheInfo, register
@@ -89,13 +90,18 @@ class XlaExecutor:
         `asked` for that. A `watcher` is told how it is lowered, if it isn't there yet.
         """
         device: Device | None = None
-        several = asked is not None
+        several, apart = asked is not None, False
         for arg in args:
             data = arg.data
             if type(data) is DeviceBuffer:
-                device = device or data.device
+                if device is None:
+                    device = data.device
+                elif data.device is not device:
+                    apart = True
             elif type(data) is ShardedBuffer:
                 several = True
+        if apart:
+            device = meeting_place(jaxpr, args, name)
         if not several:
             found = self._cache.get((jaxpr, device or _default_device()(), donated, self.options))
             if found is not None:
@@ -104,6 +110,8 @@ class XlaExecutor:
             lie = [data.sharding if type(data := arg.data) is ShardedBuffer else None for arg in args]
             layout = lay_out(jaxpr, lie, asked, name)
             if layout is not None:
+                if device is not None:
+                    check_devices(jaxpr, args, layout.devices, name)
                 return self._on_several(jaxpr, layout, name, donated, self.options, watcher)
         return self._executable(jaxpr, device or _default_device()(), name, donated, self.options, watcher)
 

@@ -126,6 +126,7 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
 
 
 def input_label(jaxpr: Jaxpr, i: int, name: str) -> str:
+    """What to call an input of a program in messages."""
     names = jaxpr.input_names
     called = names[i] if i < len(names) else ""
     return f"argument {called or i} of {name!r}"

@@ -100,7 +100,20 @@ def move(value: ConcreteValue, device: Device | Sharding) -> ConcreteValue:
         return ConcreteValue(np.asarray(value.data), value.aval)
     from tinyjax.backend.devices import to_device
 
-    return to_device(value, _of_jax(device))
+    return to_device(value, _of_jax(device), committed=True)
+
+
+def is_committed(value: ConcreteValue) -> bool:
+    """Whether something said that the elements are to be where they are: computations go there. Elsewhere than on the
+    default device, they are there because something said so."""
+    data = value.data
+    if not isinstance(data, DeviceBuffer):
+        return isinstance(data, ShardedBuffer)
+    if data.array.committed:
+        return True
+    from tinyjax.backend.devices import default_device
+
+    return data.device is not default_device()
 
 
 def local_devices() -> tuple[Device, ...]:

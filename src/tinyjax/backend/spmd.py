@@ -30,7 +30,7 @@ from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, pla
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
-from tinyjax.errors import DeletedBufferError, DistributedError, InputError, XlaError
+from tinyjax.errors import DeletedBufferError, DistributedError, InputError, ShardingError, XlaError
 from tinyjax.hlo.lowering import LoweredModule
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
@@ -164,6 +164,11 @@ class SpmdExecutable:
             data = arg.data
             if isinstance(data, DeviceBuffer | ShardedBuffer) and data.array.is_deleted():
                 raise DeletedBufferError(f"argument {i} of {name!r}: {deleted_message(data)}")
+            if isinstance(data, ShardedBuffer) and not data.sharding.is_equivalent_to(sharding, arg.aval.ndim):
+                raise ShardingError(
+                    f"argument {i} of {name!r} lies as {data.sharding}, but the program was compiled for {sharding}. "
+                    "Move it first, by tinyjax.device_put(x, sharding)."
+                )
             buffers.append(place(arg, sharding, f"argument {i} of {name!r}"))
         given = [(i, arg.data) for i, arg in enumerate(args) if isinstance(arg.data, np.ndarray)]
         results = self._launch(buffers, name, given)

@@ -11,6 +11,7 @@ from typing_extensions import CapsuleType
 from tinyjax.backend.buffers import ShardedBuffer, StoredBuffer
 from tinyjax.errors import InputError, TypingError
 from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEYS, SUPPORTED, DType, HostArray, short_name
+from tinyjax.ir.program import Jaxpr, Var
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
@@ -42,14 +43,50 @@ def is_deleted(value: ConcreteValue) -> bool:
     return isinstance(value.data, StoredBuffer) and value.data.is_deleted()
 
 
+def is_ready(value: ConcreteValue) -> bool:
+    """Whether the elements are there already. A DeletedBufferError if there are none any more."""
+    if not isinstance(value.data, StoredBuffer):
+        return True
+    value.data.check_alive()
+    return value.data.array.is_ready()
+
+
+def start_copy_to_host(value: ConcreteValue) -> None:
+    """Has the elements copied to the host while other things are done, for who asks for them later. Nothing to do for
+    host arrays, nor for elements of other processes."""
+    if isinstance(value.data, StoredBuffer):
+        value.data.check_alive()
+        value.data.array.copy_to_host_async()
+
+
+def size_on_devices(value: ConcreteValue) -> int:
+    """How many bytes the elements take on all devices of this process together, or on the host."""
+    if not isinstance(value.data, StoredBuffer):
+        return np.asarray(value.data).nbytes
+    value.data.check_alive()
+    return sum(shard.data.on_device_size_in_bytes() for shard in value.data.array.addressable_shards)
+
+
+def copied(value: ConcreteValue) -> ConcreteValue:
+    """The value in other memory, at the same place."""
+    if not isinstance(value.data, StoredBuffer):
+        return ConcreteValue(np.array(value.data), value.aval)
+    from tinyjax.backend.executor import execute
+
+    x = Var(0, value.aval)
+    (copy,) = execute(Jaxpr((x,), (), (x,)), (value,), "copy")
+    return copy
+
+
 def platform(value: ConcreteValue) -> str:
     """Where the elements are: "host" for NumPy arrays, else the platform of the device, such as "cpu" or "gpu"."""
     return value.data.platform if isinstance(value.data, StoredBuffer) else "host"
 
 
 def device_put(value: ConcreteValue) -> ConcreteValue:
-    """The value on jax's default device; itself if it is there, or if it is a tangent that holds nothing (float0)."""
-    if value.dtype == FLOAT0:
+    """The value on a device: itself if it is on one, or on several, or if it is a tangent that holds nothing (float0);
+    else on jax's default device."""
+    if value.dtype == FLOAT0 or isinstance(value.data, StoredBuffer):
         return value
     from tinyjax.backend.devices import default_device, to_device
 

@@ -50,6 +50,10 @@ class StoredArray:
         moved = backend.move(self.value, place)
         return self if moved is self.value else type(self)(moved)
 
+    def __deepcopy__(self, memo: dict[int, object]) -> Self:
+        """Other memory on devices, as one of the two may be donated; nobody writes to what is on the host."""
+        return self if backend.place_of(self.value) == backend.HOST else type(self)(backend.copied(self.value))
+
     if not TYPE_CHECKING:  # or every attribute would seem to exist
 
         def __getattr__(self, name: str) -> object:

@@ -19,7 +19,6 @@ from tinyjax.ir.dtypes import (
     FLOAT32,
     FLOAT64,
     INEXACT,
-    INT16,
     INT64,
     INTEGERS,
     NARROW_SIGNED,
@@ -250,21 +249,42 @@ def _population_count(
     return (convert(ctx, same_type(ctx, "stablehlo.popcnt", (pattern,), unsigned), out),)
 
 
-_UPPER_HALF: Final = typed("chlo.mulhi")
-
-
 @RULES.register(bitwise.MulHi)
 def _upper_half(
     primitive: bitwise.MulHi, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
+    """Spelled out, as `chlo.mulhi` is unknown where a program is divided among devices."""
     (out,) = types
-    if out.dtype not in WIDE:
-        return _UPPER_HALF(primitive, ctx, args, types)
-    wide = array_type(out.shape, INT16)
+    size, signed = bits(out.dtype), out.dtype in WIDE or out.dtype.kind == "i"
+    if size == 64:
+        return (_upper_half_of_words(ctx, *[SSA(name, out) for name in operands(ctx, args, out)]),)
+    wide = array_type(out.shape, np.dtype(f"{'i' if signed else 'u'}{max(size // 4, 2)}"))
     x, y = (convert(ctx, SSA(name, out), wide) for name in operands(ctx, args, out))
     product = same_type(ctx, "stablehlo.multiply", (x, y), wide)
-    shift = ctx.scalar(bits(out.dtype), INT16)
-    return (convert(ctx, same_type(ctx, "stablehlo.shift_right_arithmetic", (product, shift), wide), out),)
+    shift = "stablehlo.shift_right_arithmetic" if signed else "stablehlo.shift_right_logical"
+    return (convert(ctx, same_type(ctx, shift, (product, ctx.scalar(size, wide.dtype)), wide), out),)
+
+
+def _upper_half_of_words(ctx: LoweringContext, x: SSA, y: SSA) -> SSA:
+    """The same for 64 bits, of products of halves; each of the sums fits into 64 bits."""
+    aval = x.aval
+
+    def op(name: str, a: SSA, b: SSA | int) -> SSA:
+        return same_type(ctx, f"stablehlo.{name}", (a, ctx.scalar(b, aval.dtype) if isinstance(b, int) else b), aval)
+
+    def upper(a: SSA) -> SSA:
+        return op("shift_right_logical", a, 32)
+
+    def lower(a: SSA) -> SSA:
+        return op("and", a, 0xFFFFFFFF)
+
+    first = op("add", op("multiply", upper(x), lower(y)), upper(op("multiply", lower(x), lower(y))))
+    second = op("add", op("multiply", lower(x), upper(y)), lower(first))
+    found = op("add", op("add", op("multiply", upper(x), upper(y)), upper(first)), upper(second))
+    if aval.dtype.kind == "i":  # a negative number counts as 2**64 more so far
+        found = op("subtract", found, op("and", op("shift_right_arithmetic", x, 63), y))
+        found = op("subtract", found, op("and", op("shift_right_arithmetic", y, 63), x))
+    return found
 
 
 RULES[bitwise.Clz] = plain("stablehlo.count_leading_zeros")
