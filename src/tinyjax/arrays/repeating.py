@@ -29,16 +29,7 @@ def repeat(
     *,
     total_repeat_length: int | None = None,
 ) -> Array:
-    """Each element this many times, along an axis or in row-major order; the number is the same for all, or an array of
-    them.
-
-    Where an array of numbers isn't known, `total_repeat_length` says how long the result is: it is cut off, or the last
-    element fills it.
-
-    >>> import numpy as np
-    >>> repeat(np.array([5, 6]), np.array([2, 1]))
-    Array([5, 5, 6], dtype=int64)
-    """
+    """`tinyjax.numpy.repeat`."""
     x = as_array(a)
     if axis is None:
         return repeat(ravel(x), repeats, 0, total_repeat_length=total_repeat_length)

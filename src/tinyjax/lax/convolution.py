@@ -16,6 +16,7 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.shapes import as_shape
 from tinyjax.lax.binding import operands, padding_pairs, strict
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.reductions import dot_general
 from tinyjax.lax.shaping import rev
 from tinyjax.primitives.contractions import Precision, as_precision
@@ -110,6 +111,8 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The convolution of an operand with a kernel, over any number of spatial axes.
 
@@ -156,7 +159,7 @@ def conv_general_dilated(
     else:
         pads = padding_pairs(name, padding)
     made = ConvGeneralDilated(strides, pads, spread, holes, numbers, groups, batches, as_precision(precision), dtype)
-    return strict(made, x, y)
+    return laid_out(strict(made, x, y), out_sharding)
 
 
 def conv(

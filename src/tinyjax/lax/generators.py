@@ -12,6 +12,7 @@ from tinyjax.arrays.elementwise import user_dtype
 from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import UINT32
 from tinyjax.ir.shapes import as_shape
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.primitives import generators
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -22,7 +23,7 @@ RandomAlgorithm: TypeAlias = generators.RandomAlgorithm
 
 def rng_bit_generator(
     key: ArrayLike, shape: Sequence[int], dtype: npt.DTypeLike = np.uint32,
-    algorithm: RandomAlgorithm | str = RandomAlgorithm.RNG_DEFAULT,
+    algorithm: RandomAlgorithm | str = RandomAlgorithm.RNG_DEFAULT, *,  out_sharding: OutSharding = None,
 ) -> tuple[Array, Array]:  # fmt: skip
     """A new state, and random bits of this shape as unsigned integers, by one of XLA's generators.
 
@@ -43,4 +44,4 @@ def rng_bit_generator(
         raise ChoiceError(f"rng_bit_generator: algorithm is one of {', '.join(known)}, got {algorithm!r}")
     made = generators.RngBitGenerator(as_shape(shape), user_dtype(dtype) or UINT32, known[name])
     state, bits = bind(made, as_array(key))
-    return state, bits
+    return state, laid_out(bits, out_sharding)

@@ -14,6 +14,7 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binding import axes_tuple, bind_pair, dimension_pairs, operands, strict
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.contractions import DotGeneral, as_dot_precision
@@ -41,9 +42,9 @@ def _axes(operand: ArrayLike, axes: int | Sequence[int]) -> tuple[int, ...]:
     return axes_tuple(axes, as_array(operand).aval.ndim)
 
 
-def reduce_sum(operand: ArrayLike, axes: int | Sequence[int]) -> Array:
+def reduce_sum(operand: ArrayLike, axes: int | Sequence[int], *, out_sharding: OutSharding = None) -> Array:
     """The sum over axes, in the operand's dtype."""
-    return strict(ReduceSum(_axes(operand, axes)), operand)
+    return laid_out(strict(ReduceSum(_axes(operand, axes)), operand), out_sharding)
 
 
 def reduce_prod(operand: ArrayLike, axes: int | Sequence[int]) -> Array:
@@ -122,6 +123,8 @@ def dot_general(
     dimension_numbers: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]],
     precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Sums products over contracting axes, for each element of the batch axes.
 
@@ -130,7 +133,7 @@ def dot_general(
     """
     numbers = dimension_pairs("dot_general", dimension_numbers)
     dtype = None if preferred_element_type is None else as_dtype(preferred_element_type)
-    return strict(DotGeneral(numbers, as_dot_precision(precision), dtype), lhs, rhs)
+    return laid_out(strict(DotGeneral(numbers, as_dot_precision(precision), dtype), lhs, rhs), out_sharding)
 
 
 def dot(
@@ -140,14 +143,17 @@ def dot(
     preferred_element_type: npt.DTypeLike | None = None,
     *,
     dimension_numbers: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]] | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The product of vectors or matrices, in any combination; with `dimension_numbers`, `dot_general`."""
     x, y = operands(lhs, rhs)
     if dimension_numbers is not None:
-        return dot_general(x, y, dimension_numbers, precision, preferred_element_type)
+        return laid_out(dot_general(x, y, dimension_numbers, precision, preferred_element_type), out_sharding)
     if not 1 <= x.aval.ndim <= 2 or not 1 <= y.aval.ndim <= 2:
         raise ShapeError(f"dot takes vectors and matrices, got {x.aval} and {y.aval}")
-    return dot_general(x, y, (((x.aval.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type)
+    return laid_out(
+        dot_general(x, y, (((x.aval.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type), out_sharding
+    )
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: DotPrecisionLike = None) -> Array:

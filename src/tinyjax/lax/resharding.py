@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import FLOAT0
-from tinyjax.lax.mesh_in_force import on_mesh_in_force
-from tinyjax.meshes import AbstractMesh, NamedSharding, PartitionSpec
-from tinyjax.primitives.resharding import ShardingConstraint
+from tinyjax.lax.layouts import lying
+from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import ConcreteArray, as_array
-from tinyjax.tracing.core import bind
 
 T = TypeVar("T")
 
@@ -69,23 +64,8 @@ def _constrained(what: str, x: Any, shardings: Any) -> Any:
     parts = tree.up_to(what, structure, x, _is_none)
     each = [sharding for sharding, part in zip(named, parts, strict=True) for _ in tree.flatten(part)[0]]
     return tree.unflatten(
-        treedef, [_lying(f"{what}: x{path}", *found) for path, *found in zip(paths, leaves, each, strict=True)]
+        treedef, [lying(f"{what}: x{path}", *found) for path, *found in zip(paths, leaves, each, strict=True)]
     )
-
-
-def _lying(what: str, leaf: object, sharding: object) -> Array:
-    array = as_array(leaf)
-    if sharding is None or array.aval.dtype == FLOAT0:
-        return array
-    if isinstance(sharding, PartitionSpec):
-        sharding = on_mesh_in_force(f"{what}: the sharding", sharding)
-    if not isinstance(sharding, NamedSharding):
-        raise InputError(f"{what}: a sharding is NamedSharding(mesh, P('x', None)), got {sharding!r}")
-    sharding.check(array.aval.shape, what)
-    if isinstance(array, ConcreteArray) and array.evaluated and sharding.has_devices:
-        return array.to_device(sharding)
-    mesh = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)  # whose axes are all left to XLA
-    return bind(ShardingConstraint(NamedSharding(mesh, sharding.spec)), array)[0]
 
 
 def _is_none(x: object) -> bool:

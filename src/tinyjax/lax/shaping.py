@@ -16,6 +16,7 @@ from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import axes_tuple, operands, strict
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.primitives import conversion, selection
 from tinyjax.primitives.conversion import BitcastConvertType, ReducePrecision
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
@@ -66,17 +67,24 @@ def stop_gradient(x: _T) -> _T:
     return tree.map_leaves(lambda leaf: strict(conversion.stop_gradient, as_array(leaf)), x)
 
 
-def broadcast(operand: ArrayLike, sizes: Sequence[int]) -> Array:
+def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: OutSharding = None) -> Array:
     """The operand repeated along new leading axes of these sizes."""
     x = as_array(operand)
     lead = as_shape(sizes)
     shape = lead + x.aval.shape
-    return x if not lead else strict(BroadcastInDim(shape, tuple(range(len(lead), len(shape)))), x)
+    return laid_out(
+        x if not lead else strict(BroadcastInDim(shape, tuple(range(len(lead), len(shape)))), x), out_sharding
+    )
 
 
-def broadcast_in_dim(operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int]) -> Array:
+def broadcast_in_dim(
+    operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: OutSharding = None
+) -> Array:
     """The operand with its axes at `broadcast_dimensions` of `shape`, repeated along all others."""
-    return strict(BroadcastInDim(as_shape(shape), integers(broadcast_dimensions, "broadcast_in_dim: an axis")), operand)
+    return laid_out(
+        strict(BroadcastInDim(as_shape(shape), integers(broadcast_dimensions, "broadcast_in_dim: an axis")), operand),
+        out_sharding,
+    )
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
@@ -85,12 +93,18 @@ def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
     return expand_dims(array, range(integer(rank, "broadcast_to_rank: the rank") - array.aval.ndim))
 
 
-def reshape(operand: ArrayLike, new_sizes: Sequence[int], dimensions: Sequence[int] | None = None) -> Array:
+def reshape(
+    operand: ArrayLike,
+    new_sizes: Sequence[int],
+    dimensions: Sequence[int] | None = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """The elements in row-major order in another shape; in the order of axes `dimensions`, if given."""
     x = as_array(operand)
     if dimensions is not None:
         x = transpose(x, dimensions)
-    return strict(Reshape(as_shape(new_sizes)), x)
+    return laid_out(strict(Reshape(as_shape(new_sizes)), x), out_sharding)
 
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:
@@ -189,25 +203,38 @@ def iota(dtype: npt.DTypeLike, size: int) -> Array:
     return broadcasted_iota(dtype, (size,), 0)
 
 
-def broadcasted_iota(dtype: npt.DTypeLike, shape: Sequence[int], dimension: int) -> Array:
+def broadcasted_iota(
+    dtype: npt.DTypeLike, shape: Sequence[int], dimension: int, *, out_sharding: OutSharding = None
+) -> Array:
     """An array in which each element is its own index along one axis."""
-    return bind(Iota(as_dtype(dtype), as_shape(shape), integer(dimension, "iota: the dimension")))[0]
+    return laid_out(
+        bind(Iota(as_dtype(dtype), as_shape(shape), integer(dimension, "iota: the dimension")))[0], out_sharding
+    )
 
 
-def full(shape: Sequence[int], fill_value: ArrayLike, dtype: npt.DTypeLike | None = None) -> Array:
+def full(
+    shape: Sequence[int], fill_value: ArrayLike, dtype: npt.DTypeLike | None = None, *, sharding: OutSharding = None
+) -> Array:
     """An array filled with one scalar."""
     value = as_array(fill_value) if dtype is None else convert_element_type(fill_value, dtype)
     if value.aval.ndim:
         raise ShapeError(f"full: the fill value must be a scalar, got {value.aval}")
-    return broadcast(value, as_shape(shape))
+    return laid_out(broadcast(value, as_shape(shape)), sharding)
 
 
 def full_like(
-    x: ArrayLike, fill_value: ArrayLike, dtype: npt.DTypeLike | None = None, shape: Sequence[int] | None = None
+    x: ArrayLike,
+    fill_value: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    shape: Sequence[int] | None = None,
+    *,
+    sharding: OutSharding = None,
 ) -> Array:
     """An array like x, filled with one scalar: of x's shape and dtype, unless others are given."""
     aval = as_array(x).aval
-    return full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+    return laid_out(
+        full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype), sharding
+    )
 
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:

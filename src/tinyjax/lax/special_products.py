@@ -17,6 +17,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, NUMERIC, as_dtype, short_name
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.binding import dimension_pairs
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.reductions import top_k
 from tinyjax.lax.unary import neg
 from tinyjax.primitives.contractions import DimensionNumbers, as_dot_precision
@@ -43,6 +44,8 @@ def ragged_dot(
     precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
     group_offset: None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The rows of `lhs` (m, k) in groups, of which each is multiplied with a matrix of its own: `rhs` has shape
     (g, k, n), `group_sizes` (g,). Rows beyond the last group become 0.
@@ -52,7 +55,9 @@ def ragged_dot(
            [2.],
            [5.]], dtype=float64)
     """
-    return ragged_dot_general(lhs, rhs, group_sizes, _ROWS, precision, preferred_element_type, group_offset)
+    return laid_out(
+        ragged_dot_general(lhs, rhs, group_sizes, _ROWS, precision, preferred_element_type, group_offset), out_sharding
+    )
 
 
 def ragged_dot_general(
@@ -63,6 +68,8 @@ def ragged_dot_general(
     precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
     group_offset: None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """`dot_general`, where an axis of `lhs` is divided into groups of these sizes.
 
@@ -91,11 +98,16 @@ def ragged_dot_general(
             "ragged_dot_general: the right operand has groups only if a kept axis of the left one is divided, got "
             f"{given}. Leave out rhs_group_dimensions."
         )
-    return _defined(
-        "ragged_dot_general", arrays, ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
-        precision=as_dot_precision(precision),
-        preferred_element_type=None if preferred_element_type is None else as_dtype(preferred_element_type),
-    )  # fmt: skip
+    return laid_out(
+        _defined(
+            "ragged_dot_general",
+            arrays,
+            ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
+            precision=as_dot_precision(precision),
+            preferred_element_type=None if preferred_element_type is None else as_dtype(preferred_element_type),
+        ),
+        out_sharding,
+    )
 
 
 def scaled_dot(

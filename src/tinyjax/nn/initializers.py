@@ -14,6 +14,7 @@ from tinyjax import random
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.dtypes import FLOAT64, FLOATS, complex_dtype, real_dtype
+from tinyjax.lax.layouts import OutSharding
 from tinyjax.tracing.array import Array, ArrayLike
 
 _Axes: TypeAlias = int | Sequence[int]
@@ -33,22 +34,22 @@ class Initializer(Protocol):
     def __call__(self, key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None) -> Array: ...
 
 
-def zeros(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None) -> Array:
+def zeros(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None, out_sharding: OutSharding = None) -> Array:
     """Zeros; the key isn't used.
 
     >>> zeros(None, (2,))
     Array([0., 0.], dtype=float64)
     """
-    return tnp.zeros(shape, dtype)
+    return tnp.zeros(shape, dtype, out_sharding=out_sharding)
 
 
-def ones(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None) -> Array:
+def ones(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None, out_sharding: OutSharding = None) -> Array:
     """Ones; the key isn't used.
 
     >>> ones(None, (2,))
     Array([1., 1.], dtype=float64)
     """
-    return tnp.ones(shape, dtype)
+    return tnp.ones(shape, dtype, out_sharding=out_sharding)
 
 
 def constant(value: ArrayLike, dtype: _Dtype = None) -> Initializer:

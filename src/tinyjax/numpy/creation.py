@@ -43,6 +43,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue, frozen_elements
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arguments import iota, placed, scalar, shape_of
 from tinyjax.numpy.signatures import Nested, ShapeLike
 from tinyjax.prepared.functions import prepared
@@ -65,6 +66,7 @@ def asarray(
     *,
     copy: bool | None = None,
     device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """An array, or a copy of NumPy's arrays and of lists. Python scalars are weakly typed unless a dtype is given.
 
@@ -74,10 +76,10 @@ def asarray(
         found = array(a, dtype, copy=bool(copy), order=order, device=device)
         if copy is False and found is not a:
             raise ChoiceError(f"asarray: {a.aval} can't have another dtype or device without a copy. Leave copy out.")
-        return found
+        return laid_out(found, out_sharding)
     if copy is False:
         raise ChoiceError("asarray: what isn't an array yet is always copied, so copy can't be False")
-    return array(a, dtype, order=order, device=device)
+    return laid_out(array(a, dtype, order=order, device=device), out_sharding)
 
 
 def array(
@@ -88,6 +90,7 @@ def array(
     order: str | None = "K",
     ndmin: int = 0,
     device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """A new array of these elements; nested sequences become axes. Later writes to a NumPy array don't change it.
 
@@ -99,7 +102,7 @@ def array(
         raise UnsupportedError(f"array: the order of elements in memory can't be chosen, got order={order!r}")
     out = _array(object, user_dtype(dtype), copy)
     missing = integer(ndmin, "array: ndmin") - out.aval.ndim
-    return placed(expand_dims(out, range(missing)) if missing > 0 else out, device)
+    return laid_out(placed(expand_dims(out, range(missing)) if missing > 0 else out, device), out_sharding)
 
 
 def _array(x: object, dtype: DType | None, copy: bool) -> Array:
@@ -158,27 +161,52 @@ def _kinds(leaves: Iterable[object]) -> list[ShapedArray]:
 
 
 def full(
-    shape: ShapeLike, fill_value: ArrayLike, dtype: npt.DTypeLike | None = None, *, device: DeviceLike | None = None
+    shape: ShapeLike,
+    fill_value: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """An array filled with one value, or with an array that is broadcast."""
     sizes, value = shape_of(shape), as_array(fill_value)
     chosen = user_dtype(dtype)
-    return placed(broadcast_to(value if chosen is None else astype(value, chosen), sizes), device)
+    return laid_out(
+        placed(broadcast_to(value if chosen is None else astype(value, chosen), sizes), device), out_sharding
+    )
 
 
-def zeros(shape: ShapeLike, dtype: npt.DTypeLike | None = None, *, device: DeviceLike | None = None) -> Array:
+def zeros(
+    shape: ShapeLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
+) -> Array:
     """An array of zeros: float64 unless a dtype is given."""
-    return placed(_filled(shape, 0, dtype), device)
+    return laid_out(placed(_filled(shape, 0, dtype), device), out_sharding)
 
 
-def ones(shape: ShapeLike, dtype: npt.DTypeLike | None = None, *, device: DeviceLike | None = None) -> Array:
+def ones(
+    shape: ShapeLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
+) -> Array:
     """An array of ones: float64 unless a dtype is given."""
-    return placed(_filled(shape, 1, dtype), device)
+    return laid_out(placed(_filled(shape, 1, dtype), device), out_sharding)
 
 
-def empty(shape: ShapeLike, dtype: npt.DTypeLike | None = None, *, device: DeviceLike | None = None) -> Array:
+def empty(
+    shape: ShapeLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
+) -> Array:
     """An array whose elements don't matter: zeros. float64 unless a dtype is given."""
-    return placed(_filled(shape, 0, dtype), device)
+    return laid_out(placed(_filled(shape, 0, dtype), device), out_sharding)
 
 
 def _filled(shape: ShapeLike, value: int, dtype: npt.DTypeLike | None) -> Array:
@@ -194,13 +222,16 @@ def full_like(
     shape: ShapeLike | None = None,
     *,
     device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """An array of the type of a, filled with one value."""
     aval = a if isinstance(a, ShapedArray) else as_array(a).aval
     sizes, chosen, value = aval.shape if shape is None else shape_of(shape), user_dtype(dtype), as_array(fill_value)
     if chosen is not None or not aval.weak_type:
-        return placed(broadcast_to(astype(value, aval.dtype if chosen is None else chosen), sizes), device)
-    return placed(broadcast_to(bind(conversion(aval.dtype, True), value)[0], sizes), device)
+        return laid_out(
+            placed(broadcast_to(astype(value, aval.dtype if chosen is None else chosen), sizes), device), out_sharding
+        )
+    return laid_out(placed(broadcast_to(bind(conversion(aval.dtype, True), value)[0], sizes), device), out_sharding)
 
 
 def zeros_like(
@@ -209,9 +240,10 @@ def zeros_like(
     shape: ShapeLike | None = None,
     *,
     device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Zeros of the type of a."""
-    return full_like(a, 0, dtype, shape, device=device)
+    return laid_out(full_like(a, 0, dtype, shape, device=device), out_sharding)
 
 
 def ones_like(
@@ -220,9 +252,10 @@ def ones_like(
     shape: ShapeLike | None = None,
     *,
     device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Ones of the type of a."""
-    return full_like(a, 1, dtype, shape, device=device)
+    return laid_out(full_like(a, 1, dtype, shape, device=device), out_sharding)
 
 
 def empty_like(
@@ -251,6 +284,7 @@ def arange(
     dtype: npt.DTypeLike | None = None,
     *,
     device: DeviceLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Numbers from `start` (0 if it is the only argument) up to `stop`, without it, `step` apart.
 
@@ -275,10 +309,10 @@ def arange(
     else:
         size = max(0, math.ceil((last - first) / apart))
     if chosen == BOOL:
-        return placed(arange(first, last, apart) != 0, device)
+        return laid_out(placed(arange(first, last, apart) != 0, device), out_sharding)
     out = iota(chosen, (size,), 0)
     out = out if apart == 1 else out * scalar(apart, chosen)
-    return placed(out if first == 0 else out + scalar(first, chosen), device)
+    return laid_out(placed(out if first == 0 else out + scalar(first, chosen), device), out_sharding)
 
 
 @overload

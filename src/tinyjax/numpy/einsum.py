@@ -15,6 +15,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.ir.shapes import Shape
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.signatures import Optimize, Sublist
 from tinyjax.primitives.reductions import ReduceOr
 from tinyjax.primitives.structure import ReduceSum
@@ -37,6 +38,7 @@ def einsum(
     optimize: Optimize = "auto",
     precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Sums of products over named axes: `einsum("ij,jk->ik", x, y)`, or `einsum(x, [0, 1], y, [1, 2], [0, 2])`.
 
@@ -55,7 +57,7 @@ def einsum(
         terms = [(arrays.pop(place), names) for place, names in zip(places, inputs.split(","), strict=True)]
         arrays.append(_contract(terms, result, precision, preferred_element_type))
     chosen = user_dtype(preferred_element_type)
-    return arrays[0] if chosen is None else astype(arrays[0], chosen)
+    return laid_out(arrays[0] if chosen is None else astype(arrays[0], chosen), out_sharding)
 
 
 def einsum_path(

@@ -13,6 +13,7 @@ from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, inte
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.result_types import made_once
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arguments import shape_of, with_axes
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.padding import COMPUTED, check_options, pad_by_function, pad_computed, pad_odd
@@ -27,21 +28,27 @@ from tinyjax.tracing.core import bind
 # Shapes.
 
 
-def reshape(a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None) -> Array:
+def reshape(
+    a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None, out_sharding: OutSharding = None
+) -> Array:
     """The same elements in another shape; one size may be -1."""
-    return shaping.reshape(as_array(a), shape, order)
+    return laid_out(shaping.reshape(as_array(a), shape, order), out_sharding)
 
 
-ravel: Final = shaping.ravel
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding = None) -> Array:
+    """The elements in one axis."""
+    return laid_out(shaping.ravel(a, order), out_sharding)
+
+
 squeeze: Final = shaping.squeeze
 
 
 expand_dims: Final = shaping.expand_dims
 
 
-def broadcast_to(array: ArrayLike, shape: ShapeLike) -> Array:
+def broadcast_to(array: ArrayLike, shape: ShapeLike, *, out_sharding: OutSharding = None) -> Array:
     """The array repeated along leading axes and axes of size 1 to fill the shape."""
-    return elementwise.broadcast_to(as_array(array), shape_of(shape))
+    return laid_out(elementwise.broadcast_to(as_array(array), shape_of(shape)), out_sharding)
 
 
 def broadcast_arrays(*args: ArrayLike) -> list[Array]:
@@ -172,7 +179,25 @@ def _roll(x: Array, shift: int, axis: int) -> Array:
 # Repetition.
 
 
-repeat: Final = repeating.repeat
+def repeat(
+    a: ArrayLike,
+    repeats: SupportsIndex | ArrayLike,
+    axis: SupportsIndex | None = None,
+    *,
+    total_repeat_length: int | None = None,
+    out_sharding: OutSharding = None,
+) -> Array:
+    """Each element this many times, along an axis or in row-major order; the number is the same for all, or an array of
+    them.
+
+    Where an array of numbers isn't known, `total_repeat_length` says how long the result is: it is cut off, or the last
+    element fills it.
+
+    >>> import numpy as np
+    >>> repeat(np.array([5, 6]), np.array([2, 1]))
+    Array([5, 5, 6], dtype=int64)
+    """
+    return laid_out(repeating.repeat(a, repeats, axis, total_repeat_length=total_repeat_length), out_sharding)
 
 
 def tile(A: ArrayLike, reps: Axes) -> Array:

@@ -14,6 +14,7 @@ from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ShapeError
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array, as_operand
@@ -25,12 +26,25 @@ def matmul(
     *,
     precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The matrix product over the last two axes; the axes before are broadcast. Vectors gain an axis and lose it."""
-    return products.matmul(as_operand(a), as_operand(b), precision, preferred_element_type)
+    return laid_out(products.matmul(as_operand(a), as_operand(b), precision, preferred_element_type), out_sharding)
 
 
-dot: Final = products.dot
+def dot(
+    a: ArrayLike,
+    b: ArrayLike,
+    *,
+    precision: PrecisionLike = None,
+    preferred_element_type: npt.DTypeLike | None = None,
+    out_sharding: OutSharding = None,
+) -> Array:
+    """The sum over the last axis of a and the last but one of b; for scalars the product."""
+    found = products.dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
+    return laid_out(found, out_sharding)
+
+
 trace: Final = reductions.trace
 
 
@@ -97,9 +111,12 @@ def tensordot(
     *,
     precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The sum over pairs of axes: the last `axes` of a with the first of b, or those of two lists."""
-    return products.tensordot(as_operand(a), as_operand(b), axes, precision, preferred_element_type)
+    return laid_out(
+        products.tensordot(as_operand(a), as_operand(b), axes, precision, preferred_element_type), out_sharding
+    )
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:

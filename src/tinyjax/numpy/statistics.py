@@ -15,6 +15,7 @@ from tinyjax.arrays.shaping import integer, ravel, transpose
 from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INEXACT, INT64, INTEGERS, UINT8
 from tinyjax.lax.binding import sequence
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arguments import with_axes
 from tinyjax.numpy.arithmetic import conj, imag, real
 from tinyjax.numpy.creation import asarray, linspace, zeros
@@ -116,7 +117,12 @@ def corrcoef(x: Nested, y: Nested | None = None, rowvar: bool = True, *, dtype: 
 
 
 def bincount(
-    x: ArrayLike, weights: ArrayLike | None = None, minlength: SupportsIndex = 0, *, length: int | None = None
+    x: ArrayLike,
+    weights: ArrayLike | None = None,
+    minlength: SupportsIndex = 0,
+    *,
+    length: int | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """How often each number from 0 on is there, or how much it weighs.
 
@@ -150,9 +156,12 @@ def bincount(
         raise ShapeError(f"bincount: a weight for each number, got {heavy.aval} for {numbers.aval}")
     start = zeros((count,), INT64 if heavy is None else heavy.dtype)
     if not count or not numbers.size:
-        return start
+        return laid_out(start, out_sharding)
     places = astype(numbers, INT64)
-    return start.at[where(places < 0, constant_like(places, 0), places)].add(1 if heavy is None else heavy, mode="drop")
+    return laid_out(
+        start.at[where(places < 0, constant_like(places, 0), places)].add(1 if heavy is None else heavy, mode="drop"),
+        out_sharding,
+    )
 
 
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:

@@ -15,6 +15,7 @@ from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INT64, INTEGERS
 from tinyjax.ir.shapes import as_shape
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.random.arguments import ShapeLike, check_shapes, halves, random_bits, single
 from tinyjax.random.continuous import gumbel
 from tinyjax.random.drawing import fractions
@@ -23,7 +24,9 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
-def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False) -> Array:
+def permutation(
+    key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool = False, *, out_sharding: OutSharding = None
+) -> Array:
     """The slices of x along an axis in random order; for an integer x, the numbers from 0 to x - 1.
 
     If `independent`, the elements along the axis are put in another order for each place along the others.
@@ -37,11 +40,11 @@ def permutation(key: ArrayLike, x: ArrayLike, axis: int = 0, independent: bool =
         if array.aval.dtype not in INTEGERS:
             raise InputError("x must be an integer or at least 1-dimensional")
         canonical_axis(axis, 1, "permutation")
-        return _shuffled(one, tnp.arange(int(array)), 0)
+        return laid_out(_shuffled(one, tnp.arange(int(array)), 0), out_sharding)
     at = canonical_axis(axis, array.ndim, "permutation")
     if independent or array.ndim == 1:
-        return _shuffled(one, array, at)
-    return tnp.take(array, _shuffled(one, tnp.arange(array.aval.shape[at]), 0), axis=at)
+        return laid_out(_shuffled(one, array, at), out_sharding)
+    return laid_out(tnp.take(array, _shuffled(one, tnp.arange(array.aval.shape[at]), 0), axis=at), out_sharding)
 
 
 def _shuffled(key: Array, x: Array, axis: int) -> Array:
@@ -115,7 +118,7 @@ def _by_chance(key: Array, there: int, shape: tuple[int, ...], replace: bool, p:
 
 def categorical(
     key: ArrayLike, logits: ArrayLike, axis: SupportsIndex = -1, shape: ShapeLike | None = None, replace: bool = True,
-    mode: str | None = None,
+    mode: str | None = None, *,  out_sharding: OutSharding = None,
 ) -> Array:  # fmt: skip
     """Positions along an axis, each with a probability that is proportional to the exponential of its logit.
 
@@ -138,7 +141,7 @@ def categorical(
         inner = list(sizes[len(before) :])
         inner.insert(at, own[at])
         scores = gumbel(one, (*before, *inner), array.aval.dtype, mode) + array
-        return tnp.argmax(scores, axis=at - array.ndim)
+        return laid_out(tnp.argmax(scores, axis=at - array.ndim), out_sharding)
     count = math.prod(before)
     if count > own[at]:
         raise ShapeError(
@@ -146,4 +149,4 @@ def categorical(
         )
     scores = array + gumbel(one, own, array.aval.dtype, mode)
     places = lax.top_k(tnp.moveaxis(scores, at, -1), count)[1]
-    return tnp.moveaxis(places, -1, 0).reshape(sizes)
+    return laid_out(tnp.moveaxis(places, -1, 0).reshape(sizes), out_sharding)

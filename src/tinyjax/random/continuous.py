@@ -12,6 +12,7 @@ from tinyjax import lax
 from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import FLOAT32, UINT32
 from tinyjax.ir.shapes import Shape, as_shape
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.random.arguments import (
     ShapeLike,
     converted,
@@ -29,7 +30,9 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
-def normal(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+def normal(
+    key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Standard normal numbers; complex ones have a variance of 1, too. The dtype is float64 unless it is given.
 
     >>> from tinyjax.random import key
@@ -37,12 +40,12 @@ def normal(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = 
     Array([-0.20584214, -0.78476578], dtype=float64)
     """
     one, found, sizes = single("normal", key), dtype_of("normal", dtype, float, "a float or complex"), as_shape(shape)
-    return gaussian(one, sizes, found)
+    return laid_out(gaussian(one, sizes, found), out_sharding)
 
 
 def truncated_normal(
     key: ArrayLike, lower: ArrayLike, upper: ArrayLike, shape: ShapeLike | None = None,
-    dtype: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | None = None, *,  out_sharding: OutSharding = None,
 ) -> Array:  # fmt: skip
     """Normal numbers that are between two bounds, which are broadcast to the shape.
 
@@ -55,14 +58,19 @@ def truncated_normal(
     low, high, root = converted(lower, found), converted(upper, found), number(math.sqrt(2), found)
     drawn = root * lax.erf_inv(fractions(one, sizes, found, lax.erf(low / root), lax.erf(high / root)))
     infinity = number(math.inf, found)
-    return tnp.clip(
-        drawn,
-        lax.nextafter(lax.stop_gradient(low), tnp.broadcast_to(infinity, low.aval.shape)),
-        lax.nextafter(lax.stop_gradient(high), tnp.broadcast_to(-infinity, high.aval.shape)),
+    return laid_out(
+        tnp.clip(
+            drawn,
+            lax.nextafter(lax.stop_gradient(low), tnp.broadcast_to(infinity, low.aval.shape)),
+            lax.nextafter(lax.stop_gradient(high), tnp.broadcast_to(-infinity, high.aval.shape)),
+        ),
+        out_sharding,
     )
 
 
-def exponential(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+def exponential(
+    key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Exponentially distributed numbers, with mean 1.
 
     >>> from tinyjax.random import key
@@ -70,10 +78,17 @@ def exponential(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | No
     Array([0.54207056, 0.24372319], dtype=float64)
     """
     one, found = single("exponential", key), dtype_of("exponential", dtype, float)
-    return -lax.log1p(-fractions(one, as_shape(shape), found))
+    return laid_out(-lax.log1p(-fractions(one, as_shape(shape), found)), out_sharding)
 
 
-def gumbel(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, mode: str | None = None) -> Array:
+def gumbel(
+    key: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: npt.DTypeLike | None = None,
+    mode: str | None = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Numbers with Gumbel's distribution, of the extremes of many.
 
     With `mode="high"` or, for float32, "highest" more bits are used than with "low", the default: for values that are
@@ -88,12 +103,12 @@ def gumbel(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = 
     if mode not in (None, "low", "high", "highest"):
         raise ChoiceError(f"Must provide valid mode for gumbel, 'low', 'high' or 'highest', got: {mode}")
     if mode in (None, "low"):
-        return -lax.log(-lax.log(fractions(one, sizes, dtype, number(info.tiny, dtype), 1.0)))
+        return laid_out(-lax.log(-lax.log(fractions(one, sizes, dtype, number(info.tiny, dtype), 1.0))), out_sharding)
     if mode == "highest" and dtype == FLOAT32:
-        return _finest_gumbel(one, sizes)
+        return laid_out(_finest_gumbel(one, sizes), out_sharding)
     high, low = fractions(one, (2, *sizes), dtype)
     found = tnp.where(high >= 0.5, high, high + 2.0**-info.nmant * low + number(info.tiny, dtype))
-    return -lax.log(-lax.log1p(-found))
+    return laid_out(-lax.log(-lax.log1p(-found)), out_sharding)
 
 
 def _finest_gumbel(key: Array, shape: Shape) -> Array:
@@ -119,7 +134,9 @@ def _float_of_bits(drawn: Array) -> Array:
     return lax.bitcast_convert_type(exponent | mantissa, FLOAT32)
 
 
-def laplace(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+def laplace(
+    key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Numbers with Laplace's distribution, of the difference of two exponential ones.
 
     >>> from tinyjax.random import key
@@ -128,10 +145,12 @@ def laplace(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None =
     """
     one, found = single("laplace", key), dtype_of("laplace", dtype, float)
     drawn = fractions(one, as_shape(shape), found, number(-1 + tnp.finfo(found).eps / 2, found), 1.0)
-    return tnp.sign(drawn) * lax.log1p(-tnp.abs(drawn))
+    return laid_out(tnp.sign(drawn) * lax.log1p(-tnp.abs(drawn)), out_sharding)
 
 
-def logistic(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+def logistic(
+    key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Numbers with the logistic distribution.
 
     >>> from tinyjax.random import key
@@ -140,10 +159,12 @@ def logistic(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None 
     """
     one, found = single("logistic", key), dtype_of("logistic", dtype, float)
     drawn = fractions(one, as_shape(shape), found, number(tnp.finfo(found).tiny, found), 1.0)
-    return lax.log(drawn) - lax.log1p(-drawn)
+    return laid_out(lax.log(drawn) - lax.log1p(-drawn), out_sharding)
 
 
-def cauchy(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+def cauchy(
+    key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Numbers with Cauchy's distribution.
 
     >>> from tinyjax.random import key
@@ -152,10 +173,17 @@ def cauchy(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = 
     """
     one, found = single("cauchy", key), dtype_of("cauchy", dtype, float)
     drawn = fractions(one, as_shape(shape), found, number(tnp.finfo(found).eps, found), 1.0)
-    return lax.tan(number(math.pi, found) * (drawn - number(0.5, found)))
+    return laid_out(lax.tan(number(math.pi, found) * (drawn - number(0.5, found))), out_sharding)
 
 
-def pareto(key: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None) -> Array:
+def pareto(
+    key: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Numbers of at least 1 with Pareto's distribution of exponent b.
 
     >>> from tinyjax.random import key
@@ -164,11 +192,16 @@ def pareto(key: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: 
     """
     one, found = single("pareto", key), dtype_of("pareto", dtype, float)
     sizes = full_shape("pareto", shape, b)
-    return lax.exp(exponential(one, sizes, found) / parameter("pareto", b, found))
+    return laid_out(lax.exp(exponential(one, sizes, found) / parameter("pareto", b, found)), out_sharding)
 
 
 def rayleigh(
-    key: ArrayLike, scale: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None
+    key: ArrayLike,
+    scale: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Numbers with Rayleigh's distribution: lengths of vectors of two normal numbers, times `scale`.
 
@@ -178,10 +211,14 @@ def rayleigh(
     """
     one, found = single("rayleigh", key), dtype_of("rayleigh", dtype, float)
     sizes = full_shape("rayleigh", shape, scale)
-    return parameter("rayleigh", scale, found) * lax.sqrt(-2.0 * lax.log(fractions(one, sizes, found)))
+    return laid_out(
+        parameter("rayleigh", scale, found) * lax.sqrt(-2.0 * lax.log(fractions(one, sizes, found))), out_sharding
+    )
 
 
-def maxwell(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+def maxwell(
+    key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Numbers with Maxwell's distribution: lengths of vectors of three normal numbers.
 
     >>> from tinyjax.random import key
@@ -189,7 +226,7 @@ def maxwell(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None =
     Array([1.98906991, 0.42460738], dtype=float64)
     """
     one, found = single("maxwell", key), dtype_of("maxwell", dtype, float)
-    return lax.sqrt(tnp.sum(lax.square(gaussian(one, (*as_shape(shape), 3), found)), axis=-1))
+    return laid_out(lax.sqrt(tnp.sum(lax.square(gaussian(one, (*as_shape(shape), 3), found)), axis=-1)), out_sharding)
 
 
 def double_sided_maxwell(
@@ -211,7 +248,14 @@ def double_sided_maxwell(
     return signs * maxwell(first, sizes, found) * as_array(scale) + as_array(loc)
 
 
-def wald(key: ArrayLike, mean: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None) -> Array:
+def wald(
+    key: ArrayLike,
+    mean: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Positive numbers with Wald's distribution, the inverse Gaussian one.
 
     >>> from tinyjax.random import key
@@ -225,7 +269,7 @@ def wald(key: ArrayLike, mean: ArrayLike, shape: ShapeLike | None = None, dtype:
     y, z = lax.square(gaussian(first, sizes, found)), fractions(second, sizes, found)
     square = lax.square(middle)
     x = middle + square * y / 2 - middle / 2 * lax.sqrt(4 * middle * y + square * lax.square(y))
-    return tnp.where(z <= middle / (middle + x), x, square / x)
+    return laid_out(tnp.where(z <= middle / (middle + x), x, square / x), out_sharding)
 
 
 def weibull_min(
@@ -245,7 +289,7 @@ def weibull_min(
 
 def triangular(
     key: ArrayLike, left: ArrayLike, mode: ArrayLike, right: ArrayLike, shape: ShapeLike | None = None,
-    dtype: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | None = None, *,  out_sharding: OutSharding = None,
 ) -> Array:  # fmt: skip
     """Numbers from `left` to `right`, of which those near `mode`, between them, are most probable.
 
@@ -259,12 +303,12 @@ def triangular(
     u = fractions(one, sizes, found)
     rising = low + lax.sqrt(u * (high - low) * (peak - low))
     falling = high - lax.sqrt((1 - u) * (high - low) * (high - peak))
-    return tnp.where(u < (peak - low) / (high - low), rising, falling)
+    return laid_out(tnp.where(u < (peak - low) / (high - low), rising, falling), out_sharding)
 
 
 def lognormal(
     key: ArrayLike, sigma: ArrayLike = 1.0, shape: ShapeLike | None = None,
-    dtype: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | None = None, *,  out_sharding: OutSharding = None,
 ) -> Array:  # fmt: skip
     """Exponentials of normal numbers of standard deviation `sigma`.
 
@@ -274,4 +318,4 @@ def lognormal(
     """
     one, found = single("lognormal", key), dtype_of("lognormal", dtype, float, "a float or complex")
     sizes = full_shape("lognormal", shape, sigma)
-    return lax.exp(gaussian(one, sizes, found) * parameter("lognormal", sigma, found))
+    return laid_out(lax.exp(gaussian(one, sizes, found) * parameter("lognormal", sigma, found)), out_sharding)

@@ -18,6 +18,7 @@ from tinyjax.arrays.elementwise import promote_inexact, user_dtype
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, INTEGERS, DType
 from tinyjax.ir.shapes import Shape, as_shape
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.random.arguments import ShapeLike, check_shapes, converted, dtype_of, full_shape, halves, number, single
 from tinyjax.random.drawing import fractions
 from tinyjax.random.keys import clone, split
@@ -40,7 +41,12 @@ def _dtype_of_counts(name: str, dtype: npt.DTypeLike | None) -> DType:
 
 
 def poisson(
-    key: ArrayLike, lam: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None
+    key: ArrayLike,
+    lam: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Numbers of events of which `lam` are expected, with Poisson's distribution. The dtype is int64 unless given.
 
@@ -57,7 +63,7 @@ def poisson(
     by_product = _by_product(clone(one), tnp.where(few, rate, np.float32(0)), sizes, found, most)
     by_rejection = _by_rejection(one, tnp.where(few, np.float32(1e5), rate), sizes, found, most)
     drawn = tnp.where(few, by_product, by_rejection)
-    return tnp.where(rate == 0, number(0, found), drawn)
+    return laid_out(tnp.where(rate == 0, number(0, found), drawn), out_sharding)
 
 
 def _by_product(key: Array, rate: Array, shape: Shape, dtype: DType, most: int) -> Array:
@@ -101,7 +107,12 @@ def _by_rejection(key: Array, rate: Array, shape: Shape, dtype: DType, most: int
 
 
 def geometric(
-    key: ArrayLike, p: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None
+    key: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Numbers of trials until the first success, which has probability p each time. The dtype is int64 unless given.
 
@@ -116,7 +127,7 @@ def geometric(
         raise InputError(f"geometric: p is a real number, got {chance.aval}")
     u = fractions(one, sizes, chance.aval.dtype)
     logs = lax.log(tnp.where(u == 0, number(1, u.aval.dtype), u))
-    return (lax.floor(logs / tnp.broadcast_to(lax.log1p(-chance), sizes)) + 1).astype(found)
+    return laid_out((lax.floor(logs / tnp.broadcast_to(lax.log1p(-chance), sizes)) + 1).astype(found), out_sharding)
 
 
 def binomial(

@@ -11,6 +11,7 @@ from tinyjax import lax
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.shapes import Shape, as_shape
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.random.arguments import (
     ShapeLike,
     check_shapes,
@@ -35,7 +36,14 @@ def _gamma(key: Array, a: ArrayLike, shape: Shape, dtype: DType, log_space: bool
     return found
 
 
-def gamma(key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None) -> Array:
+def gamma(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Positive numbers with the gamma distribution of shape a, and scale 1. Differentiable in a.
 
     >>> from tinyjax.random import key
@@ -43,10 +51,17 @@ def gamma(key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: n
     Array([2.26291139, 1.96213947], dtype=float64)
     """
     one, found = single("gamma", key), dtype_of("gamma", dtype, float)
-    return _gamma(one, a, full_shape("gamma", shape, a), found)
+    return laid_out(_gamma(one, a, full_shape("gamma", shape, a), found), out_sharding)
 
 
-def loggamma(key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None) -> Array:
+def loggamma(
+    key: ArrayLike,
+    a: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """The logarithms of what `gamma` gives, which are exact where a is small and the numbers are next to nothing.
 
     >>> from tinyjax.random import key
@@ -54,11 +69,17 @@ def loggamma(key: ArrayLike, a: ArrayLike, shape: ShapeLike | None = None, dtype
     Array([-1113.02584633, -2280.53575798], dtype=float64)
     """
     one, found = single("loggamma", key), dtype_of("loggamma", dtype, float)
-    return _gamma(one, a, full_shape("loggamma", shape, a), found, True)
+    return laid_out(_gamma(one, a, full_shape("loggamma", shape, a), found, True), out_sharding)
 
 
 def beta(
-    key: ArrayLike, a: ArrayLike, b: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None
+    key: ArrayLike,
+    a: ArrayLike,
+    b: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Numbers from 0 to 1 with the beta distribution. Differentiable in a and b.
 
@@ -74,11 +95,16 @@ def beta(
     )
     most = tnp.maximum(x, y)
     above, rest = lax.exp(x - most), lax.exp(y - most)
-    return above / (above + rest)
+    return laid_out(above / (above + rest), out_sharding)
 
 
 def dirichlet(
-    key: ArrayLike, alpha: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None
+    key: ArrayLike,
+    alpha: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Vectors of positive numbers whose sum is 1, with Dirichlet's distribution. Differentiable in alpha.
 
@@ -97,11 +123,16 @@ def dirichlet(
     check_shapes("dirichlet", sizes, [tuple(batch)])
     logs = _gamma(one, weights, (*sizes, last), found, True)
     values = lax.exp(logs - lax.stop_gradient(tnp.max(logs, axis=-1, keepdims=True)))
-    return values / tnp.sum(values, axis=-1, keepdims=True)
+    return laid_out(values / tnp.sum(values, axis=-1, keepdims=True), out_sharding)
 
 
 def chisquare(
-    key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Positive numbers with the chi-square distribution of `df` degrees of freedom.
 
@@ -111,12 +142,12 @@ def chisquare(
     """
     one, found = single("chisquare", key), dtype_of("chisquare", dtype, float)
     sizes = full_shape("chisquare", shape, df)
-    return lax.exp(_gamma(one, parameter("chisquare", df, found) / 2, sizes, found, True)) * 2
+    return laid_out(lax.exp(_gamma(one, parameter("chisquare", df, found) / 2, sizes, found, True)) * 2, out_sharding)
 
 
 def f(
     key: ArrayLike, dfnum: ArrayLike, dfden: ArrayLike, shape: ShapeLike | None = None,
-    dtype: npt.DTypeLike | None = None,
+    dtype: npt.DTypeLike | None = None, *,  out_sharding: OutSharding = None,
 ) -> Array:  # fmt: skip
     """Positive numbers with the F distribution, of a quotient of two chi-square ones.
 
@@ -128,10 +159,19 @@ def f(
     sizes = full_shape("f", shape, dfnum, dfden)
     above, below = parameter("f", dfnum, found), parameter("f", dfden, found)
     second, first = halves(one)
-    return (chisquare(first, above, sizes, found) / above) / (chisquare(second, below, sizes, found) / below)
+    return laid_out(
+        (chisquare(first, above, sizes, found) / above) / (chisquare(second, below, sizes, found) / below), out_sharding
+    )
 
 
-def t(key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: npt.DTypeLike | None = None) -> Array:
+def t(
+    key: ArrayLike,
+    df: ArrayLike,
+    shape: ShapeLike | None = None,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """Numbers with Student's distribution of `df` degrees of freedom.
 
     >>> from tinyjax.random import key
@@ -142,11 +182,16 @@ def t(key: ArrayLike, df: ArrayLike, shape: ShapeLike | None = None, dtype: npt.
     sizes = full_shape("t", shape, df)
     half = parameter("t", df, found) / 2
     first, second = halves(one)
-    return gaussian(first, sizes, found) * lax.sqrt(half / _gamma(second, half, sizes, found))
+    return laid_out(gaussian(first, sizes, found) * lax.sqrt(half / _gamma(second, half, sizes, found)), out_sharding)
 
 
 def generalized_normal(
-    key: ArrayLike, p: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None
+    key: ArrayLike,
+    p: ArrayLike,
+    shape: ShapeLike = (),
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Numbers whose probability falls as exp(-|x| ** p).
 
@@ -157,11 +202,17 @@ def generalized_normal(
     one, found, sizes = single("generalized_normal", key), dtype_of("generalized_normal", dtype, float), as_shape(shape)
     first, second = halves(one)
     power = 1 / as_array(p)
-    return rademacher(second, sizes, found) * _gamma(first, power, sizes, found) ** power
+    return laid_out(rademacher(second, sizes, found) * _gamma(first, power, sizes, found) ** power, out_sharding)
 
 
 def ball(
-    key: ArrayLike, d: SupportsIndex, p: ArrayLike = 2, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None
+    key: ArrayLike,
+    d: SupportsIndex,
+    p: ArrayLike = 2,
+    shape: ShapeLike = (),
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Points that are uniformly distributed in the unit ball of the p-norm, in d dimensions, along the last axis.
 
@@ -173,4 +224,4 @@ def ball(
     first, second = halves(one)
     point = generalized_normal(first, p, (*sizes, index("ball", "d", d)), found)
     norm = tnp.sum(tnp.abs(point) ** as_array(p), axis=-1) + exponential(second, sizes, found)
-    return point / (norm ** (1 / as_array(p)))[..., None]
+    return laid_out(point / (norm ** (1 / as_array(p)))[..., None], out_sharding)

@@ -11,6 +11,7 @@ from tinyjax import lax
 from tinyjax.arrays.elementwise import broadcast_shapes, promote_inexact
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.shapes import as_shape
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.random.arguments import ShapeLike, check_shapes, dtype_of, index, single
 from tinyjax.random.drawing import gaussian
 from tinyjax.tracing.array import Array, ArrayLike
@@ -18,7 +19,7 @@ from tinyjax.tracing.array import Array, ArrayLike
 
 def multivariate_normal(
     key: ArrayLike, mean: ArrayLike, cov: ArrayLike, shape: ShapeLike | None = None,
-    dtype: npt.DTypeLike | None = None, method: str = "cholesky",
+    dtype: npt.DTypeLike | None = None, method: str = "cholesky", *,  out_sharding: OutSharding = None,
 ) -> Array:  # fmt: skip
     """Normal vectors with this mean and covariance, along the last axis. Differentiable in both.
 
@@ -52,7 +53,7 @@ def multivariate_normal(
     sizes = broadcast_shapes(*batches) if shape is None else as_shape(shape)
     check_shapes("multivariate_normal", sizes, batches)
     drawn = gaussian(one, (*sizes, n), found)
-    return middle + tnp.matmul(_root(spread, method), drawn[..., None])[..., 0]
+    return laid_out(middle + tnp.matmul(_root(spread, method), drawn[..., None])[..., 0], out_sharding)
 
 
 def _root(cov: Array, method: str) -> Array:
@@ -68,7 +69,7 @@ def _root(cov: Array, method: str) -> Array:
 
 def orthogonal(
     key: ArrayLike, n: SupportsIndex, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None,
-    m: SupportsIndex | None = None,
+    m: SupportsIndex | None = None, *,  out_sharding: OutSharding = None,
 ) -> Array:  # fmt: skip
     """Matrices with n rows and m columns, n unless it is given, of which the lesser number are orthonormal.
 
@@ -85,4 +86,4 @@ def orthogonal(
     drawn = gaussian(one, (*as_shape(shape), max(rows, columns), min(rows, columns)), found)
     q, r = lax.linalg.qr(drawn, full_matrices=False)
     q = q * tnp.sign(tnp.diagonal(r, axis1=-2, axis2=-1))[..., None, :]
-    return q.mT if rows < columns else q
+    return laid_out(q.mT if rows < columns else q, out_sharding)

@@ -12,6 +12,7 @@ from tinyjax.arrays.elementwise import user_dtype
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import FLOATS, INT32, INT64, INTEGERS, UINT64, UNSIGNED, DType
 from tinyjax.ir.shapes import Shape, as_shape
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.primitives.key_generators import WIDTHS
 from tinyjax.random.arguments import ShapeLike, check_shapes, dtype_of, full_shape, halves, number, random_bits, single
 from tinyjax.random.drawing import fractions
@@ -21,7 +22,9 @@ from tinyjax.tracing.concrete import as_array
 _MODES: Final = ("high", "low")
 
 
-def bits(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+def bits(
+    key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, *, out_sharding: OutSharding = None
+) -> Array:
     """Random bits, as unsigned integers of this dtype: uint64 unless it is given.
 
     >>> from tinyjax.random import key
@@ -32,12 +35,12 @@ def bits(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = No
     found = UINT64 if dtype is None else user_dtype(dtype)
     if found not in UNSIGNED:
         raise ChoiceError(f"dtype argument to `bits` must be an unsigned int dtype, got {found}")
-    return random_bits(one, 8 * found.itemsize, as_shape(shape))
+    return laid_out(random_bits(one, 8 * found.itemsize, as_shape(shape)), out_sharding)
 
 
 def uniform(
     key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, minval: ArrayLike = 0.0,
-    maxval: ArrayLike = 1.0,
+    maxval: ArrayLike = 1.0, *,  out_sharding: OutSharding = None,
 ) -> Array:  # fmt: skip
     """Floats that are uniformly distributed from `minval`, which may occur, to `maxval`, which doesn't.
 
@@ -48,11 +51,17 @@ def uniform(
     Array([0.41845711, 0.21629545], dtype=float64)
     """
     one, found = single("uniform", key), dtype_of("uniform", dtype, float)
-    return fractions(one, full_shape("uniform", shape, minval, maxval), found, minval, maxval)
+    return laid_out(fractions(one, full_shape("uniform", shape, minval, maxval), found, minval, maxval), out_sharding)
 
 
 def randint(
-    key: ArrayLike, shape: ShapeLike, minval: ArrayLike, maxval: ArrayLike, dtype: npt.DTypeLike | None = None
+    key: ArrayLike,
+    shape: ShapeLike,
+    minval: ArrayLike,
+    maxval: ArrayLike,
+    dtype: npt.DTypeLike | None = None,
+    *,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """Integers that are uniformly distributed from `minval`, which may occur, to `maxval`, which doesn't.
 
@@ -72,11 +81,11 @@ def randint(
     sizes = as_shape(shape)
     check_shapes("randint", sizes, [end.aval.shape for end in ends])
     if found.itemsize >= INT32.itemsize:
-        return _randint(one, sizes, ends[0], ends[1], found)
+        return laid_out(_randint(one, sizes, ends[0], ends[1], found), out_sharding)
     info = tnp.iinfo(found)
     low = tnp.clip(ends[0].astype(INT32), int(info.min), int(info.max))
     high = tnp.clip(ends[1].astype(INT32), int(info.min), int(info.max) + 1)
-    return _randint(one, sizes, low, high, INT32).astype(found)
+    return laid_out(_randint(one, sizes, low, high, INT32).astype(found), out_sharding)
 
 
 def _integers(x: ArrayLike) -> Array:
@@ -117,7 +126,14 @@ def _randint(key: Array, shape: Shape, minval: Array, maxval: Array, dtype: DTyp
     return low + offset.astype(dtype)
 
 
-def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None, mode: str = "low") -> Array:
+def bernoulli(
+    key: ArrayLike,
+    p: ArrayLike = 0.5,
+    shape: ShapeLike | None = None,
+    mode: str = "low",
+    *,
+    out_sharding: OutSharding = None,
+) -> Array:
     """True with probability p, which is broadcast to the shape; that of p unless it is given.
 
     With `mode="high"` twice as many bits are used, for probabilities that are smaller than the numbers between 0 and 1
@@ -135,12 +151,14 @@ def bernoulli(key: ArrayLike, p: ArrayLike = 0.5, shape: ShapeLike | None = None
         raise InputError(f"bernoulli probability `p` must have a floating dtype, got {dtype.name}.")
     sizes = full_shape("bernoulli", shape, chance)
     if mode == "low":
-        return fractions(one, sizes, dtype) < chance
+        return laid_out(fractions(one, sizes, dtype) < chance, out_sharding)
     first, second = fractions(one, (2, *sizes), dtype)
-    return second * 2.0 ** -tnp.finfo(dtype).nmant < chance - first
+    return laid_out(second * 2.0 ** -tnp.finfo(dtype).nmant < chance - first, out_sharding)
 
 
-def rademacher(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None) -> Array:
+def rademacher(
+    key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | None = None, *, out_sharding: OutSharding = None
+) -> Array:
     """-1 or 1, each with probability 1/2. The dtype is int64 unless it is given.
 
     >>> from tinyjax.random import key
@@ -149,4 +167,4 @@ def rademacher(key: ArrayLike, shape: ShapeLike = (), dtype: npt.DTypeLike | Non
     """
     one, found = single("rademacher", key), user_dtype(int if dtype is None else dtype)
     assert found is not None
-    return (2 * bernoulli(one, 0.5, as_shape(shape)).astype(found) - 1).astype(found)
+    return laid_out((2 * bernoulli(one, 0.5, as_shape(shape)).astype(found) - 1).astype(found), out_sharding)

@@ -12,6 +12,7 @@ from tinyjax.arrays import shaping
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.lax.binding import sequence
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy import products
 from tinyjax.numpy.einsum import einsum
 from tinyjax.tracing.array import Array, ArrayLike
@@ -63,6 +64,7 @@ def tensordot(
     axes: int | Sequence[int | Sequence[int]] = 2,
     precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """The sum over pairs of axes: the last `axes` of x1 with the first of x2, or those of two lists.
 
@@ -70,9 +72,8 @@ def tensordot(
     >>> tensordot(np.ones((2, 3)), np.ones((2, 3)), axes=2)
     Array(6., dtype=float64)
     """
-    return products.tensordot(
-        x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type
-    )  # fmt: skip
+    found = products.tensordot(x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type)
+    return laid_out(found, out_sharding)
 
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
