@@ -528,7 +528,7 @@ def test_help(tinyjax: Run) -> None:
     code, out, _ = tinyjax("--help")
     assert code == 0
     assert "exit codes: 0 all is well; 1 a problem, or a difference, was found; 2 " in out
-    for command in ("show", "run", "check", "diff", "cost", "port", "view"):
+    for command in ("show", "run", "check", "diff", "cost", "partition", "port", "view"):
         assert f"    {command} " in out
         code, text, _ = tinyjax(command, "--help")
         assert code == 0

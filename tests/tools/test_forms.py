@@ -18,6 +18,7 @@ from tinyjax import ShapedArray, ir, tools, transforms
 from tinyjax.errors import InputError, VerificationError
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Jaxpr
 from tinyjax.primitives.elementwise import Neg
+from tinyjax.sharding import AbstractMesh
 from tinyjax.tools.dataflow import Lattice, Rules, backward_rules, forward_rules
 
 TABLE = np.array([0.5, 0.25, 0.125])
@@ -92,6 +93,7 @@ QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "key_reuse": tools.key_reuse,
     "liveness": tools.liveness,
     "memory_plot": lambda program: tools.memory_plot(tools.live_memory(program)),
+    "partition": lambda program: str(tools.partition(program, AbstractMesh((2,), ("x",)), compile=False)),
     "program_cost": tools.program_cost,
     "residual_memory": tools.residual_memory,
     "to_dot": tools.to_dot,

@@ -50,6 +50,11 @@ class Lowered:
         self._asked = asked
         self._lie = lie or [None] * len(traced.jaxpr.invars)
 
+    @property
+    def layout(self) -> backend.Layout | None:
+        """How its inputs, what it closes over before them, and its results lie on a mesh; None without one."""
+        return backend.lay_out(self._traced.jaxpr, self._lie, self._asked, self._name)
+
     def as_text(self, dialect: Literal["stablehlo", "hlo"] | None = None, *, generic: bool = False) -> str:
         """The StableHLO module. Constants are spelled out.
 
@@ -63,7 +68,7 @@ class Lowered:
         True
         """
         captured = len(self.closed_jaxpr.consts)
-        layout = backend.lay_out(self._traced.jaxpr, self._lie, self._asked, self._name)
+        layout = self.layout
         text = lower(
             self.closed_jaxpr,
             name=self._name,

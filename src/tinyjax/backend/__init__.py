@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
-from tinyjax.backend.layouts import Asked, lay_out
+from tinyjax.backend.layouts import Asked, Division, Layout, lay_out
 from tinyjax.backend.modules import compile_module
 from tinyjax.backend.places import (
     DeviceLike,
@@ -19,7 +19,16 @@ from tinyjax.backend.places import (
     sharding_of_value,
     shards,
 )
-from tinyjax.backend.stages import Compiled, MemoryStats, Options, generic_text, hlo_text
+from tinyjax.backend.stages import (
+    Compiled,
+    MemoryStats,
+    Options,
+    Partitioned,
+    divided_results,
+    generic_text,
+    hlo_text,
+    partitioned,
+)
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
 from tinyjax.backend.transfer import (
     as_jax,
@@ -60,8 +69,11 @@ __all__ = [
     "Device",
     "DeviceBuffer",
     "DeviceLike",
+    "Division",
+    "Layout",
     "MemoryStats",
     "Options",
+    "Partitioned",
     "RawBuffer",
     "XlaExecutor",
     "all_devices",
@@ -74,6 +86,7 @@ __all__ = [
     "copied",
     "delete",
     "device_put",
+    "divided_results",
     "dlpack_device",
     "execute",
     "from_dlpack",
@@ -87,6 +100,7 @@ __all__ = [
     "lay_out",
     "local_devices",
     "move",
+    "partitioned",
     "place_of",
     "platform",
     "process_count",

@@ -118,6 +118,12 @@ def memory_stats(loaded: _jax.LoadedExecutable) -> MemoryStats:
     )
 
 
+def module_bytes(loaded: Any) -> bytes:  # Any: jaxlib's stubs don't say that loaded programs have modules
+    """The optimised HLO, as XLA writes it to files."""
+    found: bytes = loaded.hlo_modules()[0].as_serialized_hlo_module_proto()
+    return found
+
+
 def _put(data: Data, device: _jax.Device) -> RawBuffer:
     array = np.asarray(data)
     if not array.dtype.isnative:

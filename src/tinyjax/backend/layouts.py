@@ -53,6 +53,17 @@ class Layout:
         return evolve(sharding, mesh=bound_mesh(sharding.mesh, self.devices or ()))
 
 
+@final
+@frozen
+class Division:
+    """How an array is divided: for each axis, the axes of the mesh, or parts of them, and into how many parts."""
+
+    axes: tuple[tuple[str, ...], ...]
+    blocks: tuple[int, ...]
+    #: The axes of the mesh that are among them, whole or in part.
+    names: frozenset[str] = frozenset()
+
+
 @bounded(4096)
 def bound_mesh(mesh: Mesh, devices: tuple[Device, ...]) -> Mesh:
     """The mesh with these devices, in order."""

@@ -12,7 +12,7 @@ import numpy as np
 from jax._src import compiler
 from jaxlib import _jax, xla_client
 
-from tinyjax.backend.executable import analysed_costs, load, memory_stats
+from tinyjax.backend.executable import analysed_costs, load, memory_stats, module_bytes
 from tinyjax.backend.layouts import Layout
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.result_shardings import chosen_by_xla, is_open
@@ -75,6 +75,10 @@ class PlannedExecutable:
     def as_text(self) -> str:
         """The optimised HLO."""
         return self._loaded.get_hlo_text()
+
+    def module_bytes(self) -> bytes:
+        """The optimised HLO, as XLA writes it to files."""
+        return module_bytes(self._loaded)
 
     def cost_analysis(self) -> dict[str, float]:
         """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""

@@ -11,7 +11,7 @@ from tinyjax.backend.layouts import Layout
 from tinyjax.backend.planned import PlannedExecutable, compile_planned
 from tinyjax.backend.result_shardings import UnnamedError
 from tinyjax.backend.spmd import SpmdExecutable, compile_spmd
-from tinyjax.backend.stages import Options
+from tinyjax.backend.stages import Options, Partitioned
 from tinyjax.backend.store import CompilationCache
 from tinyjax.contexts.watching import Watcher
 from tinyjax.errors import UnsupportedError
@@ -51,6 +51,21 @@ def plan_laid_out(
     return _in_names(jaxpr, layout, name, donated, None, compiled)
 
 
+def partitioned(jaxpr: Jaxpr, layout: Layout, name: str) -> Partitioned:
+    """What XLA makes of a program on each device of a layout: of its devices, or of CPUs if it has none."""
+
+    def compiled(module: LoweredModule, chosen: Layout) -> Partitioned:
+        program: SpmdExecutable | PlannedExecutable
+        if chosen.devices is None:
+            program = compile_planned(module, name, jaxpr.out_avals, chosen)
+        else:
+            program = compile_spmd(module, name, jaxpr.in_avals, jaxpr.out_avals, chosen)
+        outs = tuple([sharding.abstract for sharding in program.out_shardings])
+        return Partitioned(program.module_bytes(), outs, program.memory_analysis(), module.places)
+
+    return _in_names(jaxpr, layout, name, (), None, compiled, located=True)
+
+
 def _in_names(
     jaxpr: Jaxpr,
     layout: Layout,
@@ -58,6 +73,7 @@ def _in_names(
     donated: Sequence[bool],
     watcher: Watcher | None,
     compiled: Callable[[LoweredModule, Layout], T],
+    located: bool = False,
 ) -> T:
     """The compiled program; a result that XLA would divide as no axes of the mesh do is replicated instead."""
     if layout.mesh.size > 1 and must_stay(jaxpr.effects):
@@ -75,6 +91,7 @@ def _in_names(
             watcher=watcher,
             in_shardings=layout.ins,
             out_shardings=layout.outs,
+            located=located,
         )
         try:
             return compiled(module, layout)

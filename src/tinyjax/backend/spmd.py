@@ -20,7 +20,7 @@ from jaxlib.version import __version__ as _jaxlib_version
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, ShardedBuffer, deleted_message, value_of_buffer
 from tinyjax.backend.devices import jax_type
 from tinyjax.backend.dispatcher import Argument
-from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats
+from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats, module_bytes
 from tinyjax.backend.host_calls import host_failure
 from tinyjax.backend.layouts import Layout, bound_mesh
 from tinyjax.backend.process import PROCESS
@@ -275,6 +275,10 @@ class SpmdExecutable:
     def as_text(self) -> str:
         """The optimised HLO."""
         return self._loaded.get_hlo_text()
+
+    def module_bytes(self) -> bytes:
+        """The optimised HLO, as XLA writes it to files."""
+        return module_bytes(self._loaded)
 
     def cost_analysis(self) -> dict[str, float]:
         """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""

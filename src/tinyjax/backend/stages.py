@@ -14,6 +14,9 @@ from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
     from tinyjax.backend.executor import AnyProgram
+    from tinyjax.backend.layouts import Division, Layout
+    from tinyjax.hlo.context import Place
+    from tinyjax.meshes import NamedSharding
     from tinyjax.meshes.sharding import Sharding
 
 #: XLA's own options by name, such as ("xla_cpu_enable_fast_math", True).
@@ -30,6 +33,18 @@ class MemoryStats:
     alias_size_in_bytes: int
     temp_size_in_bytes: int
     generated_code_size_in_bytes: int
+
+
+@final
+@frozen(eq=False)
+class Partitioned:
+    """What XLA has made of a program for several devices, to be looked at: the module that each of them runs, how
+    results lie, the memory on each device, and where operations are from, by the numbers in their names."""
+
+    module: bytes
+    out_shardings: tuple[NamedSharding, ...]
+    memory: MemoryStats
+    places: tuple[Place, ...]
 
 
 @final
@@ -80,6 +95,20 @@ def hlo_text(text: str) -> str:
     from tinyjax.backend.export import in_hlo
 
     return in_hlo(text)
+
+
+def partitioned(program: Jaxpr, layout: Layout, name: str) -> Partitioned:
+    """What XLA makes of a program for several devices; an XlaError if it can't be compiled."""
+    from tinyjax.backend import several
+
+    return several.partitioned(program, layout, name)
+
+
+def divided_results(program: Jaxpr, layout: Layout) -> tuple[Division, ...] | None:
+    """How XLA's partitioner (Shardy) would divide the results of a program; None if this jaxlib doesn't tell."""
+    from tinyjax.backend.propagation import propagated
+
+    return propagated(program, layout)
 
 
 def generic_text(text: str) -> str:

@@ -28,7 +28,7 @@ from tinyjax.ir.roles import Foreign
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
-from tinyjax.ir.source import SourceCursor, is_our_function
+from tinyjax.ir.source import SourceCursor, SourceInfo, is_our_function
 from tinyjax.ir.traverse import subjaxprs
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
@@ -50,6 +50,11 @@ Rule: TypeAlias = Callable[[Primitive, "LoweringContext", Sequence[SSA], Sequenc
 LoweringRules: TypeAlias = RuleTable[["LoweringContext", Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
 
 
+#: What writes a line: the primitive that an equation applies, and where the equation is from.
+Place: TypeAlias = tuple[Primitive, SourceInfo | None]
+#: How the name of a place begins in the text; its number follows.
+PLACE: Final = "eqn:"
+
 #: The type of what runs from effect to effect, so that they keep their order.
 ORDER: Final = array_type((), np.dtype(np.uint8))
 
@@ -68,10 +73,23 @@ class HostCall:
 class Module:
     """The functions of a module while it is written: one for each distinct program that is called."""
 
-    __slots__ = ("_found", "_functions", "_numbers", "_rules", "host_calls", "meshes", "on_call", "pending", "watcher")
+    __slots__ = (
+        "_found",
+        "_functions",
+        "_numbers",
+        "_rules",
+        "host_calls",
+        "meshes",
+        "on_call",
+        "pending",
+        "places",
+        "watcher",
+    )
 
-    def __init__(self, rules: LoweringRules, watcher: Watcher | None = None) -> None:
+    def __init__(self, rules: LoweringRules, watcher: Watcher | None = None, located: bool = False) -> None:
         self._rules = rules
+        #: Where operations are from, by the numbers that the text has for them; None: it has none.
+        self.places: list[Place] | None = [] if located else None
         #: Who notes which rules are applied, if anybody does.
         self.watcher: Watcher | None = watcher
         #: Called when a program has asked for a function. Where somebody watches, it writes the function right away, so
@@ -82,7 +100,7 @@ class Module:
         self._found: dict[type[Primitive], Rule] = {}
         #: Functions that are called but not written yet. A list of work, so nesting needs no recursion.
         self.pending: deque[tuple[str, Jaxpr, ManualMesh | None]] = deque()
-        self._functions: dict[tuple[Jaxpr, ManualMesh | None], str] = {}
+        self._functions: dict[tuple[Jaxpr, ManualMesh | None, int], str] = {}
         #: The meshes that the text refers to, and their names.
         self.meshes: dict[Mesh, str] = {}
         #: How many functions were asked for by each name; a name with a number counts as asked for too.
@@ -116,7 +134,9 @@ class Module:
     def function(self, jaxpr: Jaxpr, name: str, manual: ManualMesh | None = None) -> str:
         """The name of the function that computes `jaxpr`: `name`, with a number if that is taken. `manual`: where it is
         called, if it communicates there itself."""
-        known = self._functions.get((jaxpr, manual))
+        # Equal programs may be from different lines.
+        key = jaxpr, manual, 0 if self.places is None else id(jaxpr)
+        known = self._functions.get(key)
         if known is not None:
             return known
         name = base = identifier(name)
@@ -125,7 +145,7 @@ class Module:
             self._numbers[base] = number + 1
             name = f"{base}_{number}"
         self._numbers[name] = 1
-        self._functions[jaxpr, manual] = name
+        self._functions[key] = name
         self.pending.append((name, jaxpr, manual))
         return name
 
@@ -148,7 +168,18 @@ def identifier(name: str) -> str:
 class LoweringContext(Context[SSA]):
     """Writes the body of one function, line by line. Rules call `emit` and the shorthands after it."""
 
-    __slots__ = ("_broadcasts", "_constants", "_count", "_order", "callees", "cursor", "lines", "manual", "module")
+    __slots__ = (
+        "_broadcasts",
+        "_constants",
+        "_count",
+        "_order",
+        "_place",
+        "callees",
+        "cursor",
+        "lines",
+        "manual",
+        "module",
+    )
 
     def __init__(self, module: Module, first_number: int = 0, manual: ManualMesh | None = None) -> None:
         self.cursor: SourceCursor = SourceCursor()
@@ -160,6 +191,8 @@ class LoweringContext(Context[SSA]):
         self.callees: dict[str, None] = {}
         self._count = first_number
         self._order: SSA | None = None
+        #: The name of the place of what is being written, if the module has any.
+        self._place: str = ""
         self._constants: dict[Literal, SSA] = {}
         self._broadcasts: dict[tuple[str, Shape], str] = {}
 
@@ -184,10 +217,16 @@ class LoweringContext(Context[SSA]):
             if self.cursor.source is not None:
                 error.add_note(f"The equation comes from {self.cursor.source}.")
             raise
-        start, source = len(self.lines), self.cursor.source
+        start, source, around = len(self.lines), self.cursor.source, self._place
+        if self.module.places is not None:
+            self._place = f"{PLACE}{len(self.module.places)}"
+            self.module.places.append((primitive, source))
         outs = tuple(rule(primitive, self, args, result_types(primitive, [arg.aval for arg in args])))
-        if source is not None and source.scope:
+        if self._place:
+            self._name_lines(start, self._place)
+        elif source is not None and source.scope:
             self._name_lines(start, f"{source.scope}/{primitive.name}")
+        self._place = around
         return outs
 
     def _name_lines(self, start: int, name: str) -> None:
@@ -280,7 +319,10 @@ class LoweringContext(Context[SSA]):
         inner = LoweringContext(self.module, self._count, self.manual)
         inner._order = self._order
         args = [SSA(inner.fresh(), aval) for aval in avals]
+        inner.cursor.source = self.cursor.source
         outs = body(inner, args)
+        if self._place:
+            inner._name_lines(0, self._place)
         self._count = inner._count  # names must be new within the whole function
         self.callees |= inner.callees
         parameters = ", ".join([f"{arg.name}: {type_text(arg.aval)}" for arg in args])

@@ -10,7 +10,17 @@ from attrs import frozen
 
 from tinyjax.contexts.watching import Watcher
 from tinyjax.errors import InputError, LoweringError
-from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, LoweringRules, Module, identifier, types_text
+from tinyjax.hlo.context import (
+    ORDER,
+    SSA,
+    HostCall,
+    LoweringContext,
+    LoweringRules,
+    Module,
+    Place,
+    identifier,
+    types_text,
+)
 from tinyjax.hlo.manual import ManualMesh, mesh_text, spec_text
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import type_text
@@ -81,10 +91,13 @@ def lower(
 @final
 @frozen
 class LoweredModule:
-    """The text of a module, and what its calls of the host call, by the numbers that the text has for them."""
+    """The text of a module, and what its calls of the host call, by the numbers that the text has for them.
+
+    `places` are where its operations are from, by their numbers, if that was asked for."""
 
     text: str
     host_calls: tuple[HostCall, ...]
+    places: tuple[Place, ...] = ()
 
 
 def lower_module(
@@ -97,15 +110,18 @@ def lower_module(
     watcher: Watcher | None = None,
     in_shardings: Sequence[NamedSharding | None] = (),
     out_shardings: Sequence[NamedSharding | None] = (),
+    located: bool = False,
 ) -> LoweredModule:
     """The same as `lower`, with what the text can't say: the Python functions that the program calls.
 
-    A `watcher` is told of every rule that is applied.
+    A `watcher` is told of every rule that is applied. `located`: the text has numbers of places instead of scopes.
     """
     jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
     table = rules_for(platform) if rules is None else rules
     lie = (tuple(in_shardings), tuple(out_shardings))
-    return but_for_unread(lambda jaxpr: _lower(jaxpr, consts, name, donated, lie, Module(table, watcher)), jaxpr)
+    return but_for_unread(
+        lambda jaxpr: _lower(jaxpr, consts, name, donated, lie, Module(table, watcher, located)), jaxpr
+    )
 
 
 def _lower(
@@ -153,7 +169,7 @@ def _lower(
     for function in _callees_first(functions):
         lines += functions[function].lines
     lines.append("}\n")
-    return LoweredModule("\n".join(lines), tuple(module.host_calls))
+    return LoweredModule("\n".join(lines), tuple(module.host_calls), tuple(module.places or ()))
 
 
 @final

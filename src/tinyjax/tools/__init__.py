@@ -42,6 +42,8 @@ from tinyjax.tools.diff_programs import diff as diff
 from tinyjax.tools.dot import to_dot as to_dot
 from tinyjax.tools.keys import check_key_reuse as check_key_reuse
 from tinyjax.tools.memory_plots import memory_plot as memory_plot
+from tinyjax.tools.partitioning import PartitionReport as PartitionReport
+from tinyjax.tools.partitioning import partition as partition
 from tinyjax.tools.sharding_pictures import sharding_picture as sharding_picture
 from tinyjax.tools.svg import to_svg as to_svg
 from tinyjax.tools.viewer import save_html as save_html

@@ -184,7 +184,8 @@ def _mended(ctx: LoweringContext, x: SSA, found: SSA, axes: Sequence[int], first
     is_zero = eq(ctx, ctx.bind(bits, x)[0], ctx.bind(bits, zero)[0])
     flags = convert(ctx, is_zero, array_type(x.aval.shape, _FLAGS))
     flags = select(ctx, ne(ctx, x, x), constant_like(ctx, flags, 2), flags)
-    seen = reduce(ctx, flags, axes, "or", logical_or, _zero)
+    # The greatest, as XLA has no "or" of bytes between devices: nan counts more than a zero.
+    seen = reduce(ctx, flags, axes, "maximum", Max(), _zero)
     signed = select(ctx, eq(ctx, seen, constant_like(ctx, seen, 1)), zero, other)
     number = select(ctx, eq(ctx, found, zero), signed, found)
     return select(ctx, ge(ctx, seen, constant_like(ctx, seen, 2)), nan, number)
