@@ -59,6 +59,7 @@ MODULES: Final = (
     "tinyjax.tools",
     "tinyjax.tools.cost",
     "tinyjax.tools.dataflow",
+    "tinyjax.tools.partitioning",
     "tinyjax.testing",
     "tinyjax.hlo",
     "tinyjax.interop.jax",

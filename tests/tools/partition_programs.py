@@ -36,11 +36,13 @@ class Case:
     def loss(self) -> Callable[..., Any]:
         if not self.manual:
             return self.function
-        return tj.shard_map(self.function, mesh=MESH, in_specs=self.specs, out_specs=P())
+        mapped: Function = tj.shard_map(self.function, mesh=MESH, in_specs=self.specs, out_specs=P())
+        return mapped
 
     @property
     def gradient(self) -> Callable[..., Any]:
-        return tj.grad(self.loss, argnums=tuple(range(self.weights)))
+        derived: Function = tj.grad(self.loss, argnums=tuple(range(self.weights)))
+        return derived
 
 
 CASES: Final[dict[str, Case]] = {}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -369,6 +370,40 @@ def test_primitives_of_ones_own(tinyjax: Run) -> None:
     )
     fails(tinyjax("check", "own.jaxpr", "--registry", "own.py:Twice"), "Twice in own.py is a ")
     fails(tinyjax("check", "own.jaxpr", "--registry", "REGISTRY"), "expected FILE.py:NAME, got 'REGISTRY'")
+
+
+# partition
+
+
+def test_partition(tinyjax: Run) -> None:
+    words = ("partition", "model.py:loss", "--args", "f32[8]", "--mesh", "x=4", "--shardings", "P('x')")
+    code, out, err = tinyjax(*words)
+    assert (code, err) == (0, "")
+    assert out.startswith("Mesh('x': 4): 4 devices\n")
+    assert [line.split() for line in out.splitlines() if line.startswith("all-reduce")] == [
+        ["all-reduce", "f32[]", "x", "4", "1", "XLA", "model.py:7", "(loss)"]
+    ]
+    code, out, _ = tinyjax(*words, "--out-shardings", "P()", "--json", "--no-compile")
+    assert code == 0
+    found = json.loads(out)
+    assert (found["mesh"], found["input_bytes"], found["collectives"]) == ({"x": 4}, 8, None)
+
+
+@pytest.mark.parametrize(
+    ("option", "text", "problem"),
+    [
+        ("--mesh", "4", "--mesh: expected the sizes of axes, such as x=4,y=2, got '4'"),
+        ("--mesh", "x=-1", "--mesh: expected the sizes of axes"),
+        ("--shardings", "P('z')", "the mesh has no axis 'z'; its axes are 'x'"),
+        ("--shardings", "P(", "--shardings: expected specifications such as \"P('x'), P(None, 'y')\", got 'P('"),
+        ("--shardings", "print(1)", "--shardings: expected P('x', None), None, or a tree of them, got print(1)"),
+        ("--shardings", "P(1)", "--shardings: a part of a specification is None, 'x' or ('x', 'y'), not 1"),
+        ("--shardings", "[P(), None]", "shardings has 2 entries for 1 arrays: f32[8]"),
+    ],
+)
+def test_partition_of_odd_options(tinyjax: Run, option: str, text: str, problem: str) -> None:
+    mesh = () if option == "--mesh" else ("--mesh", "x=4")
+    fails(tinyjax("partition", "model.py:loss", "--args", "f32[8]", *mesh, option, text), re.escape(problem))
 
 
 # diff, cost, view

@@ -18,6 +18,7 @@ from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.loops import While
 from tinyjax.control.recursion import Backward, Recursion, in_general
 from tinyjax.control.scan import Scan
+from tinyjax.control.shard_map import ShardMap
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
@@ -31,6 +32,20 @@ def _call(primitive: Calling, used: tuple[bool, ...]) -> PrunedPrimitive:
     found = prune(primitive.jaxpr, used)
     same = found.jaxpr is primitive.jaxpr
     return PrunedPrimitive(primitive if same else evolve(primitive, jaxpr=found.jaxpr), found.used_inputs, used)
+
+
+@PRUNING.register(ShardMap)
+def _shard_map(primitive: ShardMap, used: tuple[bool, ...]) -> PrunedPrimitive:
+    found = prune(primitive.jaxpr, used)
+    if found.jaxpr is primitive.jaxpr:
+        return PrunedPrimitive(primitive, found.used_inputs, used)
+    pruned = evolve(
+        primitive,
+        jaxpr=found.jaxpr,
+        in_specs=tuple(compress(primitive.in_specs, found.used_inputs)),
+        out_specs=tuple(compress(primitive.out_specs, used)),
+    )
+    return PrunedPrimitive(pruned, found.used_inputs, used)
 
 
 @PRUNING.register(ForwardPass)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, final
 
@@ -9,6 +10,7 @@ from attrs import evolve, frozen
 
 from tinyjax.control.scan import Scan
 from tinyjax.hlo.context import Place
+from tinyjax.ir.source import SourceInfo
 from tinyjax.meshes import Mesh
 from tinyjax.primitives.collectives import Collective as NamedCollective
 from tinyjax.tools.cost.records import Times
@@ -77,6 +79,8 @@ def _collective(
     results = _results(instruction, len(operands))
     primitive = None if instruction.place is None else places[instruction.place][0]
     place = _place(by_id, instruction)
+    lines = [] if kind == "all-to-all" else [_line(places, _place(by_id, by_id[i])) for i in instruction.operands]
+    source, written = _line(places, place), isinstance(primitive, NamedCollective)
     return Collective(
         kind,
         along.axes,
@@ -87,10 +91,37 @@ def _collective(
         run.conditional,
         along.size,
         along.whole,
-        None if place is None else places[place][1],
+        source,
         instruction.name,
-        isinstance(primitive, NamedCollective),
+        written,
+        () if written or len(lines) < 2 else tuple(dict.fromkeys(line for line in lines if line != source)),
     )
+
+
+def _line(places: Sequence[Place], place: int | None) -> SourceInfo | None:
+    return None if place is None else places[place][1]
+
+
+def with_joined(found: Sequence[Collective], written: Sequence[Collective]) -> tuple[Collective, ...]:
+    """The collectives of a module. XLA keeps the line of one of those that it joins: the others are those of the
+    program of which no other trace is left, of the same kind and types."""
+    kept = {(c.kind, c.axes, c.source) for c in found if c.written}
+    left = [c for c in written if (c.kind, c.axes, c.source) not in kept]
+    return tuple([_with_joined(c, left) for c in found])
+
+
+def _with_joined(collective: Collective, left: list[Collective]) -> Collective:
+    if not collective.written or len(collective.types) < 2 or collective.kind == "all-to-all":
+        return collective
+    room = Counter(collective.types)
+    joined: list[SourceInfo | None] = []
+    for other in list(left):
+        same = (other.kind, other.axes, other.times) == (collective.kind, collective.axes, collective.times)
+        if same and all(room[type_] > 0 for type_ in other.types):
+            room.subtract(other.types)
+            joined.append(other.source)
+            left.remove(other)
+    return evolve(collective, joined=tuple(joined))
 
 
 def _place(by_id: Mapping[int, Instruction], instruction: Instruction) -> int | None:
@@ -103,7 +134,7 @@ def _place(by_id: Mapping[int, Instruction], instruction: Instruction) -> int | 
 
 
 def _results(instruction: Instruction, operands: int) -> Sequence[ArrayShape]:
-    """The arrays that a collective gives: where it only starts, operands stand before them, and maybe flags after."""
+    """The arrays that a collective gives. Where it only starts, operands stand before them, and maybe flags after."""
     if instruction.opcode in ("all-gather-start", "collective-permute-start"):
         return instruction.shapes[operands : 2 * operands]
     return instruction.shapes

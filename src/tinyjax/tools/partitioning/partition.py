@@ -17,7 +17,7 @@ from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.meshes import Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.tools.cost.memory import live_memory
-from tinyjax.tools.partitioning.compiled import communications
+from tinyjax.tools.partitioning.compiled import communications, with_joined
 from tinyjax.tools.partitioning.gathers import gathers
 from tinyjax.tools.partitioning.hlo import read_module
 from tinyjax.tools.partitioning.records import Collective, Gather, Memory, Placed
@@ -87,7 +87,7 @@ def partition(
         compiled = backend.partitioned(closed.jaxpr, layout, "partition")
         module = read_module(compiled.module)
         communicated = tuple(communications(module, layout.mesh, compiled.places, loops))
-        found = tuple([communication.collective for communication in communicated])
+        found = with_joined([communication.collective for communication in communicated], written)
         gathered = tuple(gathers(jaxpr, module, communicated, compiled.places))
         outs, stats = compiled.out_shardings, compiled.memory
         memory = Memory(

@@ -40,8 +40,9 @@ class Collective:
     `conditional` that it is in a branch, and runs so often at most. `size` devices take part in each group; `whole`
     says that these are all along the axes, and not a part.
 
-    `source` is the line that it is from: in a derivative, that of what is derived. `name` is the primitive, or the
-    instruction of HLO. `written`: the program says it itself, within `shard_map`; otherwise XLA has added it.
+    `source` is the line that it is from: in a derivative, that of what is derived. If XLA has joined several to one,
+    the others' lines are in `joined`. `name` is the primitive, or the instruction of HLO. `written`: the program says
+    it itself, within `shard_map`; otherwise XLA has added it.
     """
 
     kind: Kind
@@ -56,6 +57,7 @@ class Collective:
     source: SourceInfo | None
     name: str
     written: bool
+    joined: tuple[SourceInfo | None, ...] = ()
 
     @property
     def link_bytes(self) -> int:

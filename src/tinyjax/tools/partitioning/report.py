@@ -173,7 +173,7 @@ def _collectives(found: Sequence[Collective]) -> Iterator[Block]:
             f"{c.bytes:,}",
             _often(c.times, c.conditional),
             "program" if c.written else "XLA",
-            place_text(c.source),
+            "; ".join(map(place_text, (c.source, *c.joined))),
         )
         for c in found
     ]
