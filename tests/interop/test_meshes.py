@@ -61,7 +61,7 @@ def total(f: Function) -> Function:
 
 
 def running(program: ClosedJaxpr) -> Function:
-    return lambda *args: tj.eval_jaxpr(program, program.consts, *args)
+    return lambda *args: tj.eval_jaxpr(program, (), *args)
 
 
 def of_program(name: str) -> Function:
@@ -103,14 +103,15 @@ def test_there_and_back(name: str, f: Function) -> None:
         if backward:
             ir.typecheck(number)
             agree(tj.grad(lambda *args: running(number)(*args)[0], (0, 1))(X, W), expected[2])
-        if name.startswith("explicit"):
-            return
-        agree(tj.vmap(run, (0, None))(batches, W), jax.block_until_ready(jax.jit(jax.vmap(f, (0, None)))(batches, W)))
-    again = to_jax(program)
-    agree(jax.block_until_ready(jax.jit(again)(X, W)), expected[0])
-    assert from_jax(again, X, W).in_avals == program.in_avals
-    if backward:
-        agree(jax.block_until_ready(jax.jit(jax.grad(to_jax(number), (0, 1)))(X, W)), expected[2])
+        if name != "explicit_products":  # whose reshaping JAX can't map
+            agree(
+                tj.vmap(run, (0, None))(batches, W), jax.block_until_ready(jax.jit(jax.vmap(f, (0, None)))(batches, W))
+            )
+        again = to_jax(program)
+        agree(jax.block_until_ready(jax.jit(again)(X, W)), expected[0])
+        assert from_jax(again, X, W).in_avals == program.in_avals
+        if backward:
+            agree(jax.block_until_ready(jax.jit(jax.grad(to_jax(number), (0, 1)))(X, W)), expected[2])
 
 
 @pytest.mark.sweep

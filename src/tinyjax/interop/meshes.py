@@ -14,6 +14,7 @@ from tinyjax.backend.shardings import jax_spec
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.interop.first_order import Args
 from tinyjax.interop.jax_context import TO_JAX, Function, JaxContext
+from tinyjax.ir.traverse import nested_programs
 from tinyjax.meshes import Mesh
 from tinyjax.primitives.collectives import PVary
 from tinyjax.primitives.resharding import ShardingConstraint
@@ -33,6 +34,8 @@ def _shard_map(primitive: ShardMap, ctx: JaxContext, args: Args) -> Args:
         axis_names=frozenset(primitive.manual_axes),
         check_vma=primitive.check_vma,
     )
+    if any(isinstance(eqn.primitive, ShardMap) for inner in nested_programs(primitive.jaxpr) for eqn in inner.eqns):
+        mapped = jax.jit(mapped)  # otherwise JAX divides what is divided already, unless it compiles
     return mapped(*args)
 
 

@@ -13,7 +13,7 @@ from tinyjax.backend import jax_programs
 from tinyjax.errors import InputError, UnsupportedError, X64DisabledError
 from tinyjax.interop import control, first_order, meshes
 from tinyjax.interop.function_to_jax import function_to_jax
-from tinyjax.interop.jax_context import TO_JAX, JaxContext, Prepared, ToJaxRules, check_rules, wide_place
+from tinyjax.interop.jax_context import TO_JAX, Function, JaxContext, Prepared, ToJaxRules, check_rules, wide_place
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
@@ -107,7 +107,7 @@ def _function_of(
             )
         operands = _checked(args, avals)
         try:
-            outs = interpret(context, jaxpr, [*held, *operands])
+            outs = _left_to_xla(lambda *ins: tuple(interpret(context, jaxpr, [*held, *ins])))(*operands)
         except RecursionError:
             raise UnsupportedError(
                 "to_jax: programs within programs are nested more deeply here than JAX, which traces them by "
@@ -117,6 +117,15 @@ def _function_of(
 
     run.__name__ = run.__qualname__ = name
     return run
+
+
+def _left_to_xla(function: Function) -> Function:
+    """The function, with nothing said by types about how arrays lie: where JAX's mesh has axes along which they say it,
+    its results are the same on all devices."""
+    if not jax.sharding.get_abstract_mesh().explicit_axes:
+        return function
+    found: Function = jax.sharding.auto_axes(function, out_sharding=jax.sharding.PartitionSpec())
+    return found
 
 
 def _checked(args: Sequence[object], avals: Sequence[ShapedArray]) -> list[ArrayLike]:
