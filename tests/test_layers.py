@@ -37,7 +37,7 @@ LAYERS = [
     {"numpy"},
     {"image", "ops"},
     {"api"},
-    {"distributed", "dtypes", "sharding", "tree_util", "typing"},
+    {"checkpoints", "distributed", "dtypes", "sharding", "tree_util", "typing"},
     {"random"},
     {"scipy"},
     {"nn"},

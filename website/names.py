@@ -48,6 +48,7 @@ MODULES: Final = (
     "tinyjax.typing",
     "tinyjax.debug",
     "tinyjax.distributed",
+    "tinyjax.checkpoints",
     "tinyjax.sharding",
     "tinyjax.custom_batching",
     "tinyjax.custom_derivatives",

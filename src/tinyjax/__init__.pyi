@@ -1,6 +1,7 @@
 """The library's names, and where each is defined: for type checkers, and for loading them when they are first used."""
 
 from . import checkpoint_policies as checkpoint_policies
+from . import checkpoints as checkpoints
 from . import custom_batching as custom_batching
 from . import custom_derivatives as custom_derivatives
 from . import debug as debug

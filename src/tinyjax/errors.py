@@ -259,7 +259,8 @@ class CallbackError(TinyjaxError, ValueError, RuntimeError):
 
 
 class FileFormatError(TinyjaxError, ValueError):
-    """A file is no program: it is truncated, damaged, from a newer version, or refers to what isn't there."""
+    """A file is no program, or no checkpoint: it is truncated, damaged, from a newer version, or refers to what isn't
+    there."""
 
 
 class DataflowError(TinyjaxError, ValueError):

@@ -61,6 +61,7 @@ class Group:
         self._peers: Peers | None = None
         self._launcher: Launcher | None = None
         self._host = ""
+        self._gathers = 0
         #: Whether processes can work together: from the start until the shutdown.
         self.is_open: bool = False
 
@@ -179,6 +180,14 @@ class Group:
         """What `work`, in which processes wait for each other, returns or raises; a DistributedError if one is gone."""
         self.peers.check(what)
         return self._run(work, what)
+
+    def gather(self, content: bytes, what: str, timeout: float | None = None) -> list[bytes]:
+        """What all processes say, in order, once they have come to the same place; the errors of `Peers.exchange`."""
+        with self.launching:
+            self._gathers += 1
+            key = b"gather" + self._gathers.to_bytes(8, "little")
+            found = self.peers.exchange(key, content, range(self.count), timeout, what)
+        return [found.get(process, content) for process in range(self.count)]
 
     def wait(self, is_ready: Callable[[], bool], what: str) -> None:
         """Waits for what processes compute together, but not for one that is gone: that is a DistributedError."""

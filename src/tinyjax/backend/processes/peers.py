@@ -78,7 +78,7 @@ class Peers:
             raise DistributedError(f"{where}{self.failure}. {NO_MORE}.")
 
     def exchange(
-        self, key: bytes, content: bytes, among: Collection[int], timeout: float, what: str
+        self, key: bytes, content: bytes, among: Collection[int], timeout: float | None, what: str
     ) -> dict[int, bytes]:
         """What each of the others says under the same key; to each of them, this process says `content`.
 
