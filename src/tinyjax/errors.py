@@ -134,6 +134,10 @@ class ShardingError(InputError, ValueError):
     """An array can't lie on a mesh as it was said, or a mesh can't be made."""
 
 
+class VaryingError(TypingError, ShardingError):
+    """A value varies along an axis of a mesh along which it has to be the same on all devices, or the other way."""
+
+
 class TangentError(InputError, ValueError):
     """A tangent or a cotangent isn't of the type that the value has whose it is, or there are too many."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
+from enum import Enum, auto
 from functools import partial, wraps
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, overload
+from typing import Any, Final, ParamSpec, TypeVar, final, overload
 
 from attrs import evolve
 
@@ -22,17 +23,24 @@ from tinyjax.meshes import AxisType, Mesh, NamedSharding, PartitionSpec
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ROOT, active_frame, top_frame
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array, top_frame
 from tinyjax.tracing.core import bind
-from tinyjax.tracing.functions import argument_path, check_callable, flatten_arguments, function_name, located
+from tinyjax.tracing.functions import argument_paths, as_arrays, check_callable, function_name, located
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.arguments import flag
 
-if TYPE_CHECKING:
-    from jax.tree_util import PyTreeDef
-
 P = ParamSpec("P")
 R = TypeVar("R")
+
+
+@final
+class Infer(Enum):
+    """In the place of `in_specs`: arguments are divided as they lie already."""
+
+    INFER = auto()
+
+
+INFER: Final = Infer.INFER
 
 
 @overload
@@ -41,7 +49,7 @@ def shard_map(
     /,
     *,
     out_specs: Any,  # a tree of PartitionSpecs, as the next one
-    in_specs: Any,
+    in_specs: Any = ...,
     mesh: Mesh | None = None,
     axis_names: Collection[str] = frozenset(),
     check_vma: bool = True,
@@ -50,7 +58,7 @@ def shard_map(
 def shard_map(
     *,
     out_specs: Any,
-    in_specs: Any,
+    in_specs: Any = ...,
     mesh: Mesh | None = None,
     axis_names: Collection[str] = frozenset(),
     check_vma: bool = True,
@@ -61,7 +69,7 @@ def shard_map(
     /,
     *,
     out_specs: Any,
-    in_specs: Any,
+    in_specs: Any = INFER,
     mesh: Mesh | None = None,
     axis_names: Collection[str] = frozenset(),
     check_vma: bool = True,
@@ -74,7 +82,8 @@ def shard_map(
 
     Args:
       f: a function of positional arguments, trees of arrays. Without it, the result is a decorator.
-      in_specs: how the arguments are divided: a tree of PartitionSpecs that is a prefix of the tuple of arguments.
+      in_specs: how the arguments are divided: a tree of PartitionSpecs that is a prefix of the tuple of arguments; None
+        for what `f` gets as it is, which may be anything. Left out, arrays are divided as they lie on the mesh already.
       out_specs: how the results are put together: a prefix of their tree. An axis that a specification doesn't name is
         one along which the result is the same.
       mesh: the mesh; None: the one of `set_mesh`, or of the `shard_map` around this one.
@@ -84,7 +93,7 @@ def shard_map(
 
     Raises:
       ShardingError: specifications that don't fit the mesh or the arguments, an axis that is in use already.
-      TypingError: a result differs along an axis that its specification doesn't name.
+      VaryingError: a result differs along an axis that its specification doesn't name.
       TreeError: the tree of specifications is no prefix.
 
     Source: JAX's `shard_map`.
@@ -127,18 +136,26 @@ def _shard_map(
             )
         found = _mesh(mesh, mesh_in_force())
         manual = _manual(found, axis_names, tracked)
-        arrays, treedef = flatten_arguments(f, args, {})
-        specs = _spread(in_specs, args, "in_specs", "arguments", manual)
-        avals = [
-            _part(f, treedef, i, manual, array.aval, spec)
-            for i, (array, spec) in enumerate(zip(arrays, specs, strict=True))
+        leaves, treedef = tree.flatten((args, {}))
+        said = [INFER] * len(leaves) if in_specs is INFER else _spread(in_specs, args, "in_specs", "arguments", manual)
+        static = {i: kept_as_it_is(leaves[i]) for i, spec in enumerate(said) if spec is None}
+        positions = [i for i in range(len(leaves)) if i not in static]
+        names = argument_paths(f, treedef)
+        what = [f"argument {names[i]} of {function_name(f)}" for i in positions]
+        arrays = as_arrays([leaves[i] for i in positions], what.__getitem__)
+        specs = [
+            spec if isinstance(spec, PartitionSpec) else _inferred(array, manual, label)
+            for spec, array, label in zip([said[i] for i in positions], arrays, what, strict=True)
         ]
+        avals = [_part(label, manual, array.aval, spec) for label, array, spec in zip(what, arrays, specs, strict=True)]
         if found.placed is not None and top_frame(arrays) is ROOT:
             shardings = [NamedSharding(found, spec) for spec in specs]
             arrays = [_placed(array, sharding) for array, sharding in zip(arrays, shardings, strict=True)]
         axes = tuple([MeshAxis(name, size, tracked) for name, size in manual.sizes])
         with enter_mesh(manual.within(mesh_in_force())):
-            traced = stage("shard_map", f, treedef, avals, Scope(axes, values=local_values(manual, specs, arrays)))
+            traced = stage(
+                "shard_map", f, treedef, avals, Scope(axes, values=local_values(manual, specs, arrays)), static
+            )
         kept = [i for i, array in enumerate(arrays) if array.aval.dtype != FLOAT0]
         traced, results = _put_together(f, traced, out_specs, manual)
         program = ShardMap(
@@ -163,10 +180,28 @@ def _mesh(mesh: Mesh | None, outer: Mesh | None) -> Mesh:
                 "shard_map needs a mesh: shard_map(f, mesh=make_mesh((4, 2), ('x', 'y')), ...), or one in force around "
                 "it: with tinyjax.set_mesh(mesh): ..."
             )
-        return outer.update_axis_types(dict.fromkeys(outer.manual_axes, AxisType.Auto))  # as it is given outside
+        manual = outer.manual_axes
+        return outer.update_axis_types(dict.fromkeys(manual, AxisType.Auto)) if manual else outer  # as it was given
     if outer is not None and not outer.empty and outer.shape_tuple != mesh.shape_tuple:
         raise ShardingError(f"shard_map: the mesh is {mesh}, but {outer} is in force. Leave one of them out.")
     return mesh
+
+
+def kept_as_it_is(leaf: object) -> object:
+    """An argument that isn't divided: an array as an array, anything else as it is."""
+    return as_array(leaf) if isinstance(leaf, Array) or hasattr(leaf, "__array__") else leaf
+
+
+def _inferred(array: Array, manual: Manual, what: str) -> PartitionSpec:
+    """How an array lies on the mesh already."""
+    lies = array.sharding if isinstance(array, ConcreteArray) else None
+    if not isinstance(lies, NamedSharding) or lies.mesh.shape_tuple != manual.mesh.shape_tuple:
+        raise InputError(
+            f"shard_map: without in_specs, arrays are divided as they lie on {manual.mesh}, but {what} doesn't lie "
+            "there, as far as can be told before the program runs. Say how by in_specs."
+        )
+    parts = [tuple([name for name in names if name in manual.axes]) for names in lies.spec.axes]
+    return PartitionSpec(*[part or None for part in parts])
 
 
 def _placed(array: Array, sharding: NamedSharding) -> Array:
@@ -191,11 +226,14 @@ def _manual(found: Mesh, axis_names: Collection[str], tracked: bool) -> Manual:
     return Manual(found.abstract_mesh, chosen, tracked)
 
 
-def _spread(prefix: Any, full: Any, what: str, kind: str, manual: Manual) -> list[PartitionSpec]:
+def _spread(prefix: Any, full: Any, what: str, kind: str, manual: Manual) -> list[PartitionSpec | None]:
     """The specification of each leaf of a tree."""
-    found, treedef = tree.flatten(prefix)
-    leaves: list[PartitionSpec] = []
+    found, treedef = tree.flatten(prefix, _is_none if what == "in_specs" else None)
+    leaves: list[PartitionSpec | None] = []
     for leaf in found:
+        if leaf is None:
+            leaves.append(None)
+            continue
         if not isinstance(leaf, PartitionSpec):
             raise InputError(f"shard_map: {what} is a tree of PartitionSpecs, such as P('x', None), but has {leaf!r}")
         for name in leaf.names:
@@ -216,14 +254,16 @@ def _spread(prefix: Any, full: Any, what: str, kind: str, manual: Manual) -> lis
     return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in tree.flatten(subtree)[0]]
 
 
-def _part(
-    f: Callable[..., object], treedef: PyTreeDef, i: int, manual: Manual, aval: ShapedArray, spec: PartitionSpec
-) -> ShapedArray:
+def _is_none(x: object) -> bool:
+    return x is None
+
+
+def _part(what: str, manual: Manual, aval: ShapedArray, spec: PartitionSpec) -> ShapedArray:
     """The type of a device's part of an argument."""
     try:
         return manual.local(aval, spec)
     except ShapeError as error:
-        raise ShardingError(f"argument {argument_path(f, treedef, i)} of {function_name(f)}: {error}") from None
+        raise ShardingError(f"{what}: {error}") from None
 
 
 def _put_together(
@@ -231,7 +271,8 @@ def _put_together(
 ) -> tuple[Traced, list[PartitionSpec]]:
     """The program with results that vary along the axes that their specifications name, and these."""
     template = tree.unflatten(traced.treedef, range(traced.treedef.num_leaves))
-    specs = _spread(out_specs, template, "out_specs", "results", manual)
+    spread = _spread(out_specs, template, "out_specs", "results", manual)
+    specs = [spec for spec in spread if spec is not None]  # as all are
     paths = tree.paths(traced.treedef)
     kept = [i for i in range(len(specs)) if i not in traced.erased]
     avals: list[ShapedArray] = []

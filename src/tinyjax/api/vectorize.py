@@ -41,6 +41,7 @@ def vmap(
     out_axes: Any = 0,  # a tree of axes
     axis_name: str | None = None,
     axis_size: int | None = None,
+    spmd_axis_name: str | Sequence[str] | None = None,
     *,
     cond: CondPolicy = "select",
 ) -> Callable[P, R]:
@@ -51,6 +52,9 @@ def vmap(
     are mapped over axis 0. `out_axes` says likewise where the mapped axis of the results goes; None: the result is the
     same for every element. Inside, `lax.psum(x, axis_name)` and its relatives reduce over the axis; `axis_size` is
     needed if nothing is mapped.
+
+    `spmd_axis_name`, the name of an axis of a mesh or several, divides the batch along it wherever `fun` says how
+    values lie on a mesh: in `lax.with_sharding_constraint` and `shard_map`, which must not use that axis themselves.
 
     `cond` says what becomes of a `lax.cond` or `lax.switch` whose predicate differs from element to element: "select"
     runs all branches on the whole batch and picks; "map" takes the elements one after the other, and runs one branch
@@ -64,6 +68,7 @@ def vmap(
     if cond not in _CONDS:
         raise ChoiceError(f"vmap: cond is {' or '.join(map(repr, _CONDS))}, got {cond!r}")
     wanted = tuple(in_axes) if isinstance(in_axes, list) else in_axes
+    spmd = _mesh_axes(spmd_axis_name)
 
     @filtered
     @wraps(fun)
@@ -86,7 +91,7 @@ def vmap(
         asked = None if axis_size is None else integer(axis_size, "vmap: axis_size")
         size = _axis_size(describe("vmap", fun), arrays, at, asked, where)
         flat = FlatFunction(fun, "vmap", treedef, fixed=fixed)
-        result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond), out_axes)
+        result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond, spmd=spmd), out_axes)
         return result
 
     return mapped
@@ -125,6 +130,15 @@ def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis:
         return tree.unflatten(results.treedef, placed)
 
     return active_frame().open(run)
+
+
+def _mesh_axes(names: str | Sequence[str] | None) -> tuple[str, ...]:
+    """The axes of a mesh that a batch is divided along."""
+    found: tuple[object, ...] = () if names is None else tuple(names) if isinstance(names, tuple | list) else (names,)
+    for name in found:
+        if not isinstance(name, str) or found.count(name) > 1:
+            raise ChoiceError(f"vmap: spmd_axis_name is an axis of a mesh, or several different ones, got {names!r}")
+    return tuple([name for name in found if isinstance(name, str)])
 
 
 def _input_axes(fun: Callable[..., object], in_axes: Any, args: Sequence[object], count: int) -> list[Any]:

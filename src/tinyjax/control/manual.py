@@ -9,7 +9,7 @@ from typing import Final, TypeAlias, final
 from attrs import frozen
 
 from tinyjax.contexts.recording import Values
-from tinyjax.errors import ShapeError, TypingError
+from tinyjax.errors import ShapeError, VaryingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.shapes import Axes, as_axes
@@ -79,14 +79,14 @@ class Manual:
         return math.prod([self.mesh.shape[name] for name in names])
 
     def check_result(self, aval: ShapedArray, spec: PartitionSpec, what: str) -> None:
-        """A TypingError if devices have different results where the specification says that they have the same."""
+        """A VaryingError if devices have different results where the specification says that they have the same."""
         own = self.varying_as(spec)
         if less := without(own, aval.varying):
-            raise TypingError(
+            raise VaryingError(
                 f"shard_map: {what} is {aval}, which must vary along {along(less)}: lax.pcast makes it so"
             )
         if more := without(aval.varying, (*without(aval.varying, self.axes), *own)):
-            raise TypingError(
+            raise VaryingError(
                 f"shard_map: {what} is {aval}, which varies along {along(more)} of the mesh, but its specification "
                 f"{spec} doesn't name that, as if it were the same on all devices. Name the axis in out_specs, or make "
                 f"the result the same: lax.psum(y, {more[0]!r}), lax.pmean, or what you mean. If you know that it is, "

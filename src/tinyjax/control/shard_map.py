@@ -29,10 +29,10 @@ from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import apply_transposed
 from tinyjax.control.manual import Manual, along
-from tinyjax.errors import ShapeError, TypingError
+from tinyjax.errors import ShapeError, ShardingError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.effects import Effects, NamedAxisEffect
+from tinyjax.ir.effects import Effects, NamedAxisEffect, axis_names
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
@@ -247,10 +247,12 @@ def _batched(
 ) -> tuple[ShardMap, tuple[int | None, ...]]:
     """The batch within each part; or divided as well, along the mesh axes that `vmap` was given for it."""
     names = tuple([name for name in axis.spmd if name in mapped.manual_axes])
+    _check_free(mapped, names)
     count = math.prod([mapped.mesh.shape[name] for name in names])
     if axis.size % count:
         raise ShapeError(f"vmap: a batch of {axis.size} can't be divided along {along(names)} into {count} parts")
-    batched = batch(mapped.jaxpr, evolve(axis, size=axis.size // count, spmd=()), axes)
+    others = tuple([name for name in axis.spmd if name not in names])
+    batched = batch(mapped.jaxpr, evolve(axis, size=axis.size // count, spmd=others), axes)
     jaxpr = batched.jaxpr
     if names and mapped.check_vma:
         more = as_axes(names)
@@ -263,6 +265,18 @@ def _batched(
     in_specs = tuple([_with_part(spec, at, part) for spec, at in zip(mapped.in_specs, axes, strict=True)])
     out_specs = tuple([_with_part(spec, at, part) for spec, at in zip(mapped.out_specs, batched.out_axes, strict=True)])
     return evolve(mapped, jaxpr=jaxpr, in_specs=in_specs, out_specs=out_specs), batched.out_axes
+
+
+def _check_free(mapped: ShardMap, names: Sequence[str]) -> None:
+    """A ShardingError if a shard_map makes use of axes that a batch is to be divided along."""
+    used, talks = _told_apart(mapped), axis_names(mapped.jaxpr.effects)
+    for name in names:
+        if name in used:
+            does = "communicates along it" if name in talks else "divides operands or results along it"
+            raise ShardingError(
+                f"vmap: spmd_axis_name is {along(names)}, to divide the batch along, but a shard_map within {does}, "
+                f"{name!r}. Choose another axis, or leave spmd_axis_name out."
+            )
 
 
 def _with_part(spec: PartitionSpec, at: int | None, part: tuple[str, ...] | None) -> PartitionSpec:
@@ -318,8 +332,15 @@ def _split(mapped: ShardMap, unknown: tuple[bool, ...]) -> Split:
 
 def _residual_spec(mapped: ShardMap, aval: ShapedArray) -> PartitionSpec:
     """How residuals of this type are put together: along their first axis, over all axes along which they vary."""
-    over = [name for name in mapped.manual_axes if not mapped.check_vma or name in aval.varying]
+    over = [name for name in mapped.manual_axes if name in (aval.varying if mapped.check_vma else _told_apart(mapped))]
     return PartitionSpec(tuple(over)) if over else PartitionSpec()
+
+
+def _told_apart(mapped: ShardMap) -> set[str]:
+    """The axes along which devices may differ, as far as can be told without types: no other has to do with what is
+    divided, put together or communicated."""
+    named = {name for spec in (*mapped.in_specs, *mapped.out_specs) for name in spec.names}
+    return named | axis_names(mapped.jaxpr.effects)
 
 
 def _with_axis(ctx: Context[V], x: V, spec: PartitionSpec) -> V:
@@ -347,15 +368,20 @@ def _untracked(
     """The transposed program where types don't say what varies: of a result that all devices have, each has a share of
     the cotangent, and that of an operand that all have is the sum of their shares."""
 
+    apart = _told_apart(mapped)
+
+    def absent(spec: PartitionSpec) -> tuple[str, ...]:
+        return tuple([name for name in mapped.manual.absent(spec) if name in apart])
+
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         sizes = mapped.mesh.shape
         cts = [
-            scale(ctx, ct, 1 / math.prod([sizes[name] for name in mapped.manual.absent(spec)]))
+            scale(ctx, ct, 1 / math.prod([sizes[name] for name in absent(spec)]))
             for ct, spec in zip(ins[num_known:], given, strict=True)
         ]
         outs = interpret(ctx, jaxpr, [*ins[:num_known], *cts])
         return [
-            psum(ctx, out, names[0] if len(names) == 1 else names) if (names := mapped.manual.absent(spec)) else out
+            psum(ctx, out, names[0] if len(names) == 1 else names) if (names := absent(spec)) else out
             for out, spec in zip(outs, wanted, strict=True)
         ]
 

@@ -102,7 +102,7 @@ def axes_tuple(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> tupl
 def axis_names(axis_name: AxisName) -> tuple[str, ...]:
     """One name or several."""
     names = (axis_name,) if isinstance(axis_name, str) else sequence("axis_name", axis_name)
-    if not all(isinstance(name, str) for name in names):
+    if isinstance(axis_name, set | frozenset) or not all(isinstance(name, str) for name in names):
         raise InputError(f"axis_name is the name of a mapped axis, or several names, not {axis_name!r}")
     return names
 

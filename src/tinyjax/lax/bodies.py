@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, final
 
 from attrs import evolve, frozen
@@ -34,9 +34,13 @@ def stage(
     treedef: PyTreeDef,
     avals: Sequence[ShapedArray],
     scope: Scope = OPEN,
+    static: Mapping[int, object] | None = None,
 ) -> Traced:
-    """Stages f on leaves of these types. Leaves of dtype float0 are no inputs of the program, nor outputs."""
-    fixed = {i: float0_zeros(aval.shape) for i, aval in enumerate(avals) if aval.dtype == FLOAT0}
+    """Stages f on leaves of these types. Leaves of dtype float0 are no inputs of the program, nor outputs. `static` are
+    leaves that f gets as they are, by their positions."""
+    positions = [i for i in range(treedef.num_leaves) if i not in static] if static else range(len(avals))
+    fixed = dict(static or {})
+    fixed |= {i: float0_zeros(aval.shape) for i, aval in zip(positions, avals, strict=True) if aval.dtype == FLOAT0}
     function, kept = FlatFunction(f, what, treedef, fixed=fixed), [aval for aval in avals if aval.dtype != FLOAT0]
     return trace(function, kept, erase_float0=True, scope=scope)
 

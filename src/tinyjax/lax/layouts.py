@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, NamedSharding, PartitionSpec
@@ -26,11 +26,17 @@ def lying(what: str, leaf: object, sharding: object) -> Array:
         sharding = on_mesh_in_force(f"{what}: the sharding", sharding)
     if not isinstance(sharding, NamedSharding):
         raise InputError(f"{what}: a sharding is NamedSharding(mesh, P('x', None)), got {sharding!r}")
+    own = () if (mesh := mesh_in_force()) is None else mesh.manual_axes
+    if both := [name for name in sharding.spec.names if name in own]:
+        raise ShardingError(
+            f"{what}: {sharding.spec} names the axis {both[0]!r} of the mesh, which is Manual here: within shard_map "
+            "each device has its own part along it already. Name other axes."
+        )
     sharding.check(array.aval.shape, what)
     if isinstance(array, ConcreteArray) and array.evaluated and sharding.has_devices:
         return array.to_device(sharding)
-    mesh = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)  # whose axes are all left to XLA
-    return bind(ShardingConstraint(NamedSharding(mesh, sharding.spec)), array)[0]
+    left = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)  # whose axes are all left to XLA
+    return bind(ShardingConstraint(NamedSharding(left, sharding.spec)), array)[0]
 
 
 def laid_out(x: Array, sharding: OutSharding) -> Array:

@@ -28,6 +28,8 @@ from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Customised
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.varying import without
+from tinyjax.lax.binding import varied
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -299,14 +301,21 @@ def locating(rule: Callable[..., object]) -> Iterator[None]:
 def check_types(
     what: str, arrays: Sequence[Array], avals: Sequence[ShapedArray], where: Callable[[int], str], expected_as: str
 ) -> list[Array]:
-    """The arrays, which must have these types; weak scalars take the dtype."""
+    """The arrays, which must have these types; weak scalars take the dtype, and what is the same on all devices may
+    stand for what varies."""
     checked: list[Array] = []
     for i, (array, aval) in enumerate(zip(arrays, avals, strict=True)):
         found = array.aval
         if found.weak_type and found.shape == aval.shape and aval.dtype not in (found.dtype, FLOAT0):
             checked.append(convert(array, aval.dtype))
+        elif more := without(found.varying, aval.varying):
+            raise RuleResultError(
+                f"{what}: {where(i)} is {found}, which varies along {', '.join(map(repr, more))}, but must be {aval}, "
+                f"{expected_as}: the same on all devices. It is what each device contributes, perhaps: then return "
+                f"lax.psum(y, {more[0]!r})"
+            )
         elif found.matches(aval):
-            checked.append(array)
+            checked.append(varied(array, aval.varying))
         else:
             hint = " (zeros of dtype tinyjax.float0, or a SymbolicZero)" if aval.dtype == FLOAT0 else ""
             raise RuleResultError(f"{what}: {where(i)} must have type {aval}{hint}, {expected_as}; got {found}")
