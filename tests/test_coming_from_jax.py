@@ -48,6 +48,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.flatten_util": "tinyjax.flatten_util",
     "jax.debug": "tinyjax.debug",
     "jax.dtypes": "tinyjax.dtypes",
+    "jax.sharding": "tinyjax.sharding",
     "jax.typing": "tinyjax.typing",
     "jax.custom_derivatives": "tinyjax.custom_derivatives",
     "jax.checkpoint_policies": "tinyjax.checkpoint_policies",

@@ -1,5 +1,6 @@
 """Meshes and how arrays lie on them: the names of `jax.sharding`."""
 
+from tinyjax.api.axis_modes import auto_axes, explicit_axes
 from tinyjax.api.mesh_context import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
 from tinyjax.lax.resharding import reshard
 from tinyjax.meshes import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
@@ -12,6 +13,8 @@ __all__ = [
     "PartitionSpec",
     "Sharding",
     "SingleDeviceSharding",
+    "auto_axes",
+    "explicit_axes",
     "get_abstract_mesh",
     "get_mesh",
     "reshard",
