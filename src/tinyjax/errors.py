@@ -283,5 +283,9 @@ class GraphvizError(TinyjaxError, RuntimeError):
     """Graphviz was asked to draw something, and isn't installed or failed."""
 
 
+class ReplicationWarning(UserWarning):
+    """A large input or result of a program for several devices isn't divided: each of them has all of it."""
+
+
 class CompilationCacheWarning(RuntimeWarning):
     """The cache of compiled programs on disk could not be read or written. The program is compiled, and runs."""

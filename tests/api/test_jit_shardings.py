@@ -12,7 +12,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.meshes.cases import jax_sharding
 from tinyjax import NamedSharding, P
-from tinyjax.errors import InputError, ShardingError, TreeError
+from tinyjax.errors import InputError, ReplicationWarning, ShardingError, TreeError
 from tinyjax.meshes import AbstractMesh, Mesh
 
 MESH = Mesh(np.array(tj.devices("cpu"), object).reshape(4, 2), ("x", "y"))
@@ -125,8 +125,8 @@ def test_a_mesh_without_devices_takes_the_first_ones() -> None:
 
 
 def test_mistakes_are_named() -> None:
-    with pytest.raises(InputError, match=r"Write NamedSharding\(mesh, P\('x',\)\)"):
-        tj.jit(product, in_shardings=(P("x"), None))
+    with pytest.raises(ShardingError, match=r"in_shardings is P\('x',\), .* Write NamedSharding\(mesh, P\('x',\)\)"):
+        tj.jit(product, in_shardings=(P("x"), None))(A, B)
     with pytest.raises(InputError, match="has 'x' in it"):
         tj.jit(product, out_shardings="x")
     with pytest.raises(TreeError, match="jit: in_shardings"):
@@ -141,3 +141,37 @@ def test_mistakes_are_named() -> None:
         tj.jit(product, in_shardings=(on(P("x")), None))(tj.device_put(A, on(P(None, "y"))), B)
     with pytest.raises(ShardingError, match="argument x of 'product': in_shardings says how arguments lie"):
         tj.jit(product, in_shardings=(on(P(P.UNCONSTRAINED)), None))(A, B)
+
+
+def test_specifications_are_about_the_mesh_in_force() -> None:
+    f = tj.jit(product, in_shardings=(P("x"), None), out_shardings=P("y"))
+    for mesh in (MESH, tj.make_mesh((2, 2), ("x", "y")), MESH):
+        with tj.set_mesh(mesh):
+            for found in (f(A, B), f(A, B), tj.jit(lambda x, y: f(x, y) + 0.0)(A, B)):
+                np.testing.assert_allclose(np.asarray(found), A @ B, rtol=1e-12)
+                assert found.sharding.is_equivalent_to(NamedSharding(mesh, P("y")), 2)
+            assert f.lower(A, B).compile().input_shardings[0][0].spec == P("x")
+            assert tj.grad(lambda x: f(x, B).sum())(A).sharding.is_equivalent_to(NamedSharding(mesh, P("x")), 2)
+    with tj.set_mesh(MESH), pytest.raises(ShardingError, match="the mesh has no axis 'z'"):
+        tj.jit(product, out_shardings=P("z"))(A, B)
+
+
+def test_a_warning_of_what_every_device_has() -> None:
+    f = tj.jit(product, in_shardings=(on(P("x")), None), out_shardings=on(P()), warn_replicated=192)
+    with pytest.warns(ReplicationWarning) as seen:
+        f(A, B)
+    texts = [str(entry.message) for entry in seen]
+    assert [text.partition(", is replicated")[0] for text in texts] == [
+        "argument y of 'product', f64[6,4]",
+        "result 0 of 'product', f64[8,4]",
+    ]
+    assert "each of 8 devices has all of its 192 bytes" in texts[0]
+    f(A, B)
+    with pytest.warns(ReplicationWarning) as again:
+        f.lower(A, B).compile()
+    assert [str(entry.message) for entry in again] == texts
+    for quiet in (tj.jit(product, in_shardings=on(P()), warn_replicated=10_000), tj.jit(product, in_shardings=on(P()))):
+        quiet(A, B)
+    tj.jit(product, warn_replicated=0)(A, B)
+    with pytest.raises(InputError, match="warn_replicated is a number of bytes, not '1k'"):
+        tj.jit(product, warn_replicated="1k")  # type: ignore[call-overload]

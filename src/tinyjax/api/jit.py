@@ -67,6 +67,7 @@ def jit(
     inline: bool = False,
     debug_nans: bool = False,
     debug_infs: bool = False,
+    warn_replicated: int | None = None,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -80,6 +81,7 @@ def jit(
     inline: bool = False,
     debug_nans: bool = False,
     debug_infs: bool = False,
+    warn_replicated: int | None = None,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 @filtered
 def jit(
@@ -94,6 +96,7 @@ def jit(
     inline: bool = False,
     debug_nans: bool = False,
     debug_infs: bool = False,
+    warn_replicated: int | None = None,
 ) -> Any:
     """`fun`, staged out on its first call with each signature, and compiled.
 
@@ -102,9 +105,13 @@ def jit(
     memory of donated arguments may be reused for results; they can't be used afterwards. Source: Autodidax, part 3.
 
     `in_shardings` and `out_shardings` say how arguments and results lie on a mesh: trees of shardings, prefixes of
-    those of the arguments by position and of the results; None where nothing is said. Then an argument lies as it does,
-    or on every device if it doesn't, and XLA chooses for results. All must be on the same devices. A call within
-    another transformation says so by constraints in its program, and where that runs decides on which devices.
+    those of the arguments by position and of the results; None where nothing is said. A PartitionSpec is about the mesh
+    in force (`set_mesh`). Where nothing is said, an argument lies as it does, or on every device if it doesn't, and XLA
+    chooses for results. All must be on the same devices. A call within another transformation says so by constraints in
+    its program, and where that runs decides on which devices.
+
+    With `warn_replicated`, a number of bytes, there is a ReplicationWarning for each input or result at least as large
+    that isn't divided, when the program is compiled for several devices.
 
     With `inline`, a call inside another transformation is spelled out there, equation by equation.
 
@@ -132,6 +139,7 @@ def jit(
             out_shardings=out_shardings,
             debug_nans=debug_nans,
             debug_infs=debug_infs,
+            warn_replicated=warn_replicated,
         )
     check_callable("jit", fun)
     static = resolve_static(fun, static_argnums, static_argnames)
@@ -140,7 +148,7 @@ def jit(
     if both:
         raise StaticArgumentError(f"jit: arguments can't be both static and donated: {sorted(map(str, both))}")
     check = Check.asked("jit", fun, debug_nans, debug_infs)
-    shardings = JitShardings.of(in_shardings, out_shardings)
+    shardings = JitShardings.of(in_shardings, out_shardings, warn_replicated)
     return Jitted(fun, static, donated if check is None else ((), ()), inline, check, shardings)
 
 

@@ -15,6 +15,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing import tree
@@ -33,20 +34,19 @@ class JitShardings:
 
     ins: Any  # the user's trees
     outs: Any
+    #: From how many bytes on it is warned of what every device has all of; None for never.
+    large: int | None = None
 
     @staticmethod
-    def of(ins: object, outs: object) -> JitShardings | None:
+    def of(ins: object, outs: object, large: object = None) -> JitShardings | None:
         """None if nothing is said. An InputError for leaves that are no shardings."""
         for what, found in (("in_shardings", ins), ("out_shardings", outs)):
             for leaf in tree.flatten(found, _is_none)[0]:
-                if isinstance(leaf, PartitionSpec):
-                    raise InputError(
-                        f"jit: {what} says {leaf}, but not of which mesh. Write NamedSharding(mesh, {leaf}), or have "
-                        "the constraint within the function."
-                    )
-                if leaf is not None and not isinstance(leaf, Sharding):
+                if leaf is not None and not isinstance(leaf, Sharding | PartitionSpec):
                     raise InputError(f"jit: {what} is a tree of shardings, and of None, but has {leaf!r} in it")
-        return None if ins is None and outs is None else JitShardings(ins, outs)
+        if large is not None and (isinstance(large, bool) or not isinstance(large, int) or large < 0):
+            raise InputError(f"jit: warn_replicated is a number of bytes, not {large!r}")
+        return None if ins is None and outs is None and large is None else JitShardings(ins, outs, large)
 
     def asked(
         self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
@@ -71,7 +71,7 @@ class JitShardings:
             spread = _spread("jit: out_shardings", self.outs, results)
             outs = [sharding for i, sharding in enumerate(spread) if i not in traced.erased]
         kept = [sharding for sharding, aval in zip(ins, avals, strict=True) if aval.dtype != FLOAT0]
-        return backend.Asked((*[None] * len(traced.captured), *kept), tuple(outs))
+        return backend.Asked((*[None] * len(traced.captured), *kept), tuple(outs), warn_from=self.large)
 
 
 @bounded(4096)
@@ -84,6 +84,8 @@ def constrained(jaxpr: Jaxpr, asked: backend.Asked) -> Jaxpr:
         c:f64[8] = sin b
       in (c,) }
     """
+    if not any(asked.ins) and not any(asked.outs):
+        return jaxpr
     grown = Rebuilding(jaxpr.invars, jaxpr.names)
     names = jaxpr.input_names
 
@@ -120,7 +122,9 @@ def _spread(what: str, shardings: object, full: object) -> list[Sharding | None]
     parts = tree.up_to(what, structure, full, _is_none)
     found: list[Sharding | None] = []
     for leaf, part in zip(leaves, parts, strict=True):
-        sharding = leaf if isinstance(leaf, Sharding) else None
+        sharding: Sharding | None = on_mesh_in_force(what, leaf) if isinstance(leaf, PartitionSpec) else None
+        if isinstance(leaf, Sharding):
+            sharding = leaf
         found += [sharding] * len(tree.flatten(part)[0])
     return found
 

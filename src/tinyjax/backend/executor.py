@@ -16,6 +16,7 @@ from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer
 from tinyjax.backend.cache import OnceCache
 from tinyjax.backend.layouts import Asked, Layout, lay_out, program_mesh
 from tinyjax.backend.meeting import check_devices, meeting_place
+from tinyjax.backend.replication import warn_of_replicated
 from tinyjax.backend.stages import Compiled, Options
 from tinyjax.backend.store import CompilationCache, cache_from_environment
 from tinyjax.caching import Cache, CacheInfo, register
@@ -112,7 +113,9 @@ class XlaExecutor:
             if layout is not None:
                 if device is not None:
                     check_devices(jaxpr, args, layout.devices, name)
-                return self._on_several(jaxpr, layout, name, donated, self.options, watcher)
+                found = self._on_several(jaxpr, layout, name, donated, self.options, watcher)
+                warn_of_replicated(jaxpr, found.in_shardings, found.out_shardings, name, asked)
+                return found
         return self._executable(jaxpr, device or _default_device()(), name, donated, self.options, watcher)
 
     def watched(self, watcher: Watcher) -> Executor:
@@ -140,8 +143,11 @@ class XlaExecutor:
             if layout.devices is None and len(places.all_devices()) < layout.mesh.size:
                 from tinyjax.backend.several import plan_laid_out
 
-                return Compiled(jaxpr, name, plan_laid_out(jaxpr, layout, name, donated, chosen))
-            return Compiled(jaxpr, name, self._on_several(jaxpr, layout, name, donated, chosen))
+                program: AnyProgram = plan_laid_out(jaxpr, layout, name, donated, chosen)
+            else:
+                program = self._on_several(jaxpr, layout, name, donated, chosen)
+            warn_of_replicated(jaxpr, program.in_shardings, program.out_shardings, name, asked)
+            return Compiled(jaxpr, name, program)
         return Compiled(jaxpr, name, self._executable(jaxpr, _default_device()(), name, donated, chosen))
 
     def _executable(

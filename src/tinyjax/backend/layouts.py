@@ -24,6 +24,8 @@ class Asked:
     outs: tuple[Sharding | None, ...] = ()
     #: The mesh that is in force, with devices: where a program runs whose arguments and meshes don't say it.
     mesh: Mesh | None = None
+    #: From how many bytes on it is warned of what every device has all of; None for never.
+    warn_from: int | None = None
 
 
 @final

@@ -112,11 +112,28 @@ def _concatenate(
     return (ctx.emit(f"stablehlo.concatenate {names}, dim = {primitive.dimension} : {signature}", out),)
 
 
+def _inward(n: int, total: int, low: int, high: int, interior: int) -> tuple[int, int, tuple[int, int, int]]:
+    """Which of n elements are left by padding that makes `total` of them, and what is then put around and between."""
+    step = interior + 1
+    start, end = (-(side // step) if side < 0 else 0 for side in (low, high))
+    if start + end >= n:
+        return 0, 0, (total, 0, 0)
+    return start, n - end, (low + start * step, high + end * step, interior)
+
+
 @RULES.register(slicing.Pad)
 def _pad(
     primitive: slicing.Pad, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
+    """What is taken away is sliced off: XLA's partitioner ends the process for such padding of a divided axis."""
     (x, value), (out,) = args, types
+    if any(low < 0 or high < 0 for low, high, _ in primitive.padding_config):
+        cuts = [
+            _inward(n, total, *entry)
+            for n, total, entry in zip(x.aval.shape, out.shape, primitive.padding_config, strict=True)
+        ]
+        kept = slicing.Slice(tuple([start for start, _, _ in cuts]), tuple([limit for _, limit, _ in cuts]))
+        return ctx.bind(slicing.Pad(tuple([entry for _, _, entry in cuts])), *ctx.bind(kept, x), value)
     low, high, interior = ([entry[i] for entry in primitive.padding_config] for i in range(3))
     config = f"low = {numbers(low)}, high = {numbers(high)}, interior = {numbers(interior)}"
     signature = f"({type_text(x.aval)}, {type_text(value.aval)}) -> {type_text(out)}"
