@@ -26,6 +26,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import NamedSharding, P
 from tinyjax.sharding import AxisType, Mesh
+from tinyjax.tools import partition
 
 DATA = Path(__file__).parent / "data" / "digits.npz"
 DEVICES = 8
@@ -148,7 +149,8 @@ def learn(step: Step, mesh: Mesh, specs: Specs, options: argparse.Namespace, nam
         for what, shape, sharding in zip(("images", *params._fields), shapes, (batch, *lie), strict=True):
             print(f"\n{what} {shape}, {sharding.spec}:")
             tj.debug.visualize_sharding(shape, sharding, scale=0.5)
-        print()
+        lowered = compiled.lower(params, place(images, batch), place(labels, batch))
+        print(f"\n{partition(lowered)}\n")
     losses: list[tj.Array] = []
     for images, labels in track(steps, description=name, disable=not shown):
         params, loss = compiled(params, place(images, batch), place(labels, batch))

@@ -44,6 +44,7 @@ def losses_of_jax() -> list[float]:
 def check_printed(text: str, losses: list[float]) -> None:
     """Each way once, with the first loss and the last."""
     lines = re.findall(r"^ *([a-z -]+): loss ([0-9.]+), at last ([0-9.]+);", text, re.MULTILINE)
+    assert len(re.findall(r"^all-reduce f32.*parallel.py:\d+ \(batch_loss\)", text, re.MULTILINE)) >= 4
     assert [way for way, _, _ in lines] == ["one device", *parallel.WAYS, "by hand"]
     np.testing.assert_allclose([(float(a), float(b)) for _, a, b in lines], [(losses[0], losses[-1])] * 5, rtol=1e-5)
 
