@@ -11,11 +11,13 @@ from attrs import evolve
 
 from tinyjax.api.local_values import local_values
 from tinyjax.control.branches import with_types
+from tinyjax.control.divergence import check_all_come
 from tinyjax.control.manual import Manual, MeshAxis, Scope
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import InputError, ShapeError, ShardingError, TreeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.shapes import as_axes
 from tinyjax.ir.varying import union
 from tinyjax.lax.bodies import stage
 from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
@@ -157,6 +159,9 @@ def _shard_map(
                 "shard_map", f, treedef, avals, Scope(axes, values=local_values(manual, specs, arrays)), static
             )
         kept = [i for i, array in enumerate(arrays) if array.aval.dtype != FLOAT0]
+        if not tracked:
+            parts = [as_axes([name for name in specs[i].names if name in manual.axes]) for i in kept]
+            check_all_come(traced.jaxpr, [*[()] * len(traced.captured), *parts])
         traced, results = _put_together(f, traced, out_specs, manual)
         program = ShardMap(
             traced.jaxpr,

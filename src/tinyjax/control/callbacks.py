@@ -174,7 +174,7 @@ class PureCallback(Callback):
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        method = self.vmap_method
+        method = self.vmap_method or ("sequential" if axis.mesh else None)  # devices call it, each for itself
         if method is None:
             raise CallbackError(
                 f"vmap of the callback {self.function} needs to know how: pass pure_callback a `vmap_method`, one of "

@@ -9,7 +9,7 @@ from typing import SupportsIndex, TypeVar
 from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
-from tinyjax.errors import InputError, ShapeError, UnsupportedError
+from tinyjax.errors import AxisNameError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Axes
@@ -104,6 +104,8 @@ def axis_names(axis_name: AxisName) -> tuple[str, ...]:
     names = (axis_name,) if isinstance(axis_name, str) else sequence("axis_name", axis_name)
     if isinstance(axis_name, set | frozenset) or not all(isinstance(name, str) for name in names):
         raise InputError(f"axis_name is the name of a mapped axis, or several names, not {axis_name!r}")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise AxisNameError(f"axis_name names each axis once, but {twice[0]!r} is there twice in {axis_name!r}")
     return names
 
 
