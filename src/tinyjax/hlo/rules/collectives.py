@@ -206,7 +206,7 @@ def _ppermute(
 ) -> Sequence[SSA]:
     (x,), (out,) = args, types
     groups = _manual(primitive, ctx).groups(primitive.names)
-    pairs = np.array([(row[a], row[b]) for row in groups for a, b in primitive.perm], np.int64).reshape(-1, 2)
+    pairs = groups[:, np.array(primitive.perm, np.int64).reshape(-1, 2)].reshape(-1, 2)
     attributes = f"<{{{_CHANNEL}, source_target_pairs = {_numbers(pairs)}}}>"
     signature = f"({type_text(x.aval)}) -> {type_text(out)}"
     return [ctx.emit(f'"stablehlo.collective_permute"({x.name}) {attributes} : {signature}', out)]

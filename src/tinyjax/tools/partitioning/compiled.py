@@ -23,6 +23,7 @@ _KINDS: Final[Mapping[str, Kind]] = {
     **{kind: kind for kind in KINDS},
     **{f"{kind}-start": kind for kind in KINDS},
 }
+_ENDS: Final = frozenset({"async-update", "async-done"})
 
 
 @final
@@ -150,7 +151,8 @@ def _runs(module: HloModule, places: Sequence[Place], loops: Loops) -> list[tupl
         found.append((number, run))
         inner: list[tuple[int, Run]] = []
         for instruction in module.computations[number].instructions:
-            if all(called in silent for called in instruction.called):
+            # What ends something that has been started calls the same once more.
+            if instruction.opcode in _ENDS or all(called in silent for called in instruction.called):
                 continue
             if instruction.opcode == "while":
                 times, again = _iterations(instruction, run, places, loops)

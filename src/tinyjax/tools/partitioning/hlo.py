@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from itertools import pairwise
 from typing import Final, final
 
@@ -15,6 +16,7 @@ import numpy.typing as npt
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.caching import bounded
 from tinyjax.hlo.context import PLACE
 from tinyjax.tools.partitioning.wire import Message
 
@@ -55,6 +57,8 @@ _ELEMENTS: Final[Mapping[int, tuple[str, int]]] = {
 }
 _TUPLE: Final = 13
 _PLACE: Final = re.compile(rf"{PLACE}(\d+)")
+#: How the opcodes begin of what communicates.
+_COMMUNICATING: Final = ("all-", "reduce-scatter", "collective-", "ragged-all-")
 #: The fields in which an instruction says which devices take part.
 _GROUPS, _PAIRS, _LIST, _IOTA, _AXES = 49, 52, 87, 92, 93
 _LATEST: Final = 93
@@ -91,7 +95,7 @@ class Instruction:
     name: str
     opcode: str
     id: int
-    shapes: tuple[ArrayShape, ...]
+    _shape: tuple[bytes, ...]
     operands: tuple[int, ...]
     called: tuple[int, ...]
     place: int | None
@@ -99,6 +103,10 @@ class Instruction:
     pairs: Groups | None
     trip_count: int | None
     index: int
+
+    @cached_property
+    def shapes(self) -> tuple[ArrayShape, ...]:
+        return tuple([shape for part in self._shape for shape in _shapes(Message(part))])
 
 
 @final
@@ -142,14 +150,12 @@ def _instruction(message: Message) -> Instruction:
         message.text(1),
         opcode,
         message.number(35),
-        tuple(shape for part in message.messages(3) for shape in _shapes(part)),
+        tuple(message.parts(3)),
         tuple(message.numbers(36)),
         called,
         int(places[-1]) if places else None,
-        _groups(message),
-        np.array([(p.number(1), p.number(2)) for p in message.messages(_PAIRS)], np.int64)
-        if _PAIRS in message
-        else None,
+        _groups(message) if opcode.startswith(_COMMUNICATING) else None,
+        _pairs(tuple(message.parts(_PAIRS))) if _PAIRS in message else None,
         _trip_count(message.text(43)) if opcode == "while" else None,
         message.number(13) if opcode == "get-tuple-element" else message.number(9),
     )
@@ -185,14 +191,20 @@ def _groups(message: Message) -> Groups | None:
     for part in message.messages(_LIST):
         for grid in part.messages(2):
             return _of_grid(grid.number(1), grid.number(2), grid.numbers(3), grid.numbers(4))
-        return _listed(part.messages(1)) if part.only(1) else None
+        return _listed(tuple(part.parts(1))) if part.only(1) else None
     if max(message.fields) > _LATEST:
         return None
-    return _listed(message.messages(_GROUPS))
+    return _listed(tuple(message.parts(_GROUPS)))
 
 
-def _listed(groups: list[Message]) -> Groups | None:
-    rows = [group.numbers(1) for group in groups]
+@bounded(256)
+def _pairs(pairs: tuple[bytes, ...]) -> Groups:
+    return np.array([(pair.number(1), pair.number(2)) for pair in map(Message, pairs)], np.int64)
+
+
+@bounded(256)
+def _listed(groups: tuple[bytes, ...]) -> Groups | None:
+    rows = [Message(group).numbers(1) for group in groups]
     if len({len(row) for row in rows}) > 1:
         return None
     return np.array(rows, np.int64)

@@ -119,16 +119,36 @@ def _has_backward(eqn: Eqn) -> bool:
 def _placed(
     program: Jaxpr, layout: Layout, positions: Sequence[int], sources: Sequence[SourceInfo | None]
 ) -> tuple[Placed, ...] | None:
-    """How some results of a program would lie."""
-    divisions = backend.divided_results(program, layout)
-    if divisions is None:
-        return None
-    return tuple(
-        [
-            _divided(program.out_avals[position], divisions[position], layout.mesh, source)
-            for position, source in zip(positions, sources, strict=True)
-        ]
-    )
+    """How some results of a program would lie: as a `shard_map` says it, or else as the partitioner decides."""
+    said = _said(program, layout.mesh)
+    propagated: tuple[backend.Division, ...] | None = None
+    found: list[Placed] = []
+    for position, source in zip(positions, sources, strict=True):
+        atom = program.outvars[position]
+        division = said.get(atom.index) if isinstance(atom, Var) else None
+        if division is None:
+            propagated = propagated or backend.divided_results(program, layout)
+            if propagated is None:
+                return None
+            division = propagated[position]
+        found.append(_divided(atom.aval, division, layout.mesh, source))
+    return tuple(found)
+
+
+def _said(program: Jaxpr, mesh: Mesh) -> dict[int, backend.Division]:
+    """How the results of those `shard_map`s lie that leave nothing to XLA, by their numbers."""
+    found: dict[int, backend.Division] = {}
+    for eqn in program.eqns:
+        mapped = eqn.primitive
+        if not isinstance(mapped, ShardMap) or mapped.mesh.shape_tuple != mesh.shape_tuple:
+            continue
+        if any(size > 1 and name not in mapped.manual_axes for name, size in mesh.shape_tuple):
+            continue
+        for var, spec in zip(eqn.outvars, mapped.out_specs, strict=True):
+            axes = (*spec.axes, *[()] * (len(var.aval.shape) - len(spec.axes)))
+            blocks = tuple([math.prod([mesh.shape[name] for name in names]) for names in axes])
+            found[var.index] = backend.Division(axes, blocks, frozenset(spec.names))
+    return found
 
 
 def _divided(aval: ShapedArray, division: backend.Division, mesh: Mesh, source: SourceInfo | None) -> Placed:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import final
+from collections.abc import Mapping
+from typing import Final, final
 
 from tinyjax.errors import InputError
 
-_VARINT, _FIXED64, _BYTES, _FIXED32 = 0, 1, 2, 5
+_VARINT: Final = 0
+_BYTES: Final = 2
+#: The kinds of fields of so many bytes.
+_FIXED: Final[Mapping[int, int]] = {1: 8, 5: 4}
 
 
 def varint(data: bytes, at: int) -> tuple[int, int]:
@@ -35,25 +38,6 @@ def varints(data: bytes) -> list[int]:
     return found
 
 
-def _entries(data: bytes) -> Iterator[tuple[int, int | bytes]]:
-    at = 0
-    while at < len(data):
-        key, at = varint(data, at)
-        kind = key & 7
-        if kind == _VARINT:
-            value, at = varint(data, at)
-            yield key >> 3, value
-            continue
-        if kind == _BYTES:
-            length, at = varint(data, at)
-        elif kind in (_FIXED64, _FIXED32):
-            length = 8 if kind == _FIXED64 else 4
-        else:
-            raise InputError(f"this is no message of protocol buffers: it has a field of kind {kind}")
-        yield key >> 3, data[at : at + length]
-        at += length
-
-
 @final
 class Message:
     """A message: what it has in each of its fields, by number, in order.
@@ -66,9 +50,35 @@ class Message:
     __slots__ = ("_fields",)
 
     def __init__(self, data: bytes) -> None:
-        self._fields: dict[int, list[int | bytes]] = {}
-        for field, value in _entries(data):
-            self._fields.setdefault(field, []).append(value)
+        found: dict[int, list[int | bytes]] = {}
+        at, end = 0, len(data)
+        value: int | bytes
+        while at < end:
+            key = data[at]
+            at += 1
+            if key > 127:
+                key, at = varint(data, at - 1)
+            kind = key & 7
+            if kind == _VARINT:
+                value, at = varint(data, at)
+            else:
+                if kind == _BYTES:
+                    size = data[at]
+                    at += 1
+                    if size > 127:
+                        size, at = varint(data, at - 1)
+                elif kind in _FIXED:
+                    size = _FIXED[kind]
+                else:
+                    raise InputError(f"this is no message of protocol buffers: it has a field of kind {kind}")
+                value = data[at : at + size]
+                at += size
+            field = key >> 3
+            if field in found:
+                found[field].append(value)
+            else:
+                found[field] = [value]
+        self._fields = found
 
     def __contains__(self, field: int) -> bool:
         return field in self._fields

@@ -8,6 +8,7 @@ from typing import Final, final
 import numpy as np
 from attrs import evolve, frozen
 
+from tinyjax.caching import bounded
 from tinyjax.control.cond import Cond
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
@@ -24,7 +25,7 @@ from tinyjax.primitives.collectives import Collective as NamedCollective
 from tinyjax.primitives.collectives import PMax, PMin, PSum
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 from tinyjax.tools.cost.records import Times
-from tinyjax.tools.partitioning.groups import along_groups, along_pairs
+from tinyjax.tools.partitioning.groups import Along, along_groups, along_pairs
 from tinyjax.tools.partitioning.records import Collective, Kind, OpenLoop
 
 _KINDS: Final[dict[type[Primitive], Kind]] = {
@@ -133,17 +134,23 @@ class Written:
                 yield evolve(run, jaxpr=expanded)
 
 
+@bounded(1024)
+def _along(manual: ManualMesh, names: tuple[str, ...], perm: tuple[tuple[int, int], ...] | None) -> Along:
+    """The axes that a collective is along, which may be fewer than it names; of a permutation, those in which something
+    moves."""
+    groups = manual.groups(names)
+    if perm is None:
+        return along_groups(manual.mesh, groups)
+    pairs = groups[:, np.array(perm, np.int64).reshape(-1, 2)]
+    return along_pairs(manual.mesh, pairs.reshape(-1, 2))
+
+
 def _collective(
     eqn: Eqn, primitive: NamedCollective, kind: Kind, times: Times, manual: ManualMesh, conditional: bool
 ) -> Iterator[Collective]:
     (operand,), (result,) = [x.aval for x in eqn.invars], [x.aval for x in eqn.outvars]
-    groups = manual.groups(primitive.names)
-    count, nbytes = groups.shape[1], result.nbytes
-    if isinstance(primitive, PPermute):
-        pairs = [(row[a], row[b]) for row in groups for a, b in primitive.perm]
-        along = along_pairs(manual.mesh, np.array(pairs, np.int64).reshape(-1, 2))
-    else:
-        along = along_groups(manual.mesh, groups)
+    along = _along(manual, primitive.names, primitive.perm if isinstance(primitive, PPermute) else None)
+    count, nbytes = along.size, result.nbytes
     if count == 1 or not along.axes:
         return  # nobody is there to be told anything
     types: Sequence[str] = [str(result.varying_over(()))]
