@@ -19,9 +19,11 @@ from tinyjax import NamedSharding, P, ShapedArray, lax, tools
 from tinyjax.errors import InputError, ShardingError
 from tinyjax.sharding import AbstractMesh, Mesh
 from tinyjax.tools.partitioning import Collective, PartitionReport
+from tinyjax.tools.partitioning.compiled import communications
 from tinyjax.tools.partitioning.groups import along_groups, along_pairs
 from tinyjax.tools.partitioning.hlo import _groups, _of_grid, read_module
 from tinyjax.tools.partitioning.wire import Message
+from tinyjax.tools.partitioning.written import Loops
 
 MESH = AbstractMesh((4, 2), ("x", "y"))
 
@@ -99,10 +101,10 @@ def test_lines_of_what_the_program_says() -> None:
 def test_equal_functions_of_two_lines_are_told_apart() -> None:
     def body(x: Any) -> Any:
         total = tj.jit(lambda x: lax.psum(tnp.sin(x), "x"))(x)
-        return total * tj.jit(lambda x: lax.psum(tnp.sin(x), "x"))(x + 1.0)
+        return total * tj.jit(lambda x: lax.psum(tnp.sin(x), "x"))(x * total)
 
     found = report(mapped(body, P("x"), P()), f32(8))
-    lines = [line.line for c in found.collectives or () for line in (c.source, *c.joined) if line is not None]
+    lines = [c.source.line for c in found.collectives or () if c.source is not None]
     assert sorted(lines) == [line_of(body, "total ="), line_of(body, "return total")]
 
 
@@ -409,6 +411,48 @@ def test_groups_in_each_spelling() -> None:
     assert everyone.size == 0
     for unknown in (encoded(95, b"new"), encoded(92, grid + encoded(7, 1)), encoded(93, whole + encoded(9, 1))):
         assert _groups(Message(unknown)) is None
+
+
+def shape(*dims: int, element: int = 11) -> bytes:
+    return encoded(2, element) + encoded(3, bytes(dims))
+
+
+def pair(*shapes: bytes) -> bytes:
+    return encoded(2, 13) + b"".join(encoded(4, part) for part in shapes)
+
+
+def instruction(number: int, opcode: str, result: bytes, *more: bytes, operands: tuple[int, ...] = ()) -> bytes:
+    head = encoded(1, f"{opcode}.{number}".encode()) + encoded(2, opcode.encode()) + encoded(3, result)
+    return encoded(2, head + encoded(35, number) + encoded(36, bytes(operands)) + b"".join(more))
+
+
+def test_what_is_started_and_ended_counts_once() -> None:
+    """As GPUs do it."""
+    four, flag = shape(4), shape(element=8)
+    grid = encoded(92, encoded(1, 2) + encoded(2, 4) + encoded(3, bytes([4, 2])) + encoded(4, bytes([1, 0])))
+    path = encoded(52, encoded(1, 0) + encoded(2, 1))
+    inner = encoded(1, b"inner") + encoded(5, 1) + encoded(6, 11)
+    inner += instruction(10, "parameter", four)
+    inner += instruction(11, "reduce-scatter", shape(1), grid, operands=(10,))
+    entry = encoded(1, b"entry") + encoded(5, 2) + encoded(6, 29)
+    entry += instruction(20, "parameter", four)
+    entry += instruction(21, "all-gather-start", pair(four, shape(16)), grid, operands=(20,))
+    entry += instruction(22, "all-gather-done", shape(16), operands=(21,))
+    entry += instruction(23, "collective-permute-start", pair(four, four, flag, flag), path, operands=(20,))
+    entry += instruction(24, "collective-permute-done", four, operands=(23,))
+    entry += instruction(25, "all-reduce-start", pair(four, shape(2)), grid, operands=(20, 20))
+    entry += instruction(26, "all-reduce-done", pair(four, shape(2)), operands=(25,))
+    entry += instruction(27, "async-start", pair(pair(four), shape(1), flag), encoded(38, 1), operands=(20,))
+    entry += instruction(28, "async-update", pair(pair(four), shape(1), flag), encoded(38, 1), operands=(27,))
+    entry += instruction(29, "async-done", shape(1), encoded(38, 1), operands=(28,))
+    module = read_module(encoded(1, b"m") + encoded(3, inner) + encoded(3, entry) + encoded(6, 2))
+    found = [c.collective for c in communications(module, MESH, (), Loops())]
+    assert [(c.kind, c.axes, c.bytes, c.operand_bytes) for c in found] == [
+        ("all-gather", ("x",), 64, 16),
+        ("collective-permute", ("y",), 16, 16),
+        ("all-reduce", ("x",), 24, 32),
+        ("reduce-scatter", ("x",), 4, 16),
+    ]
 
 
 def test_axes_of_groups() -> None:
