@@ -18,7 +18,7 @@ def parse_mesh(text: str) -> Mesh:
     """The mesh that a text is of; a CommandError for anything else.
 
     >>> parse_mesh("x=4, y=2")
-    AbstractMesh('x': 4, 'y': 2)
+    Mesh('x': 4, 'y': 2)
     """
     names: list[str] = []
     sizes: list[int] = []
