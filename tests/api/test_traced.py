@@ -233,3 +233,16 @@ def test_compiled_records_equal_compiled_records() -> None:
     assert compiled == tj.jit(g).trace({"w": 1.0}, 2.0)
     assert plain == tj.trace(g, {"w": 1.0}, 2.0)
     assert hash(plain) == hash(tj.trace(g, {"w": 1.0}, 2.0))
+
+
+def test_types_of_results_and_other_platforms() -> None:
+    f = tj.jit(lambda x, n: {"a": x * 2, "b": n}, static_argnums=1)
+    assert f.eval_shape(tj.ShapedArray((3,), "int8"), 2.0) == tj.eval_shape(lambda x: f(x, 2.0), np.ones(3, "int8"))
+    traced = tj.jit(tj.numpy.sin).trace(np.float32(1.0))
+    assert traced.lower(lowering_platforms=["cpu"]).compile()(np.float32(0.0)) == 0.0
+    elsewhere = traced.lower(lowering_platforms=("tpu",))
+    assert "stablehlo" in elsewhere.as_text()
+    with pytest.raises(InputError, match="was lowered for tpu, and is compiled for"):
+        elsewhere.compile()
+    with pytest.raises(InputError, match=r"one platform, got lowering_platforms=\('cpu', 'cuda'\)"):
+        traced.lower(lowering_platforms=("cpu", "cuda"))

@@ -16,7 +16,7 @@ from jax.extend.random import define_prng_impl
 import tinyjax as tj
 from tinyjax import Array, backend
 from tinyjax.errors import StaticArgumentError, UnsupportedError, X64DisabledError
-from tinyjax.interop.jax import of_jax
+from tinyjax.interop.jax import from_jax, of_jax
 
 Matrix = npt.NDArray[np.float64]
 X: Final[Matrix] = np.random.default_rng(0).normal(size=(4, 3))
@@ -148,6 +148,22 @@ def test_numbers_fit_in_where_64_bits_are_switched_off() -> None:
         assert gradient.aval.weak_type
         with pytest.raises(X64DisabledError, match=r"of_jax of sin .*: argument x has dtype float64, which JAX has "):
             of_jax(jnp.sin)(X)
+
+
+def test_integers_fit_in_if_32_bits_are_enough_for_them() -> None:
+    """As in JAX, to which all of NumPy's integers come; but what it would truncate is refused."""
+    small, large = np.asarray([3, -(2**31)]), np.asarray([2**31])
+    double = of_jax(lambda n: n + n)
+    with jax.enable_x64(False):
+        np.testing.assert_array_equal(double(np.uint64([3])), np.uint32([6]))
+        assert double(small).dtype == np.int32
+        assert double(np.zeros(0, np.int64)).dtype == np.int32
+        program = from_jax(lambda x, n: x[n], X.astype("float32"), small)
+        assert str(program.in_avals[1]) == "i32[2]"
+        for refused in (lambda: double(large), lambda: tj.jit(double)(small), lambda: from_jax(jnp.sin, large)):
+            with pytest.raises(X64DisabledError, match="has dtype int64, which JAX has switched off"):
+                refused()
+    assert double(small).dtype == np.int64
 
 
 def test_keys_are_taken() -> None:

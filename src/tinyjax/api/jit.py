@@ -272,6 +272,12 @@ class Jitted(Bound[P, R]):
         return Lowered(traced, function_name(self._fun), donated, treedef, asked, lie)
 
     @filtered
+    def eval_shape(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:  # the user's tree
+        """The tree of types that the function returns for these arguments, which may be types (ShapedArray), without
+        computing."""
+        return self.trace(*args, **kwargs).out_info
+
+    @filtered
     def explain(self, /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
         """Whether these arguments, which may be types (ShapedArray), find their program, and why if they don't.
 

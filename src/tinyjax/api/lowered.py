@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, final
 from typing_extensions import override
 
 from tinyjax import backend
+from tinyjax.api.devices import default_backend
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.errors import InputError
 from tinyjax.hlo.lowering import lower
@@ -40,6 +41,7 @@ class Lowered:
         in_tree: PyTreeDef,
         asked: backend.Asked | None = None,
         lie: Sequence[Sharding | None] = (),
+        platform: str | None = None,
     ) -> None:
         self.closed_jaxpr: Final = ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
         self.in_tree: Final = in_tree
@@ -48,6 +50,7 @@ class Lowered:
         self._name = name
         self._donated = donated
         self._asked = asked
+        self._platform = platform
         self._lie = lie or [None] * len(traced.jaxpr.invars)
 
     @property
@@ -71,6 +74,7 @@ class Lowered:
         layout = self.layout
         text = lower(
             self.closed_jaxpr,
+            platform=self._platform or "cpu",
             name=self._name,
             donated=self._donated[captured:],
             in_shardings=() if layout is None else layout.ins[captured:],
@@ -90,10 +94,19 @@ class Lowered:
         return text_html(repr(self), self.as_text())
 
     def compile(self) -> Compiled:
-        """The compiled program."""
+        """The compiled program; an InputError if it was lowered for another platform than the default one."""
+        if self._platform is not None and _family(self._platform) != _family(default_backend()):
+            raise InputError(
+                f"{self._name} was lowered for {self._platform}, and is compiled for {default_backend()} here"
+            )
         donated = self._donated if any(self._donated) else ()
         program = backend.compile_program(self._traced.jaxpr, self._name, donated, self._asked, self._lie)
         return Compiled(program, self._traced, self.closed_jaxpr, self.in_tree, self._name)
+
+
+def _family(platform: str) -> str:
+    """A platform by one name: those of GPUs have several."""
+    return "gpu" if platform in ("cuda", "rocm") else platform
 
 
 @final

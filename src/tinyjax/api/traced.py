@@ -215,13 +215,26 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         kwargs = {name: values.pop(name) for name in names}
         return tuple(values.values()), kwargs
 
-    def lower(self) -> Lowered:
-        """The StableHLO of the function."""
+    def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
+        """The StableHLO of the function. `lowering_platforms` names what it is for, if that isn't the default platform
+        here: one platform, such as `("cuda",)`.
+
+        >>> from tinyjax import ShapedArray, jit
+        >>> traced = jit(lambda x: x + 1.0).trace(ShapedArray((3,), "float32"))
+        >>> "stablehlo.add" in traced.lower(lowering_platforms=("cuda",)).as_text()
+        True
+        """
+        platform = None
+        if lowering_platforms is not None:
+            given = (lowering_platforms,) if isinstance(lowering_platforms, str) else tuple(lowering_platforms)
+            if len(given) != 1:
+                raise InputError(f"lower: a module is for one platform, got lowering_platforms={given}")
+            (platform,) = given
         erased = {i: float0_zeros(aval.shape) for i, aval in self._without_outputs}
         captured = tuple(map(ConcreteArray, self.jaxpr.consts))
         program = programs.Traced(self.jaxpr.jaxpr, captured, self.out_tree, erased)
         donated = (False,) * len(captured) + (self._donated or (False,) * len(self.in_avals))
-        return Lowered(program, self.fun_name, donated, self.in_tree, self._asked, self._lie)
+        return Lowered(program, self.fun_name, donated, self.in_tree, self._asked, self._lie, platform)
 
     @property
     def _label(self) -> str:

@@ -16,7 +16,7 @@ from tinyjax.interop.importing import Importer
 from tinyjax.interop.jax_context import WIDE, struct
 from tinyjax.interop.missing import Lack, lacks_of, refuse
 from tinyjax.interop.requests import Region
-from tinyjax.interop.types import constant_of, type_of
+from tinyjax.interop.types import constant_of, fitting, type_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.value import ConcreteValue
@@ -40,7 +40,8 @@ def from_jax(function: Callable[..., object] | JaxClosedJaxpr | JaxJaxpr, *args:
     Raises:
       UnsupportedError: the program has primitives that we lack. The error lists all of them, how many equations apply
         each, and their lines.
-      X64DisabledError: an argument has a 64-bit dtype, and JAX has these switched off.
+      X64DisabledError: an argument has a 64-bit dtype, and JAX has these switched off. (NumPy's integers that 32 bits
+        are enough for have 32, as in JAX.)
 
     >>> import jax.numpy as jnp
     >>> from_jax(lambda x: jnp.tanh(x) * 2.0, ShapedArray((3,), "float32"))
@@ -88,6 +89,8 @@ def _is_leaf(x: object) -> bool:
 
 def _argument(x: Any) -> Any:  # a leaf of the user's arguments, in and out
     """An argument as JAX takes it."""
+    if isinstance(x, np.ndarray):
+        x = fitting(x)
     if isinstance(x, Array | ConcreteValue):
         x = x.aval
     if isinstance(x, ShapedArray):

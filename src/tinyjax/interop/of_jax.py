@@ -8,6 +8,7 @@ from functools import update_wrapper
 from typing import Any, Final, final
 
 import jax
+import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
@@ -22,7 +23,7 @@ from tinyjax.interop.from_jax import imported
 from tinyjax.interop.jax_context import WIDE, struct
 from tinyjax.interop.missing import refuse
 from tinyjax.interop.requests import Region
-from tinyjax.interop.types import narrow
+from tinyjax.interop.types import fitting, narrow
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.merging import completed
 from tinyjax.ir.program import Jaxpr
@@ -57,7 +58,8 @@ def of_jax(
 
     Raises, when it is called:
       UnsupportedError: JAX's program has primitives that we lack. The error lists all, and their lines.
-      X64DisabledError: an argument has a 64-bit dtype, and JAX has these switched off. (Python's numbers fit in.)
+      X64DisabledError: an argument has a 64-bit dtype, and JAX has these switched off. (Python's numbers fit in, and
+        integers that 32 bits are enough for.)
       StaticArgumentError: a static argument can't be hashed.
 
     >>> import jax
@@ -127,7 +129,7 @@ def _divided(
     fixed: dict[int, object] = {}
     for i, leaf in enumerate(leaves):
         try:
-            operands[i] = as_array(jax_programs.integers_of(leaf))
+            operands[i] = _fitting(as_array(jax_programs.integers_of(leaf)))
         except InputError as error:
             try:
                 hash(leaf)
@@ -139,6 +141,15 @@ def _divided(
                 ) from None
             fixed[i] = leaf
     return operands, fixed
+
+
+def _fitting(array: Array) -> Array:
+    """The array; integers of 64 bits whose elements are known as JAX has them now."""
+    if array.aval.weak_type or array.aval.dtype not in WIDE or not isinstance(array, ConcreteArray):
+        return array
+    elements = np.asarray(array)
+    found = fitting(elements)
+    return array if found is elements else as_array(found)
 
 
 def _import(

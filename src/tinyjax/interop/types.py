@@ -18,6 +18,9 @@ from tinyjax.ir.dtypes import (
     INT64,
     SUPPORTED,
     UINT32,
+    UINT64,
+    HostArray,
+    integer_limits,
 )
 from tinyjax.ir.shapes import as_axes
 from tinyjax.ir.shared_types import array_type
@@ -25,6 +28,7 @@ from tinyjax.ir.value import ConcreteValue
 
 #: What JAX makes of Python's numbers where 64-bit types are switched off.
 _NARROW: Final = {FLOAT64: FLOAT32, INT64: INT32, COMPLEX128: COMPLEX64}
+_NARROW_INTEGERS: Final = {INT64: INT32, UINT64: UINT32}
 
 
 def type_of(aval: object) -> ShapedArray:
@@ -56,3 +60,15 @@ def narrow(aval: ShapedArray) -> ShapedArray:
     if not aval.weak_type or aval.dtype not in _NARROW or jax_programs.x64_enabled():
         return aval
     return ShapedArray(aval.shape, _NARROW[aval.dtype], True, aval.varying)
+
+
+def fitting(elements: HostArray) -> HostArray:
+    """Integers of 64 bits as JAX has them now: of 32 where those are switched off, if all of them fit in. (It would
+    truncate the others.)"""
+    dtype = _NARROW_INTEGERS.get(elements.dtype)
+    if dtype is None or jax_programs.x64_enabled():
+        return elements
+    low, high = integer_limits(dtype)
+    if elements.size and not (low <= elements.min() and elements.max() <= high):
+        return elements
+    return elements.astype(dtype)
