@@ -139,6 +139,21 @@ def rules(x: Any, w: Any) -> Any:
     return mapped((P("x"), P()), P("x"))(body)(x, w)
 
 
+@jax.custom_batching.custom_vmap
+def twice_the_sine(x: Any) -> Any:
+    return 2.0 * jnp.sin(x)
+
+
+@twice_the_sine.def_vmap
+def _rows(size: int, marks: list[bool], x: Any) -> tuple[Any, bool]:
+    return 2.0 * jnp.sin(x), marks[0]
+
+
+@function
+def rule_for_batches(x: Any, w: Any) -> Any:
+    return mapped(P("x"), P("x"))(lambda x: twice_the_sine(x) + lax.psum(x, "x"))(x)
+
+
 @function
 def explicit(x: Any, w: Any) -> Any:
     x, w = jax.reshard(x, NamedSharding(EXPLICIT, P("x", None))), jax.reshard(w, NamedSharding(EXPLICIT, P(None, "y")))

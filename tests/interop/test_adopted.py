@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from typing import Any, Final, TypeAlias
 
 import jax
@@ -194,17 +195,24 @@ def test_equations_are_equal_if_they_have_the_same_derivatives() -> None:
     (eqn,), (again,) = (jax.make_jaxpr(lambda x: odd(x, x))(X).eqns for _ in range(2))
     program, types = from_jax(odd, X, X).jaxpr, [ir.ShapedArray(X.shape, "float64")]
     plain, same, other = (
-        adopted(e, program, types, _no_importing, r) for e, r in ((eqn, None), (again, None), (eqn, rule))
+        adopted(e, program, types, NO_IMPORTING, r) for e, r in ((eqn, None), (again, None), (eqn, rule))
     )
     assert plain == same
     assert hash(plain) == hash(same)
     assert plain != other
-    assert other == adopted(again, program, types, _no_importing, rule)
+    assert other == adopted(again, program, types, NO_IMPORTING, rule)
     assert same_value(plain, same)
     assert not same_value(plain, other)
     closed = jax.make_jaxpr(picky)(X, Y[0], Y[1], 2)
     assert from_jax(closed) == from_jax(closed)
 
 
-def _no_importing(closed: JaxClosedJaxpr) -> Jaxpr:
-    raise AssertionError("nothing is imported")
+class _NoImporting:
+    def program(self, closed: JaxClosedJaxpr) -> Jaxpr:
+        raise AssertionError("nothing is imported")
+
+    def entered(self) -> AbstractContextManager[None]:
+        raise AssertionError("nothing is traced")
+
+
+NO_IMPORTING: Final = _NoImporting()

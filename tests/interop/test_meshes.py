@@ -33,7 +33,7 @@ FORWARD_ONLY = {"loop_as_long_as_each_likes", "loop_of_each"}
 #: They have rules for reverse mode.
 BACKWARD_ONLY = {"rule_with_a_sum", "rules"}
 #: Derivatives for which JAX waits for ever (a sum within what devices choose), or fails.
-NOT_IN_JAX = {"choice_of_each", "untiled_all_to_all", "one_within_another"}
+NOT_IN_JAX = {"choice_of_each", "untiled_all_to_all", "one_within_another", "rule_for_batches"}
 #: What JAX's types don't say varies, though by ours it does: its text contradicts them.
 NOT_AS_TEXT = {"loop_of_each", "solutions"}
 Arrays = Sequence[npt.NDArray[Any]]

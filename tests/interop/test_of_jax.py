@@ -155,7 +155,7 @@ def test_integers_fit_in_if_32_bits_are_enough_for_them() -> None:
     small, large = np.asarray([3, -(2**31)]), np.asarray([2**31])
     double = of_jax(lambda n: n + n)
     with jax.enable_x64(False):
-        np.testing.assert_array_equal(double(np.uint64([3])), np.uint32([6]))
+        np.testing.assert_array_equal(double(np.asarray([3], np.uint64)), np.asarray([6], np.uint32))
         assert double(small).dtype == np.int32
         assert double(np.zeros(0, np.int64)).dtype == np.int32
         program = from_jax(lambda x, n: x[n], X.astype("float32"), small)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import ClassVar, TypeAlias, TypeVar, final
+from contextlib import AbstractContextManager
+from typing import ClassVar, Protocol, TypeAlias, TypeVar, final
 
 import jax
 from attrs import field, frozen
@@ -36,10 +37,18 @@ from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.batch import add_axis
 
 V = TypeVar("V")
-#: How a program of JAX becomes ours.
-Importing: TypeAlias = Callable[[JaxClosedJaxpr], Jaxpr]
 #: For an equation, what it computes, and which operands are differentiated with respect to: what has that derivative.
 DerivativeRule: TypeAlias = Callable[[JaxprEqn, Jaxpr, tuple[bool, ...]], Primitive]
+
+
+class Importing(Protocol):
+    """How a program of JAX becomes ours, and where it is traced."""
+
+    def program(self, closed: JaxClosedJaxpr) -> Jaxpr: ...
+
+    def entered(self) -> AbstractContextManager[None]:
+        """JAX traces as where the equation is."""
+        ...
 
 
 @final
@@ -77,6 +86,12 @@ class JaxEquation(Opaque):
         primitive: JaxPrimitive = self.eqn.primitive
         outs = apply(primitive, *args, **jax_equations.bind_params(primitive, self.eqn.params))
         return list(map(jax.numpy.asarray, outs))
+
+    def imported(self, function: Callable[..., object], avals: Sequence[ShapedArray]) -> Jaxpr:
+        """The program of a function of JAX."""
+        with self.importing.entered():
+            closed = jax.make_jaxpr(function)(*map(struct, avals))
+        return self.importing.program(closed)
 
     @property
     def is_transposed(self) -> bool:
@@ -212,7 +227,7 @@ def _derived(call: Adopted, nonzero: tuple[bool, ...]) -> Jaxpr:
         return [*found, *(t for t, aval in zip(derived, outs, strict=True) if has_tangent(aval))]
 
     types = [*ins, *(aval.tangent for aval, mark in zip(ins, nonzero, strict=True) if mark)]
-    program = call.equation.importing(jax.make_jaxpr(run)(*map(struct, types)))
+    program = call.equation.imported(run, types)
     return with_types(program, [*outs, *(aval.tangent for aval in outs if has_tangent(aval))])
 
 
@@ -226,17 +241,17 @@ def _mapped(call: Adopted, axis: BatchAxis, axes: tuple[int | None, ...]) -> tup
         marks[:] = map(jax_equations.is_mapped, outs)
         return outs
 
-    def run(out_axes: list[int | None] | int) -> JaxClosedJaxpr:
+    def run(out_axes: list[int | None] | int) -> Jaxpr:
         mapped = jax.vmap(one, in_axes=axes, out_axes=out_axes, axis_name=axis.name, axis_size=axis.size)
-        return jax.make_jaxpr(mapped)(*map(struct, types))
+        return call.equation.imported(mapped, types)
 
     types = [aval if at is None else add_axis(aval, at, axis.size)
              for aval, at in zip(call.jaxpr.in_avals, axes, strict=True)]  # fmt: skip
     run(0)
-    closed = run([0 if mark else None for mark in marks])
+    program = run([0 if mark else None for mark in marks])
     outs = [add_axis(aval, 0, axis.size) if mark else aval
             for aval, mark in zip(call.jaxpr.out_avals, marks, strict=True)]  # fmt: skip
-    return with_types(call.equation.importing(closed), outs), tuple(marks)
+    return with_types(program, outs), tuple(marks)
 
 
 @bounded(1024)
@@ -254,7 +269,7 @@ def _transposed(call: Adopted, linear: tuple[bool, ...]) -> Jaxpr:
         return list(jax.linear_transpose(of_linear, *map(struct, moving))(list(args[len(known) :])))
 
     types = [*known, *(aval.tangent for aval in outs if has_tangent(aval))]
-    return with_types(call.equation.importing(jax.make_jaxpr(run)(*map(struct, types))), moving)
+    return with_types(call.equation.imported(run, types), moving)
 
 
 def _merged(marks: Sequence[bool], given: Sequence[jax.Array], all_values: Sequence[jax.Array]) -> list[jax.Array]:

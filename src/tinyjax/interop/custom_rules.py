@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import jax
@@ -37,6 +38,8 @@ class Alone(Protocol):
 
     def program(self, closed: JaxClosedJaxpr) -> Jaxpr: ...
 
+    def entered(self) -> AbstractContextManager[None]: ...
+
     def primitive(self, step: Step[PrimitiveT]) -> PrimitiveT: ...
 
 
@@ -61,7 +64,7 @@ def derived(
     primitive = yield from (_custom_jvp(call, rules, None) if call.forward else _custom_vjp(call, rules, None))
     n = call.captured
     if call.symbolic and primitive.refused and not primitive.special and not call.closed_over:
-        return adopted(eqn, body, body.out_avals, alone.program, _AskedLater(alone)), args
+        return adopted(eqn, body, body.out_avals, alone, _AskedLater(alone)), args
     return primitive, [*args[:n], *(env[var] for var in call.closed_over), *args[n:]]
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeVar, final
+from contextlib import AbstractContextManager, nullcontext
+from typing import TypeVar, final
 
 import jax
-from attrs import evolve
+from attrs import evolve, frozen
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
@@ -56,26 +57,28 @@ T = TypeVar("T")
 class Importer:
     """Imports one program. Programs that JAX shares are imported once; what is missing is marked in its place."""
 
-    __slots__ = ("_done", "_kept", "types")
+    __slots__ = ("_done", "_kept", "_region", "types")
 
     def __init__(self) -> None:
         #: Types that are missing, by the places where they are met.
         self.types: Counter[str] = Counter()
         self._done: dict[tuple[object, ...], Jaxpr] = {}
         self._kept: list[Request] = []  # what `_done` identifies by id
+        self._region: Region | None = None  # what the program that goes on now is within
 
     def run(self, jaxpr: JaxJaxpr | JaxClosedJaxpr, region: Region | None = None) -> Jaxpr:
         """The program; its constants feed the first inputs, if it isn't closed."""
         return self._found(request(jaxpr, (), region))
 
-    def finish(self, step: Step[T]) -> T:
+    def finish(self, step: Step[T], region: Region | None = None) -> T:
         """What comes of something that asks for programs."""
         found: Jaxpr | None = None
         while True:
-            wanted = resumed(step, found, None)
+            self._region = region
+            wanted = resumed(step, found, region)
             if isinstance(wanted, Done):
                 return wanted.value
-            found = self._found(wanted)
+            found = self._found(wanted if wanted.region is not None else evolve(wanted, region=region))
 
     def _found(self, first: Request) -> Jaxpr:
         stack = [(self._program(first), first)]
@@ -83,6 +86,7 @@ class Importer:
         found: Jaxpr | None = None
         while True:
             step, current = stack[-1]
+            self._region = current.region
             wanted = resumed(step, found, current.region)
             if isinstance(wanted, Done):
                 stack.pop()
@@ -174,13 +178,13 @@ class Importer:
                     for out, aval in zip(outs, expected, strict=True)]  # fmt: skip
         primitive: Primitive
         if name in ("custom_jvp_call", "custom_vjp_call"):
-            primitive, args = yield from derived(eqn, args, env, rules, _ALONE)
+            primitive, args = yield from derived(eqn, args, env, rules, _Alone(self._region))
         elif name == "pvary":
             wanted = [as_axes((*arg.aval.varying, *eqn.params["axes"])) for arg in args]
             return cast_operands(ctx, args, wanted)  # where JAX's types don't say that a value varies, ours may
         elif name == "custom_vmap_call":
             program = yield request(eqn.params["call"], rules)
-            primitive = adopted(eqn, program, expected, _ALONE.program)
+            primitive = adopted(eqn, program, expected, _Alone(self._region))
         elif name in ("pure_callback", "io_callback", "debug_callback", "debug_print"):
             primitive = _callback(eqn, tuple(expected))
         else:
@@ -193,7 +197,7 @@ class Importer:
                 return interpret(ctx, expanded, args)
             if name not in STANDARD:
                 program = yield _implementation(eqn, args, rules)
-                return ctx.bind(adopted(eqn, program, expected, _ALONE.program), *args)
+                return ctx.bind(adopted(eqn, program, expected, _Alone(self._region)), *args)
             for i, steps in enumerate(STANDARD.conversions(name, avals)):
                 for step in steps:
                     (args[i],) = ctx.bind(step, args[i])
@@ -271,24 +275,27 @@ class Importer:
 
 
 @final
+@frozen
 class _Alone:
-    """Imports what is no part of another program, and refuses it as a whole."""
+    """Imports what is no part of another program, but may be within a region as one is, and refuses it as a whole."""
+
+    region: Region | None
+
+    def entered(self) -> AbstractContextManager[None]:
+        return nullcontext() if self.region is None else self.region.entered()
 
     def program(self, closed: JaxClosedJaxpr) -> Jaxpr:
         importer = Importer()
-        program = importer.run(closed)
+        program = importer.run(closed, self.region)
         refuse("from_jax", lacks_of(program, importer.types))
         return program
 
     def primitive(self, step: Step[PrimitiveT]) -> PrimitiveT:
         importer = Importer()
-        made = importer.finish(step)
+        made = importer.finish(step, self.region)
         for program in programs_of(made):
             refuse("from_jax", lacks_of(program, importer.types))
         return made
-
-
-_ALONE: Final = _Alone()
 
 
 def _implementation(eqn: JaxprEqn, args: Sequence[Atom], rules: tuple[OpenRule, ...]) -> Request:

@@ -15,7 +15,7 @@ from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
-from tinyjax.ir.text.registry import Reader, Unreadable, build
+from tinyjax.ir.text.registry import Reader, Record, Unreadable, build
 from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.primitives import (
     collectives,
@@ -127,7 +127,8 @@ def _device_put(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     """A transfer to where the array already is."""
     where = params.get("devices")
     for place in where if isinstance(where, tuple) else (where,):
-        if place is not None and not isinstance(place, NamedSharding):
+        here = isinstance(place, Record) and place.name.endswith(("Device", "SingleDeviceSharding"))
+        if place is not None and not here and not isinstance(place, NamedSharding):
             raise UnsupportedError(f"device_put[devices={where}] is not supported: only to meshes, and to one device")
     return conversion.copy
 
