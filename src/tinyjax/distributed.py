@@ -37,7 +37,7 @@ def initialize(
       process_id: which of them this is, from 0 on. What isn't given is found out from Slurm or Open MPI, as in JAX.
       local_device_ids: the GPUs of this process; None for all of this computer.
       cluster_detection_method: how JAX finds out what isn't given; "deactivate" if it shouldn't.
-      initialization_timeout: how many seconds it may take until all processes have come.
+      initialization_timeout: how many seconds it may take until all processes have come; at least 6.
       heartbeat_timeout_seconds: a process of which nothing is heard for so many seconds is taken for dead. One that is
         killed is missed at once, as its connections end.
       shutdown_timeout_seconds: how many seconds a process that has ended waits for the others to end.

@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 #: For jaxlib's own heartbeats, which abort the process when they are missed: ours end it with an error.
 _NEVER: Final = 10**8
+#: How many seconds jaxlib tries to connect after the time is over.
+_MORE: Final = 5
 _KEY: Final = "tinyjax/processes"
 
 
@@ -107,7 +109,7 @@ class Group:
         client = _jax.get_distributed_runtime_client(
             address if self._relay is None else self._relay.address,
             self.index,
-            init_timeout=max(int(seconds), 1),
+            init_timeout=max(int(seconds) - _MORE, 1),  # jaxlib adds that
             heartbeat_timeout=_NEVER,
             shutdown_on_destruction=False,
             use_compression=True,
@@ -116,13 +118,13 @@ class Group:
         )
         self._client = client
         try:
-            within(client.connect, seconds + 2)
-        except (RuntimeError, TimeoutError) as error:
+            within(client.connect, seconds + 2 * _MORE)
+        except (RuntimeError, TimeoutError):  # which say no more
             raise DistributedError(
                 f"not all of the {self.count} processes came to the coordinator at {address} within {seconds:g} s: "
                 f"this is process {self.index}. Start all of them, each with its own process_id, or allow them more "
                 "time by initialization_timeout."
-            ) from error
+            ) from None
         self._host = _own_address(host, port) if self.index else _coordinator_host(host, bind)
         meeting = Meeting(self.index, self._host)
         try:
@@ -223,6 +225,10 @@ class Group:
                 self._client.shutdown()
         if self._relay is not None:
             self._relay.close()
+
+    def is_stuck(self, timeout: float) -> bool:
+        """Whether a launch, of which nobody awaits the end any more, still hasn't ended after so many seconds."""
+        return self._launcher is not None and not self._launcher.is_idle(timeout)
 
     def abandon(self) -> None:
         """In a forked process: leaves the connections to the other."""

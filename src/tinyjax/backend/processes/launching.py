@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from queue import SimpleQueue
-from threading import Thread
+from threading import Event, Thread
 from typing import Final, TypeVar, final
 
 from tinyjax.backend.processes.peers import Peers
@@ -23,11 +23,20 @@ class Launcher:
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
         self._work: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._idle = Event()
+        self._idle.set()
         Thread(target=self._serve, name="tinyjax launches", daemon=True).start()
+
+    def is_idle(self, timeout: float) -> bool:
+        """Whether nothing is being done any more, after so many seconds."""
+        return self._idle.wait(timeout)
 
     def _serve(self) -> None:
         while True:
-            self._work.get()()
+            work = self._work.get()
+            self._idle.clear()
+            work()
+            self._idle.set()
             with self._peers.changed:
                 self._peers.changed.notify_all()
 

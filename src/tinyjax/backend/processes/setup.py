@@ -7,10 +7,14 @@ import os
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Final
 
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.processes.group import Group, Timeouts, split_address
 from tinyjax.errors import DistributedError, InputError
+
+#: How many seconds a process that ends waits for a launch that others haven't come to.
+_PATIENCE: Final = 5.0
 
 
 def initialize(
@@ -75,7 +79,25 @@ def is_initialized() -> bool:
 
 def _leave(group: Group) -> None:
     """At the end of the process."""
-    if not group.is_open or PROCESS.forked:
+    if PROCESS.forked or PROCESS.group is not group:
+        return
+    try:
+        _take_leave(group)
+    finally:
+        # While Python ends, the thread must not come back from XLA, which would abort the process.
+        if group.is_stuck(_PATIENCE):
+            _end(1)
+
+
+def _end(code: int) -> None:
+    """Ends the process at once. An exit function can't change in any other way how it ends."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _take_leave(group: Group) -> None:
+    if not group.is_open:
         return
     ended_by = getattr(sys, "last_value", None)
     if ended_by is not None:
@@ -88,8 +110,5 @@ def _leave(group: Group) -> None:
     try:
         group.shutdown()
     except DistributedError as error:
-        # An exit function can't change how the process ends in any other way.
         sys.stderr.write(f"{type(error).__module__}.{type(error).__name__}: {error}\n")
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(1)
+        _end(1)
