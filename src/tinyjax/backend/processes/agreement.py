@@ -167,7 +167,7 @@ class Launches:
             if lines:
                 shown = "\n".join(lines)
                 self._refuse(
-                    f"{what}: processes {first} and {process} don't launch the same.\n{shown}\nnothing was launched"
+                    f"{what}: processes {first} and {process} don't launch the same.\n{shown}\nNothing was launched."
                 )
         self._refuse(f"{what}: the processes don't launch the same")
 
