@@ -10,6 +10,7 @@ from tinyjax.hlo.context import SSA, LoweringContext, types_text
 from tinyjax.hlo.rules.contractions import common_operands, of_wide, precision_names
 from tinyjax.hlo.rules.elementwise import convert, join_parts, part
 from tinyjax.hlo.rules.reductions import array_text
+from tinyjax.hlo.rules.undivided import whole_along
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
@@ -45,6 +46,8 @@ def _convolution(
         counted = [convert(ctx, arg, array_type(arg.aval.shape, FLOAT32)) for arg in (x, y)]
         (found,) = ctx.bind(evolve(primitive, preferred_element_type=None), *counted)
         return (convert(ctx, found, out),)
+    closed = _undivided(primitive)
+    x, y = (whole_along(ctx, arg, axes) for arg, axes in zip((x, y), closed[:2], strict=True))
     lhs, rhs, result = primitive.dimension_numbers
     numbers = f"{_axes_text(lhs, 'b', 'f')}x{_axes_text(rhs, 'o', 'i')}->{_axes_text(result, 'b', 'f')}"
     names = ", ".join(f"#stablehlo<precision {name}>" for name in precision_names(primitive.precision))
@@ -56,7 +59,19 @@ def _convolution(
         f"window_strides = {array_text(primitive.window_strides)}"
     )
     signature = f"{types_text([x.aval, y.aval])} -> {type_text(out)}"
-    return (ctx.emit(f'"stablehlo.convolution"({x.name}, {y.name}) <{{{attributes}}}> : {signature}', out),)
+    found = ctx.emit(f'"stablehlo.convolution"({x.name}, {y.name}) <{{{attributes}}}> : {signature}', out)
+    return (whole_along(ctx, found, closed[2]),)
+
+
+def _undivided(primitive: ConvGeneralDilated) -> tuple[Sequence[int], Sequence[int], Sequence[int]]:
+    """The axes of the operands and of the result along which XLA mustn't divide them among devices. Where it divides
+    space, numbers are wrong if the kernel is divided too; for groups and negative padding it ends the process."""
+    lhs, rhs, result = primitive.dimension_numbers
+    if primitive.batch_group_count > 1:
+        return lhs, rhs, result
+    if primitive.feature_group_count > 1:
+        return lhs[1:], rhs, result[1:]
+    return lhs[2:], rhs[2:], result[2:]
 
 
 def _of_parts(
