@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from itertools import product
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import jax
 import numpy as np
@@ -14,7 +13,7 @@ import pytest
 
 import tinyjax as tj
 from tinyjax import lax
-from tinyjax.errors import AxisNameError, ShapeError, TypingError, UnsupportedError
+from tinyjax.errors import AxisNameError, ShapeError, TypingError
 from tinyjax.interop.jax import from_jax, to_jax
 from tinyjax.ir import ClosedJaxpr, parse, parse_closed
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
@@ -160,11 +159,6 @@ def test_elements_that_get_nothing_have_zeros() -> None:
         (lambda x: lax.pshuffle(x, "i", [0, 0]), AxisNameError, r"a permutation of the 2 elements; got \[0, 0\]"),
         (lambda x: lax.pbroadcast(x, "i", 2), AxisNameError, "there is no element 2 among the 2 along 'i'"),
         (lambda x: lax.all_gather(x, "j"), AxisNameError, "unbound axis name: 'j'"),
-        (
-            partial(lax.psum, axis_name="i", axis_index_groups=cast(None, [[0, 1]])),
-            UnsupportedError,
-            "Map over two axes, and name them",
-        ),
         (lambda x: lax.psum_scatter(x > 0, "i", tiled=True), TypingError, "reduce_scatter .*bool"),
     ],
 )

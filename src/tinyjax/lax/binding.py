@@ -9,7 +9,7 @@ from typing import SupportsIndex, TypeVar
 from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
-from tinyjax.errors import AxisNameError, InputError, ShapeError, UnsupportedError
+from tinyjax.errors import AxisNameError, InputError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Axes
@@ -118,11 +118,6 @@ def sequence(what: str, values: Iterable[T], size: int | None = None) -> tuple[T
     if size is not None and len(found) != size:
         raise InputError(f"{what} has {size} parts, got {len(found)}")
     return found
-
-
-def refuse_groups(name: str, groups: None) -> None:
-    if groups is not None:
-        raise UnsupportedError(f"{name}: axis_index_groups are not supported. Map over two axes, and name them both.")
 
 
 def padding_pairs(name: str, padding: Iterable[Sequence[SupportsIndex]]) -> Padding:

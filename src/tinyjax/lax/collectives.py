@@ -12,8 +12,9 @@ from tinyjax.ir.dtypes import BOOL, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import as_axes
 from tinyjax.lax.binary import div
-from tinyjax.lax.binding import axis_names, refuse_groups
+from tinyjax.lax.binding import axis_names
 from tinyjax.lax.groups import axis_groups
+from tinyjax.lax.index_groups import AxisIndexGroups, Grouped
 from tinyjax.lax.signatures import AxisName
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum, PVary
 from tinyjax.tracing import tree
@@ -34,8 +35,11 @@ def _reduce(make: Callable[[str | tuple[str, ...]], Primitive], x: _T, axis_name
     return tree.map_leaves(reduce, x)
 
 
-def psum(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
+def psum(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | None = None) -> _T:
     """The sums of the leaves of x over one named axis or several.
+
+    With `axis_index_groups`, such as [[0, 1], [2, 3]], it is summed within each of these groups of elements. Here and
+    in its relatives, each element is then sent what all of them have.
 
     Of a value that is the same all along the axis, such as 1, it is that value times the size: of a number of Python, a
     number that is known. Booleans are counted, in int32.
@@ -45,7 +49,6 @@ def psum(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
     >>> vmap(lambda x: x / psum(x, "batch"), axis_name="batch")(np.array([1.0, 3.0]))
     Array([0.25, 0.75], dtype=float64)
     """
-    refuse_groups("psum", axis_index_groups)
 
     def counted(leaf: object) -> object:
         if type(leaf) in (int, float, complex):
@@ -54,6 +57,10 @@ def psum(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
         return convert(array, INT32) if array.aval.dtype == BOOL else array
 
     leaves, treedef = tree.flatten(tree.map_leaves(counted, x))
+    if axis_index_groups is not None:
+        grouped = Grouped.of("psum", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
+        in_each: _T = tree.unflatten(treedef, [grouped.sum(as_array(leaf)) for leaf in leaves])
+        return in_each
     size = axis_size(axis_name)
     sums = [
         as_array(leaf * size) if isinstance(leaf, int | float | complex) else _reduce(PSum, leaf, axis_name)
@@ -63,27 +70,32 @@ def psum(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
     return found
 
 
-def pmean(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
+def pmean(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | None = None) -> _T:
     """The means of the leaves of x over one named axis or several."""
-    refuse_groups("pmean", axis_index_groups)
     size = axis_size(axis_name)
+    if axis_index_groups is not None:
+        size = Grouped.of("pmean", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name)).size
 
     def mean(leaf: object) -> Array:
-        (array,) = promote_inexact(as_array(psum(leaf, axis_name)))
+        (array,) = promote_inexact(as_array(psum(leaf, axis_name, axis_index_groups=axis_index_groups)))
         return div(array, size)
 
     return tree.map_leaves(mean, x)
 
 
-def pmax(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
+def pmax(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | None = None) -> _T:
     """The largest of the leaves of x over one named axis or several."""
-    refuse_groups("pmax", axis_index_groups)
+    if axis_index_groups is not None:
+        grouped = Grouped.of("pmax", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
+        return tree.map_leaves(lambda leaf: grouped.members(as_array(leaf)).max(0), x)
     return _reduce(PMax, x, axis_name)
 
 
-def pmin(x: _T, axis_name: AxisName, *, axis_index_groups: None = None) -> _T:
+def pmin(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | None = None) -> _T:
     """The smallest of the leaves of x over one named axis or several."""
-    refuse_groups("pmin", axis_index_groups)
+    if axis_index_groups is not None:
+        grouped = Grouped.of("pmin", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
+        return tree.map_leaves(lambda leaf: grouped.members(as_array(leaf)).min(0), x)
     return _reduce(PMin, x, axis_name)
 
 

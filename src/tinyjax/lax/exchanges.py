@@ -10,9 +10,10 @@ import numpy as np
 
 from tinyjax.arrays.shaping import canonical_axis, expand_dims, integer, integers, moveaxis, reshape, squeeze
 from tinyjax.errors import AxisNameError, ShapeError
-from tinyjax.lax.binding import axis_names, number_pairs, refuse_groups
+from tinyjax.lax.binding import axis_names, number_pairs
 from tinyjax.lax.collectives import axis_index, axis_size
 from tinyjax.lax.groups import axis_groups
+from tinyjax.lax.index_groups import AxisIndexGroups, Grouped
 from tinyjax.lax.indexing import dynamic_index_in_dim
 from tinyjax.lax.shaping import broadcast, clamp, full_like, index_in_dim, select
 from tinyjax.lax.signatures import AxisName
@@ -26,7 +27,9 @@ from tinyjax.transforms.arguments import flag
 _T = TypeVar("_T")
 
 
-def all_gather(x: _T, axis_name: AxisName, *, axis_index_groups: None = None, axis: int = 0, tiled: bool = False) -> _T:
+def all_gather(
+    x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | None = None, axis: int = 0, tiled: bool = False
+) -> _T:
     """The leaves of x of all elements along one named axis or several, along a new axis, or put together along one.
 
     `axis` is where the new axis is in the result; with `tiled`, the axis along which they are put together. Of several
@@ -38,12 +41,16 @@ def all_gather(x: _T, axis_name: AxisName, *, axis_index_groups: None = None, ax
     Array([[ 0.,  2.],
            [-2.,  0.]], dtype=float64)
     """
-    refuse_groups("all_gather", axis_index_groups)
     tiled = flag("all_gather: tiled", tiled)
+    grouped = None
+    if axis_index_groups is not None:
+        grouped = Grouped.of("all_gather", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
 
     def gathered(leaf: object) -> Array:
         array = as_array(leaf)
         at = canonical_axis(axis, array.aval.ndim + (not tiled), "all_gather")
+        if grouped is not None:
+            return grouped.gather(array, at, tiled)
         if not tiled:
             array = expand_dims(array, at)
         for group in reversed(axis_groups(axis_name)):
@@ -54,7 +61,12 @@ def all_gather(x: _T, axis_name: AxisName, *, axis_index_groups: None = None, ax
 
 
 def psum_scatter(
-    x: _T, axis_name: AxisName, *, scatter_dimension: int = 0, axis_index_groups: None = None, tiled: bool = False
+    x: _T,
+    axis_name: AxisName,
+    *,
+    scatter_dimension: int = 0,
+    axis_index_groups: AxisIndexGroups | None = None,
+    tiled: bool = False,
 ) -> _T:
     """The sums of the leaves of x over one named axis or several, of which each element gets a part.
 
@@ -66,12 +78,16 @@ def psum_scatter(
     >>> vmap(lambda x: psum_scatter(x, "i"), axis_name="i")(np.array([[1.0, 2.0], [10.0, 20.0]]))
     Array([11., 22.], dtype=float64)
     """
-    refuse_groups("psum_scatter", axis_index_groups)
     tiled = flag("psum_scatter: tiled", tiled)
+    grouped = None
+    if axis_index_groups is not None:
+        grouped = Grouped.of("psum_scatter", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
 
     def scattered(leaf: object) -> Array:
         array = as_array(leaf)
         at = canonical_axis(scatter_dimension, array.aval.ndim, "psum_scatter")
+        if grouped is not None:
+            return grouped.scatter(array, at, tiled)
         if not tiled:
             _check_size("psum_scatter", array, at, axis_name)
         for group in axis_groups(axis_name):
@@ -87,7 +103,7 @@ def all_to_all(
     split_axis: int,
     concat_axis: int,
     *,
-    axis_index_groups: None = None,
+    axis_index_groups: AxisIndexGroups | None = None,
     tiled: bool = False,
 ) -> _T:
     """Each element along the named axis gives every element a part of its leaves, and puts what it gets together.
@@ -102,13 +118,17 @@ def all_to_all(
     Array([[ 1., 10.],
            [ 2., 20.]], dtype=float64)
     """
-    refuse_groups("all_to_all", axis_index_groups)
     tiled = flag("all_to_all: tiled", tiled)
+    grouped = None
+    if axis_index_groups is not None:
+        grouped = Grouped.of("all_to_all", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
 
     def exchanged(leaf: object) -> Array:
         array = as_array(leaf)
         split = canonical_axis(split_axis, array.aval.ndim, "all_to_all")
         concat = canonical_axis(concat_axis, array.aval.ndim, "all_to_all")
+        if grouped is not None:
+            return grouped.exchange(array, split, concat, tiled)
         if tiled:
             return _exchange(array, axis_name, split, concat)
         _check_size("all_to_all", array, split, axis_name)
@@ -185,7 +205,7 @@ def pshuffle(x: _T, axis_name: AxisName, perm: Sequence[int]) -> _T:
     return ppermute(x, axis_name, [(source, destination) for destination, source in enumerate(sources)])
 
 
-def pswapaxes(x: _T, axis_name: AxisName, axis: int, *, axis_index_groups: None = None) -> _T:
+def pswapaxes(x: _T, axis_name: AxisName, axis: int, *, axis_index_groups: AxisIndexGroups | None = None) -> _T:
     """An axis of the leaves of x, and the named one, exchanged: they have the same size.
 
     >>> import numpy as np
