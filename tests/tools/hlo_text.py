@@ -45,6 +45,7 @@ def told(text: str, mesh: Mesh) -> Counter[Told]:
             if " while(" in line:
                 count = trips(line, computations)
                 visit(called(line, "body"), None if times is None or count is None else times * count)
+                visit(called(line, "condition"), None if times is None or count is None else times * (count + 1))
             else:
                 for key in ("calls", "to_apply", "true_computation", "false_computation"):
                     if f"{key}=" in line and not match:

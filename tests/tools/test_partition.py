@@ -301,6 +301,21 @@ def test_without_a_derivative() -> None:
 # Ways to ask.
 
 
+def test_a_line_where_only_what_reads_it_has_one() -> None:
+    types, specs = (f32(8, 8), f32(8, 8)), (P("x"), P("y"))
+    found = report(lambda x, y: tnp.concatenate([x, y]), *types, shardings=specs)
+    assert found.collectives
+    assert all(c.source is not None and c.source.file == __file__ for c in found.collectives)
+
+
+def test_axes_that_are_left_to_xla() -> None:
+    f = tj.shard_map(lambda x: lax.psum(tnp.sin(x), "x"), mesh=MESH, in_specs=P("x"), out_specs=P(), axis_names={"x"})
+    found = report(f, f32(8, 8), shardings=P("x", "y"))
+    assert [c.types for c in found.written] == [("f32[2,8]",)]
+    assert found.collectives is not None
+    assert [(c.types, c.axes, c.written) for c in found.collectives] == [(("f32[2,4]",), ("x",), True)]
+
+
 def test_what_jit_has_lowered() -> None:
     table = tnp.arange(16.0, dtype="float32")
     sharding = NamedSharding(MESH, P("x"))

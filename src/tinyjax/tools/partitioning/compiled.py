@@ -126,12 +126,19 @@ def _with_joined(collective: Collective, left: list[Collective]) -> Collective:
 
 
 def _place(by_id: Mapping[int, Instruction], instruction: Instruction) -> int | None:
-    """Where an instruction is from: if nobody has said it, where what it reads is from."""
-    for _ in range(len(by_id)):
-        if instruction.place is not None or not instruction.operands:
-            break
-        instruction = by_id[instruction.operands[0]]
-    return instruction.place
+    """Where an instruction is from: if nobody has said it, where what it reads is from, or else what reads it."""
+    maker: Instruction | None = instruction
+    while maker is not None and maker.place is None:
+        maker = by_id[maker.operands[0]] if maker.operands else None
+    if maker is not None:
+        return maker.place
+    reached = {instruction.id}
+    for reader in by_id.values():  # each after those that it reads
+        if not reached.isdisjoint(reader.operands):
+            if reader.place is not None:
+                return reader.place
+            reached.add(reader.id)
+    return None
 
 
 def _results(instruction: Instruction, operands: int) -> Sequence[ArrayShape]:

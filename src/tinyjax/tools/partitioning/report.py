@@ -28,8 +28,9 @@ class PartitionReport(Shown):
 
     `collectives` are what XLA's partitioned module has devices tell each other; None if it wasn't compiled. `written`
     are those that the program says itself, within `shard_map`: exact, and known without XLA, which may run one for
-    several that are alike, move one out of a loop, or leave one out whose result it knows. `gathers` are arrays that
-    XLA puts together though nothing in the program says so.
+    several that are alike, move one out of a loop, leave one out whose result it knows, or, on CPUs, add numbers of 16
+    bits as wider ones. Where a `shard_map` leaves axes of the mesh to XLA, `written` has what the program sees, which
+    XLA divides further. `gathers` are arrays that XLA puts together though nothing in the program says so.
 
     `inputs`, `results` and `residuals` say how arrays lie, and the bytes of them on each device. `memory` is what XLA
     says that a run takes on each device; `live` the most that is alive at once in what a `shard_map` of the program
