@@ -35,6 +35,10 @@ DIFFERENCES = {
         "c = np.arange(8.0) + ME; tj.jit(lambda x: (x * c).sum(), out_shardings=everywhere)(x)",
         ["DisagreementError", "has other elements in process 0 than in process 1"],
     ),
+    "what is put on devices": (
+        "tj.device_put(np.arange(8.0) + ME, rows)",
+        ["DisagreementError", "it has other elements in process 0 than in process 1"],
+    ),
     "the order": (
         "f(x); g(x); ((f, g) if ME else (g, f))[0](x)",
         ["DisagreementError", "launch 3 of processes 0 and 1", "reduce_max"],

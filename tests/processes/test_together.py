@@ -27,6 +27,8 @@ WORK = """
     g = tj.grad(lambda x: (tj.numpy.sin(x) ** 2).sum())(x)
     np.testing.assert_allclose(tj.process_allgather(g, tiled=True), np.sin(2.0 * whole), atol=1e-12)
 
+    np.testing.assert_array_equal(tj.process_allgather(tj.device_put(whole, rows), tiled=True), whole)
+
     # Eagerly, and with what is on the host.
     y = x + np.ones(4)
     np.testing.assert_array_equal(tj.process_allgather(y, tiled=True), whole + 1.0)

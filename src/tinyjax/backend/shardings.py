@@ -111,8 +111,15 @@ def spec_of(spec: JaxSpec) -> PartitionSpec:
 def put(value: ConcreteValue, sharding: Sharding, what: str = "the array") -> ConcreteValue:
     """The value where a sharding with devices says; itself if it lies so. A ShardingError, which calls it `what`, if it
     can't lie so."""
-    array = place(value, sharding, what)
     data = value.data
+    if PROCESS.group is not None and isinstance(data, np.ndarray) and PROCESS.group.is_open:
+        processes = {device.process_index for device in jax_sharding(sharding).device_set}
+        if len(processes) > 1 and PROCESS.group.index in processes:
+            from tinyjax.backend.processes.agreement import check_same
+
+            sharding.check(value.aval.shape, what)
+            check_same(PROCESS.group, sorted(processes), data, what)
+    array = place(value, sharding, what)
     return value if isinstance(data, StoredBuffer) and data.array is array else value_of_buffer(array, value.aval)
 
 

@@ -177,6 +177,30 @@ class Launches:
         raise DisagreementError(message)
 
 
+def check_same(group: Group, processes: Sequence[int], array: npt.ArrayLike, what: str) -> None:
+    """Waits until all processes come to the same place; a DisagreementError, in all of them, if they have other
+    elements there."""
+    members = tuple(sorted(processes))
+    key = hashlib.sha256(repr(members).encode()).digest()[:8]
+    with group.launching:
+        number = group.checks[members] = group.checks.get(members, 0) + 1
+        own = _digest_of(array).encode()
+        place = f"putting {what} on devices of {_together(members)}"
+        found = group.peers.exchange(
+            b"same" + key + number.to_bytes(8, "little"), own, members, group.timeouts.launch, place
+        )
+        for process, said in sorted(found.items()):
+            if said != own:
+                here, there = sorted((group.index, process))
+                message = (
+                    f"{place}: it has other elements in process {here} than in process {there}. To make an array of "
+                    "what each has of it, use make_array_from_process_local_data(sharding, local)"
+                )
+                group.peers.fail(message)
+                group.peers.reported = True
+                raise DisagreementError(message)
+
+
 def _together(processes: Sequence[int]) -> str:
     return f"processes {', '.join(map(str, processes[:-1]))} and {processes[-1]}"
 

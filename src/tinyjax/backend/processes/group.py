@@ -55,6 +55,8 @@ class Group:
         self.timeouts: Timeouts = timeouts
         #: How many launches there have been, by the processes that take part.
         self.launches: dict[tuple[int, ...], int] = {}
+        #: How many arrays were compared, likewise.
+        self.checks: dict[tuple[int, ...], int] = {}
         #: Held while processes launch together.
         self.launching: RLock = RLock()
         self._service: _jax.DistributedRuntimeService | None = None
