@@ -196,6 +196,12 @@ class LoweringContext(Context[SSA]):
         self._constants: dict[Literal, SSA] = {}
         self._broadcasts: dict[tuple[str, Shape], str] = {}
 
+    @property
+    def is_divided(self) -> bool:
+        """Whether XLA divides what is written among devices: then a sum over everything is a message to all of them."""
+        manual = self.manual
+        return bool(self.module.meshes) and (manual is None or len(manual.axes) < manual.mesh.ndim)
+
     @override
     def bind(self, primitive: Primitive, *args: SSA) -> tuple[SSA, ...]:
         watcher = self.module.watcher

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count, islice
 from typing import Final, TypeAlias
 
 from tinyjax.hlo.context import SSA, LoweringContext, Rule, types_text
@@ -65,10 +66,33 @@ def library_call(
         "output_operand_aliases": f"[{pairs}]",
         "result_layouts": _layouts(types, most if column_major else -1),
     }
+    if ctx.is_divided and column_major and most > 2:
+        fields |= _divided_by_batch([arg.aval for arg in args], types, most - 2)
     written = ", ".join([f"{name} = {text}" for name, text in fields.items()])
     names = ", ".join([arg.name for arg in args])
     signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
     return ctx.emit_many(f"stablehlo.custom_call @{target}({names}) {{{written}}} : {signature}", types)
+
+
+def _divided_by_batch(ins: Sequence[ShapedArray], outs: Sequence[ShapedArray], batch: int) -> dict[str, str]:
+    """What tells XLA that devices may each compute some of the matrices, which lie along the first axes. Without, each
+    would be sent all of them."""
+    if any(aval.ndim < batch for aval in (*ins, *outs)):
+        return {}
+    names = (f"{name}_{turn}" if turn else name for turn in count() for name in "ijklmnopqrstuvwxyz")
+    shared, sizes = list(islice(names, batch)), dict[str, int]()
+
+    def axes(aval: ShapedArray) -> str:
+        own = [*shared, *islice(names, aval.ndim - batch)]
+        sizes.update(zip(own, aval.shape, strict=True))
+        return f"[{', '.join(own)}]"
+
+    rule = "->".join(f"({', '.join(map(axes, avals))})" for avals in (ins, outs))
+    listed = ", ".join(f"{name}={size}" for name, size in sizes.items())
+    return {
+        "mhlo.frontend_attributes": f'{{num_batch_dims = "{batch}"}}',
+        "sdy.sharding_rule": f"#sdy.op_sharding_rule<{rule} {{{listed}}}, custom>",
+    }
 
 
 def _layouts(avals: Sequence[ShapedArray], most: int) -> str:

@@ -149,7 +149,8 @@ RULES[reductions.ReduceXor] = _reducing("xor", logical_xor, _zero)
 
 def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_zero: float) -> ReductionRule:
     """The rule of a maximum or a minimum where XLA hands larger reductions to a library that forgets nan, and the signs
-    of zeros. A sum, which is as fast, tells where there may be a nan; only then another reduction looks for it."""
+    of zeros. A sum, which is as fast, tells where there may be a nan; only then another reduction looks for it. Where
+    devices would have to tell each other whether one has a nan, all look for it."""
     plain = _reducing(op, combine, identity)
 
     def rule(
@@ -158,7 +159,7 @@ def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_ze
         (x,), (found,) = args, plain(primitive, ctx, args, types)
         if x.aval.dtype not in FLOATS or x.aval.size < _LARGE:
             return (found,)
-        if x.aval.dtype not in _ADDED:
+        if x.aval.dtype not in _ADDED or ctx.is_divided:
             return (_mended(ctx, x, found, primitive.axes, first_zero),)
         total = reduce(ctx, x, primitive.axes, "add", add, _zero)
         doubtful = logical_or(ctx, ne(ctx, total, total), eq(ctx, found, constant_like(ctx, found, 0)))
