@@ -125,9 +125,9 @@ def _inward(n: int, total: int, low: int, high: int, interior: int) -> tuple[int
 def _pad(
     primitive: slicing.Pad, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
-    """What is taken away is sliced off: XLA's partitioner ends the process for such padding of a divided axis."""
+    """Among devices, what is taken away is sliced off: XLA's partitioner ends the process for negative padding."""
     (x, value), (out,) = args, types
-    if any(low < 0 or high < 0 for low, high, _ in primitive.padding_config):
+    if ctx.is_divided and any(low < 0 or high < 0 for low, high, _ in primitive.padding_config):
         cuts = [
             _inward(n, total, *entry)
             for n, total, entry in zip(x.aval.shape, out.shape, primitive.padding_config, strict=True)

@@ -13,14 +13,9 @@ from tinyjax.meshes.spec import UNCONSTRAINED, PartitionSpec
 def whole_along(ctx: LoweringContext, x: SSA, axes: Sequence[int]) -> SSA:
     """The value, of which each device has all along these axes. Itself where XLA divides nothing: in a program for one
     device, and within a `shard_map` over all axes of its mesh."""
-    if not axes or not ctx.module.meshes:
+    if not axes or not ctx.is_divided:
         return x
-    if ctx.manual is None:
-        symbol = next(iter(ctx.module.meshes.values()))
-    elif {*ctx.manual.axes} < {*ctx.manual.mesh.axis_names}:
-        symbol = ctx.module.mesh(ctx.manual.mesh)
-    else:
-        return x
+    symbol = next(iter(ctx.module.meshes.values())) if ctx.manual is None else ctx.module.mesh(ctx.manual.mesh)
     spec = PartitionSpec(*[None if axis in axes else UNCONSTRAINED for axis in range(x.aval.ndim)])
     text = f"sdy.sharding_constraint {x.name} {spec_text(symbol, spec, x.aval.ndim)} : {type_text(x.aval)}"
     return ctx.emit(text, x.aval)
