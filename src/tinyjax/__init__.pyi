@@ -75,7 +75,7 @@ from .api.rules.custom_vjp import CustomVJPPrimal as CustomVJPPrimal
 from .api.rules.custom_vjp import custom_vjp as custom_vjp
 from .api.shard_map import shard_map as shard_map
 from .api.smap import smap as smap
-from .api.types import ShapeDtypeStruct as ShapeDtypeStruct
+from .api.structs import ShapeDtypeStruct as ShapeDtypeStruct
 from .api.types import typeof as typeof
 from .api.traced import Traced as Traced
 from .api.traced import trace as trace

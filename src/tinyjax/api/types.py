@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
-
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
-
-#: A shape and a dtype, for what takes the types of arguments instead of arrays; JAX's own objects of this name and
-#: anything else with these attributes will do there, too.
-ShapeDtypeStruct: TypeAlias = ShapedArray
 
 
 @filtered

@@ -44,8 +44,9 @@ from tinyjax.ir.dtypes import (
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.meshes import NamedSharding
 from tinyjax.numpy.arguments import iota, placed, scalar, shape_of
-from tinyjax.numpy.signatures import Nested, ShapeLike
+from tinyjax.numpy.signatures import Nested, ShapeLike, Typed
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import conversion as conversion_primitives
 from tinyjax.primitives.conversion import conversion
@@ -216,7 +217,7 @@ def _filled(shape: ShapeLike, value: int, dtype: npt.DTypeLike | None) -> Array:
 
 
 def full_like(
-    a: ArrayLike | ShapedArray,
+    a: ArrayLike | ShapedArray | Typed,
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     shape: ShapeLike | None = None,
@@ -224,8 +225,18 @@ def full_like(
     device: DeviceLike | None = None,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """An array of the type of a, filled with one value."""
-    aval = a if isinstance(a, ShapedArray) else as_array(a).aval
+    """An array of the type of a, filled with one value. It lies as a does, if that is on several devices."""
+    named = a if isinstance(a, ShapedArray) else getattr(a, "aval", None)
+    aval = named if isinstance(named, ShapedArray) else as_array(a).aval
+    if (
+        out_sharding is None
+        and device is None
+        and shape is None
+        and isinstance(a, ConcreteArray)
+        and a.value.on_several
+    ):
+        lies = a.sharding
+        out_sharding = lies if isinstance(lies, NamedSharding) else None
     sizes, chosen, value = aval.shape if shape is None else shape_of(shape), user_dtype(dtype), as_array(fill_value)
     if chosen is not None or not aval.weak_type:
         return laid_out(
@@ -235,7 +246,7 @@ def full_like(
 
 
 def zeros_like(
-    a: ArrayLike | ShapedArray,
+    a: ArrayLike | ShapedArray | Typed,
     dtype: npt.DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,
@@ -247,7 +258,7 @@ def zeros_like(
 
 
 def ones_like(
-    a: ArrayLike | ShapedArray,
+    a: ArrayLike | ShapedArray | Typed,
     dtype: npt.DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,
@@ -259,7 +270,7 @@ def ones_like(
 
 
 def empty_like(
-    prototype: ArrayLike | ShapedArray,
+    prototype: ArrayLike | ShapedArray | Typed,
     dtype: npt.DTypeLike | None = None,
     shape: ShapeLike | None = None,
     *,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from types import EllipsisType
 from typing import IO, Literal, Protocol, SupportsIndex, TypeAlias
 
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.tracing.array import Array, ArrayLike
 
@@ -17,6 +18,13 @@ class SupportsArray(Protocol):
     """What NumPy can make an array of."""
 
     def __array__(self) -> HostArray: ...
+
+
+class Typed(Protocol):
+    """What has the type of an array."""
+
+    @property
+    def aval(self) -> ShapedArray: ...
 
 
 #: Arrays, scalars, and sequences of these, nested.

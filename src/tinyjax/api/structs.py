@@ -1,0 +1,122 @@
+"""`ShapeDtypeStruct`: what stands for an array where only its type counts, and where it lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import final
+
+import numpy.typing as npt
+from attrs import field, frozen
+from typing_extensions import override
+
+from tinyjax.api.make_jaxpr import abstractify
+from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import DType
+from tinyjax.ir.shapes import Shape, as_shape, dtype_of
+from tinyjax.lax.mesh_in_force import on_mesh_in_force
+from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
+from tinyjax.tracing.concrete import ConcreteArray
+
+
+class _TypeOfTypes(type):
+    """What functions return types of arrays as is one of these, too."""
+
+    @override
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, ShapedArray) or super().__instancecheck__(instance)
+
+
+def _sharding(found: object) -> Sharding | None:
+    if isinstance(found, PartitionSpec):
+        return on_mesh_in_force("ShapeDtypeStruct: the sharding", found)
+    if found is not None and not isinstance(found, Sharding):
+        raise InputError(f"ShapeDtypeStruct: sharding is NamedSharding(mesh, P('x', None)), not {found!r}")
+    return found
+
+
+@final
+@frozen(eq=False, repr=False)
+class ShapeDtypeStruct(metaclass=_TypeOfTypes):
+    """A shape and a dtype, and how an array lies, for what takes the types of arguments instead of arrays.
+
+    JAX's own objects of this name will do there, too, and so will a ShapedArray, which is equal to one that says
+    nothing of where it lies. Source: JAX.
+
+    >>> x = ShapeDtypeStruct((2, 3), "float32")
+    >>> x, x == ShapedArray((2, 3), "float32"), x.update(shape=(4,)).size
+    (ShapeDtypeStruct(shape=(2, 3), dtype=float32), True, 4)
+    """
+
+    shape: Shape = field(converter=as_shape)
+    dtype: DType = field(converter=dtype_of)
+    sharding: Sharding | None = field(default=None, kw_only=True, converter=_sharding)
+    weak_type: bool = field(default=False, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if isinstance(self.sharding, NamedSharding):
+            self.sharding.check(self.shape, "ShapeDtypeStruct")
+
+    @classmethod
+    def like(cls, x: object) -> ShapeDtypeStruct:
+        """The type of an array, or of anything that has a shape and a dtype, and how it lies."""
+        aval = abstractify(x)
+        lies = x.sharding if isinstance(x, ConcreteArray | ShapeDtypeStruct) else None
+        return cls(
+            aval.shape,
+            aval.dtype,
+            sharding=lies if isinstance(lies, NamedSharding) else None,
+            weak_type=aval.weak_type,
+        )
+
+    @property
+    def aval(self) -> ShapedArray:
+        """The type alone."""
+        return ShapedArray(self.shape, self.dtype, self.weak_type)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        return self.aval.size
+
+    def update(
+        self,
+        *,
+        shape: Sequence[int] | None = None,
+        dtype: npt.DTypeLike | None = None,
+        sharding: Sharding | PartitionSpec | None = None,
+        weak_type: bool | None = None,
+    ) -> ShapeDtypeStruct:
+        """The same but for what is given."""
+        return ShapeDtypeStruct(
+            self.shape if shape is None else shape,
+            self.dtype if dtype is None else dtype,
+            sharding=self.sharding if sharding is None else sharding,
+            weak_type=self.weak_type if weak_type is None else weak_type,
+        )
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise InputError(f"{self} has no axes, and no length")
+        return self.shape[0]
+
+    @override
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, ShapedArray):
+            return self.sharding is None and self.aval == other
+        if type(other) is not ShapeDtypeStruct:
+            return NotImplemented
+        return self.aval == other.aval and self.sharding == other.sharding
+
+    @override
+    def __hash__(self) -> int:
+        return hash(self.aval)
+
+    @override
+    def __repr__(self) -> str:
+        more = f", sharding={self.sharding}" if self.sharding is not None else ""
+        weak = ", weak_type=True" if self.weak_type else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{more}{weak})"
