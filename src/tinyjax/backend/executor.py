@@ -15,7 +15,7 @@ from tinyjax.backend import places
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer
 from tinyjax.backend.cache import OnceCache
 from tinyjax.backend.layouts import Asked, Layout, lay_out, program_mesh
-from tinyjax.backend.meeting import check_devices, meeting_place
+from tinyjax.backend.meeting import bound_where_arguments_are, check_devices, meeting_place
 from tinyjax.backend.replication import warn_of_replicated
 from tinyjax.backend.stages import Compiled, Options
 from tinyjax.backend.store import CompilationCache, cache_from_environment
@@ -112,6 +112,7 @@ class XlaExecutor:
             layout = lay_out(jaxpr, lie, asked, name)
             if layout is not None:
                 if device is not None:
+                    layout = bound_where_arguments_are(layout, device)
                     check_devices(jaxpr, args, layout.devices, name)
                 found = self._on_several(jaxpr, layout, name, donated, self.options, watcher)
                 warn_of_replicated(jaxpr, found.in_shardings, found.out_shardings, name, asked)

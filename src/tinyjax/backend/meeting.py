@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from tinyjax.backend.buffers import DeviceBuffer
-from tinyjax.backend.layouts import input_label
-from tinyjax.backend.places import is_committed
+from tinyjax.backend.layouts import Layout, input_label
+from tinyjax.backend.places import is_committed, named_device
 from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
@@ -31,6 +33,13 @@ def meeting_place(jaxpr: Jaxpr, args: Sequence[ConcreteValue], name: str) -> _ja
                 "them by tinyjax.device_put(x, device)."
             )
     return decided[0][1] if decided else placed[0][1].device
+
+
+def bound_where_arguments_are(layout: Layout, device: _jax.Device) -> Layout:
+    """The layout of a program; on the device of its arguments, if it is for a mesh of one device that isn't said."""
+    if layout.devices is None and layout.mesh.size == 1:
+        return evolve(layout, devices=(named_device(device),))
+    return layout
 
 
 def check_devices(jaxpr: Jaxpr, args: Sequence[ConcreteValue], devices: Sequence[Device] | None, name: str) -> None:

@@ -47,7 +47,7 @@ def as_device(device: DeviceLike) -> Device:
         device = Device(platform, int(number or 0))
     if isinstance(device, OneDevice):
         found = Device(device.platform, device.id)
-        return found if found in (HOST, TRACED) else _device(_of_jax(found))
+        return found if found in (HOST, TRACED) else named_device(_of_jax(found))
     raise InputError(f"a device is one of {_names(local_devices())}, or its name, not {device!r}")
 
 
@@ -56,7 +56,7 @@ def place_of(value: ConcreteValue) -> Device | Sharding:
     data = value.data
     if isinstance(data, ShardedBuffer):
         return data.sharding
-    return _device(data.device) if isinstance(data, DeviceBuffer) else HOST
+    return named_device(data.device) if isinstance(data, DeviceBuffer) else HOST
 
 
 def sharding_of_value(value: ConcreteValue) -> Sharding:
@@ -120,7 +120,7 @@ def local_devices() -> tuple[Device, ...]:
     """The host, and the devices that this process can use."""
     import jax
 
-    return (HOST, *map(_device, jax.local_devices()))
+    return (HOST, *map(named_device, jax.local_devices()))
 
 
 def all_devices(platform: str | None = None) -> tuple[Device, ...]:
@@ -128,7 +128,7 @@ def all_devices(platform: str | None = None) -> tuple[Device, ...]:
     import jax
 
     try:
-        return tuple(map(_device, jax.devices(platform)))
+        return tuple(map(named_device, jax.devices(platform)))
     except RuntimeError:
         raise ChoiceError(f"there is no device {platform} here, only {_names(local_devices())}") from None
 
@@ -149,7 +149,8 @@ def process_count() -> int:
     return count
 
 
-def _device(device: _jax.Device) -> Device:
+def named_device(device: _jax.Device) -> Device:
+    """What this device is called here."""
     return Device(device.platform, device.id, device.process_index)
 
 

@@ -12,7 +12,7 @@ from tinyjax.ir.dtypes import COMPLEXES, HostArray, real_dtype
 from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.tangents import has_tangent
-from tinyjax.testing.differences import BrokenError, close, same_bits
+from tinyjax.testing.differences import BrokenError, close, differs_from_zero, same_bits
 from tinyjax.testing.forms import valid
 from tinyjax.testing.meaning import PASSES, SIZE
 from tinyjax.testing.subjects import Subject, chosen, residuals_of, run, sample
@@ -55,7 +55,7 @@ def forward_mode(subject: Subject) -> None:
     kept = [mark for mark, can in zip(found.nonzero_out, _can_move(program), strict=True) if can]
     close(sparse[n:], chosen(outs[n:], kept), "the tangents, without those that are zero,", subject.rounding)
     for out, mark in zip(outs[n:], kept, strict=True):
-        if not mark and np.any(out):
+        if not mark and differs_from_zero(out):
             raise BrokenError(f"a tangent that is said to be zero is {out}")
     both = [np.asarray(x + y).astype(x.dtype) for x, y in zip(one, other, strict=True)]
     sums = [np.asarray(x + y) for x, y in zip(outs[n:], _tangents(subject, other), strict=True)]
@@ -177,7 +177,7 @@ def transposition(subject: Subject) -> None:
         "the cotangents without those that are zero",
     )
     for cotangent, mark in zip(pulled, kept.nonzero_out, strict=True):
-        if not mark and np.any(cotangent):
+        if not mark and differs_from_zero(cotangent):
             raise BrokenError(f"a cotangent that is said to be zero is {cotangent}")
     again = transpose(back.jaxpr, [False] * n + [True] * len(cotangents), check=False)
     valid(again.jaxpr, "the linear part, transposed twice,")

@@ -60,6 +60,13 @@ def close(found: Sequence[HostArray], expected: Sequence[HostArray], what: str, 
         _refuse(number, one, other, wrong, what)
 
 
+def differs_from_zero(found: HostArray) -> bool:
+    """Whether an element isn't zero. Some floats of 8 bits have no zero, and nan stands for it."""
+    with np.errstate(all="ignore"):
+        lacking = found.dtype in INEXACT and bool(np.isnan(np.zeros(()).astype(found.dtype)))
+    return bool(np.any(found)) and not lacking
+
+
 def _parts(array: HostArray) -> list[HostArray]:
     """The array, or its real and its imaginary part, in a dtype that NumPy computes with."""
     if array.dtype in COMPLEXES:
