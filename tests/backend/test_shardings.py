@@ -19,7 +19,7 @@ from tests.meshes.cases import jax_sharding, shardings
 from tinyjax import NamedSharding, P, random
 from tinyjax.backend import CompilationCache, XlaExecutor
 from tinyjax.backend.store import StoreInfo
-from tinyjax.errors import DeletedBufferError, ShardingError, UnsupportedError
+from tinyjax.errors import DeletedBufferError, ShardingError
 from tinyjax.meshes import Device, Mesh, SingleDeviceSharding
 from tinyjax.tracing.concrete import ConcreteArray
 
@@ -244,9 +244,15 @@ def test_callbacks_and_numbers() -> None:
     x = tj.device_put(A, on(P("x")))
     asked = tj.jit(lambda x: tj.pure_callback(lambda v: 2.0 * np.asarray(v), tj.ShapedArray(A.shape, "f8"), x))
     np.testing.assert_array_equal(np.asarray(asked(x)), 2.0 * A)
-    told = tj.jit(lambda x: tj.io_callback(np.sum, tj.ShapedArray((), "f8"), x))
-    with pytest.raises(UnsupportedError, match="on 8 devices: it isn't said which of them would call"):
-        told(x)
+    calls: list[object] = []
+
+    def total(v: object) -> object:
+        calls.append(np.asarray(v))
+        return np.sum(np.asarray(v))
+
+    told = tj.jit(lambda x: x + tj.io_callback(total, tj.ShapedArray((), "f8"), x))
+    np.testing.assert_array_equal(np.asarray(told(x)), A + A.sum())
+    np.testing.assert_array_equal(np.asarray(calls), [A])  # one device calls, with all elements
     scaled = tj.jit(lambda x, a: x * a)
     for factor in (2.0, 3.0, 3.0, np.float64(4.0)):
         result = scaled(x, factor)

@@ -14,9 +14,7 @@ from tinyjax.backend.spmd import SpmdExecutable, compile_spmd
 from tinyjax.backend.stages import Options, Partitioned
 from tinyjax.backend.store import CompilationCache
 from tinyjax.contexts.watching import Watcher
-from tinyjax.errors import UnsupportedError
 from tinyjax.hlo.lowering import LoweredModule, lower_module
-from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Jaxpr
 from tinyjax.meshes import NamedSharding, PartitionSpec
 
@@ -76,12 +74,6 @@ def _in_names(
     located: bool = False,
 ) -> T:
     """The compiled program; a result that XLA would divide as no axes of the mesh do is replicated instead."""
-    if layout.mesh.size > 1 and must_stay(jaxpr.effects):
-        raise UnsupportedError(
-            f"{name!r} calls the host for what is done there (io_callback, debug.print or debug.callback), and lies on "
-            f"{layout.mesh.size} devices: it isn't said which of them would call. Return what is to be shown, or run "
-            "it on one device: pure_callback may be called by all."
-        )
     while True:
         module = lower_module(
             jaxpr,

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from attrs import frozen
 
 from tinyjax.errors import LoweringError
 from tinyjax.ir.dtypes import HostArray
-from tinyjax.meshes.mesh import Mesh
+from tinyjax.meshes.mesh import AbstractMesh, Mesh
 from tinyjax.meshes.spec import UNCONSTRAINED, PartitionSpec, axes_of
+
+#: The first device of a mesh, by itself, as a mesh that nobody else has.
+FIRST: Final = AbstractMesh((1,), ("first device",))
 
 
 @final
@@ -52,5 +55,7 @@ def spec_text(symbol: str, spec: PartitionSpec, ndim: int, axes: Sequence[str] |
 
 def mesh_text(mesh: Mesh) -> str:
     """The axes of a mesh: `<["x"=4, "y"=2]>`."""
+    if mesh == FIRST:
+        return "<[], device_ids=[0]>"
     axes = ", ".join([f'"{name}"={size}' for name, size in mesh.shape_tuple])
     return f"<[{axes}]>"

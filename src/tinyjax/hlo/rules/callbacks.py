@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyjax.control.callbacks import Callback
-from tinyjax.errors import LoweringError
+from tinyjax.errors import LoweringError, UnsupportedError
 from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, types_text
+from tinyjax.hlo.manual import FIRST
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
@@ -41,11 +42,17 @@ def _host_call(
     index = ctx.module.host_call(HostCall(primitive, tuple(types), ordered))
     if ordered:
         args, types = [ctx.order(), *args], [ORDER, *types]
+        if ctx.is_divided and ctx.manual is not None:
+            raise UnsupportedError(
+                f"{primitive.name} calls the host within a shard_map over some axes of {ctx.manual.mesh} only: it "
+                "isn't said which of the devices along the others would call. Name all axes in axis_names."
+            )
     operands, avals = ", ".join([arg.name for arg in args]), [arg.aval for arg in args]
     attributes = [
         "api_version = 4 : i32",
         f"backend_config = {{index = {index} : ui64}}",
         *(["has_side_effect = true"] if ordered else []),
+        *(_by_the_first(ctx, len(types)) if ordered and ctx.is_divided else []),
         f"operand_layouts = {_layouts(avals)}",
         f"result_layouts = {_layouts(types)}",
     ]
@@ -53,6 +60,12 @@ def _host_call(
     text = f"stablehlo.custom_call @{target}({operands}) {{{', '.join(attributes)}}} : {signature}"
     outs = ctx.emit_many(text, types)
     return ctx.after_effects(outs) if ordered else outs
+
+
+def _by_the_first(ctx: LoweringContext, count: int) -> Sequence[str]:
+    """Of devices among which XLA divides a program, the first one calls, with all elements."""
+    each = ", ".join([f"<@{ctx.module.mesh(FIRST)}, []>"] * count)
+    return [f"sdy.sharding = #sdy.sharding_per_value<[{each}]>"]
 
 
 def _layouts(avals: Sequence[ShapedArray]) -> str:

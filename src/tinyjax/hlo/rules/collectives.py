@@ -9,15 +9,17 @@ import numpy as np
 
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError
-from tinyjax.hlo.context import SSA, LoweringContext, types_text
+from tinyjax.hlo.context import ORDER, SSA, LoweringContext, types_text
 from tinyjax.hlo.manual import ManualMesh, spec_text
 from tinyjax.hlo.rules.reductions import combining
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import dense_text, type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, INT64, HostArray
+from tinyjax.ir.effects import must_stay
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
+from tinyjax.meshes import PartitionSpec
 from tinyjax.primitives.arithmetic import max_, min_
 from tinyjax.primitives.collectives import AxisIndex, Collective, PMax, PMin, PSum, PVary, ReducingCollective
 from tinyjax.primitives.elementwise import Elementwise, add
@@ -48,9 +50,21 @@ def _shard_map(
         )
     )
     names = ", ".join([f'"{name}"' for name in primitive.manual_axes])
+    takes, ordered = program.in_avals, must_stay(program.effects)
+    if ordered:  # each device keeps its own effects in order
+        args, types, takes = [ctx.order(), *args], [ORDER, *types], (ORDER, *takes)
+        anywhere = spec_text(symbol, PartitionSpec(), 0, partly)
+        before, after = (", ".join([anywhere, *[specs] * bool(specs)]) for specs in (before, after))
+
+    def run(inner: LoweringContext, ins: Sequence[SSA]) -> Sequence[SSA]:
+        if not ordered:
+            return inner.run(program, ins, "shard_map")
+        outs = inner.run(program, inner.after_effects(ins), "shard_map")
+        return [inner.order(), *outs]
+
     ctx.manual = manual
     try:
-        region = ctx.region(program.in_avals, lambda inner, ins: inner.run(program, ins, "shard_map"), "sdy.return")
+        region = ctx.region(takes, run, "sdy.return")
     finally:
         ctx.manual = outer
     operands = ", ".join([arg.name for arg in args])
@@ -59,7 +73,8 @@ def _shard_map(
         f"out_shardings = #sdy.sharding_per_value<[{after}]>}}>"
     )
     signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
-    return ctx.emit_many(f'"sdy.manual_computation"({operands}) {attributes} {region} : {signature}', types)
+    outs = ctx.emit_many(f'"sdy.manual_computation"({operands}) {attributes} {region} : {signature}', types)
+    return ctx.after_effects(outs) if ordered else outs
 
 
 def _manual(primitive: Collective, ctx: LoweringContext) -> ManualMesh:
