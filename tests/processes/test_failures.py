@@ -115,11 +115,12 @@ def test_a_process_hangs(tmp_path: Path) -> None:
         processes.until(1, "works")
         processes.signal(1, signal.SIGSTOP)
         (other,) = processes.ended([0]).values()
-        assert other.code == 3, other.err
+        # 1 where what it had launched can't be stopped, as it waits for the other process.
+        assert other.code in {1, 3}, other.err
         assert "nothing was heard of process 1 for 4 s" in other.out
         processes.signal(1, signal.SIGCONT)
         (late,) = processes.ended([1]).values()
-        assert late.code == 3, late.err
+        assert late.code in {1, 3}, late.err
 
 
 def test_a_process_is_killed_between_launches(tmp_path: Path) -> None:

@@ -8,8 +8,11 @@ from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.contexts.watching import Watcher, WatchingContext
+from tinyjax.control.manual import NamedAxis
+from tinyjax.meshes import Mesh
 from tinyjax.prepared.primitives import PreparedEvaluation
 from tinyjax.tracing.array import Array
+from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ROOT, RootFrame, active_frame, enterable, is_outside
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame
 
@@ -25,10 +28,15 @@ class WatchFrame(Entered, OpenFrame[V]):
     def __init__(self, outer: Frame, inner: OpenFrame[V], watcher: Watcher) -> None:
         enterable(self)
         self._inner = inner
-        self.alive, self.parent, self.mesh = True, outer, outer.mesh
         self.context: WatchingContext[V] = WatchingContext(inner.context, watcher)
-        self.level, self.base, self.axes = inner.level, self, inner.axes
-        self.watcher, self.intake = watcher, inner.intake
+        self.alive: bool = True
+        self.parent: Frame = outer
+        self.mesh: Mesh | None = outer.mesh
+        self.level: int = inner.level
+        self.base: Frame = self
+        self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
+        self.watcher: Watcher | None = watcher
+        self.intake: Intake | None = inner.intake
 
     @override
     def wrap(self, value: V) -> Array:

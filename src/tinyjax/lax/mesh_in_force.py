@@ -7,10 +7,13 @@ from typing import TypeVar, final
 
 from typing_extensions import override
 
+from tinyjax.contexts.watching import Watcher
+from tinyjax.control.manual import NamedAxis
 from tinyjax.errors import ShardingError
 from tinyjax.ir.primitive import Primitive
 from tinyjax.meshes import Mesh, NamedSharding, PartitionSpec
 from tinyjax.tracing.array import Array
+from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import active_frame, enterable
 from tinyjax.tracing.frames import Entered, Frame, Opened, in_force
 
@@ -25,9 +28,14 @@ class MeshFrame(Entered):
 
     def __init__(self, inner: Frame, mesh: Mesh | None) -> None:
         enterable(self)
-        self.alive, self.parent, self.mesh = True, inner, mesh
-        self.level, self.base, self.axes = inner.level, inner.base, inner.axes
-        self.watcher, self.intake = inner.watcher, inner.intake
+        self.alive: bool = True
+        self.parent: Frame = inner
+        self.mesh: Mesh | None = mesh
+        self.level: int = inner.level
+        self.base: Frame = inner.base
+        self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
+        self.watcher: Watcher | None = inner.watcher
+        self.intake: Intake | None = inner.intake
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:

@@ -25,6 +25,7 @@ from tinyjax.ir.dtypes import PYTHON_DTYPES, DType, Scalar, may_be_key
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes import Mesh
 from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.tracing.array import Array, ArrayLike
@@ -202,7 +203,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = ()
         self.watcher: Watcher | None = None
         self.intake: Intake | None = None
-        self.mesh = None
+        self.mesh: Mesh | None = None
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:

@@ -21,6 +21,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes import Mesh
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ConcreteArray, Operand, active_frame, as_array, enterable, top_frame
@@ -93,8 +94,9 @@ class TraceFrame(Entered, OpenFrame[V]):
     def __init__(
         self, context: Context[V], parent: Frame, function: Transformed, axes: Sequence[NamedAxis] = ()
     ) -> None:
-        watcher, self.mesh = parent.watcher, parent.mesh
+        watcher = parent.watcher
         self.watcher: Watcher | None = watcher
+        self.mesh: Mesh | None = parent.mesh
         self.context: Context[V] = context if watcher is None else watched_by(watcher, context)
         self._position = context.cursor.to_attribute
         self.parent: Frame = parent
