@@ -106,7 +106,7 @@ def test_a_process_is_killed(count: int, victim: int, tmp_path: Path) -> None:
         others = processes.ended([index for index in range(count) if index != victim])
         assert time.monotonic() - killed < 90, "it is missed because its connections end, not because it is silent"
     for ended in others.values():
-        assert ended.code == 3, ended.err
+        assert ended.code in {1, 3}, ended.err
         assert f"process {victim} is gone: its connection ended" in ended.out
 
 
