@@ -1,8 +1,13 @@
 """What annotations of functions name, as in `jax.typing`."""
 
-from numpy.typing import DTypeLike
+from typing import TypeAlias
+
+import numpy.typing as npt
 
 from tinyjax.tracing.array import ArrayLike
+
+#: Whatever names a dtype, as NumPy has it.
+DTypeLike: TypeAlias = npt.DTypeLike
 
 __all__ = ["ArrayLike", "DTypeLike"]
 
