@@ -12,6 +12,7 @@ from pathlib import Path
 import jax
 from rich.console import Console
 
+from benchmarks.depth import depth
 from benchmarks.parallel import parallel
 from benchmarks.report import Report
 from benchmarks.running import calling, compiling, eager, importing
@@ -38,6 +39,7 @@ def main() -> None:
         "scaling": lambda rounds: scaling(() if quick else (10_000, 100_000, 1_000_000)),
         "memory": lambda rounds: memory(300 if quick else 10_000),
         "compiling": compiling,
+        "depth": lambda rounds: depth((2, 12) if quick else (2, 12, 48, 192), rounds),
         "calling": calling,
         "eager": eager,
         "parallel": parallel,

@@ -98,7 +98,18 @@ APART = {
     *("associative_scan", "scatter", "scatter_add", "scatter_apply", "scatter_max", "scatter_min", "scatter_mul"),
     "scatter_sub",
     *("custom_linear_solve", "custom_root"),
-    *("all_to_all", "pcast", "pvary", "ppermute", "pshuffle", "pswapaxes", "pbroadcast", "fft", "padtype_to_pads"),
+    *(
+        "all_to_all",
+        "ragged_all_to_all",
+        "pcast",
+        "pvary",
+        "ppermute",
+        "pshuffle",
+        "pswapaxes",
+        "pbroadcast",
+        "fft",
+        "padtype_to_pads",
+    ),
     *("conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local"),
     *("conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding", "reduce", "reduce_window"),
     *("after_all", "composite", "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple"),
@@ -137,7 +148,7 @@ FUNCTIONS = [
     for name in module.__all__
     if callable(getattr(module, name)) and not inspect.isclass(getattr(module, name))
     if get_origin(getattr(module, name)) is None  # such as PrecisionLike
-    if name not in {"set_printoptions", "save", "savez"}  # what they do lasts
+    if name not in {"set_printoptions", "save", "savez", "rng_uniform"}  # what they do lasts
 ]
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
+from benchmarks import depth
 from benchmarks.library import OURS, THEIRS
 from benchmarks.parallel import STEPS, call, step
 from benchmarks.programs import PROGRAMS, Program
@@ -34,6 +35,11 @@ def test_programs_agree(program: Program) -> None:
 @pytest.mark.parametrize("name", STEPS)
 def test_steps_on_several_devices_agree(name: str) -> None:
     check(name, step(OURS, STEPS[name])(), step(THEIRS, STEPS[name])())
+
+
+@pytest.mark.sweep
+def test_layers_as_loops_agree() -> None:
+    check("depth", [depth.running(depth.ROLLED, 14)()], [depth.running(THEIRS, 14)()])
 
 
 def test_calls_on_several_devices() -> None:

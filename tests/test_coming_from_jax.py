@@ -49,9 +49,12 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.debug": "tinyjax.debug",
     "jax.dtypes": "tinyjax.dtypes",
     "jax.sharding": "tinyjax.sharding",
+    "jax.stages": "tinyjax.stages",
     "jax.typing": "tinyjax.typing",
     "jax.custom_derivatives": "tinyjax.custom_derivatives",
     "jax.checkpoint_policies": "tinyjax.checkpoint_policies",
+    "jax.test_util": "tinyjax.test_util",
+    "jax.experimental.checkify": "tinyjax.experimental.checkify",
 }
 _LIST: Final = re.compile(
     r"^`(?P<module>[\w.]+)`, \d+ names:\n\n```names\n(?P<names>.*?)^```$", re.MULTILINE | re.DOTALL

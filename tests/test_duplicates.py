@@ -12,11 +12,8 @@ import tinyjax
 ROOT = Path(tinyjax.__file__).parent
 #: How many nodes of syntax the body of a function has that says more than that it hands something on.
 MANY = 50
-#: Where the names are the point: signatures that editors show, and caches of which one holds locks.
-ALIKE = [
-    {"arrays/reductions.py: prod", "arrays/reductions.py: sum"},
-    {"backend/cache.py: __init__", "caching.py: __init__"},
-]
+#: Where the names are the point: signatures that editors show.
+ALIKE = [{"arrays/reductions.py: prod", "arrays/reductions.py: sum"}]
 
 
 def shape(node: ast.AST, names: dict[str, int]) -> Iterator[object]:

@@ -192,6 +192,7 @@ FORWARD: Final[dict[str, Stage]] = {
     "fold_constants": plain(transforms.fold_constants),
     "inline": plain(transforms.inline),
     "hoist_constants": plain(transforms.hoist_constants),
+    "reroll": plain(transforms.reroll),
     "count_primitives": plain(transforms.count_primitives),
     "pipeline": plain(lambda j: transforms.OPTIMIZATION.report(j, check=True)),
     "pipeline of jvp": prepared(lambda j: transforms.jvp(j).jaxpr, transforms.optimize),

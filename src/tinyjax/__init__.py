@@ -15,6 +15,7 @@ from tinyjax.deferred import (
     ENTER_MESH,
     FILL_REGISTRY,
     FORI_LOOP,
+    LAID_OUT,
     LEAVE_MESH,
     NUMPY_FUNCTIONS,
     PROCESS_INDEX,
@@ -32,5 +33,6 @@ LEAVE_MESH.hand(lambda: import_module("tinyjax.lax.mesh_in_force").leave_mesh())
 PROCESS_INDEX.hand(lambda: import_module("tinyjax.backend.places").process_index())
 NUMPY_FUNCTIONS.hand(lambda: import_module("tinyjax.numpy"))
 FORI_LOOP.hand(lambda *args: import_module("tinyjax.lax.loops").fori_loop(*args))
+LAID_OUT.hand(lambda *args: import_module("tinyjax.lax.explicit").computed(*args))
 RANDOM_GAMMA.hand(lambda *args: import_module("tinyjax.random.rejection").gamma_program(*args))
 VMAP.hand(lambda function, axes: import_module("tinyjax.api.vectorize").vmap(function, axes))

@@ -8,6 +8,7 @@ from . import debug as debug
 from . import distributed as distributed
 from . import dtypes as dtypes
 from . import errors as errors
+from . import experimental as experimental
 from . import extend as extend
 from . import flatten_util as flatten_util
 from . import hlo as hlo
@@ -22,6 +23,8 @@ from . import ops as ops
 from . import random as random
 from . import scipy as scipy
 from . import sharding as sharding
+from . import stages as stages
+from . import test_util as test_util
 from . import testing as testing
 from . import tools as tools
 from . import transforms as transforms
@@ -32,6 +35,8 @@ from .api.autodiff import jvp as jvp
 from .api.autodiff import linear_transpose as linear_transpose
 from .api.autodiff import linearize as linearize
 from .api.autodiff import vjp as vjp
+from .api.by_python import disable_jit as disable_jit
+from .api.by_python import ensure_compile_time_eval as ensure_compile_time_eval
 from .api.caches import cache_info as cache_info
 from .api.caches import clear_caches as clear_caches
 from .api.checkpointing import checkpoint as checkpoint
@@ -52,8 +57,10 @@ from .api.devices import devices as devices
 from .api.devices import local_device_count as local_device_count
 from .api.devices import local_devices as local_devices
 from .api.devices import process_count as process_count
+from .api.devices import process_indices as process_indices
 from .api.devices import process_index as process_index
 from .api.forward_and_backward import fwd_and_bwd as fwd_and_bwd
+from .api.host_callbacks import effects_barrier as effects_barrier
 from .api.host_callbacks import io_callback as io_callback
 from .api.host_callbacks import pure_callback as pure_callback
 from .api.hessians import hessian as hessian
@@ -85,6 +92,7 @@ from .api.transfer import device_put as device_put
 from .api.values_and_gradients import value_and_grad as value_and_grad
 from .api.vectorize import vmap as vmap
 from .api.watch import watch as watch
+from .arrays.windows import ds as ds
 from .errors import TinyjaxError as TinyjaxError
 from .ir.aval import ShapedArray as ShapedArray
 from .ir.dtypes import float0 as float0

@@ -40,6 +40,8 @@ FILL_REGISTRY: Final = Deferred[Callable[[], ModuleType]]()
 NUMPY_FUNCTIONS: Final = Deferred[Callable[[], ModuleType]]()
 #: `fori_loop`, for what is done a number of times that isn't known.
 FORI_LOOP: Final[Deferred[Callable[[int, Array, Callable[[Array, Array], Array], Array], Array]]] = Deferred()
+#: The result of a function of arrays, which lies on a mesh as is said.
+LAID_OUT: Final[Deferred[Callable[[Callable[..., Array], Sequence[Array], object], Array]]] = Deferred()
 #: The program of samples of gamma distributions, for operands of these types, or of their logarithms.
 RANDOM_GAMMA: Final[Deferred[Callable[[bool, Sequence[ShapedArray]], ClosedJaxpr]]] = Deferred()
 #: `vmap`, for functions that are defined by it: of a function, and of the axes of its arguments.

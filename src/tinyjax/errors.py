@@ -114,6 +114,10 @@ class LawError(TinyjaxError, AssertionError):
         return f"the program breaks the law {self.law!r}: {self.difference}{first}{place}\nin\n{self.program}"
 
 
+class DerivativeError(TinyjaxError, AssertionError):
+    """A derivative isn't what differences of the function's values are."""
+
+
 class ForwardModeError(TinyjaxError, TypeError):
     """Forward-mode differentiation of a function that has a rule for reverse mode only."""
 
@@ -132,6 +136,10 @@ class ChoiceError(InputError, ValueError):
 
 class ShardingError(InputError, ValueError):
     """An array can't lie on a mesh as it was said, or a mesh can't be made."""
+
+
+class ShardingTypeError(ShardingError):
+    """The result of an operation might lie on the Explicit axes of a mesh in several ways, and nothing says how."""
 
 
 class VaryingError(TypingError, ShardingError):
@@ -230,6 +238,14 @@ class LoweringError(TinyjaxError, NotImplementedError):
     """A program can't be expressed in StableHLO."""
 
 
+class UnhandledCheckError(LoweringError, ValueError):
+    """A program that is to be compiled has a check in it, which `checkify` would make a result of it."""
+
+
+class CheckError(TinyjaxError, ValueError):
+    """A check failed: `experimental.checkify.check`, or one that `checkify` added."""
+
+
 class XlaError(TinyjaxError, RuntimeError):
     """XLA refused to compile or to run a program."""
 
@@ -252,6 +268,10 @@ class DistributedError(TinyjaxError, RuntimeError):
 
 class DisagreementError(DistributedError, ValueError):
     """Processes that work together don't launch the same program, or not with the same arguments."""
+
+
+class UnequalError(DisagreementError, AssertionError):
+    """Processes that work together don't have the same, where a program asserts that they do."""
 
 
 class DeletedBufferError(TinyjaxError, RuntimeError):

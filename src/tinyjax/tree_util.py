@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tinyjax import tree
+from tinyjax.tracing.tree import tree_util as _of_jax
 from tinyjax.tree import (
     KeyPath,
     all_leaves,
@@ -37,10 +38,17 @@ from tinyjax.tree import transpose as tree_transpose
 from tinyjax.tree import unflatten as tree_unflatten
 
 if TYPE_CHECKING:
+    from jaxlib._jax.pytree import PyTreeRegistry
+
     from tinyjax.tree import DictKey, FlattenedIndexKey, GetAttrKey, KeyEntry, Partial, PyTreeDef, SequenceKey
+
+    #: JAX's own, where classes are registered here, too.
+    default_registry: PyTreeRegistry
 else:
 
     def __getattr__(name: str) -> object:
+        if name == "default_registry":  # JAX's own, where classes are registered here, too
+            return _of_jax().default_registry
         if name in __all__:
             return getattr(tree, name)
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -56,6 +64,7 @@ __all__ = [
     "PyTreeDef",
     "SequenceKey",
     "all_leaves",
+    "default_registry",
     "flatten_one_level",
     "flatten_one_level_with_keys",
     "is_tree_node",

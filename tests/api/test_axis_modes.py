@@ -42,9 +42,9 @@ def test_calls_may_say_it() -> None:
 
     call: Any = auto_axes(increased)
     with tj.set_mesh(mesh):
-        assert call(X, out_sharding=P("x")).sharding.spec == P("x")
+        assert call(X, out_sharding=P("x")).sharding.spec == P("x", None)
         given: Any = explicit_axes(lies)
-        assert given(X, in_sharding=P("x")) == P("x")
+        assert given(X, in_sharding=P("x")) == P("x", None)
     with pytest.raises(InputError, match="needs out_sharding=NamedSharding"):
         call(X)
     with pytest.raises(ShardingError, match=r"with tinyjax\.set_mesh\(mesh\)"):

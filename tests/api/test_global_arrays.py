@@ -18,7 +18,7 @@ import tinyjax.numpy as tnp
 from tests.meshes.cases import jax_sharding, shardings
 from tinyjax import NamedSharding, P
 from tinyjax.errors import ChoiceError, InputError, ShapeError, ShardingError, TreeError
-from tinyjax.meshes import Index, Mesh
+from tinyjax.meshes import Index, Mesh, SingleDeviceSharding
 
 MESH = Mesh(np.array(tj.devices("cpu"), object).reshape(4, 2), ("x", "y"))
 A = np.arange(48.0).reshape(8, 6)
@@ -169,3 +169,23 @@ def test_keys_and_scalars() -> None:
     np.testing.assert_array_equal(np.asarray(x), np.asarray(keys))
     one = tj.make_array_from_callback((), NamedSharding(MESH, P()), lambda index: tnp.float32(3.0))
     assert (float(one), one.is_fully_replicated, one.dtype.name) == (3.0, True, "float32")
+
+
+def test_a_specification_or_a_device_says_where() -> None:
+    device = tj.devices("cpu")[3]
+    with tj.set_mesh(MESH):
+        for made in (
+            tj.make_array_from_callback(A.shape, P("x"), lambda index: A[index]),
+            tj.make_array_from_process_local_data(P("x"), A),
+        ):
+            assert made.sharding == ROWS
+            np.testing.assert_array_equal(np.asarray(made), A)
+    for made in (
+        tj.make_array_from_callback(A.shape, device, lambda index: A[index]),
+        tj.make_array_from_process_local_data(device, A),
+    ):
+        assert made.sharding == SingleDeviceSharding(device)
+    with pytest.raises(ShardingError, match="doesn't say of which mesh"):
+        tj.make_array_from_callback(A.shape, P("x"), lambda index: A[index])
+    with pytest.raises(InputError, match="the sharding is a NamedSharding, not 3"):
+        tj.make_array_from_process_local_data(3, A)

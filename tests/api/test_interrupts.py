@@ -132,6 +132,8 @@ def test_interrupts_at_the_moment_of_entering_and_leaving(name: str, transform: 
     assert float(tnp.sin(0.0)) == 0.0
 
 
+# What is raised while a generator is closed can go nowhere.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.sweep
 def test_interrupts_everywhere() -> None:
     check(600, 6)

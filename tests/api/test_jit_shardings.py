@@ -13,7 +13,7 @@ import tinyjax.numpy as tnp
 from tests.meshes.cases import jax_sharding
 from tinyjax import NamedSharding, P
 from tinyjax.errors import InputError, ReplicationWarning, ShardingError, TreeError
-from tinyjax.meshes import AbstractMesh, Mesh
+from tinyjax.meshes import AbstractMesh, AxisType, Mesh
 
 MESH = Mesh(np.array(tj.devices("cpu"), object).reshape(4, 2), ("x", "y"))
 A = np.arange(48.0).reshape(8, 6)
@@ -145,7 +145,7 @@ def test_mistakes_are_named() -> None:
 
 def test_specifications_are_about_the_mesh_in_force() -> None:
     f = tj.jit(product, in_shardings=(P("x"), None), out_shardings=P("y"))
-    for mesh in (MESH, tj.make_mesh((2, 2), ("x", "y")), MESH):
+    for mesh in (MESH, tj.make_mesh((2, 2), ("x", "y"), (AxisType.Auto,) * 2), MESH):
         with tj.set_mesh(mesh):
             for found in (f(A, B), f(A, B), tj.jit(lambda x, y: f(x, y) + 0.0)(A, B)):
                 np.testing.assert_allclose(np.asarray(found), A @ B, rtol=1e-12)

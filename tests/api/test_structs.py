@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -66,7 +67,7 @@ def test_arrays_like_divided_ones_are_divided() -> None:
     rows = NamedSharding(tj.make_mesh((8,), ("x",)), P("x"))
     x = tj.device_put(np.ones((8, 2)), rows)
     for like in (tnp.zeros_like, tnp.ones_like, tnp.empty_like):
-        assert like(x).sharding == rows
+        assert like(x).sharding.is_equivalent_to(rows, 2)
         assert not isinstance(like(x, shape=(3,)).sharding, NamedSharding)
     assert tnp.full_like(x, 2, device="host").sharding != rows
 
@@ -81,3 +82,9 @@ def test_errors() -> None:
         ShapeDtypeStruct((8,), "float32", sharding=P("x"))
     with pytest.raises(InputError, match="has no axes, and no length"):
         len(ShapeDtypeStruct((), "float32"))
+
+
+@pytest.mark.parametrize("kind", [tj.ShapeDtypeStruct, tj.ShapedArray])
+def test_a_type_needs_a_dtype(kind: Callable[[tuple[int, ...], None], object]) -> None:
+    with pytest.raises(ValueError, match="a type needs a dtype"):
+        kind((), None)

@@ -63,3 +63,23 @@ def test_devices_are_jaxs() -> None:
     assert [(d.platform, d.id) for d in tj.devices()] == [(d.platform, d.id) for d in jax.local_devices()]
     assert tj.device_count() == jax.local_device_count()
     assert tj.default_backend() == tj.devices()[0].platform
+
+
+def test_within_compiled_functions_constants_stay_too() -> None:
+    mesh = tj.make_mesh((4,), "i", devices=tj.devices("cpu")[:4])
+    f = tj.shard_map(
+        lambda x: x + tj.device_put(1.0, tj.devices("cpu")[0]), mesh=mesh, in_specs=tj.P("i"), out_specs=tj.P("i")
+    )
+    for g in (f, tj.jit(f)):
+        np.testing.assert_array_equal(g(np.arange(8.0)), np.arange(8.0) + 1.0)
+    found = tj.jit(lambda: tj.device_put(np.arange(8.0), tj.NamedSharding(mesh, tj.P("i"))))()
+    assert found.sharding.is_equivalent_to(tj.NamedSharding(mesh, tj.P("i")), 1)
+
+
+def test_kinds_of_memory_that_devices_lack() -> None:
+    mesh = tj.make_mesh((2,), "i", devices=tj.devices("cpu")[:2])
+    lies = tj.NamedSharding(mesh, tj.P("i"), memory_kind="weird")
+    with pytest.raises(ChoiceError, match=r"memory_kind='weird'\): .*Got memory kind: weird"):
+        tj.device_put(np.arange(8.0), lies)
+    with pytest.raises(ChoiceError, match="Got memory kind: weird"):
+        tj.jit(lambda x: x * 2.0, out_shardings=lies)(np.arange(8.0))

@@ -48,7 +48,7 @@ def test_weak_types_are_taken_over() -> None:
 def test_typeof() -> None:
     assert tj.typeof(np.ones((2,), "int8")) == tj.ShapeDtypeStruct((2,), "int8")
     assert tj.typeof(2.0) == tj.ShapedArray((), "float64", weak_type=True)
-    types: list[tj.ShapedArray] = []
+    types: list[object] = []
 
     def noted(x: tj.Array) -> tj.Array:
         types.append(tj.typeof(x))

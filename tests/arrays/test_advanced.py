@@ -338,3 +338,10 @@ def test_more_errors() -> None:
         grad(lambda v: tnp.ones(3).at[np.array([0, 0])].multiply(v).sum())(np.ones(2))
     with pytest.raises(InputError, match="fill_value must be a scalar"):
         tnp.zeros(2).at[np.array([4])].get(mode="fill", fill_value=np.ones(2))
+
+
+def test_tuples_within_a_key_are_positions() -> None:
+    x = np.arange(24).reshape(2, 3, 4)
+    for key in ((..., (0, 2)), ((1, 0),), (0, (1, 2), (3, 0)), (slice(None), (2,), None)):
+        np.testing.assert_array_equal(tnp.asarray(x)[key], x[key])
+        np.testing.assert_array_equal(jit(lambda x, key=key: x[key])(x), x[key])

@@ -72,8 +72,9 @@ SCRIPT = """
         print(name, "=", child(do))
 
     # Whoever holds a lock at the moment of the fork isn't there to let it go.
-    from tinyjax.caching import BoundedCache, register
-    cache = BoundedCache(4)
+    from tinyjax.backend.cache import OnceCache
+    from tinyjax.caching import register
+    cache = OnceCache(4, "locked")
     register(cache)
     held, enough = threading.Event(), threading.Event()
     def hold():
@@ -83,7 +84,7 @@ SCRIPT = """
     thread = threading.Thread(target=hold)
     thread.start()
     held.wait()
-    print("locked", "=", child(lambda: cache.put(1, 1)))
+    print("locked", "=", child(lambda: cache.get_or_make(1, lambda: 1)))
     enough.set()
     thread.join()
     print("after", "=", "well" if float(tnp.sum(f(x))) == 9.0 else "wrong")

@@ -12,7 +12,8 @@ from tinyjax.contexts import transposition
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.jvp import Dual, JvpContext
-from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
+from tinyjax.contexts.partial_eval import Partial, PartialEvalContext, Unknown
+from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import LinearityError
 from tinyjax.ir import BatchAxis, ConcreteValue, Context, Literal, ShapedArray, UndefPrimal, Zero, interpret

@@ -61,7 +61,7 @@ def test_laws() -> None:
     assert "forward_pass[" in str(staged)
     assert staged != tj.make_jaxpr(tj.value_and_grad(tj.checkpoint(f)))(X)
     (primitive,) = [eqn.primitive for eqn in tj.make_jaxpr(kept)(X).eqns if eqn.primitive.name == "custom_vjp"]
-    assert "optimize_remat=True" in str(primitive)
+    assert "optimize_remat=True" in repr(primitive)
 
 
 def test_it_keeps_its_laws() -> None:

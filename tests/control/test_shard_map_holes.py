@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tinyjax as tj
-from tinyjax import P, lax
+from tinyjax import P, lax, random
 from tinyjax import numpy as tnp
 from tinyjax.errors import AxisNameError, ShardingError, TypingError
 from tinyjax.sharding import AbstractMesh, Mesh, NamedSharding
@@ -209,3 +209,60 @@ def test_each_device_calls_the_host_for_its_part(devices: bool) -> None:
         out_specs=P("x"),
     )
     close(mapped(X), 2.0 * X)
+
+
+def _choice(key: Any, a: Any) -> Any:
+    return random.choice(key, tnp.arange(3), p=a / a.sum())
+
+
+@MESHES
+@pytest.mark.parametrize(
+    "sample",
+    [
+        _choice,
+        pytest.param(
+            lambda key, a: random.choice(key, tnp.arange(3), (2,), replace=False, p=a / a.sum()),
+            marks=pytest.mark.sweep,
+        ),
+        pytest.param(lambda key, a: random.categorical(key, tnp.log(a)), marks=pytest.mark.sweep),
+        pytest.param(lambda key, a: random.beta(key, a, 1.0 + a), marks=pytest.mark.sweep),
+        pytest.param(random.gamma, marks=pytest.mark.sweep),
+        pytest.param(lambda key, a: random.binomial(key, 10.0, a / a.sum()), marks=pytest.mark.sweep),
+        pytest.param(random.poisson, marks=pytest.mark.sweep),
+        pytest.param(lambda key, a: random.truncated_normal(key, -a, a), marks=pytest.mark.sweep),
+    ],
+)
+def test_samples_of_each_device(devices: bool, sample: Callable[[Any, Any], Any]) -> None:
+    """jax-ml/jax#29881 and #31080: loops and tables within samplers vary as what they are drawn for does."""
+    keys = random.split(random.key(0), 8)
+    weights = np.random.default_rng(0).integers(1, 5, (8, 3)).astype(float)
+    batched = tj.vmap(sample)
+    mapped = tj.shard_map(batched, mesh=mesh(devices), in_specs=(P("x"), P("x", None)), out_specs=P("x"))
+    close(tj.jit(mapped)(keys, weights), batched(keys, weights))
+
+
+@CHECKED
+@MESHES
+def test_derivatives_within(devices: bool, check_vma: bool) -> None:
+    """jax-ml/jax#26148, #28193 and #28260: each device differentiates what it computes from its own part."""
+    weights = np.array([1.0, 3.0])
+
+    def everywhere(f: Callable[[Any], Any]) -> Any:
+        return tj.jit(
+            tj.shard_map(f, mesh=mesh(devices), in_specs=P("x"), out_specs=P("x"), check_vma=check_vma),
+        )(X)
+
+    def loss(a: Any) -> Any:
+        return (tnp.sin(a) * weights).mean()
+
+    expected = np.cos(X) * weights / 4.0
+    close(everywhere(tj.grad(loss)), expected)
+    close(everywhere(tj.jacrev(loss)), expected)
+    close(everywhere(tj.jacfwd(loss)), expected)
+
+    def there_and_back(t: Any) -> Any:
+        _, forwards = tj.linearize(tnp.sin, t)
+        (back,) = tj.linear_transpose(forwards, t)(forwards(t))
+        return back
+
+    close(everywhere(there_and_back), np.cos(X) ** 2 * X)

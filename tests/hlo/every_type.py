@@ -44,6 +44,7 @@ from tinyjax.primitives import (
     fourier,
     gather,
     generators,
+    hidden_state,
     key_generators,
     keys,
     reduce_window,
@@ -127,6 +128,7 @@ def _random() -> Iterator[Application]:
     for dtype, algorithm in itertools.product(key_generators.WIDTHS.values(), generators.RandomAlgorithm):
         yield from _each([generators.RngBitGenerator((3, 2), dtype, algorithm)], (4,))
         yield from _each([generators.RngBitGenerator((3,), dtype, algorithm)], (2,))
+    yield from _each([hidden_state.RngUniform((3, 2))], (), ())
     made = [keys.RandomBits(width, (4,)) for width in key_generators.WIDTHS]
     moved = [
         keys.RandomUnwrap(),

@@ -21,13 +21,13 @@ from tinyjax.ir.text.registry import STANDARD
 from tinyjax.primitives.elementwise import Elementwise
 from tinyjax.primitives.windows import GatherDimensionNumbers
 
-#: Primitives that need the axis of a `vmap`, or hold programs.
+#: Primitives that need the axis of a `vmap`, hold programs, or have messages and no results.
 ELSEWHERE = {
     "psum", "pmax", "pmin", "axis_index", "all_gather", "all_to_all", "reduce_scatter", "ppermute", "pvary",
     "call", "shard_map", "sharding_constraint", "cond", "scan", "while", "checkpoint", "custom_jvp", "forward_pass",
     "custom_linear_solve", "custom_root", "custom_vmap",
     "custom_vjp", "custom_lin", "mapped_custom", "enclosing", "pure_callback", "io_callback", "debug_callback",
-    "platform_index", "reduce", "reduce_window", "select_and_scatter",
+    "check", "platform_index", "reduce", "reduce_window", "select_and_scatter",
 }  # fmt: skip
 
 

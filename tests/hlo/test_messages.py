@@ -12,7 +12,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import NamedSharding, P, lax, nn
-from tinyjax.sharding import AbstractMesh
+from tinyjax.sharding import AbstractMesh, AxisType
 
 X = np.linspace(-1.0, 1.0, 8 * 64 * 64, dtype="float32").reshape(8, 64, 64)
 #: Along axes that aren't divided.
@@ -92,7 +92,7 @@ def test_matrices_on_several_devices_are_those_of_one(name: str, spec: P) -> Non
     x = x @ x.swapaxes(-1, -2) + 8.0 * np.eye(8)
     f = getattr(tnp.linalg, name, None) or getattr(lax.linalg, name)
     args = [x] * (1 + name.endswith("solve"))
-    mesh = tj.make_mesh((4, 2), ("x", "y"))
+    mesh = tj.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     divided = [tj.device_put(arg, NamedSharding(mesh, spec)) for arg in args]
     for found, expected in zip(tj.tree.leaves(tj.jit(f)(*divided)), tj.tree.leaves(tj.jit(f)(*args)), strict=True):
         np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=1e-9, atol=1e-9)

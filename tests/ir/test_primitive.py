@@ -168,3 +168,10 @@ def test_symbolic_values_are_values() -> None:
     assert Zero(F64) == Zero(F64)
     assert UndefPrimal(F64) == UndefPrimal(F64)
     assert BatchAxis(3, "i") != BatchAxis(3)
+
+
+def test_a_primitive_is_printed_by_its_name() -> None:
+    """As in JAX; `repr` has the parameters, too."""
+    primitive = BroadcastInDim((2, 3), (1,))
+    assert f"{primitive}" == "broadcast_in_dim"
+    assert "shape=(2, 3)" in repr(primitive)

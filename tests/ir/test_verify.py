@@ -64,6 +64,7 @@ ENTRIES: Final[dict[str, Callable[[Jaxpr], object]]] = {
     "interpret": lambda jaxpr: ir.interpret(EvalContext(), jaxpr, [ONE] * len(jaxpr.invars)),
     "lower": hlo.lower,
     "batch": lambda jaxpr: transforms.batch(jaxpr, BatchAxis(2), [0] * len(jaxpr.invars)),
+    "checkify": transforms.checkify,
     "count_primitives": transforms.count_primitives,
     "cse": transforms.cse,
     "cse of a closed program": lambda jaxpr: transforms.cse(ClosedJaxpr(jaxpr)),
@@ -78,9 +79,12 @@ ENTRIES: Final[dict[str, Callable[[Jaxpr], object]]] = {
     "optimize": transforms.optimize,
     "partial_eval": lambda jaxpr: transforms.partial_eval(jaxpr, [True] * len(jaxpr.invars)),
     "prune": lambda jaxpr: transforms.prune(jaxpr, [True] * len(jaxpr.outvars)),
+    "repeats": transforms.repeats,
+    "reroll": transforms.reroll,
     "rewrite": lambda jaxpr: transforms.rewrite(jaxpr, transforms.EXACT_RULES),
     "simplify": transforms.simplify,
     "transpose": lambda jaxpr: transforms.transpose(jaxpr, [True] * len(jaxpr.invars)),
+    "unroll": transforms.unroll,
 }
 
 

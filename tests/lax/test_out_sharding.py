@@ -120,8 +120,9 @@ def test_results_lie_as_they_are_to(name: str) -> None:
     args = arguments(name)
     expected = last_of(function(*args))
     found = last_of(function(*args, **{given: rows}))
-    assert found.sharding == rows
-    np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+    assert found.sharding == rows.padded(found.ndim)
+    # Samples are exponentials, which XLA rounds in another way for another number of them.
+    np.testing.assert_allclose(np.asarray(found), np.asarray(expected), rtol=2.0**-40)
     with tj.set_mesh(mesh):
         again = last_of(function(*args, **{given: P("x")}))
         assert again.sharding.is_equivalent_to(rows, again.ndim)
@@ -134,7 +135,7 @@ def test_a_specification_is_on_the_mesh_of_the_result() -> None:
     mesh = tj.make_mesh((4, 2), ("x", "y"))
     x = tj.device_put(X, NamedSharding(mesh, P("x", "y")))
     found = tnp.dot(x, x.T, out_sharding=P("y"))
-    assert found.sharding == NamedSharding(mesh, P("y"))
+    assert found.sharding == NamedSharding(mesh, P("y", None))
     np.testing.assert_allclose(np.asarray(found), X @ X.T)
 
 

@@ -83,7 +83,7 @@ def test_results_share_no_memory_with_their_arguments() -> None:
         (["a", "b"], InputError, "not an array|not supported"),
         ([None], InputError, "None of type NoneType is not an array"),
         (2**70, InputError, "doesn't fit in 64 bits"),
-        ([2**70], InputError, "doesn't fit in 64 bits"),
+        ([2**70], InputError, "doesn't fit in int64"),
     ],
 )
 def test_what_arrays_are_not_made_of(value: float, error: type[Exception], message: str) -> None:

@@ -16,7 +16,8 @@ from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.jvp import Dual, JvpContext
-from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
+from tinyjax.contexts.partial_eval import Partial, PartialEvalContext
+from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.transposition import transpose
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context

@@ -14,7 +14,8 @@ from tests.primitives.array_catalog import aval
 from tests.primitives.array_checks import EVAL
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.jvp import Dual, JvpContext
-from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
+from tinyjax.contexts.partial_eval import Partial, PartialEvalContext
+from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.transposition import transpose
 from tinyjax.errors import AxisNameError, MissingRuleError, TinyjaxError, TypingError

@@ -24,7 +24,8 @@ from tests.primitives.catalog import (
 )
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.contexts.jvp import Dual, JvpContext
-from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
+from tinyjax.contexts.partial_eval import Partial, PartialEvalContext, Unknown
+from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.transposition import transpose
 from tinyjax.errors import MissingRuleError, TypingError
 from tinyjax.ir.aval import ShapedArray

@@ -21,7 +21,7 @@ DIFFERENCES = {
     ),
     "a sharding": (
         "tj.jit(lambda x: x * 2.0, out_shardings=everywhere if ME else rows)(x)",
-        ["DisagreementError", "the sharding of result 0:", "process 0: P('x',)", "process 1: P()"],
+        ["DisagreementError", "the sharding of result 0:", "process 0: P('x',)", "process 1: P(None,)"],
     ),
     "a mesh": (
         "tj.jit(lambda x: x * 2.0, out_shardings=NamedSharding(named('y' if ME else 'x'), P()))(np.ones(8))",
@@ -31,6 +31,14 @@ DIFFERENCES = {
         "tj.jit(lambda x, rate: x * rate, out_shardings=rows)(x, 0.5 * ME)",
         ["DisagreementError", "argument rate of '<lambda>' has other elements in process 0 than in process 1"],
     ),
+    "an argument of a later launch": (
+        "h = tj.jit(lambda x, rate: x * rate); [h(x, np.full(1, 0.5 if i < 2 else ME)) for i in range(3)]",
+        ["DisagreementError", "launch 3", "argument rate of '<lambda>' has other elements in process 0"],
+    ),
+    "a number of a later launch": (
+        "h = tj.jit(lambda x, rate: x * rate, out_shardings=rows); [h(x, 0.5 + i * ME) for i in range(3)]",
+        ["DisagreementError", "launch 2", "argument rate of '<lambda>' has other elements in process 0"],
+    ),
     "what is closed over": (
         "c = np.arange(8.0) + ME; tj.jit(lambda x: (x * c).sum(), out_shardings=everywhere)(x)",
         ["DisagreementError", "has other elements in process 0 than in process 1"],
@@ -38,6 +46,18 @@ DIFFERENCES = {
     "what is put on devices": (
         "tj.device_put(np.arange(8.0) + ME, rows)",
         ["DisagreementError", "it has other elements in process 0 than in process 1"],
+    ),
+    "what is asserted to be equal": (
+        "from tinyjax.experimental import multihost_utils as m; m.assert_equal({'a': np.arange(3), 'b': ME}, 'rates')",
+        ["UnequalError: rates: x['b'] is i64[] with", "in process 0, and i64[] with", "in process 1."],
+    ),
+    "the name of a meeting": (
+        "from tinyjax.experimental import multihost_utils as m; m.sync_global_devices(f'step {ME}')",
+        ["UnequalError", "the name is 'step 0' in process 0, and 'step 1' in process 1."],
+    ),
+    "who tells the others": (
+        "from tinyjax.experimental import multihost_utils as m; m.broadcast_one_to_all(x.shape, is_source=True)",
+        ["UnequalError", "one process is the source, not [0, 1]"],
     ),
     "the order": (
         "f(x); g(x); ((f, g) if ME else (g, f))[0](x)",

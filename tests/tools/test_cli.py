@@ -559,11 +559,29 @@ def test_what_cant_be_ported(tinyjax: Run) -> None:
 # Help, and colours.
 
 
+def test_keys(tinyjax: Run) -> None:
+    Path("draws.py").write_text(
+        "from tinyjax import random\n\n"
+        "def twice(key):\n"
+        "    noise = random.normal(key)\n"
+        "    return noise + random.uniform(key)\n\n"
+        "def once(key):\n"
+        "    return random.normal(key)\n"
+    )
+    code, out, errors = tinyjax("keys", "draws.py:twice", "--args", "key<fry>[]")
+    assert (code, errors) == (1, "")
+    (line,) = out.splitlines()
+    found = r"argument key is used by random_bits at draws\.py:4 .*, and then by random_bits at draws\.py:5 .*"
+    assert re.fullmatch(found, line)
+    assert tinyjax("keys", "draws.py:once", "--args", "key<fry>[]") == (0, "", "")
+    assert tinyjax("keys", "loss.jaxpr") == (0, "", "")
+
+
 def test_help(tinyjax: Run) -> None:
     code, out, _ = tinyjax("--help")
     assert code == 0
     assert "exit codes: 0 all is well; 1 a problem, or a difference, was found; 2 " in out
-    for command in ("show", "run", "check", "diff", "cost", "partition", "port", "view"):
+    for command in ("show", "run", "check", "diff", "cost", "keys", "partition", "port", "view"):
         assert re.search(rf"^    {command}\s", out, re.MULTILINE)
         code, text, _ = tinyjax(command, "--help")
         assert code == 0

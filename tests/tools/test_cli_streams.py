@@ -75,7 +75,7 @@ SUBJECTS += ["named.py:a..b", "named.py:scaled", "named.py:__name__", "good.jaxp
 SUBJECTS += ["x" * 5000, "\0", "named.py:" + "x" * 5000]
 
 
-@pytest.mark.parametrize("command", ["show", "run", "check", "cost", "partition", "port", "view"])
+@pytest.mark.parametrize("command", ["show", "run", "check", "cost", "keys", "partition", "port", "view"])
 @pytest.mark.usefixtures("folder")
 def test_odd_subjects(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     for subject in SUBJECTS:

@@ -17,6 +17,7 @@ import tinyjax.numpy as tnp
 from tinyjax import ShapedArray, ir, tools, transforms
 from tinyjax.errors import InputError, VerificationError
 from tinyjax.ir import ClosedJaxpr, ConcreteValue, Jaxpr
+from tinyjax.primitives.checks import NanResult
 from tinyjax.primitives.elementwise import Neg
 from tinyjax.sharding import AbstractMesh
 from tinyjax.tools.dataflow import Lattice, Rules, backward_rules, forward_rules
@@ -66,14 +67,17 @@ PASSES: dict[str, Callable[[Any], Any]] = {
     "hoist_constants": transforms.hoist_constants,
     "inline": transforms.inline,
     "optimize": transforms.optimize,
+    "reroll": transforms.reroll,
     "rewrite": lambda program: transforms.rewrite(program, RULES),
     "simplify": transforms.simplify,
+    "unroll": transforms.unroll,
     "Pipeline": transforms.Pipeline([transforms.cse, transforms.dce]),
     "Pass": transforms.Pass("dce", transforms.dce),
 }
 #: What makes records of programs, by whether the program is closed: it takes fewer inputs then.
 RECORDS: dict[str, Callable[[Any, int], Any]] = {
     "batch": lambda program, n: transforms.batch(program, AXIS, [None] * n + [0, None]),
+    "checkify": lambda program, n: transforms.checkify(program, [NanResult]),
     "jvp": lambda program, n: transforms.jvp(program, [False] * n + [True, False]),
     "linearize": lambda program, n: transforms.linearize(program, [False] * n + [True, False]),
     "partial_eval": lambda program, n: transforms.partial_eval(program, [False] * n + [False, True]),
@@ -83,6 +87,7 @@ RECORDS: dict[str, Callable[[Any, int], Any]] = {
 #: What looks at a program.
 QUESTIONS: dict[str, Callable[[Any], Any]] = {
     "count_primitives": transforms.count_primitives,
+    "repeats": lambda program: str(transforms.repeats(program)),
     "once_or_small": lambda program: [transforms.once_or_small(program)(eqn) for eqn in program.eqns],
     "backward": lambda program: tools.backward(program, USED, BACKWARD, [True]).facts,
     "constancy": tools.constancy,

@@ -15,6 +15,7 @@ import tinyjax.numpy as tnp
 from tinyjax import ir, transforms
 from tinyjax.errors import InputError, TinyjaxError
 from tinyjax.ir import BatchAxis, Jaxpr
+from tinyjax.primitives.checks import FailedCheck
 
 X = np.ones(3)
 PROGRAM = tj.make_jaxpr(lambda x: tj.jit(tnp.sin)(x) * 2.0)(X)
@@ -24,6 +25,7 @@ SIN = type(PROGRAM.eqns[0].primitive)
 #: Arguments that are right, of all of them.
 RIGHT: dict[str, dict[str, Any]] = {
     "batch": {"jaxpr": PROGRAM, "axis": BatchAxis(2), "in_axes": [0], "out_axes": [0]},
+    "checkify": {"program": PROGRAM, "kinds": [FailedCheck]},
     "count_primitives": {"program": PROGRAM},
     "cse": {"program": PROGRAM},
     "dce": {"program": PROGRAM},
@@ -36,9 +38,12 @@ RIGHT: dict[str, dict[str, Any]] = {
     "optimize": {"program": PROGRAM},
     "partial_eval": {"jaxpr": PROGRAM, "unknown": [True], "force_unknown": [True]},
     "prune": {"jaxpr": PROGRAM, "used_outputs": [True], "keep_inputs": [True]},
+    "reroll": {"program": PROGRAM, "at_least": 2},
+    "repeats": {"program": PROGRAM, "at_least": 2},
     "rewrite": {"program": PROGRAM, "rules": []},
     "simplify": {"program": PROGRAM, "fast_math": True},
     "transpose": {"jaxpr": LINEAR, "linear": [True], "nonzero": [True], "force": True, "check": True},
+    "unroll": {"program": PROGRAM, "factor": 2},
     "variables": {"names": "x y"},
 }
 WRONG: list[Any] = [

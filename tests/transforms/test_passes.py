@@ -29,6 +29,7 @@ PASSES: Final[dict[str, Callable[[Jaxpr], Jaxpr]]] = {
     "simplify": transforms.simplify,
     "hoist_constants": transforms.hoist_constants,
     "optimize": transforms.optimize,
+    "reroll": transforms.reroll,
 }
 each_pass = pytest.mark.parametrize("change", PASSES.values(), ids=PASSES.keys())
 few = settings(max_examples=8, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -85,6 +86,7 @@ def test_sizes(n: int) -> None:
         "simplify": 4 * n,
         "hoist_constants": 7 * n,
         "optimize": 3 * n,
+        "reroll": 2,
     }
 
 

@@ -83,3 +83,10 @@ def test_static_fields() -> None:
 
     assert tree.leaves(Layer(3.0)) == [3.0]
     assert dataclasses.fields(Layer)[1].metadata == {"unit": "m", "static": True}
+
+
+def test_the_registry_is_jaxs() -> None:
+    registry = tj.tree_util.default_registry
+    assert registry is jax.tree_util.default_registry
+    leaves, structure = registry.flatten({"x": 1.0, "y": (2.0, None)})
+    assert (leaves, structure) == tj.tree.flatten({"x": 1.0, "y": (2.0, None)})

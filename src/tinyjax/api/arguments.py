@@ -11,7 +11,10 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.errors import InputError, StaticArgumentError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
+from tinyjax.tracing import tree
 from tinyjax.tracing.functions import Filled, function_name
 
 
@@ -171,3 +174,29 @@ def static_key(value: object) -> Hashable:
     if isinstance(value, float):
         return type(value), value.hex()
     return type(value), value
+
+
+def donation(
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    static: tuple[tuple[int, ...], tuple[str, ...]],
+    donated: tuple[tuple[int, ...], tuple[str, ...]],
+    captured: int,
+    avals: Sequence[ShapedArray],
+) -> tuple[bool, ...]:
+    """Which inputs of a program are donated, of which the first are `captured`; `avals` are the types of the leaves of
+    the arguments."""
+    positions, names = donated
+    chosen = {resolve_position(n, len(args), "jit: donate_argnums") for n in positions if n < len(args)}
+    left_out = {n % len(args) for n in static[0] if -len(args) <= n < len(args)}
+    marked = tuple(
+        tree.map_leaves(lambda _, mark=i in chosen: mark, arg) for i, arg in enumerate(args) if i not in left_out
+    )
+    named = {
+        name: tree.map_leaves(lambda _, mark=name in names: mark, value)
+        for name, value in kwargs.items()
+        if name not in static[1]
+    }
+    marks, _ = tree.flatten((marked, named))
+    kept = [mark for mark, aval in zip(marks, avals, strict=True) if aval.dtype != FLOAT0]
+    return (False,) * captured + tuple(mark is True for mark in kept)

@@ -7,9 +7,14 @@ from functools import partial, wraps
 from typing import Any, ParamSpec, TypeVar, overload
 
 from tinyjax.errors import InputError, ShardingError
-from tinyjax.lax.mesh_in_force import mesh_in_force
+from tinyjax.lax.explicit import explicit_mesh, explicit_sharding, left_open
+from tinyjax.lax.layouts import left_to_xla
+from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
 from tinyjax.lax.resharding import reshard
+from tinyjax.meshes import AxisType, Mesh
 from tinyjax.tracebacks import filtered
+from tinyjax.tracing import tree
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import check_callable, function_name
 
 P = ParamSpec("P")
@@ -36,11 +41,12 @@ def auto_axes(
     axes: str | Sequence[str] | None = None,
     out_sharding: Any = None,
 ) -> Any:
-    """`f`, whose results lie as `out_sharding` says. XLA divides the work within as it likes, as it always does here.
+    """`f`, within which XLA decides how arrays lie along Explicit axes of the mesh; its results lie as `out_sharding`
+    says.
 
     Args:
       f: a function of trees of arrays. Without it, the result is a decorator.
-      axes: the axes of the mesh that are meant; None: all.
+      axes: the axes of the mesh that are Auto within; None: all.
       out_sharding: a tree of shardings that is a prefix of the results. None: calls say it.
 
     Source: JAX's `jax.sharding.auto_axes`.
@@ -61,7 +67,16 @@ def auto_axes(
     @wraps(function)
     def laid(*args: Any, **kwargs: Any) -> Any:  # the user's trees
         wanted = _wanted("auto_axes", function, "out_sharding", out_sharding, kwargs)
-        return reshard(function(*args, **kwargs), wanted)
+        leaves, treedef = tree.flatten((args, kwargs))
+        mesh = explicit_mesh(leaves)
+        if mesh is None:
+            return reshard(function(*args, **kwargs), wanted)
+        within = _with_axes(mesh, axes, AxisType.Auto)
+        given, named = tree.unflatten(treedef, [left_open(x) if isinstance(x, Array) else x for x in leaves])
+        with enter_mesh(within):
+            results = function(*given, **named)
+        with enter_mesh(mesh):
+            return reshard(results, wanted)
 
     return laid
 
@@ -82,11 +97,12 @@ def explicit_axes(
     axes: str | Sequence[str] | None = None,
     in_sharding: Any = None,
 ) -> Any:
-    """`f`, whose positional arguments lie as `in_sharding` says. Types don't say here how arrays lie.
+    """`f`, within which the program says how arrays lie along axes of the mesh, and whose positional arguments lie as
+    `in_sharding` says.
 
     Args:
       f: a function of trees of arrays. Without it, the result is a decorator.
-      axes: the axes of the mesh that are meant; None: all.
+      axes: the axes of the mesh that are Explicit within; None: all.
       in_sharding: a tree of shardings that is a prefix of the tuple of arguments. None: calls say it.
 
     Raises:
@@ -110,14 +126,30 @@ def explicit_axes(
     @wraps(function)
     def given(*args: Any, **kwargs: Any) -> Any:  # the user's trees
         wanted = _wanted("explicit_axes", function, "in_sharding", in_sharding, kwargs)
-        if mesh_in_force() is None:
+        mesh = mesh_in_force()
+        if mesh is None:
             raise ShardingError(
                 f"explicit_axes: {function_name(function)} is called without a mesh. Set one around the call: "
                 "with tinyjax.set_mesh(mesh): ..."
             )
-        return function(*reshard(args, wanted), **kwargs)
+        with enter_mesh(_with_axes(mesh, axes, AxisType.Explicit)):
+            results = function(*reshard(args, wanted), **kwargs)
+            leaves, treedef = tree.flatten(results)
+            for leaf in leaves:
+                if isinstance(leaf, Array):
+                    explicit_sharding(leaf)  # which is an error if it is open
+        if mesh.explicit_axes:
+            return results
+        return tree.unflatten(treedef, [left_to_xla(x) if isinstance(x, Array) else x for x in leaves])
 
     return given
+
+
+def _with_axes(mesh: Mesh, axes: str | Sequence[str] | None, axis_type: AxisType) -> Mesh:
+    """The mesh with these axes of that type; all of them that aren't Manual if none are named."""
+    named = (axes,) if isinstance(axes, str) else axes
+    chosen = [n for n in mesh.axis_names if n not in mesh.manual_axes] if named is None else named
+    return mesh.update_axis_types(dict.fromkeys(chosen, axis_type))
 
 
 def _check_axes(what: str, axes: object) -> None:

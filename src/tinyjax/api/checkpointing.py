@@ -132,7 +132,7 @@ def saved_residuals(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> tuple
             avals.append(abstractify(leaf))
         except InputError as error:
             where = f"argument {argument_path(fun, treedef, i)} of {function_name(fun)}"
-            raise InputError(f"{where}: {error}") from None
+            raise type(error)(f"{where}: {error}") from None
     if any(aval.dtype == FLOAT0 for aval in avals):
         raise InputError(f"{describe('saved_residuals', fun)} takes no arguments of dtype float0")
     traced = trace(FlatFunction(fun, "saved_residuals", treedef), avals, erase_float0=True)

@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from tinyjax.arrays.elementwise import convert
 from tinyjax.contexts import transposition
 from tinyjax.contexts.jvp import Dual, JvpContext
-from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext
+from tinyjax.contexts.partial_eval import Partial, PartialEvalContext
+from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.watching import alike
 from tinyjax.errors import LinearityError, TangentError
 from tinyjax.ir.aval import ShapedArray
@@ -22,6 +23,9 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.tangents import has_tangent, nonzero_marks, with_zeros
+from tinyjax.lax.explicit import explicit_shardings, lying_as
+from tinyjax.lax.layouts import left_to_xla
+from tinyjax.meshes import NamedSharding
 from tinyjax.primitives.boundaries import fit
 from tinyjax.primitives.collectives import pvary
 from tinyjax.primitives.structure import instantiate
@@ -30,6 +34,7 @@ from tinyjax.tracing.concrete import active_frame, top_frame
 from tinyjax.tracing.core import activate
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, Results, float0_zeros
+from tinyjax.transforms.kept import needed
 from tinyjax.transforms.unread import but_for_unread
 
 
@@ -56,6 +61,8 @@ class LinearProgram:
     out_avals: tuple[ShapedArray, ...]
     nonzero_in: tuple[bool, ...]
     nonzero_out: tuple[bool, ...]
+    #: How the values lie on a mesh with Explicit axes, and so do their cotangents. Empty: there is none.
+    lies: tuple[NamedSharding | None, ...] = ()
 
 
 @final
@@ -135,6 +142,7 @@ def dual(frame: OpenFrame[V], primal: Array, tangent: Array) -> Dual[V]:
 
 def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
     """The results of f, and its derivative as a linear program: forward mode over partial evaluation."""
+    lies = explicit_shardings(primals)
 
     def run(frame: OpenFrame[V]) -> Linearized:
         partial = PartialEvalContext(frame.context)
@@ -154,13 +162,14 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             for out, value in zip(outs, values, strict=True)
             if not isinstance(out.tangent, Zero)
         ]
-        unfinished = partial.finish(tangents)
+        unfinished = needed(partial.finish(tangents))
         program = LinearProgram(
             unfinished.jaxpr,
             avals,
             tuple(value.aval for value in values),
             nonzero_marks(pair.tangent for pair in duals),
             nonzero_marks(out.tangent for out in outs),
+            lies,
         )
         return Linearized(lowered, program, tuple(map(frame.wrap, unfinished.residuals)))
 
@@ -192,6 +201,10 @@ def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Se
     """Cotangents of the inputs for cotangents of the results."""
     given = [ct for ct, mark in zip(cotangents, program.nonzero_out, strict=True) if mark]
     varying = [aval.varying for aval, mark in zip(program.out_avals, program.nonzero_out, strict=True) if mark]
+    if program.lies:
+        plain = evolve(program, lies=())
+        found = pull_back(plain, list(map(left_to_xla, residuals)), list(map(left_to_xla, cotangents)))
+        return [lying_as(ct, sharding) for ct, sharding in zip(found, program.lies, strict=True)]
 
     def run(frame: OpenFrame[V]) -> list[Array]:
         kept: list[V | UndefPrimal] = [frame.read(array) for array in residuals]

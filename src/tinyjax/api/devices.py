@@ -78,6 +78,16 @@ def process_index() -> int:
 
 
 @filtered
+def process_indices(backend: str | None = None) -> list[int]:
+    """The numbers of the processes that have devices, of a platform if `backend` names one.
+
+    >>> process_indices()
+    [0]
+    """
+    return sorted({device.process_index for device in places.all_devices(backend)})
+
+
+@filtered
 def process_count() -> int:
     """How many processes work together.
 

@@ -13,7 +13,9 @@ from tinyjax.errors import InputError, ShapeError, ShardingError
 from tinyjax.ir.dtypes import HostArray, as_dtype, short_name
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.meshes import Device, Index, Mesh, NamedSharding, PartitionSpec, Sharding
+from tinyjax.lax.mesh_in_force import on_mesh_in_force
+from tinyjax.meshes import Device, Index, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from tinyjax.meshes.device import OneDevice
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -23,7 +25,7 @@ from tinyjax.tracing.concrete import ConcreteArray, as_array
 @filtered
 def make_array_from_callback(
     shape: int | Sequence[int],
-    sharding: Sharding,
+    sharding: Sharding | PartitionSpec | OneDevice,
     data_callback: Callable[[Index], ArrayLike],
     dtype: npt.DTypeLike | None = None,
 ) -> Array:
@@ -31,7 +33,7 @@ def make_array_from_callback(
 
     Args:
       shape: that of the whole array.
-      sharding: how it lies on devices.
+      sharding: how it lies on devices: a sharding, a PartitionSpec on the mesh in force or a device.
       data_callback: gives the part at an index, which is a tuple of slices. It is called once for each part that
         devices of this process have.
       dtype: that of the parts, which must be given if this process has none.
@@ -51,8 +53,9 @@ def make_array_from_callback(
     Array(28., dtype=float64)
     """
     sizes = as_shape(shape)
-    places = _places("make_array_from_callback", sharding)
-    indices = sharding.devices_indices_map(sizes)
+    lies = _sharding("make_array_from_callback", sharding)
+    places = _places("make_array_from_callback", lies)
+    indices = lies.devices_indices_map(sizes)
     made: dict[str, ConcreteValue] = {}
     parts: list[ConcreteValue] = []
     for device in places:
@@ -60,7 +63,7 @@ def make_array_from_callback(
         if key not in made:
             made[key] = _concrete("make_array_from_callback", data_callback(indices[device]))
         parts.append(made[key])
-    return _assembled("make_array_from_callback", sizes, sharding, places, parts, dtype)
+    return _assembled("make_array_from_callback", sizes, lies, places, parts, dtype)
 
 
 @filtered
@@ -110,7 +113,8 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
     the parts of its own devices, in order. With one process, this is `device_put`.
 
     Args:
-      sharding: how the array lies on devices; or a tree of shardings, a prefix of `local_data`.
+      sharding: how the array lies on devices: a sharding, a PartitionSpec on the mesh in force or a device; or a tree
+        of these, a prefix of `local_data`.
       local_data: what this process has: a NumPy array, or a tree of them.
       global_shape: the shape of the whole array; None, also for an axis, if it follows from the local one and the
         sharding. Or a tree of shapes, whose leaves are tuples.
@@ -141,14 +145,24 @@ def make_array_from_process_local_data(sharding: Any, local_data: Any, global_sh
     return tree.unflatten(treedef, made)
 
 
+def _sharding(what: str, place: object) -> Sharding:
+    """A sharding, or what a specification on the mesh in force is, or a device."""
+    if isinstance(place, PartitionSpec):
+        return on_mesh_in_force(f"{what}: the sharding", place)
+    if isinstance(place, OneDevice):
+        return SingleDeviceSharding(place)
+    if not isinstance(place, Sharding):
+        raise InputError(f"{what}: the sharding is a NamedSharding, not {place!r}")
+    return place
+
+
 def _is_shape(x: object) -> bool:
     return x is None or (isinstance(x, tuple | list) and all(n is None or isinstance(n, SupportsIndex) for n in x))
 
 
-def _of_local(sharding: object, data: object, global_shape: object) -> Array:
+def _of_local(place: object, data: object, global_shape: object) -> Array:
     what = "make_array_from_process_local_data"
-    if not isinstance(sharding, Sharding):
-        raise InputError(f"{what}: the sharding is a NamedSharding, not {sharding!r}")
+    sharding = _sharding(what, place)
     local = _concrete(what, data)
     places = _places(what, sharding)
     ndim = local.aval.ndim

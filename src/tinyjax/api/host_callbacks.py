@@ -287,6 +287,15 @@ def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> N
     bind(DebugCallback(Print(fmt, in_tree, tuple(statics)), ()), *arrays)
 
 
+@filtered
+def effects_barrier() -> None:
+    """Returns when what calls made so far do besides computing is done. A call of a program that calls the host returns
+    when that is so, here, so there is nothing left to wait for.
+
+    >>> effects_barrier()
+    """
+
+
 class _UsesAll(Formatter):
     """Finds out which arguments a format refers to, and refuses one that leaves some out."""
 

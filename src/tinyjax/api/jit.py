@@ -2,35 +2,37 @@
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
-from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar, final, overload
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
 from typing_extensions import override
 
-from tinyjax import backend
-from tinyjax.api.arguments import StaticCall, resolve_position, resolve_static, split_resolved
+from tinyjax import backend as machine
+from tinyjax.api.arguments import StaticCall, donation, resolve_static, split_resolved
 from tinyjax.api.bound import Bound
+from tinyjax.api.embedding import checked_size, launched
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE
-from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, lying
+from tinyjax.api.jit_reroll import Choice, Rerolling, remembered_by
+from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already
+from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, traces_of
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
 from tinyjax.api.non_finite import Check, checked_program
 from tinyjax.api.traced import Traced as Record
 from tinyjax.api.traced import record
+from tinyjax.backend import EMBEDDED_BYTES
 from tinyjax.caching import BoundedCache, register
 from tinyjax.control.call import Call
-from tinyjax.control.recursion import is_open
 from tinyjax.errors import StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
-from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.bodies import stage
+from tinyjax.lax.explicit import Given, given
 from tinyjax.lax.mesh_in_force import mesh_in_force
-from tinyjax.meshes import Sharding
+from tinyjax.lax.within import runs_by_python
 from tinyjax.prepared.jitted import MISS, CallsByMesh, JittedCalls
 from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.tracebacks import filtered, show_users_frames
@@ -47,12 +49,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Traced programs by function, so that every `jit` of a function shares them; they go with the function.
-_TRACES: Final[weakref.WeakKeyDictionary[Callable[..., object], BoundedCache[Hashable, Traced]]] = (
-    weakref.WeakKeyDictionary()
-)
-_TRACES_PER_FUNCTION: Final = 1024
-
 
 @overload
 def jit(
@@ -64,10 +60,16 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
     inline: bool = False,
+    compiler_options: Mapping[str, str | bool | int | float] | None = None,
     debug_nans: bool = False,
     debug_infs: bool = False,
     warn_replicated: int | None = None,
+    embedded_constants_max_bytes: int | None = EMBEDDED_BYTES,
+    reroll: Choice = False,
 ) -> Jitted[P, R]: ...
 @overload
 def jit(
@@ -78,10 +80,16 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
     inline: bool = False,
+    compiler_options: Mapping[str, str | bool | int | float] | None = None,
     debug_nans: bool = False,
     debug_infs: bool = False,
     warn_replicated: int | None = None,
+    embedded_constants_max_bytes: int | None = EMBEDDED_BYTES,
+    reroll: Choice = False,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 @filtered
 def jit(
@@ -93,10 +101,16 @@ def jit(
     static_argnames: str | Sequence[str] | None = None,
     donate_argnums: int | Sequence[int] | None = None,
     donate_argnames: str | Sequence[str] | None = None,
+    keep_unused: bool = False,
+    device: Any = None,
+    backend: str | None = None,
     inline: bool = False,
+    compiler_options: Mapping[str, str | bool | int | float] | None = None,
     debug_nans: bool = False,
     debug_infs: bool = False,
     warn_replicated: int | None = None,
+    embedded_constants_max_bytes: int | None = EMBEDDED_BYTES,
+    reroll: Choice = False,
 ) -> Any:
     """`fun`, staged out on its first call with each signature, and compiled.
 
@@ -110,8 +124,19 @@ def jit(
     chooses for results. All must be on the same devices. A call within another transformation says so by constraints in
     its program, and where that runs decides on which devices.
 
-    With `warn_replicated`, a number of bytes, there is a ReplicationWarning for each input or result at least as large
-    that isn't divided, when the program is compiled for several devices.
+    With `warn_replicated`, a ReplicationWarning tells of each input or result of so many bytes that isn't divided.
+
+    It runs on `device`, or on a `backend`'s first one; else where the arguments are. `compiler_options` are XLA's. In
+    another transformation, whoever runs the whole says both. Inputs that nothing reads are kept, as by `keep_unused`.
+
+    Arrays that `fun` closes over are constants of the compiled program, so that XLA can compute with them: scalars, and
+    arrays of at most `embedded_constants_max_bytes` each (None: of any size) that are on one device or the host. Others
+    are passed at each call. Functions that are equal but for constants are compiled each for itself; with 0, once.
+
+    With `reroll`, layers that a Python loop repeats become one loop of the program, which takes less to compile and may
+    take more to run: `transforms.reroll`, where it saves 100 equations. With "auto" only where it saves 1000, for less
+    of which a loop and its stacks take as long to compile as they save. A function's call within another
+    transformation has these loops, too; `jit(grad(f), reroll=True)` finds them in the gradient.
 
     With `inline`, a call inside another transformation is spelled out there, equation by equation.
 
@@ -135,11 +160,17 @@ def jit(
             donate_argnums=donate_argnums,
             donate_argnames=donate_argnames,
             inline=inline,
+            keep_unused=keep_unused,
+            device=device,
+            backend=backend,
+            compiler_options=compiler_options,
             in_shardings=in_shardings,
             out_shardings=out_shardings,
             debug_nans=debug_nans,
             debug_infs=debug_infs,
             warn_replicated=warn_replicated,
+            embedded_constants_max_bytes=embedded_constants_max_bytes,
+            reroll=reroll,
         )
     check_callable("jit", fun)
     static = resolve_static(fun, static_argnums, static_argnames)
@@ -148,8 +179,10 @@ def jit(
     if both:
         raise StaticArgumentError(f"jit: arguments can't be both static and donated: {sorted(map(str, both))}")
     check = Check.asked("jit", fun, debug_nans, debug_infs)
-    shardings = JitShardings.of(in_shardings, out_shardings, warn_replicated)
-    return Jitted(fun, static, donated if check is None else ((), ()), inline, check, shardings)
+    where = in_shardings, out_shardings
+    shardings = JitShardings.of(*where, warn_replicated, compiler_options, device, backend)
+    largest, rerolling = checked_size(embedded_constants_max_bytes), Rerolling.of(reroll)
+    return Jitted(fun, static, donated if check is None else ((), ()), inline, check, shardings, largest, rerolling)
 
 
 @final
@@ -168,6 +201,8 @@ class Jitted(Bound[P, R]):
         inline: bool = False,
         check: Check | None = None,
         shardings: JitShardings | None = None,
+        largest: int | None = EMBEDDED_BYTES,
+        rerolling: Rerolling | None = None,
     ) -> None:
         update_wrapper(self, fun)
         self._fun = fun
@@ -176,8 +211,10 @@ class Jitted(Bound[P, R]):
         self._inline = inline
         self._check = check
         self._shardings = shardings
+        self._largest = largest
+        self._rerolling = rerolling
         self._plain = static == ((), ()) and check is None
-        self._own: BoundedCache[Hashable, Traced] = BoundedCache(_TRACES_PER_FUNCTION, "traced functions")
+        self._own: BoundedCache[Hashable, Traced] = BoundedCache(TRACES_PER_FUNCTION, "traced functions")
         self._calls = JittedCalls(INTAKE)
         self._by_mesh = CallsByMesh(INTAKE)
         self._misses = MissLog()
@@ -189,6 +226,8 @@ class Jitted(Bound[P, R]):
         try:  # costs nothing, unlike the decorator
             frame = innermost()
             outside = frame is ROOT or is_outside(frame := active_frame())
+            if frame is not ROOT and runs_by_python():
+                return self._fun(*args, **kwargs)
             calls = self._calls if frame.mesh is None else self._by_mesh.under(frame.mesh)
             if self._plain:
                 result = calls.run(args, kwargs, ()) if outside else calls.bind(args, kwargs, ())
@@ -212,7 +251,8 @@ class Jitted(Bound[P, R]):
         """A call that isn't prepared: the next one with such arguments will be."""
         arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
         avals = [array.aval for array in arrays]
-        traced, kept = self._trace(call, avals, treedef)
+        lies = self._lies(call, arrays, avals, treedef)
+        traced, kept = self._trace(call, avals, treedef, lies)
         donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
         inputs = (*traced.captured, *arrays)
         complete = len(inputs) == len(traced.jaxpr.invars)
@@ -223,17 +263,17 @@ class Jitted(Bound[P, R]):
         if top_frame(inputs, traced.jaxpr.effects) is ROOT:
             donated = donated if any(donated) else ()
             values = [array.value for array in inputs if isinstance(array, ConcreteArray)]
-            asked = self._asked(call, traced, avals, treedef)
-            executable = backend.execute.executable(traced.jaxpr, values, name, donated, asked=asked)
-            outs: Sequence[Array] = list(map(ConcreteArray, executable(values, name)))
-            captured = values[: len(traced.captured)]
+            asked, n = self._asked(call, traced, avals, treedef), len(traced.captured)
+            executable, found = launched(traced.jaxpr, values, n, name, self._largest, donated, asked)
+            outs: Sequence[Array] = list(map(ConcreteArray, found))
+            captured = machine.passed(executable.constants, values[:n])
             runner = Launch.of(executable, captured, traced.jaxpr.out_avals, name) if complete and kept else None
         elif self._inline:
             outs, runner = eval_jaxpr(self._lying(call, traced, avals, treedef), (), *inputs), None
         else:
             equation = Call(name, self._lying(call, traced, avals, treedef))
             outs = bind(equation, *inputs)
-            runner = Equation(equation, traced.captured) if complete and kept else None
+            runner = Equation(equation, traced.captured) if complete and kept and lies is None else None
         if runner is not None:
             assemble = None if traced.single else traced.results
             mesh = mesh_in_force()
@@ -247,7 +287,8 @@ class Jitted(Bound[P, R]):
         call = split_resolved(self._fun, args, kwargs, *self._static)
         result = self._call(call, args, kwargs)
         arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
-        traced, _ = self._trace(call, [array.aval for array in arrays], treedef)
+        avals = [array.aval for array in arrays]
+        traced, _ = self._trace(call, avals, treedef, self._lies(call, arrays, avals, treedef))
         inputs = [array for array in (*traced.captured, *arrays) if array.aval.dtype != FLOAT0]
         checked_program(check, result, traced.jaxpr, inputs)
         return result
@@ -259,17 +300,13 @@ class Jitted(Bound[P, R]):
         call = split_resolved(self._fun, args, kwargs, *self._static)
         traced, avals, treedef = self._trace_abstract(args, kwargs)
         donated = self._donation(args, kwargs, traced, avals)
-        asked, lie = self._asked(call, traced, avals, treedef), _lying_already(call, traced, avals)
-        return record(self._fun, "jit", traced, call, self._static, treedef, avals, donated, asked, lie)
+        asked, lie = self._asked(call, traced, avals, treedef), lying_already(call, traced, avals)
+        return record(self._fun, "jit", traced, call, self._static, treedef, avals, donated, asked, lie, self._largest)
 
     @filtered
     def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> Lowered:
         """The StableHLO of the function for these arguments, which may be types (ShapedArray)."""
-        call = split_resolved(self._fun, args, kwargs, *self._static)
-        traced, avals, treedef = self._trace_abstract(args, kwargs)
-        donated = self._donation(args, kwargs, traced, avals)
-        asked, lie = self._asked(call, traced, avals, treedef), _lying_already(call, traced, avals)
-        return Lowered(traced, function_name(self._fun), donated, treedef, asked, lie)
+        return self.trace(*args, **kwargs).lower()
 
     @filtered
     def eval_shape(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:  # the user's tree
@@ -291,7 +328,7 @@ class Jitted(Bound[P, R]):
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = tuple(map(abstractify, leaves))
-        found = self._cache().get(signature_key(call, avals, treedef))
+        found = self._cache().get(remembered_by(signature_key(call, avals, treedef), self._rerolling))
         return explain(self._fun, self._misses, call, avals, treedef, None if found is None else found.jaxpr)
 
     @override
@@ -304,18 +341,37 @@ class Jitted(Bound[P, R]):
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = [abstractify(leaf) for leaf in leaves]
-        return self._trace(call, avals, treedef)[0], avals, treedef
+        return self._trace(call, avals, treedef, self._lies(call, leaves, avals, treedef))[0], avals, treedef
 
-    def _trace(self, call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> tuple[Traced, bool]:
+    def _lies(
+        self, call: StaticCall, leaves: Sequence[object], avals: Sequence[ShapedArray], treedef: PyTreeDef
+    ) -> Given | None:
+        """How arguments lie on a mesh with Explicit axes."""
+        if self._shardings is not None:
+            leaves = self._shardings.chosen(call, leaves, avals, treedef)
+        return given(*kept_leaves(leaves, avals))
+
+    def _trace(
+        self, call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef, lies: Given | None
+    ) -> tuple[Traced, bool]:
         """The program for a signature, and whether it is kept: traced once, unless it depends on another transformation
         in progress."""
-        key = signature_key(call, avals, treedef)
+        key: Hashable = remembered_by(signature_key(call, avals, treedef), self._rerolling)
+        if lies is not None:
+            key = key, lies
         cache = self._cache()
         found = cache.get(key)
         kept = found is not None
         if found is None:
-            found = stage("jit", call.function, treedef, avals)
-            kept = _reusable(found)
+            function = call.function
+            found = (
+                stage("jit", function, treedef, avals)
+                if lies is None
+                else lies.stage(lambda: stage("jit", function, treedef, avals))
+            )
+            if self._rerolling is not None:
+                found = self._rerolling.rolled(found)
+            kept = reusable(found)
             if kept:
                 cache.put(key, found)
             note_miss(self._fun, self._misses, call, avals, treedef, None if kept else found)
@@ -323,7 +379,7 @@ class Jitted(Bound[P, R]):
 
     def _asked(
         self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
-    ) -> backend.Asked | None:
+    ) -> machine.Asked | None:
         asked = None if self._shardings is None else self._shardings.asked(call, traced, avals, treedef)
         return in_force(asked, mesh_in_force())
 
@@ -333,44 +389,9 @@ class Jitted(Bound[P, R]):
         return traced.jaxpr if said is None else constrained(traced.jaxpr, said.asked(call, traced, avals, treedef))
 
     def _cache(self) -> BoundedCache[Hashable, Traced]:
-        try:
-            return _TRACES.setdefault(self._fun, self._own)
-        except TypeError:  # can't be hashed, or referred to weakly
-            return self._own
+        return traces_of(self._fun, self._own)
 
     def _donation(
-        self,
-        args: Sequence[object],
-        kwargs: Mapping[str, object],
-        traced: Traced,
-        avals: Sequence[ShapedArray],
+        self, args: Sequence[object], kwargs: Mapping[str, object], traced: Traced, avals: Sequence[ShapedArray]
     ) -> tuple[bool, ...]:
-        """Which inputs of the program are donated; `avals` are the types of the leaves of the arguments."""
-        positions, names = self._donated
-        chosen = {resolve_position(n, len(args), "jit: donate_argnums") for n in positions if n < len(args)}
-        static = {n % len(args) for n in self._static[0] if -len(args) <= n < len(args)}
-        marked = tuple(
-            tree.map_leaves(lambda _, mark=i in chosen: mark, arg) for i, arg in enumerate(args) if i not in static
-        )
-        named = {
-            name: tree.map_leaves(lambda _, mark=name in names: mark, value)
-            for name, value in kwargs.items()
-            if name not in self._static[1]
-        }
-        marks, _ = tree.flatten((marked, named))
-        kept = [mark for mark, aval in zip(marks, avals, strict=True) if aval.dtype != FLOAT0]
-        return (False,) * len(traced.captured) + tuple(mark is True for mark in kept)
-
-
-def _lying_already(call: StaticCall, traced: Traced, avals: Sequence[ShapedArray]) -> list[Sharding | None]:
-    """How the inputs of the program lie."""
-    leaves = tree.flatten((call.args, call.kwargs))[0]
-    return lying([*traced.captured, *[x for x, aval in zip(leaves, avals, strict=True) if aval.dtype != FLOAT0]])
-
-
-def _reusable(traced: Traced) -> bool:
-    """Whether a program depends on no other transformation in progress, so that it serves other calls too."""
-    effects = traced.jaxpr.effects
-    if effects and (axis_names(effects) or is_open(effects)):
-        return False
-    return traced.closed and not active_frame().axes
+        return donation(args, kwargs, self._static, self._donated, len(traced.captured), avals)

@@ -1,4 +1,7 @@
-"""`in_shardings` and `out_shardings` of `jit`: trees, prefixes of those of the arguments and results."""
+"""What `jit` is told of how programs run: on which devices, how arguments and results lie there, and XLA's options.
+
+`in_shardings` and `out_shardings` are trees, prefixes of those of the arguments and results.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from attrs import evolve, frozen
 
 from tinyjax import backend
 from tinyjax.api.arguments import StaticCall
+from tinyjax.api.compiler_options import device_of, options_of
+from tinyjax.backend import Options
 from tinyjax.caching import bounded
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
@@ -16,7 +21,7 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
-from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import ConcreteArray
@@ -30,15 +35,25 @@ if TYPE_CHECKING:
 @final
 @frozen(eq=False)
 class JitShardings:
-    """What a caller of `jit` says of how arguments and results lie: trees of shardings, None where nothing is said."""
+    """What a caller of `jit` says of how arguments and results lie: trees of shardings, None where nothing is said; and
+    of how programs run that aren't part of another one."""
 
     ins: Any  # the user's trees
     outs: Any
     #: From how many bytes on it is warned of what every device has all of; None for never.
     large: int | None = None
+    options: Options = ()
+    device: Device | None = None
 
     @staticmethod
-    def of(ins: object, outs: object, large: object = None) -> JitShardings | None:
+    def of(
+        ins: object,
+        outs: object,
+        large: object = None,
+        options: object = None,
+        device: object = None,
+        platform: object = None,
+    ) -> JitShardings | None:
         """None if nothing is said. An InputError for leaves that are no shardings."""
         for what, found in (("in_shardings", ins), ("out_shardings", outs)):
             for leaf in tree.flatten(found, _is_none)[0]:
@@ -46,7 +61,14 @@ class JitShardings:
                     raise InputError(f"jit: {what} is a tree of shardings, and of None, but has {leaf!r} in it")
         if large is not None and (isinstance(large, bool) or not isinstance(large, int) or large < 0):
             raise InputError(f"jit: warn_replicated is a number of bytes, not {large!r}")
-        return None if ins is None and outs is None and large is None else JitShardings(ins, outs, large)
+        if device is not None and platform is not None:
+            raise InputError("jit: a device is one of a backend, so only one of device= and backend= is said")
+        device = platform if device is None else device
+        if device is not None and not (ins is None and outs is None):
+            raise InputError("jit: shardings say on which devices a function runs, so there is no device= beside them")
+        said = JitShardings(ins, outs, large, options_of("jit", options), device_of(device))
+        nothing = said.device is None and not said.options
+        return None if ins is None and outs is None and large is None and nothing else said
 
     def asked(
         self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
@@ -55,15 +77,7 @@ class JitShardings:
 
         A TreeError if the trees are no prefixes of those of the arguments and results.
         """
-        ins: list[Sharding | None] = [None] * len(avals)
-        if self.ins is not None:
-            if call.kwargs:
-                names = ", ".join(call.kwargs)
-                raise InputError(
-                    f"jit: in_shardings speaks of arguments by position, so none can be given by name: {names}"
-                )
-            args, _ = tree.unflatten(treedef, avals)
-            ins = _spread("jit: in_shardings", self.ins, args)
+        ins = self._asked_of_arguments(call, avals, treedef)
         outs: list[Sharding | None] = []
         if self.outs is not None:
             count = traced.treedef.num_leaves
@@ -71,7 +85,42 @@ class JitShardings:
             spread = _spread("jit: out_shardings", self.outs, results)
             outs = [sharding for i, sharding in enumerate(spread) if i not in traced.erased]
         kept = [sharding for sharding, aval in zip(ins, avals, strict=True) if aval.dtype != FLOAT0]
-        return backend.Asked((*[None] * len(traced.captured), *kept), tuple(outs), warn_from=self.large)
+        all_ins = (*[None] * len(traced.captured), *kept)
+        return backend.Asked(all_ins, tuple(outs), None, self.large, self.options, self.device)
+
+    def _asked_of_arguments(
+        self, call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef
+    ) -> list[Sharding | None]:
+        if self.ins is None:
+            return [None] * len(avals)
+        if call.kwargs:
+            names = ", ".join(call.kwargs)
+            raise InputError(
+                f"jit: in_shardings speaks of arguments by position, so none can be given by name: {names}"
+            )
+        args, _ = tree.unflatten(treedef, avals)
+        return _spread("jit: in_shardings", self.ins, args)
+
+    def chosen(
+        self, call: StaticCall, leaves: Sequence[object], avals: Sequence[ShapedArray], treedef: PyTreeDef
+    ) -> list[object]:
+        """The leaves of the arguments, and in the place of those that are asked to lie somehow, types that say so."""
+        asked = self._asked_of_arguments(call, avals, treedef)
+        return [leaf if s is None else Asking(s) for leaf, s in zip(leaves, asked, strict=True)]
+
+
+@final
+@frozen
+class Asking:
+    """An argument of which it is said how it lies."""
+
+    sharding: Sharding
+
+
+def kept_leaves(leaves: Sequence[object], avals: Sequence[ShapedArray]) -> tuple[list[object], list[int]]:
+    """The leaves that are inputs of a program, and how many axes they have."""
+    kept = [i for i, aval in enumerate(avals) if aval.dtype != FLOAT0]
+    return [leaves[i] for i in kept], [avals[i].ndim for i in kept]
 
 
 @bounded(4096)
@@ -136,3 +185,9 @@ def lying(leaves: Sequence[object]) -> list[Sharding | None]:
         sharding = leaf.sharding if isinstance(leaf, ConcreteArray) else getattr(leaf, "sharding", None)
         found.append(sharding if isinstance(sharding, Sharding) and sharding.num_devices > 1 else None)
     return found
+
+
+def lying_already(call: StaticCall, traced: Traced, avals: Sequence[ShapedArray]) -> list[Sharding | None]:
+    """How the inputs of a program lie that was traced for a call."""
+    leaves = tree.flatten((call.args, call.kwargs))[0]
+    return lying([*traced.captured, *[x for x, aval in zip(leaves, avals, strict=True) if aval.dtype != FLOAT0]])

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 from typing_extensions import override
 
 from tinyjax import backend
+from tinyjax.api.adapting import adapted
+from tinyjax.api.compiler_options import with_options
 from tinyjax.api.devices import default_backend
 from tinyjax.api.make_jaxpr import closed_values
+from tinyjax.api.signature_info import Signature
 from tinyjax.errors import InputError
-from tinyjax.hlo.lowering import lower
+from tinyjax.hlo.lowering import lower_module
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.naming import named_types
 from tinyjax.ir.printing.shown import text_html
 from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.type_lists import all_match, listed
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Sharding
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
@@ -42,6 +47,8 @@ class Lowered:
         asked: backend.Asked | None = None,
         lie: Sequence[Sharding | None] = (),
         platform: str | None = None,
+        largest: int | None = backend.EMBEDDED_BYTES,
+        without: Sequence[tuple[int, ShapedArray]] = (),
     ) -> None:
         self.closed_jaxpr: Final = ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
         self.in_tree: Final = in_tree
@@ -51,7 +58,12 @@ class Lowered:
         self._donated = donated
         self._asked = asked
         self._platform = platform
+        self._constants = backend.embedded(self.closed_jaxpr.consts, largest)
         self._lie = lie or [None] * len(traced.jaxpr.invars)
+        erased = [(i, array.aval) for i, array in sorted(traced.erased.items())]
+        ins, outs = self.closed_jaxpr.in_avals, self.closed_jaxpr.out_avals
+        given = donated[len(donated) - len(ins) :] if donated else [False] * len(ins)
+        self._signature = Signature(in_tree, traced.treedef, ins, outs, given, without, erased)
 
     @property
     def layout(self) -> backend.Layout | None:
@@ -59,7 +71,8 @@ class Lowered:
         return backend.lay_out(self._traced.jaxpr, self._lie, self._asked, self._name)
 
     def as_text(self, dialect: Literal["stablehlo", "hlo"] | None = None, *, generic: bool = False) -> str:
-        """The StableHLO module. Constants are spelled out.
+        """The StableHLO module, which is what is compiled. Arrays that the function closes over are constants, as `jit`
+        says; those that aren't are its first arguments, and so they are all if it is for several devices.
 
         `dialect`: "hlo" for what XLA makes of it, before it optimises. `generic`: in MLIR's generic form, which tools
         read that don't know how StableHLO is printed.
@@ -70,16 +83,17 @@ class Lowered:
         >>> '"stablehlo.multiply"(' in jit(lambda x: 2.0 * x).lower(1.0).as_text(generic=True)
         True
         """
-        captured = len(self.closed_jaxpr.consts)
         layout = self.layout
-        text = lower(
-            self.closed_jaxpr,
-            platform=self._platform or "cpu",
+        constants = self._constants if layout is None else ()
+        text = lower_module(
+            self._traced.jaxpr,
+            platform=self._platform or default_backend(),
             name=self._name,
-            donated=self._donated[captured:],
-            in_shardings=() if layout is None else layout.ins[captured:],
+            donated=backend.passed(constants, self._donated),
+            in_shardings=() if layout is None else layout.ins,
             out_shardings=() if layout is None else layout.outs,
-        )
+            constants=constants,
+        ).text
         if dialect == "hlo":
             return backend.hlo_text(text)
         if dialect not in (None, "stablehlo"):
@@ -93,15 +107,52 @@ class Lowered:
     def _repr_html_(self) -> str:
         return text_html(repr(self), self.as_text())
 
-    def compile(self) -> Compiled:
-        """The compiled program; an InputError if it was lowered for another platform than the default one."""
+    @property
+    def args_info(self) -> Any:  # the user's trees
+        """The trees of the arguments, `(args, kwargs)`: for each leaf its type, and whether it is donated.
+
+        >>> from tinyjax import jit
+        >>> jit(lambda x: 2.0 * x).lower(1.0).args_info
+        ((ArgInfo(aval=ShapedArray(~f64[]), donated=False),), {})
+        """
+        return self._signature.args_info
+
+    @property
+    def in_avals(self) -> Any:  # the user's trees
+        """The trees of the types of the arguments."""
+        return self._signature.in_avals
+
+    @property
+    def out_info(self) -> Any:  # the user's tree
+        """The tree of the types of the results, which say how these lie where that is asked for."""
+        return self._signature.out_info(self._asked.outs if self._asked is not None else ())
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Which leaves of the arguments are donated."""
+        return self._signature.donate_argnums
+
+    def cost_analysis(self) -> dict[str, float]:
+        """XLA's estimates for the program as it is before XLA optimises it: FLOPs, bytes accessed, and others."""
+        return backend.costs_of_text(self.as_text())
+
+    def compile(self, compiler_options: Mapping[str, str | bool | int | float] | None = None) -> Compiled:
+        """The compiled program; an InputError if it was lowered for another platform than the default one.
+
+        `compiler_options` are XLA's, by name, besides those that `jit` was given; an XlaError if there is none such.
+        """
         if self._platform is not None and _family(self._platform) != _family(default_backend()):
             raise InputError(
                 f"{self._name} was lowered for {self._platform}, and is compiled for {default_backend()} here"
             )
         donated = self._donated if any(self._donated) else ()
-        program = backend.compile_program(self._traced.jaxpr, self._name, donated, self._asked, self._lie)
-        return Compiled(program, self._traced, self.closed_jaxpr, self.in_tree, self._name)
+        constants = self._constants if self.layout is None else ()
+        asked = with_options("compile", self._asked, compiler_options)
+        program = backend.compile_program(
+            self._traced.jaxpr, self._name, donated, asked, self._lie, constants=constants
+        )
+        captured = backend.passed(constants, self.closed_jaxpr.consts)
+        return Compiled(program, self._traced, self.closed_jaxpr, captured, self._signature, self._name)
 
 
 def _family(platform: str) -> str:
@@ -115,19 +166,27 @@ class Compiled:
     """A compiled function, for arguments of one signature."""
 
     def __init__(
-        self, program: backend.Compiled, traced: Traced, closed: ClosedJaxpr, in_tree: PyTreeDef, name: str
+        self,
+        program: backend.Compiled,
+        traced: Traced,
+        closed: ClosedJaxpr,
+        captured: Sequence[ConcreteValue],
+        signature: Signature,
+        name: str,
     ) -> None:
         self._program = program
         self._traced = traced
         self._closed = closed
-        self.in_tree: Final = in_tree
-        self.out_tree: Final = traced.treedef
+        self._captured = captured
+        self._signature = signature
+        self.in_tree: Final = signature.in_tree
+        self.out_tree: Final = signature.out_tree
         self._name = name
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
         arrays, treedef = flatten_arguments(self, args, kwargs)
         tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")
-        arrays = [array for array in arrays if array.aval.dtype != FLOAT0]
+        arrays = adapted([array for array in arrays if array.aval.dtype != FLOAT0], self._closed.in_avals)
         values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
         found = tuple(array.aval for array in arrays)
         if len(values) < len(arrays) or not all_match(found, self._closed.in_avals):
@@ -140,7 +199,7 @@ class Compiled:
                     else "; a compiled function can't be transformed, call jit's instead"
                 )
             )
-        return self._traced.results(list(map(ConcreteArray, self._program([*self._closed.consts, *values]))))
+        return self._traced.results(list(map(ConcreteArray, self._program([*self._captured, *values]))))
 
     @override
     def __repr__(self) -> str:
@@ -150,14 +209,36 @@ class Compiled:
         return text_html(repr(self), self.as_text())
 
     @property
+    def args_info(self) -> Any:  # the user's trees
+        """The trees of the arguments, `(args, kwargs)`: for each leaf its type, and whether it is donated."""
+        return self._signature.args_info
+
+    @property
+    def in_avals(self) -> Any:  # the user's trees
+        """The trees of the types of the arguments."""
+        return self._signature.in_avals
+
+    @property
+    def out_info(self) -> Any:  # the user's tree
+        """The tree of the types of the results, which say how these lie."""
+        return self._signature.out_info(self._program.out_shardings)
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Which leaves of the arguments are donated."""
+        return self._signature.donate_argnums
+
+    @property
     def input_shardings(self) -> Any:  # the user's trees
-        """How the arguments lie: `(args, kwargs)` with a sharding for each array."""
-        return tree.unflatten(self.in_tree, self._program.in_shardings[len(self._closed.consts) :])
+        """How the arguments lie: `(args, kwargs)` with a sharding for each array; None for leaves of dtype float0."""
+        shardings: list[Sharding | None] = [*self._program.in_shardings[len(self._captured) :]]
+        return self._signature.arguments(shardings, lambda aval: None)
 
     @property
     def output_shardings(self) -> Any:  # the user's tree
         """How the results lie: their tree, with a sharding for each array."""
-        return tree.unflatten(self.out_tree, self._program.out_shardings)
+        shardings: list[Sharding | None] = [*self._program.out_shardings]
+        return self._signature.results(shardings, lambda aval: None)
 
     def as_text(self) -> str:
         """The optimised HLO."""

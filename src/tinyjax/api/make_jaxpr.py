@@ -14,7 +14,9 @@ from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.verify import verify
+from tinyjax.lax.explicit import given
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
+from tinyjax.meshes import NamedSharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -80,7 +82,7 @@ def make_jaxpr(
     def make(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:  # the user's arguments
         call = split_static(fun, args, kwargs, static_argnums, static_argnames)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
-        traced = trace(FlatFunction(call.function, "make_jaxpr", treedef), [abstractify(leaf) for leaf in leaves])
+        traced, _ = _traced(FlatFunction(call.function, "make_jaxpr", treedef), leaves)
         closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, "make_jaxpr"))
         return (closed, tree.unflatten(traced.treedef, closed.out_avals)) if return_shape else closed
 
@@ -146,12 +148,28 @@ def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any: ..
 @filtered
 def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any:  # the user's trees
     """The tree of types that `fun` returns for these arguments, without computing: as its result, but
-    a ShapedArray for each array.
+    a ShapedArray for each array; a ShapeDtypeStruct with its `sharding` on a mesh with Explicit axes.
 
     >>> eval_shape(lambda x: {"twice": 2.0 * x}, ShapedArray((3,), "float32"))
     {'twice': ShapedArray(f32[3])}
     """
     check_callable("eval_shape", fun)
     leaves, treedef = tree.flatten((args, kwargs))
-    traced = trace(FlatFunction(fun, "eval_shape", treedef), [abstractify(leaf) for leaf in leaves])
-    return tree.unflatten(traced.treedef, traced.jaxpr.out_avals)
+    traced, lies = _traced(FlatFunction(fun, "eval_shape", treedef), leaves)
+    if not any(lies):
+        return tree.unflatten(traced.treedef, traced.jaxpr.out_avals)
+    from tinyjax.api.structs import ShapeDtypeStruct  # which is made of what is here
+
+    pairs = zip(traced.jaxpr.out_avals, lies, strict=True)
+    types = [ShapeDtypeStruct(x.shape, x.dtype, sharding=s, weak_type=x.weak_type) for x, s in pairs]
+    return tree.unflatten(traced.treedef, types)
+
+
+def _traced(function: FlatFunction, leaves: Sequence[object]) -> tuple[Traced, Sequence[NamedSharding | None]]:
+    """The program, and how its results lie along Explicit axes of a mesh."""
+    avals = [abstractify(leaf) for leaf in leaves]
+    lies = given(leaves, [aval.ndim for aval in avals])
+    if lies is None:
+        return trace(function, avals), ()
+    traced = lies.stage(lambda: trace(function, avals))
+    return traced, lies.check(traced)

@@ -28,7 +28,7 @@ def make_mesh(
     Args:
       axis_shapes: the sizes of the axes.
       axis_names: a name for each axis.
-      axis_types: an AxisType for each axis; Explicit if None, as in JAX. (It is treated as Auto.)
+      axis_types: an AxisType for each axis; Explicit if None, as in JAX.
       devices: what the mesh is made of, in order; more than needed may be given.
 
     Raises:

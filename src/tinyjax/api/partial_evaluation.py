@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any, final
 
 from attrs import frozen
 
-from tinyjax.contexts.partial_eval import Known, PartialEvalContext
+from tinyjax.contexts.partial_eval import PartialEvalContext
+from tinyjax.contexts.rebuilding import Known
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
@@ -20,6 +21,7 @@ from tinyjax.tracing.concrete import active_frame, as_array, top_frame
 from tinyjax.tracing.core import activate
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, argument_path, as_arrays, check_callable, function_name
+from tinyjax.transforms.kept import needed
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -92,7 +94,7 @@ def partial_eval(fun: Callable[..., object], /, *args: Any, **kwargs: Any) -> Pa
             results = flat(list(map(inner.wrap, inputs)))
             outs = [inner.read(x) for x in results.arrays]
         found = [frame.wrap(out.value) if isinstance(out, Known) else out.atom.aval for out in outs]
-        staged = context.finish([out.atom for out in outs if not isinstance(out, Known)])
+        staged = needed(context.finish([out.atom for out in outs if not isinstance(out, Known)]))
         residuals = tuple(map(frame.wrap, staged.residuals))
         return PartlyEvaluated(
             staged.jaxpr, residuals, tree.unflatten(results.treedef, found), unknown, function_name(fun)
@@ -109,7 +111,7 @@ def _known_leaves(fun: Callable[..., object], treedef: PyTreeDef, leaves: list[o
             try:
                 known[i] = as_array(leaf)
             except InputError as error:
-                raise InputError(
+                raise type(error)(
                     f"argument {argument_path(fun, treedef, i)} of {function_name(fun)}: {error}"
                 ) from None
     return known

@@ -20,8 +20,9 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.shapes import as_axes
 from tinyjax.ir.varying import union
 from tinyjax.lax.bodies import stage
+from tinyjax.lax.explicit import explicit_sharding
 from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
-from tinyjax.meshes import AxisType, Mesh, NamedSharding, PartitionSpec
+from tinyjax.meshes import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -199,7 +200,12 @@ def kept_as_it_is(leaf: object) -> object:
 
 def _inferred(array: Array, manual: Manual, what: str) -> PartitionSpec:
     """How an array lies on the mesh already."""
-    lies = array.sharding if isinstance(array, ConcreteArray) else None
+    if mesh_in_force() is not None or not isinstance(array, ConcreteArray):
+        lies: Sharding | None = explicit_sharding(array)
+        if lies is None and isinstance(array, ConcreteArray):
+            lies = array.sharding
+    else:
+        lies = array.sharding
     if not isinstance(lies, NamedSharding) or lies.mesh.shape_tuple != manual.mesh.shape_tuple:
         raise InputError(
             f"shard_map: without in_specs, arrays are divided as they lie on {manual.mesh}, but {what} doesn't lie "

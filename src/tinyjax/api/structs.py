@@ -16,6 +16,7 @@ from tinyjax.ir.dtypes import DType
 from tinyjax.ir.shapes import Shape, as_shape, dtype_of
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
+from tinyjax.propagation.specs import type_text
 from tinyjax.tracing.concrete import ConcreteArray
 
 
@@ -75,6 +76,11 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
         return ShapedArray(self.shape, self.dtype, self.weak_type)
 
     @property
+    def vma(self) -> frozenset[str]:
+        """The axes of a mesh along which it varies within `shard_map`: none."""
+        return frozenset()
+
+    @property
     def ndim(self) -> int:
         return len(self.shape)
 
@@ -114,6 +120,14 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     @override
     def __hash__(self) -> int:
         return hash(self.aval)
+
+    @override
+    def __str__(self) -> str:
+        """The type, and along which axes of a mesh it is divided: `f32[8@x,4]`."""
+        if not isinstance(self.sharding, NamedSharding):
+            return repr(self)
+        names = [*self.sharding.spec.axes, *((),) * self.ndim][: self.ndim]
+        return type_text(self.aval, tuple(names))
 
     @override
     def __repr__(self) -> str:

@@ -9,11 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, ParamSpec, TypeVar, fi
 from attrs import evolve, field, frozen
 from typing_extensions import override
 
+from tinyjax.api.adapting import adapted
 from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved
+from tinyjax.api.embedding import launched
 from tinyjax.api.jit_shardings import constrained
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, closed_values, eval_jaxpr
-from tinyjax.backend import Asked
+from tinyjax.api.signature_info import Signature
+from tinyjax.backend import EMBEDDED_BYTES, Asked
 from tinyjax.control.call import Call
 from tinyjax.errors import InputError, StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
@@ -29,7 +32,7 @@ from tinyjax.meshes import Sharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import programs, tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, top_frame
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import (
     argument_paths,
@@ -76,7 +79,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     out_tree: PyTreeDef
     compiled: bool
     #: Where leaves of dtype float0 are, which are no inputs of the program, nor outputs.
-    _without_inputs: tuple[int, ...]
+    _without_inputs: tuple[tuple[int, ShapedArray], ...]
     _without_outputs: tuple[tuple[int, ShapedArray], ...]
     #: Which arguments are static, what they are, and which are donated.
     _static: tuple[tuple[int, ...], tuple[str, ...]]
@@ -85,6 +88,8 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     #: How inputs and outputs are asked to lie on a mesh, and how the arguments it was traced for lie.
     _asked: Asked | None
     _lie: tuple[Sharding | None, ...]
+    #: How large the constants of the compiled program are, in bytes; None for any size.
+    _largest: int | None
     fun_name: str = field(eq=False)
     #: The names of all leaves of the arguments, and the function's signature, if it is known.
     _paths: tuple[str, ...] = field(eq=False)
@@ -140,12 +145,32 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     @property
     def input_names(self) -> tuple[str, ...]:
         """What the function calls the leaves of its arguments: `params['w']`."""
-        return tuple([path for i, path in enumerate(self._paths) if i not in self._without_inputs])
+        return tuple([path for i, path in enumerate(self._paths) if i not in self._erased])
 
     @property
     def out_info(self) -> Any:  # the user's own tree
         """The tree of the types of the results."""
         return tree.unflatten(self.out_tree, self._with_float0(self.out_avals, lambda aval: aval))
+
+    @property
+    def args_info(self) -> Any:  # the user's own trees
+        """The trees of the arguments, `(args, kwargs)`: for each leaf its type, and whether it is donated."""
+        return self._signature.args_info
+
+    @property
+    def donate_argnums(self) -> tuple[int, ...]:
+        """Which leaves of the arguments are donated."""
+        return self._signature.donate_argnums
+
+    @property
+    def _signature(self) -> Signature:
+        given = self._donated or (False,) * len(self.in_avals)
+        avals = self.in_avals, self.out_avals
+        return Signature(self.in_tree, self.out_tree, *avals, given, self._without_inputs, self._without_outputs)
+
+    @property
+    def _erased(self) -> frozenset[int]:
+        return frozenset([i for i, _ in self._without_inputs])
 
     def _with_float0(self, found: Sequence[Any], make: Callable[[ShapedArray], Any]) -> list[Any]:
         """The leaves of the results, with those of dtype float0."""
@@ -164,13 +189,20 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
             )
         arrays = self._arrays(call)
         if self.compiled:
-            captured = list(map(ConcreteArray, self.jaxpr.consts))
-            program = self.jaxpr.jaxpr if self._asked is None else constrained(self.jaxpr.jaxpr, self._asked)
-            outs: Sequence[Array] = bind(Call(self.fun_name, program), *captured, *arrays)
+            outs: Sequence[Array] = self._run_compiled(arrays)
         else:
             outs = eval_jaxpr(self.jaxpr, (), *arrays)
         result: R = tree.unflatten(self.out_tree, self._with_float0(outs, lambda aval: float0_zeros(aval.shape)))
         return result
+
+    def _run_compiled(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        consts, program = self.jaxpr.consts, self.jaxpr.jaxpr
+        if self._asked is None and top_frame(arrays, program.effects) is ROOT:
+            values = [*consts, *[array.value for array in arrays if isinstance(array, ConcreteArray)]]
+            _, found = launched(program, values, len(consts), self.fun_name, self._largest)
+            return list(map(ConcreteArray, found))
+        program = program if self._asked is None else constrained(program, self._asked)
+        return bind(Call(self.fun_name, program), *map(ConcreteArray, consts), *arrays)
 
     def _arrays(self, call: StaticCall) -> list[Array]:
         """The leaves of the arguments, which must be of the types that the function was traced for."""
@@ -181,7 +213,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
             self._label, self.in_tree, treedef, "the arguments that it was traced for", "the arguments"
         )
         arrays = as_arrays(leaves, lambda i: f"argument {self._paths[i]} of {self.fun_name}")
-        kept = [array for i, array in enumerate(arrays) if i not in self._without_inputs]
+        kept = adapted([array for i, array in enumerate(arrays) if i not in self._erased], self.in_avals)
         for name, array, aval in zip(self.input_names, kept, self.in_avals, strict=True):
             if not array.aval.matches(aval):
                 raise InputError(
@@ -234,7 +266,8 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         captured = tuple(map(ConcreteArray, self.jaxpr.consts))
         program = programs.Traced(self.jaxpr.jaxpr, captured, self.out_tree, erased)
         donated = (False,) * len(captured) + (self._donated or (False,) * len(self.in_avals))
-        return Lowered(program, self.fun_name, donated, self.in_tree, self._asked, self._lie, platform)
+        more = platform, self._largest, self._without_inputs
+        return Lowered(program, self.fun_name, donated, self.in_tree, self._asked, self._lie, *more)
 
     @property
     def _label(self) -> str:
@@ -265,6 +298,7 @@ def record(
     donated: tuple[bool, ...] = (),
     asked: Asked | None = None,
     lie: Sequence[Sharding | None] = (),
+    largest: int | None = EMBEDDED_BYTES,
 ) -> Traced[P, R]:
     """The record of a function that was traced for a call. `avals`: of the leaves of its arguments. `asked` and `lie`:
     how inputs and outputs of the program are to lie on a mesh, and how the inputs do."""
@@ -278,13 +312,14 @@ def record(
         in_tree,
         traced.treedef,
         what == "jit",
-        tuple(i for i, aval in enumerate(avals) if aval.dtype == FLOAT0),
+        tuple((i, aval) for i, aval in enumerate(avals) if aval.dtype == FLOAT0),
         tuple((i, array.aval) for i, array in sorted(traced.erased.items())),
         static,
         call.key,
         donated[len(closed.consts) :] if any(donated) else (),
         asked,
         tuple(lie) if any(lie) else (),
+        largest,
         function_name(fun),
         tuple(argument_paths(call.function, in_tree)),
         signature,

@@ -9,12 +9,13 @@ import numpy as np
 from tinyjax import backend
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.lax.layouts import lying
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
-from tinyjax.meshes import PartitionSpec, Sharding
+from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import ConcreteArray, as_array
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array
 
 T = TypeVar("T")
 
@@ -27,7 +28,8 @@ def device_put(x: T, device: Any = None, *, donate: Any = False, may_alias: Any 
 def device_put(
     x: Any, device: Any = None, *, donate: Any = False, may_alias: Any = None
 ) -> Any:  # the user's tree; and a tree of devices
-    """The tree with all arrays on devices. What is being traced stays as it is.
+    """The tree with all arrays on devices. Within a function that is compiled all stays where it is, or
+    lies as a NamedSharding says: see `lax.with_sharding_constraint`.
 
     Args:
       x: a tree of arrays.
@@ -59,14 +61,16 @@ def device_put(
     given_up = _spread(donate, x)
     kept = _spread(may_alias, x)
 
+    staged = active_frame().base is not ROOT  # for the program to have, as what is being traced
+
     def put(leaf: object, place: Any, donated: object, aliased: object) -> Array:
         if donated and aliased:
             raise InputError(
                 "device_put: an array that is donated can't be returned as it is, too: leave out may_alias"
             )
         array = as_array(leaf)
-        if not isinstance(array, ConcreteArray):
-            return array
+        if staged or not isinstance(array, ConcreteArray):
+            return lying("device_put", array, place) if isinstance(place, NamedSharding | PartitionSpec) else array
         moved = _moved(array, place)
         shared = moved is array or moved.value is array.value
         if shared and (donated or aliased is False) and array.device != backend.HOST:

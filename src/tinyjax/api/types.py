@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+from tinyjax.api.structs import ShapeDtypeStruct
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.lax.explicit import typed_sharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
 @filtered
-def typeof(x: ArrayLike) -> ShapedArray:
-    """The type of an array or a number: what a program knows of it.
+def typeof(x: ArrayLike) -> ShapedArray | ShapeDtypeStruct:
+    """The type of an array or a number: what a program knows of it. On a mesh it has a `sharding`, which says how
+    it lies along Explicit axes, as far as is known.
 
     Raises:
       InputError: `x` is neither.
+      ShardingTypeError: it might lie in several ways.
 
     >>> import numpy as np
     >>> typeof(np.ones((2, 3), "float32")), typeof(1.0)
     (ShapedArray(f32[2,3]), ShapedArray(~f64[]))
     """
     if isinstance(x, Array):
-        return x.aval
+        return _typed(x)
     try:
-        return as_array(x).aval
+        return _typed(as_array(x))
     except InputError:
         raise InputError(f"typeof takes an array or a number, got {x!r} of type {type(x).__name__}") from None
+
+
+def _typed(x: Array) -> ShapedArray | ShapeDtypeStruct:
+    aval = x.aval
+    sharding = typed_sharding(x)
+    if sharding is None:
+        return aval
+    return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)

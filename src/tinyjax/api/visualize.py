@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
 from tinyjax.errors import UnsupportedError
+from tinyjax.lax.explicit import explicit_sharding
 from tinyjax.meshes import Sharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
@@ -118,10 +119,11 @@ def visualize_array_sharding(
 
 @filtered
 def inspect_array_sharding(value: object, *, callback: Callable[[Sharding], object]) -> None:
-    """Calls `callback` with how each array of a tree lies.
+    """Calls `callback` with how each array of a tree lies. For a value that is being traced it is called at once, if
+    that is known: on a mesh with Explicit axes.
 
     Raises:
-      UnsupportedError: a NotImplementedError, for a value that is being traced: how it lies isn't known yet.
+      UnsupportedError: a NotImplementedError, for a value that is being traced, and of which XLA decides how it lies.
 
     >>> from tinyjax.api.devices import devices
     >>> from tinyjax.api.transfer import device_put
@@ -130,6 +132,10 @@ def inspect_array_sharding(value: object, *, callback: Callable[[Sharding], obje
     """
     for leaf in tree.flatten(value)[0]:
         array = as_array(leaf)
+        lies = explicit_sharding(array)
+        if lies is not None and array.concrete() is None:
+            callback(lies)
+            continue
         if array.concrete() is None:
             raise UnsupportedError(
                 f"inspect_array_sharding: how {array.aval} lies isn't known while it is being traced. XLA chooses when "

@@ -3,208 +3,41 @@
 from __future__ import annotations
 
 import math
-import operator
 from collections.abc import Sequence
-from types import EllipsisType
-from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias, final
+from types import NoneType
+from typing import TYPE_CHECKING, final
 
 import numpy as np
-import numpy.typing as npt
 from attrs import frozen
 
 from tinyjax.arrays import basic_indexing
-from tinyjax.arrays.advice import MASK
-from tinyjax.arrays.basic_indexing import Index, index, unknown_entry, with_axes
-from tinyjax.arrays.elementwise import apply, broadcast_shapes, constant_like, convert
+from tinyjax.arrays.basic_indexing import Index, index, with_axes
+from tinyjax.arrays.elementwise import apply, broadcast_shapes
 from tinyjax.arrays.shaping import expand_dims
-from tinyjax.errors import IndexingError, InputError
+from tinyjax.arrays.windows import Placed
+from tinyjax.errors import IndexingError
 from tinyjax.ir.dtypes import (
-    BOOL,
     INT32,
     INT64,
-    INTEGERS,
-    SIGNED,
     UINT32,
     UINT64,
     DType,
-    HostArray,
     Scalar,
-    integer_limits,
 )
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
-from tinyjax.primitives.arithmetic import Min
-from tinyjax.primitives.comparison import lt
 from tinyjax.primitives.dynamic import DynamicSlice
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.gather import Gather
-from tinyjax.primitives.selection import select_n
 from tinyjax.primitives.shaping import Squeeze
 from tinyjax.primitives.slicing import Concatenate
 from tinyjax.primitives.structure import BroadcastInDim
-from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode, whole_numbers
+from tinyjax.primitives.windows import GatherDimensionNumbers, GatherScatterMode
 
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
 
-_MIN: Final = Min()
-_INT64: Final = np.iinfo(np.int64)
-#: Positions that are known on the host.
-Known: TypeAlias = npt.NDArray[np.int64]
-#: Positions along one axis.
-Positions: TypeAlias = "Known | Array"
-#: What a key is made of: an int is a position within the axis, or, if out of range is allowed, anywhere.
-Entry: TypeAlias = "int | slice | Known | Array | None"
-
-
-@final
-@frozen(eq=False)
-class Key:
-    """An index, entry by entry: one for each axis of the array, and None for new axes of the result.
-
-    `first` is the entry before which the axes come that all positions have in common; None if there are no arrays.
-    `added` are axes of size 1 that the array gets before it is indexed, one for each scalar bool.
-    """
-
-    entries: tuple[Entry, ...]
-    first: int | None
-    added: tuple[int, ...]
-
-
-# Reading a key.
-
-
-def parse(x: Array, key: Index, wrap: bool = True, strict: bool = False) -> Key:
-    """The key of an array. `wrap`: negative positions count from the end. `strict`: integers must be within range."""
-    if isinstance(key, list):
-        raise InputError(
-            "a list is no index by itself, because NumPy takes some lists for tuples. Use x[numpy.array(...)] for an "
-            "array of positions, x[tuple(...)] for a tuple."
-        )
-    items = [_read(x, entry) for entry in (key if isinstance(key, tuple) else (key,))]
-    if sum(item is Ellipsis for item in items) > 1:
-        raise IndexingError("an index can have only one ellipsis (...)")
-    consumed = sum(_consumed(item) for item in items)
-    if consumed > x.ndim:
-        raise IndexingError(f"too many indices: {x.aval} has {x.ndim} axes, and {consumed} were indexed")
-    if not any(item is Ellipsis for item in items):
-        items.append(Ellipsis)
-    entries: list[Entry] = []
-    advanced: list[int] = []  # where arrays, masks and integers are in the key
-    added: list[int] = []
-    axis = 0
-    for number, item in enumerate(items):
-        if item is Ellipsis:
-            entries += [slice(None)] * (x.ndim - consumed)
-            axis += x.ndim - consumed
-        elif item is None or isinstance(item, slice):
-            entries.append(item)
-            axis += item is not None
-        elif isinstance(item, _Mask):
-            advanced.append(number)
-            mask = item.elements
-            if mask.ndim == 0:
-                added.append(axis + len(added))
-                entries.append(np.arange(int(mask)))
-                continue
-            shape = x.shape[axis : axis + mask.ndim]
-            # As in NumPy, a mask without elements along an axis fits any.
-            if len(shape) != mask.ndim or any(m not in (0, n) for m, n in zip(mask.shape, shape, strict=True)):
-                raise IndexingError(f"a boolean mask of shape {mask.shape} doesn't fit {x.aval} from axis {axis} on")
-            entries += np.nonzero(mask)
-            axis += mask.ndim
-        else:
-            advanced.append(number)
-            entries.append(_wrapped(x, axis, item, wrap, strict))
-            axis += 1
-    first = None
-    if advanced:
-        together = advanced[-1] - advanced[0] + 1 == len(advanced)
-        first = next(i for i, entry in enumerate(entries) if not (entry is None or isinstance(entry, slice)))
-        first = first if together else 0
-    return Key(tuple(entries), first, tuple(added))
-
-
-@final
-@frozen(eq=False)
-class _Mask:
-    elements: npt.NDArray[np.bool_]
-
-
-_Item: TypeAlias = "int | slice | Known | Array | _Mask | EllipsisType | None"
-
-
-def _read(x: Array, entry: object) -> _Item:
-    """An entry of a key: an integer, or an array of integers or bools, unless it is a slice, None or an ellipsis."""
-    if entry is None or entry is Ellipsis or isinstance(entry, slice) or type(entry) is int:
-        return entry
-    if isinstance(entry, list):
-        entry = np.asarray(entry) if entry else np.zeros(0, np.int64)
-    # What arrays can be added to is an array, too.
-    array: Array | None = x._binary(_second, entry)
-    if array is NotImplemented or array is None:
-        if isinstance(entry, SupportsIndex):
-            return operator.index(entry)
-        raise unknown_entry(entry)
-    if array.dtype == BOOL:
-        return _Mask(np.asarray(array._elements(MASK).data).astype(np.bool_, copy=False))
-    if array.dtype not in INTEGERS:
-        raise unknown_entry(entry)
-    known = array.concrete()
-    if known is None or (array.ndim and not known.on_host):
-        return array
-    elements: HostArray = np.asarray(known.data)
-    return int(elements) if elements.ndim == 0 else whole_numbers(elements)
-
-
-def _second(_: Array, other: Array) -> Array:
-    return other
-
-
-def _consumed(item: _Item) -> int:
-    """How many axes of the array an entry indexes."""
-    if item is None or item is Ellipsis:
-        return 0
-    return item.elements.ndim if isinstance(item, _Mask) else 1
-
-
-def _wrapped(x: Array, axis: int, item: int | Positions, wrap: bool, strict: bool) -> int | Positions:
-    """Positions, negative ones counted from the end of the axis."""
-    size = x.shape[axis]
-    if isinstance(item, int):
-        if strict and not -size <= item < size:
-            raise IndexingError(f"index {item} is out of range for axis {axis} of {x.aval}, whose size is {size}")
-        return in_int64(item + size if wrap and item < 0 else item)
-    if not wrap:
-        return item
-    return np.where(item < 0, item + size, item) if isinstance(item, np.ndarray) else wrap_negative(item, size)
-
-
-def wrap_negative(positions: Array, size: int) -> Array:
-    """Positions along an axis of this size, negative ones counted from its end."""
-    if positions.dtype not in SIGNED:
-        return positions
-    positions = with_room_for(positions, size)
-    negative = apply(lt, positions, constant_like(positions, 0))
-    return apply(select_n, negative, positions, apply(add, positions, constant_like(positions, size)))
-
-
-def with_room_for(positions: Array, size: int) -> Array:
-    """Positions in a dtype that can hold the size of their axis, too."""
-    return positions if size <= integer_limits(positions.aval.dtype)[1] else convert(positions, INT64)
-
-
-def in_int64(position: int) -> int:
-    """The position, or the one nearest to it that int64 holds: it is out of range as well."""
-    return min(max(position, _INT64.min), _INT64.max)
-
-
-def as_signed(positions: Array, dtype: DType) -> Array:
-    """Positions as int32 or int64. Those of uint64 that are too large for it are the largest, not negative."""
-    if positions.dtype == UINT64:
-        positions = apply(_MIN, positions, constant_like(positions, _INT64.max))
-    return convert(positions, dtype)
-
+from tinyjax.arrays.index_keys import Entry, Key, Known, Positions, as_signed, parse, with_room_for
 
 # Index vectors.
 
@@ -229,7 +62,7 @@ class Windows:
 
 def windows(shape: Shape, key: Key) -> Windows:
     """The windows of an array of this shape that a key means."""
-    arrays = [entry for entry in key.entries if not (entry is None or isinstance(entry, int | slice))]
+    arrays = [entry for entry in key.entries if not isinstance(entry, NoneType | int | slice | Placed)]
     common = broadcast_shapes(*[array.shape for array in arrays]) if arrays else ()
     result: list[int] = []
     added: list[int] = []
@@ -264,6 +97,17 @@ def windows(shape: Shape, key: Key) -> Windows:
                 collapsed.append(axis)
                 sizes.append(1)
             result.append(len(taken))
+        elif isinstance(entry, Placed):
+            if entry.stride == 1:
+                parts.append((axis, np.asarray(entry.start) if isinstance(entry.start, int) else entry.start, 0))
+                offsets.append(len(result) - len(added))
+                sizes.append(entry.size)
+            else:
+                parts.append((axis, _stepped(entry), len(batch)))
+                batch.append(entry.size)
+                collapsed.append(axis)
+                sizes.append(1)
+            result.append(entry.size)
         else:
             positions = np.asarray(entry, np.int64) if isinstance(entry, int) else entry
             parts.append((axis, positions, start + len(common) - positions.ndim))
@@ -279,6 +123,15 @@ def windows(shape: Shape, key: Key) -> Windows:
     )
     vectors = _vectors([(found, place) for _, found, place in parts], tuple(batch)) if parts else None
     return Windows(vectors, dims, tuple(sizes), tuple(result), tuple(added), within, ascending)
+
+
+def _stepped(window: Placed) -> Positions:
+    """The positions of a window."""
+    steps = window.stride * np.arange(window.size)
+    if isinstance(window.start, int):
+        return window.start + steps
+    start = with_room_for(window.start, window.stride * window.size)
+    return apply(add, start, start._operands(steps.astype(start.dtype))[1])
 
 
 def _vectors(parts: Sequence[tuple[Positions, int]], batch: Shape) -> Positions:
@@ -357,26 +210,37 @@ def _presliced(x: Array, key: Key) -> tuple[Array, Key]:
         if entry is not None:
             basic.append(entry if isinstance(entry, slice) else slice(None))
     # No entry before the first position is dropped, so `first` still counts right, unless nothing is left of them.
-    positions = any(not (entry is None or isinstance(entry, slice)) for entry in rest)
+    positions = any(not isinstance(entry, NoneType | slice | Placed) for entry in rest)
     return index(x, tuple(basic)), Key(tuple(rest), key.first if positions else None, ())
 
 
 def _is_dynamic(key: Key) -> bool:
-    """Whether all that is left are traced scalars."""
+    """Whether all that is left are traced scalars, and windows."""
     positions = [entry for entry in key.entries if not (entry is None or isinstance(entry, slice))]
-    return bool(positions) and all(not isinstance(entry, int) and entry.shape == () for entry in positions)
+    return bool(positions) and all(
+        entry.stride == 1 if isinstance(entry, Placed) else not isinstance(entry, int) and entry.shape == ()
+        for entry in positions
+    )
 
 
 def _dynamically(x: Array, key: Key) -> Array:
     entries = [entry for entry in key.entries if entry is not None]
-    starts: list[Positions | int] = [0 if isinstance(entry, slice) else entry for entry in entries]
-    dropped = tuple(axis for axis, entry in enumerate(entries) if not isinstance(entry, slice))
+    starts: list[Positions | int] = []
+    sizes: list[int] = []
+    for entry, size in zip(entries, x.shape, strict=True):
+        if isinstance(entry, Placed):
+            starts.append(entry.start)
+            sizes.append(entry.size)
+        else:
+            starts.append(0 if isinstance(entry, slice) else entry)
+            sizes.append(size if isinstance(entry, slice) else 1)
+    dropped = tuple(axis for axis, entry in enumerate(entries) if not isinstance(entry, slice | Placed))
     if any(x.shape[axis] == 0 for axis in dropped):
         raise IndexingError(f"there is nothing to index along an axis of size 0 of {x.aval}")
-    sizes = tuple(1 if axis in dropped else size for axis, size in enumerate(x.shape))
-    (x,) = x._bind(made_once(DynamicSlice, sizes), x, *scalars(x, starts))
-    (x,) = x._bind(made_once(Squeeze, dropped), x)
-    result = [entry for entry in key.entries if entry is None or isinstance(entry, slice)]
+    (x,) = x._bind(made_once(DynamicSlice, tuple(sizes)), x, *scalars(x, starts))
+    if dropped:
+        (x,) = x._bind(made_once(Squeeze, dropped), x)
+    result = [entry for entry in key.entries if isinstance(entry, NoneType | slice | Placed)]
     return with_axes(x, [axis for axis, entry in enumerate(result) if entry is None])
 
 

@@ -9,15 +9,16 @@ import numpy as np
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.arrays import advanced_indexing, arithmetic
+from tinyjax.arrays import advanced_indexing, arithmetic, index_keys
 from tinyjax.arrays.basic_indexing import Index, is_basic
 from tinyjax.arrays.elementwise import astype, broadcast_to, convert, full_like, where
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import expand_dims, squeeze
-from tinyjax.deferred import FORI_LOOP
+from tinyjax.deferred import FORI_LOOP, LAID_OUT
 from tinyjax.errors import InputError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT64, INTEGERS, Scalar
 from tinyjax.ir.result_types import made_once
+from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.conversion import conversion
 from tinyjax.primitives.dynamic import DynamicUpdateSlice
@@ -31,6 +32,8 @@ from tinyjax.tracebacks import filter_class
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array, ArrayLike
 
+#: How a result is to lie on a mesh; None: as XLA likes.
+OutSharding: TypeAlias = NamedSharding | PartitionSpec | None
 ModeLike: TypeAlias = str | GatherScatterMode | None
 #: What each scatter does to an element; None: it replaces it.
 _ELEMENTWISE: dict[type[Scattering], Elementwise | None] = {
@@ -58,7 +61,7 @@ def scatter(
     dtype, _ = result_type([aval.strengthen(), values.aval])
     x, values = convert(x, dtype, aval.weak_type), astype(values, dtype)
     settled = GatherScatterMode.from_any(mode)
-    key_of_x = advanced_indexing.parse(x, key, wrap)
+    key_of_x = index_keys.parse(x, key, wrap)
     whole = expand_dims(x, key_of_x.added) if key_of_x.added else x
     found = advanced_indexing.windows(whole.shape, key_of_x)
     if 0 in found.shape:
@@ -142,7 +145,8 @@ class IndexUpdate:
     Repeated positions are all updated; which of several values `set` leaves isn't said. `mode` is what becomes of
     positions out of range: "drop" or "fill" (by default, where they are updated), "clip", or "promise_in_bounds" (by
     default, where they are only read). `wrap_negative_indices`: negative positions count from the end.
-    `indices_are_sorted` and `unique_indices` are promises, which may make it faster.
+    `indices_are_sorted` and `unique_indices` are promises, which may make it faster. `out_sharding` says how the result
+    lies on a mesh.
 
     >>> import numpy as np
     >>> from tinyjax.tracing.concrete import as_array
@@ -164,15 +168,29 @@ class IndexUpdate:
         unique_indices: bool = False,
         mode: ModeLike = None,
         fill_value: ArrayLike | None = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """`x[index]`. Where it is out of range and the mode is "fill": `fill_value`, by default nan, the least signed
         or the greatest unsigned integer, or True."""
         settled = None if mode is None else GatherScatterMode.from_any(mode)
         filled = None if fill_value is None else _known_scalar(self.array, fill_value)
-        return advanced_indexing.get(
-            self.array, self.index, settled, filled, indices_are_sorted, unique_indices, wrap_negative_indices
-        )
+
+        def taken(x: Array) -> Array:
+            return advanced_indexing.get(
+                x, self.index, settled, filled, indices_are_sorted, unique_indices, wrap_negative_indices
+            )
+
+        return taken(self.array) if out_sharding is None else LAID_OUT.use(taken, [self.array], out_sharding)
+
+    def _lying(
+        self, out_sharding: OutSharding, values: ArrayLike, updated: Callable[[IndexUpdate, ArrayLike], Array]
+    ) -> Array:
+        """What becomes of the array, which lies on a mesh as `out_sharding` says."""
+        if out_sharding is None:
+            return updated(self, values)
+        operands = self.array._operands(values)
+        return LAID_OUT.use(lambda x, y: updated(IndexUpdate(x, self.index), y), operands, out_sharding)
 
     def _updated(
         self, kind: type[Scattering], values: ArrayLike, mode: ModeLike, is_sorted: bool, unique: bool, wrap: bool
@@ -187,10 +205,15 @@ class IndexUpdate:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: ModeLike = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """As after `x[index] = values`."""
-        return self._updated(Scatter, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._lying(
+            out_sharding,
+            values,
+            lambda at, y: at._updated(Scatter, y, mode, indices_are_sorted, unique_indices, wrap_negative_indices),
+        )
 
     def add(
         self,
@@ -199,10 +222,15 @@ class IndexUpdate:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: ModeLike = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """As after `x[index] += values`, where each of repeated positions counts."""
-        return self._updated(ScatterAdd, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._lying(
+            out_sharding,
+            values,
+            lambda at, y: at._updated(ScatterAdd, y, mode, indices_are_sorted, unique_indices, wrap_negative_indices),
+        )
 
     def subtract(
         self,
@@ -211,6 +239,7 @@ class IndexUpdate:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: ModeLike = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """As after `x[index] -= values`, where each of repeated positions counts."""
@@ -219,7 +248,11 @@ class IndexUpdate:
         if operand.aval.dtype != BOOL:
             dtype, _ = result_type([self.array.aval.strengthen(), operand.aval])
             operand = arithmetic.negative(convert(operand, dtype))
-        return self._updated(ScatterAdd, operand, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._lying(
+            out_sharding,
+            operand,
+            lambda at, y: at._updated(ScatterAdd, y, mode, indices_are_sorted, unique_indices, wrap_negative_indices),
+        )
 
     def multiply(
         self,
@@ -228,10 +261,15 @@ class IndexUpdate:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: ModeLike = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """As after `x[index] *= values`, where each of repeated positions counts."""
-        return self._updated(ScatterMul, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._lying(
+            out_sharding,
+            values,
+            lambda at, y: at._updated(ScatterMul, y, mode, indices_are_sorted, unique_indices, wrap_negative_indices),
+        )
 
     mul = multiply
 
@@ -247,11 +285,16 @@ class IndexUpdate:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: ModeLike = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """As after `x[index] /= values`, where each of repeated positions counts. Integers become floats."""
-        factors = self._factors(values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return arithmetic.divide(self.array, factors)
+
+        def updated(at: IndexUpdate, y: ArrayLike) -> Array:
+            factors = at._factors(y, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+            return arithmetic.divide(at.array, factors)
+
+        return self._lying(out_sharding, values, updated)
 
     def power(
         self,
@@ -260,11 +303,16 @@ class IndexUpdate:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: ModeLike = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """As after `x[index] **= values`, where each of repeated positions counts."""
-        factors = self._factors(values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
-        return arithmetic.power(self.array, factors)
+
+        def updated(at: IndexUpdate, y: ArrayLike) -> Array:
+            factors = at._factors(y, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+            return arithmetic.power(at.array, factors)
+
+        return self._lying(out_sharding, values, updated)
 
     def min(
         self,
@@ -273,10 +321,15 @@ class IndexUpdate:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: ModeLike = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """As after `x[index] = minimum(x[index], values)`."""
-        return self._updated(ScatterMin, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._lying(
+            out_sharding,
+            values,
+            lambda at, y: at._updated(ScatterMin, y, mode, indices_are_sorted, unique_indices, wrap_negative_indices),
+        )
 
     def max(
         self,
@@ -285,10 +338,15 @@ class IndexUpdate:
         indices_are_sorted: bool = False,
         unique_indices: bool = False,
         mode: ModeLike = None,
+        out_sharding: OutSharding = None,
         wrap_negative_indices: bool = True,
     ) -> Array:
         """As after `x[index] = maximum(x[index], values)`."""
-        return self._updated(ScatterMax, values, mode, indices_are_sorted, unique_indices, wrap_negative_indices)
+        return self._lying(
+            out_sharding,
+            values,
+            lambda at, y: at._updated(ScatterMax, y, mode, indices_are_sorted, unique_indices, wrap_negative_indices),
+        )
 
     def apply(
         self,

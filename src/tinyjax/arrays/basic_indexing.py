@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias, final
 from attrs import frozen
 
 from tinyjax.arrays.shaping import expansion
+from tinyjax.arrays.windows import Window
 from tinyjax.caching import bounded
 from tinyjax.errors import ConcretizationError, IndexingError, IndexKindError
 from tinyjax.ir.aval import ShapedArray
@@ -25,9 +26,9 @@ from tinyjax.primitives.slicing import Slice
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
 
-_Entry: TypeAlias = SupportsIndex | slice | EllipsisType | None
+_Entry: TypeAlias = SupportsIndex | slice | Window | EllipsisType | None
 #: What may stand in brackets. NumPy's arrays and ours count as SupportsIndex for a type checker, whatever their shape.
-Index: TypeAlias = _Entry | list[int] | list[bool] | tuple[_Entry | list[int] | list[bool], ...]
+Index: TypeAlias = _Entry | list[int] | list[bool] | tuple[_Entry | list[int] | list[bool] | tuple[int, ...], ...]
 
 
 @final

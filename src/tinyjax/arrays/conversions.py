@@ -71,13 +71,19 @@ class Conversions(ABC):
         return bool(elements)
 
     def __int__(self) -> int:
-        return int(host_array(self._elements(advice.INT)).item())
+        return int(self._only(advice.INT).item())
 
     def __float__(self) -> float:
-        return float(host_array(self._elements(advice.FLOAT)).item())
+        return float(self._only(advice.FLOAT).item())
 
     def __complex__(self) -> complex:
-        return complex(host_array(self._elements(advice.COMPLEX)).item())
+        return complex(self._only(advice.COMPLEX).item())
+
+    def _only(self, wanted: advice.Wanted) -> npt.NDArray[Any]:
+        elements = host_array(self._elements(wanted))
+        if elements.size != 1:
+            raise TypingError(f"only an array with one element can be a number of Python's, got {self.aval}")
+        return elements
 
     def __index__(self) -> int:
         elements = host_array(self._elements(advice.INDEX))

@@ -22,10 +22,11 @@ from tinyjax.arrays import (
 from tinyjax.arrays.at import IndexUpdates
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.placed import Placed
-from tinyjax.deferred import NUMPY_FUNCTIONS
+from tinyjax.deferred import LAID_OUT, NUMPY_FUNCTIONS
 from tinyjax.errors import ChoiceError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.shapes import Shape
+from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.primitives.conversion import copy
 from tinyjax.tracebacks import filter_class, filtered_method
 
@@ -93,9 +94,18 @@ class Methods(Placed):
         """The last two axes exchanged."""
         return shaping.matrix_transpose(self._array)
 
-    def reshape(self, *shape: SupportsIndex | Iterable[SupportsIndex], order: str = "C") -> Array:
-        """The same elements in another shape, given as a tuple or as arguments; one size may be -1."""
-        return shaping.reshape(self._array, _spread("reshape", shape), order)
+    def reshape(
+        self,
+        *shape: SupportsIndex | Iterable[SupportsIndex],
+        order: str = "C",
+        out_sharding: NamedSharding | PartitionSpec | None = None,
+    ) -> Array:
+        """The same elements in another shape, given as a tuple or as arguments; one size may be -1. `out_sharding` says
+        how they lie on a mesh."""
+        sizes = _spread("reshape", shape)
+        if out_sharding is None:
+            return shaping.reshape(self._array, sizes, order)
+        return LAID_OUT.use(lambda x: shaping.reshape(x, sizes, order), [self._array], out_sharding)
 
     ravel: Final = shaping.ravel
     flatten: Final = shaping.ravel

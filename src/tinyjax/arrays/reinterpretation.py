@@ -10,7 +10,7 @@ from tinyjax.arrays.arithmetic import imag, real
 from tinyjax.arrays.elementwise import apply, astype, constant_like
 from tinyjax.arrays.shaping import concatenate, expand_dims, reshape
 from tinyjax.errors import ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, UINT8, DType, real_dtype
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, UINT8, DType, bits, real_dtype
 from tinyjax.primitives.comparison import ne
 from tinyjax.primitives.complex import complex_
 from tinyjax.primitives.conversion import BitcastConvertType
@@ -53,13 +53,14 @@ def view(x: Array, dtype: DType) -> Array:
                 raise _unfit(x, dtype)
             parts = reshape(flat, (*shape[:-1], shape[-1] // 2, 2))
         return apply(complex_, parts[..., 0], parts[..., 1])
-    if dtype.itemsize == own.itemsize:
+    old, new = bits(own), bits(dtype)
+    if old == new:
         return _bits(x, dtype)
     _check_axes(x, dtype)
     shape = x.aval.shape
-    if dtype.itemsize < own.itemsize:
-        return reshape(_bits(x, dtype), (*shape[:-1], shape[-1] * (own.itemsize // dtype.itemsize)))
-    ratio = dtype.itemsize // own.itemsize
+    if new < old:
+        return reshape(_bits(x, dtype), (*shape[:-1], shape[-1] * (old // new)))
+    ratio = new // old
     if shape[-1] % ratio:
         raise _unfit(x, dtype)
     return _bits(reshape(x, (*shape[:-1], shape[-1] // ratio, ratio)), dtype)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, SupportsIndex
 import numpy as np
 
 from tinyjax.arrays import arithmetic
-from tinyjax.arrays.advanced_indexing import with_room_for, wrap_negative
 from tinyjax.arrays.elementwise import broadcast_shapes, constant_like
+from tinyjax.arrays.index_keys import with_room_for, wrap_negative
 from tinyjax.arrays.shaping import canonical_axis, expand_dims, ravel, reshape, squeeze
 from tinyjax.errors import IndexingError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS, Scalar, short_name

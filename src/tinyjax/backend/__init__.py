@@ -3,9 +3,11 @@
 from typing import TYPE_CHECKING
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
+from tinyjax.backend.embedding import EMBEDDED_BYTES, Constants, embedded, passed
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.layouts import Asked, Division, Layout, lay_out
 from tinyjax.backend.modules import compile_module
+from tinyjax.backend.nearby import LARGEST, Nearby, is_default, placed, read_nearby
 from tinyjax.backend.places import (
     DeviceLike,
     all_devices,
@@ -18,12 +20,14 @@ from tinyjax.backend.places import (
     process_index,
     sharding_of_value,
     shards,
+    tell,
 )
 from tinyjax.backend.stages import (
     Compiled,
     MemoryStats,
     Options,
     Partitioned,
+    costs_of_text,
     divided_results,
     generic_text,
     hlo_text,
@@ -58,7 +62,9 @@ if TYPE_CHECKING:
     from tinyjax.backend.executor import AnyExecutable
 
 __all__ = [
+    "EMBEDDED_BYTES",
     "HOST",
+    "LARGEST",
     "MAX_BYTES",
     "TRACED",
     "AnyExecutable",
@@ -66,12 +72,14 @@ __all__ = [
     "Asked",
     "CompilationCache",
     "Compiled",
+    "Constants",
     "Device",
     "DeviceBuffer",
     "DeviceLike",
     "Division",
     "Layout",
     "MemoryStats",
+    "Nearby",
     "Options",
     "Partitioned",
     "RawBuffer",
@@ -84,16 +92,19 @@ __all__ = [
     "compile_module",
     "compile_program",
     "copied",
+    "costs_of_text",
     "delete",
     "device_put",
     "divided_results",
     "dlpack_device",
+    "embedded",
     "execute",
     "from_dlpack",
     "from_jax",
     "generic_text",
     "hlo_text",
     "is_committed",
+    "is_default",
     "is_deleted",
     "is_ready",
     "is_spread",
@@ -101,15 +112,19 @@ __all__ = [
     "local_devices",
     "move",
     "partitioned",
+    "passed",
     "place_of",
+    "placed",
     "platform",
     "process_count",
     "process_index",
     "put_on",
+    "read_nearby",
     "sharding_of_value",
     "shards",
     "size_on_devices",
     "start_copy_to_host",
+    "tell",
     "to_dlpack",
     "to_jax",
     "value_of_buffer",

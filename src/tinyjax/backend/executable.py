@@ -13,8 +13,10 @@ from jaxlib import _jax
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, deleted_message, keys_of
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
+from tinyjax.backend.embedding import Constants
 from tinyjax.backend.host_calls import host_failure, host_function, parse
 from tinyjax.backend.libraries import prepare_libraries
+from tinyjax.backend.nearby import give_away
 from tinyjax.backend.persistence import compile_or_read
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.stages import MemoryStats, Options
@@ -41,11 +43,12 @@ def compile_text(
     options: Options = (),
     host_calls: Sequence[HostCall] = (),
     persistent: CompilationCache | None = None,
+    constants: Constants = (),
 ) -> Executable:
     """Compiles StableHLO text for one device; an XlaError with the compiler's first lines if that fails.
 
     `host_calls` are what the calls of the host in the text call, by their numbers. Programs that have none are taken
-    from the `persistent` cache, and kept there.
+    from the `persistent` cache, and kept there. `constants` are what the text has instead of some inputs.
     """
     PROCESS.check(f"To compile {name!r}")
     overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
@@ -60,7 +63,7 @@ def compile_text(
     except RuntimeError as error:
         raise _refused(name, device, error) from error
     loaded = load(text, name, (device,), compile_options, host_calls, persistent)
-    return Executable(loaded, device, in_avals, out_avals, donated, waits=bool(host_calls))
+    return Executable(loaded, device, in_avals, out_avals, donated, bool(host_calls), constants)
 
 
 def load(
@@ -91,8 +94,10 @@ def _refused(name: str, where: object, error: Exception) -> XlaError:
 
 
 def check_donated(donated: Sequence[int], buffers: Sequence[Argument], name: str) -> None:
-    """An InputError if an array is donated and passed for another argument, too."""
+    """An InputError if an array is donated and passed for another argument, too. Nobody here reads it any more."""
     for i in donated:
+        if not isinstance(array := buffers[i], np.ndarray):
+            give_away(array)
         if sum(buffers[i] is buffer for buffer in buffers) > 1:
             raise InputError(
                 f"argument {i} of {name!r} is donated, so the same array can't be another argument too. "
@@ -164,6 +169,7 @@ class Executable:
         "_sharding",
         "_waits",
         "alone",
+        "constants",
         "device",
     )
 
@@ -175,8 +181,11 @@ class Executable:
         out_avals: Sequence[ShapedArray],
         donated: Sequence[bool],
         waits: bool = False,
+        constants: Constants = (),
     ) -> None:
         self.device: _jax.Device = device
+        #: What some of the first inputs of its program are, which it doesn't take.
+        self.constants: Constants = constants
         self._loaded = loaded
         # Not on arrays of the host, which `launch` sees to.
         self._execute = cast(_Execute, loaded.execute_sharded)

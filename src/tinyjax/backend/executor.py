@@ -14,6 +14,7 @@ from attrs import evolve
 from tinyjax.backend import places
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer
 from tinyjax.backend.cache import OnceCache
+from tinyjax.backend.embedding import Constants, passed
 from tinyjax.backend.layouts import Asked, Layout, lay_out, program_mesh
 from tinyjax.backend.meeting import bound_where_arguments_are, check_devices, meeting_place
 from tinyjax.backend.replication import warn_of_replicated
@@ -23,6 +24,7 @@ from tinyjax.caching import Cache, CacheInfo, register
 from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.meshes import Device as PlainDevice
 from tinyjax.meshes.sharding import Sharding
 
 if TYPE_CHECKING:
@@ -58,8 +60,8 @@ class XlaExecutor:
         self.options: Options = options
         #: Where compiled programs are kept for other processes, if anywhere.
         self.persistent: CompilationCache | None = persistent
-        self._cache: OnceCache[tuple[Jaxpr, Device | Layout, tuple[bool, ...], Options], AnyExecutable] = OnceCache(
-            cache_size, "compiled programs"
+        self._cache: OnceCache[tuple[Jaxpr, Constants, Device | Layout, tuple[bool, ...], Options], AnyExecutable] = (
+            OnceCache(cache_size, "compiled programs")
         )
 
     def __call__(
@@ -84,11 +86,13 @@ class XlaExecutor:
         donated: tuple[bool, ...] = (),
         watcher: Watcher | None = None,
         asked: Asked | None = None,
+        constants: Constants = (),
     ) -> AnyExecutable:
         """The compiled program, for the device that the arguments decide; the same errors as a call's.
 
         It is for several devices if one of the arguments is on several, if the program holds a mesh, or if it is
-        `asked` for that. A `watcher` is told how it is lowered, if it isn't there yet.
+        `asked` for that. A `watcher` is told how it is lowered, if it isn't there yet. `constants` are those arguments
+        that may be spelled out in the program: they are if it is for one device, and then it takes the others only.
         """
         device: Device | None = None
         several, apart = asked is not None, False
@@ -101,10 +105,15 @@ class XlaExecutor:
                     apart = True
             elif type(data) is ShardedBuffer:
                 several = True
+        options = self.options
+        if asked is not None:
+            options = (*options, *asked.options)
+            if asked.device is not None:
+                device, apart = _device_of(asked.device), False
         if apart:
             device = meeting_place(jaxpr, args, name)
         if not several:
-            found = self._cache.get((jaxpr, device or _default_device()(), donated, self.options))
+            found = self._cache.get((jaxpr, constants, device or _default_device()(), donated, self.options))
             if found is not None:
                 return found
         if several or program_mesh(jaxpr) is not None:
@@ -114,10 +123,11 @@ class XlaExecutor:
                 if device is not None:
                     layout = bound_where_arguments_are(layout, device)
                     check_devices(jaxpr, args, layout.devices, name)
-                found = self._on_several(jaxpr, layout, name, donated, self.options, watcher)
+                found = self._on_several(jaxpr, layout, name, donated, options, watcher)
                 warn_of_replicated(jaxpr, found.in_shardings, found.out_shardings, name, asked)
                 return found
-        return self._executable(jaxpr, device or _default_device()(), name, donated, self.options, watcher)
+        where = device or _default_device()()
+        return self._executable(jaxpr, where, name, donated, options, watcher, constants)
 
     def watched(self, watcher: Watcher) -> Executor:
         """This executor, which tells the watcher how programs are lowered."""
@@ -135,10 +145,12 @@ class XlaExecutor:
         options: Options | None = None,
         asked: Asked | None = None,
         lie: Sequence[Sharding | None] = (),
+        constants: Constants = (),
     ) -> Compiled:
         """The compiled program, for jax's default device, or for several if it is `asked` for that or arguments are to
-        `lie` so. The same cache as a call's."""
+        `lie` so. The same cache as a call's, and the same `constants`."""
         chosen = self.options if options is None else options
+        chosen = chosen if asked is None else (*chosen, *asked.options)
         layout = lay_out(jaxpr, lie or [None] * len(jaxpr.invars), asked, name)
         if layout is not None:
             if layout.devices is None and len(places.all_devices()) < layout.mesh.size:
@@ -148,8 +160,10 @@ class XlaExecutor:
             else:
                 program = self._on_several(jaxpr, layout, name, donated, chosen)
             warn_of_replicated(jaxpr, program.in_shardings, program.out_shardings, name, asked)
-            return Compiled(jaxpr, name, program)
-        return Compiled(jaxpr, name, self._executable(jaxpr, _default_device()(), name, donated, chosen))
+            return Compiled(jaxpr.in_avals, name, program)
+        device = _default_device()() if asked is None or asked.device is None else _device_of(asked.device)
+        found = self._executable(jaxpr, device, name, donated, chosen, None, constants)
+        return Compiled(tuple(passed(constants, jaxpr.in_avals)), name, found)
 
     def _executable(
         self,
@@ -159,25 +173,30 @@ class XlaExecutor:
         donated: tuple[bool, ...],
         options: Options,
         watcher: Watcher | None = None,
+        constants: Constants = (),
     ) -> AnyExecutable:
         def compile_now() -> AnyExecutable:
             from tinyjax.backend.executable import compile_text
             from tinyjax.hlo.lowering import lower_module
 
-            module = lower_module(jaxpr, platform=device.platform, name=name, donated=donated, watcher=watcher)
+            given = passed(constants, donated)
+            module = lower_module(
+                jaxpr, platform=device.platform, name=name, donated=given, watcher=watcher, constants=constants
+            )
             return compile_text(
                 module.text,
                 name,
-                jaxpr.in_avals,
+                passed(constants, jaxpr.in_avals),
                 jaxpr.out_avals,
                 device,
-                donated,
+                given,
                 options,
                 module.host_calls,
                 self.persistent,
+                constants,
             )
 
-        return self._cache.get_or_make((jaxpr, device, donated, options), compile_now)
+        return self._cache.get_or_make((jaxpr, constants, device, donated, options), compile_now)
 
     def _on_several(
         self,
@@ -199,7 +218,7 @@ class XlaExecutor:
 
             return compile_laid_out(jaxpr, layout, name, donated, options, self.persistent, watcher)
 
-        return self._cache.get_or_make((jaxpr, layout, donated, options), compile_now)
+        return self._cache.get_or_make((jaxpr, (), layout, donated, options), compile_now)
 
     @property
     def cache(self) -> Cache:
@@ -222,6 +241,12 @@ def _too_few(count: int, there: int, name: str) -> ShardingError:
     )
 
 
+def _device_of(device: PlainDevice) -> Device:
+    from tinyjax.backend.shardings import device_of_jax
+
+    return device_of_jax(device)
+
+
 @lru_cache(maxsize=1)
 def _default_device() -> Callable[[], Device]:
     from tinyjax.backend.devices import default_device
@@ -240,6 +265,7 @@ def compile_program(
     donated: tuple[bool, ...] = (),
     asked: Asked | None = None,
     lie: Sequence[Sharding | None] = (),
+    constants: Constants = (),
 ) -> Compiled:
     """The compiled program, from the same cache as `execute`'s."""
-    return execute.compile(program, name, donated, asked=asked, lie=lie)
+    return execute.compile(program, name, donated, asked=asked, lie=lie, constants=constants)

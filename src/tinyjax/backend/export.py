@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 from jax._src.interpreters import mlir
+from jaxlib import _jax
 from jaxlib._jax.mlir import mlir_module_to_xla_computation, serialize_portable_artifact
 from jaxlib.mlir import ir
 from jaxlib.mlir.dialects import stablehlo
 
+from tinyjax.backend.devices import default_device
 from tinyjax.errors import LoweringError
 from tinyjax.hlo.lowering import lower_module
 from tinyjax.ir.aval import ShapedArray
@@ -46,6 +49,14 @@ def artifact_text(artifact: bytes) -> str:
 def in_hlo(text: str) -> str:
     """The text of the HLO module that XLA makes of the text of a StableHLO module."""
     return mlir_module_to_xla_computation(text).as_hlo_text()
+
+
+def estimated_costs(text: str) -> dict[str, float]:
+    """What XLA estimates that a run of a StableHLO module costs, before it optimises it."""
+    module: Any = mlir_module_to_xla_computation(text)  # Any: jaxlib's stubs don't say what these have
+    jaxlib: Any = _jax
+    found = jaxlib.hlo_module_cost_analysis(default_device().client, module.as_hlo_module())
+    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
 
 
 def in_generic_form(text: str) -> str:

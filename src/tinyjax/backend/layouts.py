@@ -7,18 +7,20 @@ from typing import final
 
 from attrs import evolve, frozen
 
+from tinyjax.backend.explicit import explicit_results
+from tinyjax.backend.stages import Options
 from tinyjax.caching import bounded
 from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.traverse import nested_programs, record_values
-from tinyjax.meshes import Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from tinyjax.meshes import AxisType, Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from tinyjax.meshes.spec import UNCONSTRAINED
 
 
 @final
 @frozen
 class Asked:
-    """What a caller says of how a program's inputs and outputs lie: None where it says nothing."""
+    """What a caller says of how a program's inputs and outputs lie, and how it runs: None where it says nothing."""
 
     ins: tuple[Sharding | None, ...] = ()
     outs: tuple[Sharding | None, ...] = ()
@@ -26,6 +28,9 @@ class Asked:
     mesh: Mesh | None = None
     #: From how many bytes on it is warned of what every device has all of; None for never.
     warn_from: int | None = None
+    #: XLA's options, and the device that the program runs on, if it is for one.
+    options: Options = ()
+    device: Device | None = None
 
 
 @final
@@ -44,6 +49,8 @@ class Layout:
     asked: tuple[bool, ...]
     #: The devices in the order of the mesh; None if there are none yet.
     devices: tuple[Device, ...] | None
+    #: Which results are on a single device, that of nobody's mesh.
+    single: frozenset[int] = frozenset()
 
     @property
     def platform(self) -> str:
@@ -129,12 +136,25 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
         if result is not None:
             result.check(jaxpr.out_avals[i].shape, f"result {i} of {name!r}")
     outs = tuple([None if result is None else _canonical(result) for result in results])
+    explicit = next((found.mesh for _, found in named if found.mesh.explicit_axes), None)
+    named_mesh = any(isinstance(found, NamedSharding) for found in (*asked.ins, *asked.outs)) or inner or force
+    single = {
+        i
+        for i, result in enumerate(asked.outs or (None,) * len(jaxpr.outvars))
+        if isinstance(result, SingleDeviceSharding)
+        or (result is None and not named_mesh and mesh.size == 1 and explicit is None)
+    }
+    outs = outs or (None,) * len(jaxpr.outvars)
+    if explicit is not None:
+        outs = explicit_results(jaxpr, tuple(ins), outs, explicit.abstract_mesh)
+        mesh = mesh.update_axis_types(dict.fromkeys(mesh.explicit_axes, AxisType.Auto))  # for what is left to XLA
     return Layout(
         mesh.abstract_mesh,
         tuple(ins),
-        outs or (None,) * len(jaxpr.outvars),
+        outs,
         tuple([sharding is not None for sharding in given]),
         devices,
+        frozenset(single),
     )
 
 

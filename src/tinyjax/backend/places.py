@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 import numpy as np
 
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, value_of_buffer
-from tinyjax.errors import ChoiceError, InputError
+from tinyjax.backend.process import PROCESS
+from tinyjax.errors import ChoiceError, DistributedError, InputError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
@@ -147,6 +148,15 @@ def process_count() -> int:
 
     count: int = jax.process_count()
     return count
+
+
+def tell(content: bytes, what: str) -> list[bytes]:
+    """What all processes say, in order, once they have come to the same place; a DistributedError if one is gone."""
+    if PROCESS.group is not None:
+        return PROCESS.group.gather(content, what)
+    if process_count() > 1:
+        raise DistributedError(f"{what}: processes meet here after tinyjax.distributed.initialize(...) only")
+    return [content]
 
 
 def named_device(device: _jax.Device) -> Device:

@@ -56,7 +56,9 @@ def chosen_by_xla(
                 (spec,) = parse_flatten_op_sharding(HloSharding.from_proto(said[i]), mesh)
             except Exception as error:  # of several kinds, some of them private
                 raise UnnamedError(i) from error
-            chosen = replicated.with_spec(spec_of(spec))
-            fitting = (s for s in in_shardings if len(s.spec.partitions) <= aval.ndim)
+            whole = replicated if asked is None else bind(asked).padded(aval.ndim)
+            chosen = whole.with_spec(spec_of(spec)).padded(aval.ndim)
+            alike = [] if chosen.mesh.explicit_axes else [s for s in in_shardings if not s.mesh.explicit_axes]
+            fitting = (s for s in alike if len(s.spec.partitions) <= aval.ndim)
             found.append(next((s for s in fitting if s.is_equivalent_to(chosen, aval.ndim)), chosen))
     return tuple(found)

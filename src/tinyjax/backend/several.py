@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from attrs import evolve
 
-from tinyjax.backend.layouts import Layout
+from tinyjax.backend.layouts import Layout, as_named
 from tinyjax.backend.planned import PlannedExecutable, compile_planned
 from tinyjax.backend.result_shardings import UnnamedError
 from tinyjax.backend.spmd import SpmdExecutable, compile_spmd
@@ -58,7 +58,7 @@ def partitioned(jaxpr: Jaxpr, layout: Layout, name: str) -> Partitioned:
             program = compile_planned(module, name, jaxpr.out_avals, chosen)
         else:
             program = compile_spmd(module, name, jaxpr.in_avals, jaxpr.out_avals, chosen)
-        outs = tuple([sharding.abstract for sharding in program.out_shardings])
+        outs = tuple([as_named(sharding).abstract for sharding in program.out_shardings])
         return Partitioned(program.module_bytes(), outs, program.memory_analysis(), module.places)
 
     return _in_names(jaxpr, layout, name, (), None, compiled, located=True)

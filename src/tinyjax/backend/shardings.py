@@ -58,12 +58,18 @@ def jax_mesh(mesh: Mesh) -> jax.sharding.Mesh:
 
 @bounded(4096)
 def jax_sharding(sharding: Sharding) -> jax.sharding.Sharding:
-    """A sharding of ours, with devices, as jax's: the same object for equal ones."""
+    """A sharding of ours, with devices, as jax's: the same object for equal ones. A ChoiceError if the devices haven't
+    that kind of memory."""
     kind = sharding.memory_kind
-    if isinstance(sharding, SingleDeviceSharding):
-        return JaxSingle(device_of_jax(sharding.device), memory_kind=kind)
-    if isinstance(sharding, NamedSharding):
-        return JaxNamed(jax_mesh(sharding.mesh), jax_spec(sharding.spec), memory_kind=kind)
+    try:
+        if isinstance(sharding, SingleDeviceSharding):
+            return JaxSingle(device_of_jax(sharding.device), memory_kind=kind)
+        if isinstance(sharding, NamedSharding):
+            return JaxNamed(jax_mesh(sharding.mesh), jax_spec(sharding.spec), memory_kind=kind)
+    except ValueError as error:
+        if kind is None:
+            raise
+        raise ChoiceError(f"{sharding}: {error}") from error
     raise UnsupportedError(f"{sharding!r} has no counterpart in jax")
 
 

@@ -20,6 +20,7 @@ from jaxlib.version import __version__ as _jaxlib_version
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, ShardedBuffer, deleted_message, value_of_buffer
 from tinyjax.backend.devices import jax_type
 from tinyjax.backend.dispatcher import Argument
+from tinyjax.backend.embedding import Constants
 from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats, module_bytes
 from tinyjax.backend.host_calls import host_failure
 from tinyjax.backend.layouts import Layout, bound_mesh
@@ -37,7 +38,7 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.meshes import NamedSharding, PartitionSpec
+from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 #: Held while a program is launched.
 _LAUNCHING: Final = RLock()
@@ -93,6 +94,11 @@ def _kept_scalar(value: ConcreteValue, sharding: NamedSharding) -> RawBuffer:
     return put_host(np.asarray(value.data), sharding)
 
 
+def _on_one(sharding: NamedSharding) -> SingleDeviceSharding:
+    (device,) = sharding.flat_devices
+    return SingleDeviceSharding(device, memory_kind=sharding.memory_kind)
+
+
 @final
 class SpmdExecutable:
     """A program that XLA has compiled for several devices. Like `Executable`, whose methods these are."""
@@ -109,6 +115,7 @@ class SpmdExecutable:
         "_together",
         "_waits",
         "alone",
+        "constants",
         "devices",
         "in_shardings",
         "layout",
@@ -131,13 +138,18 @@ class SpmdExecutable:
         self.layout: Layout = layout
         #: Never: there are other devices.
         self.alone: bool = False
+        #: None are spelled out: it takes all inputs of its program.
+        self.constants: Constants = ()
         self._in_avals = tuple(in_avals)
         self._out_avals = tuple(out_avals)
         self._donated = [i for i, donate in enumerate(donated) if donate]
         #: How arguments and results lie.
         self.in_shardings: tuple[NamedSharding, ...] = tuple(map(layout.bound, layout.ins))
-        self.out_shardings: tuple[NamedSharding, ...] = chosen_by_xla(
+        chosen = chosen_by_xla(
             loaded, layout, jax_mesh(bound_mesh(layout.mesh, layout.devices or ())), out_avals, self.in_shardings
+        )
+        self.out_shardings: tuple[Sharding, ...] = tuple(
+            [_on_one(sharding) if i in layout.single else sharding for i, sharding in enumerate(chosen)]
         )
         # Arguments that may come from anywhere: those that didn't decide where the program runs.
         decided = [i for i, (s, asked) in enumerate(zip(layout.ins, layout.asked, strict=True)) if not asked]
@@ -178,12 +190,10 @@ class SpmdExecutable:
         """The results for what `admit` has returned, and `holds` is true of. `on_host`: some of it is on the host."""
         if self._together is None:
             return self._launch(args, name)
-        numbers = [aval.weak_type and not aval.shape for aval in self._in_avals]
-        given = [(i, arg) for i, arg in enumerate(args) if numbers[i] or isinstance(arg, np.ndarray)]
-        return self._launch(args, name, given)
+        return self._launch(args, name, [(i, arg) for i, arg in enumerate(args) if isinstance(arg, np.ndarray)])
 
     def _launch(
-        self, args: Sequence[Argument], name: str, given: Iterable[tuple[int, Argument]] = ()
+        self, args: Sequence[Argument], name: str, given: Iterable[tuple[int, HostArray]] = ()
     ) -> Sequence[RawBuffer]:
         """The same; `given` are those that were given as arrays of the host."""
         if self._donated:
@@ -264,7 +274,7 @@ class SpmdExecutable:
         data = value.data
         if not isinstance(data, np.ndarray):
             return self.place(value)
-        if value.aval.weak_type and not value.aval.shape and not self._donated:
+        if value.aval.weak_type and not value.aval.shape and not self._donated and self._together is None:
             return _kept_scalar(value, self._everywhere)
         return data
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias, final
 from attrs import frozen
 
 from tinyjax.errors import InputError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
@@ -52,19 +53,19 @@ class Partitioned:
 class Compiled:
     """A compiled program."""
 
-    jaxpr: Jaxpr
+    in_avals: tuple[ShapedArray, ...]
     name: str
     executable: AnyProgram
 
     def __call__(self, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...]:
-        """The results for arguments of the program's types, on its device.
+        """The results for arguments of these types, on its device.
 
         An InputError for other arguments, a DeletedBufferError for one that has been donated, an XlaError if the run
         fails.
         """
         found = tuple([arg.aval for arg in args])
-        if found != self.jaxpr.in_avals:
-            expect_types(f"{self.name!r} was compiled for", self.jaxpr.in_avals, found, InputError)
+        if found != self.in_avals:
+            expect_types(f"{self.name!r} was compiled for", self.in_avals, found, InputError)
         return self.executable(args, self.name)
 
     @property
@@ -95,6 +96,13 @@ def hlo_text(text: str) -> str:
     from tinyjax.backend.export import in_hlo
 
     return in_hlo(text)
+
+
+def costs_of_text(text: str) -> dict[str, float]:
+    """What XLA estimates that a run of a StableHLO module costs, before it optimises it."""
+    from tinyjax.backend.export import estimated_costs
+
+    return estimated_costs(text)
 
 
 def partitioned(program: Jaxpr, layout: Layout, name: str) -> Partitioned:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final, Generic, TypeAlias, TypeVar, final
+from typing import Generic, TypeAlias, TypeVar, final
 
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.contexts.rebuilding import Known, apply_known, rebuild
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
@@ -18,25 +19,8 @@ from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.roles import Customised, Foreign, Origin
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.shaping import Iota
-from tinyjax.primitives.structure import BroadcastInDim
 
 V = TypeVar("V")
-
-
-#: What is made once more in the staged program, instead of being handed over.
-_REBUILT: Final = frozenset({BroadcastInDim, Iota})
-
-
-@final
-@frozen
-class Known(Generic[V]):
-    """A value that the parent has. `literal` is set where the program itself spells it out, and `recipe` where it is
-    made of literals by a primitive that costs nothing, such as an array of zeros."""
-
-    value: V
-    literal: Literal | None = None
-    recipe: tuple[Primitive, tuple[Literal, ...]] | None = None
 
 
 @final
@@ -63,7 +47,8 @@ class Unfinished(Generic[V]):
 class PartialEvalContext(Context[Partial[V]]):
     """Runs equations whose inputs are all known on the parent, and stages the others.
 
-    A known value that the staged program reads becomes a residual: an input of it, one for each distinct value.
+    A known value that the staged program reads becomes a residual: an input of it, one for each distinct value. What
+    costs next to nothing to make of something smaller is made again there (`contexts/rebuilding.py`).
     """
 
     __slots__ = ("_inputs", "_rebuilt", "_residuals", "cursor", "parent", "staged")
@@ -82,14 +67,9 @@ class PartialEvalContext(Context[Partial[V]]):
 
     @override
     def bind(self, primitive: Primitive, *args: Partial[V]) -> tuple[Partial[V], ...]:
-        known = [arg.value for arg in args if isinstance(arg, Known)]
+        known = [arg for arg in args if isinstance(arg, Known)]
         if len(known) == len(args):
-            values = self.parent.bind(primitive, *known)
-            if type(primitive) in _REBUILT:
-                literals = [arg.literal for arg in args if isinstance(arg, Known) and arg.literal is not None]
-                if len(literals) == len(args):
-                    return tuple(Known(out, None, (primitive, tuple(literals))) for out in values)
-            return (Known(values[0]),) if len(values) == 1 else tuple(map(Known, values))
+            return apply_known(self.parent, primitive, known)
         if known:
             cls = type(primitive)  # most have neither rule
             if cls.partial_eval is not Primitive.partial_eval:
@@ -99,7 +79,7 @@ class PartialEvalContext(Context[Partial[V]]):
                 else:
                     split = contracts.partial_eval(primitive, unknown, list(map(self.aval, args)))
                 if split is not None:
-                    return self._bind_split(split, args, known)
+                    return self._bind_split(split, args, [arg.value for arg in known])
             if cls.expand is not Primitive.expand:
                 expanded = contracts.expand(primitive, self, args)
                 if expanded is not None:
@@ -123,18 +103,15 @@ class PartialEvalContext(Context[Partial[V]]):
             return value.atom
         if value.literal is not None:
             return value.literal
-        key = id(value.value)
-        found = self._inputs.get(key)
+        found = self._inputs.get(id(value.value))
         if found is None:
-            if value.recipe is None:
-                found = self.staged.leading(self.parent.aval(value.value))
-                self._residuals.append(value.value)
-            else:
-                primitive, literals = value.recipe
-                (found,) = self.staged.bind(primitive, *literals)
-                self._rebuilt.append(value.value)
-            self._inputs[key] = found
+            found, rebuilt = rebuild(value, self._inputs, self._hand_over, self.staged.bind)
+            self._rebuilt += rebuilt
         return found
+
+    def _hand_over(self, value: V) -> Atom:
+        self._residuals.append(value)
+        return self.staged.leading(self.parent.aval(value))
 
     def finish(self, outs: Sequence[Atom]) -> Unfinished[V]:
         """The staged program with these outputs, and its residuals."""

@@ -10,21 +10,19 @@ from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.contexts.staging import StagingContext, stage
-from tinyjax.control.call import Call, Calling
+from tinyjax.control.call import Calling
+from tinyjax.control.keeping import plan, without_calls
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context
-from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.merging import sourced
 from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import Primitive, Split
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.program_value import well_typed
-from tinyjax.ir.roles import Evaluator, Foreign
+from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.contractions import DotGeneral
-from tinyjax.stack import with_room
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
 from tinyjax.transforms.rebuild import read
@@ -159,85 +157,41 @@ class Checkpoint(Calling):
 
     @override
     def partial_eval(self, unknown: tuple[bool, ...]) -> Split:
-        parts = partial_eval(_without_calls(self.jaxpr), unknown)
+        parts = partial_eval(without_calls(self.jaxpr), unknown)
         return _split(self, parts, NothingSaveable() if self.policy is None else self.policy)
 
 
 def _split(primitive: Checkpoint, parts: PartialEvaluation, policy: Policy) -> Split:
-    known, num_outs = parts.known, parts.unknown_out.count(False)
+    known, num_outs = without_calls(parts.known), parts.unknown_out.count(False)
     positions = [i for i, mark in enumerate(parts.unknown_in) if not mark]
     computed = known.outvars[num_outs:]
-    needed = {atom for atom in computed if isinstance(atom, Var)}
+    found = plan(known.eqns, computed, policy, within=not isinstance(policy, NothingSaveable))
     passed = {positions.index(residual.input) for residual in parts.residuals if residual.input is not None}
-    saved: list[Var] = []
-    again: list[Eqn] = []
-    keeps = {eqn: policy(eqn.primitive, *(atom.aval for atom in eqn.invars)) for eqn in known.eqns}
-    # What is kept under a name is kept where it is computed: the derivative may need it from before it got the name.
-    named = {eqn.invars[0] for eqn in known.eqns if isinstance(eqn.primitive, Name) and keeps[eqn]}
-    for eqn in reversed(known.eqns):
-        outs = [var for var in eqn.outvars if var in needed]
-        kept = must_stay(eqn.effects) or (keeps[eqn] and not isinstance(eqn.primitive, Name))
-        saved += [var for var in outs if kept or var in named]
-        if not all(kept or var in named for var in outs):
-            again.append(eqn)
-            needed.update(atom for atom in eqn.invars if isinstance(atom, Var))
-    again.reverse()
-    inputs = sorted(passed | {var.index for var in needed if var.index < len(positions)})
+    inputs = sorted(passed | {var.index for var in found.needed if var.index < len(positions)})
+
+    def run_now(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        env = dict(enumerate(ins))
+        kept = found.first(ctx, env)
+        return [*read(env, known.outvars[:num_outs]), *kept]
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-        env: dict[int, Atom] = dict(zip([*inputs, *(var.index for var in saved)], ins, strict=False))
-        with ctx.cursor.within("checkpoint").attributing() as position:
-            for eqn in again:
-                position.source = eqn.source
-                args = read(env, eqn.invars)
-                env.update(zip((var.index for var in eqn.outvars), ctx.bind(eqn.primitive, *args), strict=True))
+        env = dict(zip(inputs, ins, strict=False))
+        end = len(inputs) + len(found.kept)
+        found.compute(ctx, env, ins[len(inputs) : end])
         made = read(env, computed)
         places = [None if residual.input is None else positions.index(residual.input) for residual in parts.residuals]
         residuals = sourced(places, env, made)
-        return interpret(ctx, parts.staged, [*residuals, *ins[len(inputs) + len(saved) :]])
+        return interpret(ctx, parts.staged, [*residuals, *ins[end:]])
 
     unknown_avals = parts.staged.in_avals[len(parts.residuals) :]
-    avals = [*(known.in_avals[i] for i in inputs), *(var.aval for var in saved), *unknown_avals]
-    now = dce(well_typed(Jaxpr(known.invars, known.eqns, (*known.outvars[:num_outs], *saved))))
+    avals = [*(known.in_avals[i] for i in inputs), *found.kept, *unknown_avals]
+    if found.opened:
+        now = stage(known.in_avals, run_now)
+    else:
+        now = well_typed(Jaxpr(known.invars, known.eqns, (*known.outvars[:num_outs], *found.saved)))
     return Split(
-        evolve(primitive, jaxpr=now),
-        evolve(primitive, jaxpr=stage(avals, run), differentiated=True),
+        evolve(primitive, jaxpr=dce(now)),
+        evolve(primitive, jaxpr=dce(stage(avals, run)), differentiated=True),
         parts.unknown_out,
-        (*(positions[i] for i in inputs), *(None for _ in saved)),
+        (*(positions[i] for i in inputs), *(None for _ in found.kept)),
     )
-
-
-def _without_calls(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with its calls spelled out, so that the policy sees what they compute."""
-    if not any(isinstance(eqn.primitive, Call) for eqn in jaxpr.eqns):
-        return jaxpr
-    return stage(jaxpr.in_avals, lambda ctx, ins: interpret(_SpellingOut(ctx), jaxpr, ins))
-
-
-@final
-class _SpellingOut(Context[Atom]):
-    """Staging, but the equations of what is called instead of the call."""
-
-    __slots__ = ("cursor", "parent")
-
-    def __init__(self, parent: StagingContext) -> None:
-        self.parent = parent
-        self.cursor = parent.cursor
-
-    @override
-    def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
-        if isinstance(primitive, Call):
-            return tuple(with_room(lambda: interpret(self, primitive.jaxpr, args)))
-        return self.parent.bind(primitive, *args)
-
-    @override
-    def constant(self, value: ConcreteValue | Literal) -> Atom:
-        return self.parent.constant(value)
-
-    @override
-    def aval(self, value: Atom) -> ShapedArray:
-        return value.aval
-
-    @override
-    def lift(self, value: Foreign) -> Atom:
-        return self.parent.lift(value)

@@ -29,12 +29,14 @@ from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, non
 from tinyjax.ir.type_lists import all_match, expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import axes_of, union
+from tinyjax.primitives.checks import CheckEffect
 from tinyjax.primitives.comparison import eq, ge, le
 from tinyjax.primitives.conversion import stop_gradient
 from tinyjax.primitives.selection import select, select_n
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, move_axis
 from tinyjax.stack import with_room
 from tinyjax.transforms.batch import batch, place_axis
+from tinyjax.transforms.checkify import noted_after
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.transpose import transpose_linear
 from tinyjax.transforms.unread import evaluate
@@ -123,7 +125,11 @@ class Cond(Primitive):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         """All branches on the whole batch, and the results chosen element by element."""
-        effects = sorted({str(effect) for effect in self.effects if must_stay(frozenset({effect}))})
+        staying = [effect for effect in self.effects if must_stay(frozenset({effect}))]
+        if staying == [CheckEffect()]:  # only those of the branch that is taken are meant
+            outs = noted_after(BatchContext(ctx, axis), self, list(map(Batched, args, axes)))
+            return [out.value for out in outs], [out.axis for out in outs]
+        effects = sorted(map(str, staying))
         if effects:
             raise BatchedPredicateError(
                 f"{_where(ctx)} differs from element to element of a batch, and a branch has effects "

@@ -10,6 +10,7 @@ from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.caching import remembered
+from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
@@ -38,10 +39,12 @@ from tinyjax.ir.tangents import nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import expect_types, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import axes_of, union
+from tinyjax.primitives.checks import CheckEffect
 from tinyjax.primitives.reductions import reduce_or
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.structure import broadcast_in_dim, instantiate
 from tinyjax.transforms.batch import BatchedProgram, batch, place_axis
+from tinyjax.transforms.checkify import noted_after
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
@@ -149,6 +152,9 @@ class While(Primitive):
         if cond.out_axes == (None,):
             loop = evolve(self, cond_jaxpr=cond.jaxpr, body_jaxpr=body.jaxpr)
             return ctx.bind(loop, *cond_consts, *body_consts, *init), wanted
+        if CheckEffect() in self.effects:  # which are none of a row that has ended
+            outs = noted_after(BatchContext(ctx, axis), self, list(map(Batched, args, axes)))
+            return [out.value for out in outs], [out.axis for out in outs]
         loop = rowwise(cond.jaxpr, self.cond_nconsts, body.jaxpr, self.body_nconsts)
         return ctx.bind(loop, *cond_consts, *cond_consts, *body_consts, *init), wanted
 

@@ -75,6 +75,8 @@ from tinyjax.primitives.bitwise import population_count as population_count
 from tinyjax.primitives.bitwise import shift_left as shift_left
 from tinyjax.primitives.bitwise import shift_right_arithmetic as shift_right_arithmetic
 from tinyjax.primitives.bitwise import shift_right_logical as shift_right_logical
+from tinyjax.primitives.checks import Check as Check
+from tinyjax.primitives.checks import one_row as one_row
 from tinyjax.primitives.collectives import AxisIndex as AxisIndex
 from tinyjax.primitives.collectives import Collective as Collective
 from tinyjax.primitives.collectives import PMax as PMax
@@ -206,6 +208,7 @@ from tinyjax.primitives.gather import ScatterAdd as ScatterAdd
 from tinyjax.primitives.gather import Scattering as Scattering
 from tinyjax.primitives.gather import permuted as permuted
 from tinyjax.primitives.generators import RngBitGenerator as RngBitGenerator
+from tinyjax.primitives.hidden_state import RngUniform as RngUniform
 from tinyjax.primitives.incomplete import Igamma as Igamma
 from tinyjax.primitives.incomplete import IgammaGradA as IgammaGradA
 from tinyjax.primitives.incomplete import Igammac as Igammac

@@ -14,11 +14,11 @@ from typing_extensions import override
 from tinyjax.contexts.watching import Seen, Watcher
 from tinyjax.errors import LeakedTracerError, MissingRuleError
 from tinyjax.hlo.manual import ManualMesh
-from tinyjax.hlo.text import dense_text, scalar_text, type_text
+from tinyjax.hlo.text import READABLE_SIZE, dense_text, scalar_text, type_text
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import DType, Scalar
+from tinyjax.ir.dtypes import BOOL, UINT8, DType, Scalar
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
@@ -246,14 +246,14 @@ class LoweringContext(Context[SSA]):
         if isinstance(value, Literal):
             found = self._constants.get(value)
             if found is None:
-                aval = value.aval
-                text = scalar_text(value.value, aval.dtype)
-                found = self._constants[value] = self.emit(
-                    f"stablehlo.constant dense<{text}> : {type_text(aval)}", aval
-                )
+                text = f"dense<{scalar_text(value.value, value.aval.dtype)}> : {type_text(value.aval)}"
+                found = self._constants[value] = self.emit(f"stablehlo.constant {text}", value.aval)
             return found
-        aval = value.aval
-        return self.emit(f"stablehlo.constant dense<{dense_text(np.asarray(value.data))}> : {type_text(aval)}", aval)
+        aval, elements = value.aval, np.asarray(value.data)
+        if aval.dtype == BOOL and aval.size > READABLE_SIZE:  # as numbers: the bytes of booleans aren't portable
+            x = self.constant(ConcreteValue(elements.view(UINT8), array_type(aval.shape, UINT8)))
+            return self.emit(f"stablehlo.convert {x.name} : ({type_text(x.aval)}) -> {type_text(aval)}", aval)
+        return self.emit(f"stablehlo.constant dense<{dense_text(elements)}> : {type_text(aval)}", aval)
 
     @override
     def aval(self, value: SSA) -> ShapedArray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
-from typing import final
+from typing import TypeAlias, final
 
 from attrs import frozen
 
@@ -32,6 +32,7 @@ from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes.named import NamedSharding
+from tinyjax.propagation.said import with_what_is_known
 from tinyjax.stack import with_room
 from tinyjax.transforms.unread import but_for_unread
 
@@ -88,6 +89,10 @@ def lower(
     ).text
 
 
+#: What some of the first inputs of a program are; None for those that are arguments, as all that follow are.
+Constants: TypeAlias = "Sequence[ConcreteValue | None]"
+
+
 @final
 @frozen
 class LoweredModule:
@@ -111,13 +116,17 @@ def lower_module(
     in_shardings: Sequence[NamedSharding | None] = (),
     out_shardings: Sequence[NamedSharding | None] = (),
     located: bool = False,
+    constants: Constants = (),
 ) -> LoweredModule:
     """The same as `lower`, with what the text can't say: the Python functions that the program calls.
 
     A `watcher` is told of every rule that is applied. `located`: the text has numbers of places instead of scopes.
+    `constants` are what some of the first inputs of a Jaxpr are, which are spelled out; the others are arguments.
     """
-    jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, ())
+    jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, constants)
     table = rules_for(platform) if rules is None else rules
+    if in_shardings or out_shardings:
+        jaxpr = with_what_is_known(jaxpr, in_shardings, out_shardings)
     lie = (tuple(in_shardings), tuple(out_shardings))
     return but_for_unread(
         lambda jaxpr: _lower(jaxpr, consts, name, donated, lie, Module(table, watcher, located)), jaxpr
@@ -126,7 +135,7 @@ def lower_module(
 
 def _lower(
     jaxpr: Jaxpr,
-    consts: Sequence[ConcreteValue],
+    consts: Constants,
     name: str,
     donated: Sequence[bool],
     shardings: tuple[Sequence[NamedSharding | None], Sequence[NamedSharding | None]],
@@ -139,7 +148,8 @@ def _lower(
             f"the program uses the named axis {names}, which exists only inside `vmap(..., axis_name=...)`. Apply that "
             "vmap before compiling."
         )
-    avals = jaxpr.in_avals[len(consts) :]
+    consts = (*consts, *[None] * (len(jaxpr.invars) - len(consts)))
+    avals = [aval for aval, value in zip(jaxpr.in_avals, consts, strict=True) if value is None]
     if donated and len(donated) != len(avals):
         raise InputError(f"donated says which of {len(avals)} arguments are donated; it has {len(donated)} entries")
     args = [SSA(f"%arg{i}", aval) for i, aval in enumerate(avals)]
@@ -186,7 +196,7 @@ def _function(
     jaxpr: Jaxpr,
     header: str,
     args: Sequence[SSA],
-    consts: Sequence[ConcreteValue],
+    consts: Constants,
     ordered: bool = False,
     manual: ManualMesh | None = None,
 ) -> _Function:
@@ -195,7 +205,9 @@ def _function(
     ctx = LoweringContext(module, manual=manual)
     if ordered:
         args = ctx.after_effects(args)
-    outs = interpret(ctx, jaxpr, [*map(ctx.constant, consts), *args])
+    arguments = iter(args)
+    inputs = [next(arguments) if value is None else ctx.constant(value) for value in consts] if consts else args
+    outs = interpret(ctx, jaxpr, inputs)
     if ordered:
         outs = [ctx.order(), *outs]
     return _Function([header, *ctx.lines, ctx.results("return", outs), "  }"], list(ctx.callees))

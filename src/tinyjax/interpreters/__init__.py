@@ -13,9 +13,9 @@ from tinyjax.contexts.batching import Batched as Batched
 from tinyjax.contexts.evaluation import EvalContext as EvalContext
 from tinyjax.contexts.jvp import Dual as Dual
 from tinyjax.contexts.jvp import JvpContext as JvpContext
-from tinyjax.contexts.partial_eval import Known as Known
 from tinyjax.contexts.partial_eval import PartialEvalContext as PartialEvalContext
 from tinyjax.contexts.partial_eval import Unknown as Unknown
+from tinyjax.contexts.rebuilding import Known as Known
 from tinyjax.contexts.staging import StagingContext as StagingContext
 from tinyjax.contexts.staging import stage as stage
 from tinyjax.exports import publish

@@ -12,6 +12,7 @@ from tinyjax.interpreters.interval_rules import ULPS, Ctx, corners, exact
 from tinyjax.interpreters.intervals import INTERVAL_RULES, Interval, Parent, chosen, outward, slack, whole, widened
 from tinyjax.primitives.arithmetic import NextAfter, abs_, max_, min_
 from tinyjax.primitives.bitwise import logical_and
+from tinyjax.primitives.checks import Check
 from tinyjax.primitives.collectives import AxisIndex
 from tinyjax.primitives.comparison import eq, ge, gt, le
 from tinyjax.primitives.complex import Complex, Conj, Imag, Real
@@ -19,6 +20,7 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.cumulative import CumLogSumExp, CumProd
 from tinyjax.primitives.elementwise import add, mul
 from tinyjax.primitives.fourier import Fft
+from tinyjax.primitives.hidden_state import RngUniform
 from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.selection import select
@@ -131,5 +133,7 @@ _UNORDERED: Final = "complex numbers have no order, so there are no bounds"
 for _cls in (Complex, Conj, Imag, Real, Fft):
     INTERVAL_RULES.lacks(_cls, _UNORDERED)
 INTERVAL_RULES.lacks(OfMatrices, "bounds of elements say little of what is found for a whole matrix")
+INTERVAL_RULES.lacks(Check, "whether one fails depends on values; `checkify` makes a result of it")
 INTERVAL_RULES.lacks(IOCallback, "it would be called for arguments that the program may never have")
 INTERVAL_RULES.lacks(Discrete, "a key is no number, and the bits that it stands for may be any")
+INTERVAL_RULES.lacks(RngUniform, "its numbers are other ones each time, also within the bounds' own bounds")

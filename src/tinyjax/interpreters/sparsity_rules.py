@@ -25,6 +25,7 @@ from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.annotations import OptimizationBarrier
 from tinyjax.primitives.arithmetic import IntegerPow
+from tinyjax.primitives.checks import Check
 from tinyjax.primitives.collectives import AxisIndex, ReducingCollective
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import Bilinear
@@ -33,6 +34,7 @@ from tinyjax.primitives.dynamic import DynamicSlice, DynamicUpdateSlice
 from tinyjax.primitives.elementwise import Elementwise, LinearUnary, Mul, Stepwise
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
+from tinyjax.primitives.hidden_state import RngUniform
 from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.reduce_window import ReduceWindowSum, WindowReduction
@@ -201,8 +203,8 @@ register_all(SPARSITY_RULES, _windows, (WindowReduction, SelectAndGatherAdd))
 register_all(SPARSITY_RULES, _select, (SelectN,))
 register_all(SPARSITY_RULES, anywhere, (SelectAndScatterAdd,))
 register_all(SPARSITY_RULES, _unchanged, (OptimizationBarrier,))
-# What a Python function does isn't known, and it isn't run.
-register_all(SPARSITY_RULES, anywhere, (Sort, Callback))
+# What a Python function does isn't known, and it isn't run. Checks have no results.
+register_all(SPARSITY_RULES, anywhere, (Sort, Callback, Check, RngUniform))
 
 
 @SPARSITY_RULES.register(Cond)

@@ -138,6 +138,10 @@ class Parameters(Immutable, Keyed, ABC):
                 object.__setattr__(self, name, one)
 
     @override
+    def __str__(self) -> str:
+        return self.name
+
+    @override
     def __reduce__(self) -> tuple[object, ...]:
         # Made again by the class, so that what holds of every primitive of this process holds of it.
         fields = [attribute for attribute in attrs.fields(type(self)) if attribute.init]

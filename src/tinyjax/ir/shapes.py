@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import numpy.typing as npt
 
-from tinyjax.errors import ConcretizationError, InputError, ShapeError
+from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import DType, printed_dtype
 
 Shape: TypeAlias = tuple[int, ...]
@@ -57,6 +57,8 @@ def inserted(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:
 
 
 def dtype_of(dtype: npt.DTypeLike) -> DType:
+    if dtype is None:  # which is float64 to NumPy
+        raise ChoiceError("a type needs a dtype, such as 'float32'; got None")
     try:
         return printed_dtype(dtype)
     except TypeError:

@@ -70,6 +70,7 @@ from tinyjax.lax.fourier import FftType as FftType
 from tinyjax.lax.fourier import fft as fft
 from tinyjax.lax.generators import RandomAlgorithm as RandomAlgorithm
 from tinyjax.lax.generators import rng_bit_generator as rng_bit_generator
+from tinyjax.lax.generators import rng_uniform as rng_uniform
 from tinyjax.lax.implicit import custom_linear_solve as custom_linear_solve
 from tinyjax.lax.implicit import custom_root as custom_root
 from tinyjax.lax.indexing import dynamic_index_in_dim as dynamic_index_in_dim
@@ -108,6 +109,7 @@ from tinyjax.lax.parameters import RoundingMethod as RoundingMethod
 from tinyjax.lax.parameters import ScatterDimensionNumbers as ScatterDimensionNumbers
 from tinyjax.lax.parameters import Tolerance as Tolerance
 from tinyjax.lax.platforms import platform_dependent as platform_dependent
+from tinyjax.lax.ragged import ragged_all_to_all as ragged_all_to_all
 from tinyjax.lax.reductions import argmax as argmax
 from tinyjax.lax.reductions import argmin as argmin
 from tinyjax.lax.reductions import batch_matmul as batch_matmul

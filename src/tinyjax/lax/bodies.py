@@ -19,6 +19,8 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.varying import without
 from tinyjax.lax.binding import varied
+from tinyjax.lax.explicit import Given, of_arguments
+from tinyjax.lax.mesh_in_force import enter_mesh
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import FlatFunction, argument_path, float0_zeros, located
@@ -35,14 +37,18 @@ def stage(
     avals: Sequence[ShapedArray],
     scope: Scope = OPEN,
     static: Mapping[int, object] | None = None,
+    lies: Given | None = None,
 ) -> Traced:
-    """Stages f on leaves of these types. Leaves of dtype float0 are no inputs of the program, nor outputs. `static` are
-    leaves that f gets as they are, by their positions."""
+    """Stages f on leaves of these types, which may lie on a mesh. Leaves of dtype float0 are no inputs of the program,
+    nor outputs. `static` are leaves that f gets as they are, by their positions."""
     positions = [i for i in range(treedef.num_leaves) if i not in static] if static else range(len(avals))
     fixed = dict(static or {})
     fixed |= {i: float0_zeros(aval.shape) for i, aval in zip(positions, avals, strict=True) if aval.dtype == FLOAT0}
     function, kept = FlatFunction(f, what, treedef, fixed=fixed), [aval for aval in avals if aval.dtype != FLOAT0]
-    return trace(function, kept, erase_float0=True, scope=scope)
+    if lies is None:
+        return trace(function, kept, erase_float0=True, scope=scope)
+    with enter_mesh(lies.mesh, lies.lies):
+        return trace(function, kept, erase_float0=True, scope=scope)
 
 
 def out_avals(traced: Traced) -> list[ShapedArray]:
@@ -88,6 +94,7 @@ def stage_body(
     *,
     returns_pair: bool = False,
     varying: Axes = (),
+    scanned: Sequence[Array] = (),
 ) -> Body:
     """Stages the body of a loop, which takes a carry and slices, and returns a carry, or a pair of a carry and more.
 
@@ -96,16 +103,17 @@ def stage_body(
     staged again; so is a carry that the body returns varying along more axes of a mesh. A TreeError or an InputError if
     the carry doesn't keep its structure, shapes and dtypes.
     """
-    traced = stage(what, f, treedef, [*(x.aval for x in carry), *slices], Scope(varying=varying))
+    lies, scope = of_arguments(carry, scanned), Scope(varying=varying)
+    traced = stage(what, f, treedef, [*(x.aval for x in carry), *slices], scope, lies=lies)
     returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     promoted = [_promoted(x, aval) for x, aval in zip(carry, returned, strict=True)]
     if any(new is not old for new, old in zip(promoted, carry, strict=True)):
-        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], Scope(varying=varying))
+        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies)
         returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     _check_types(what, f, treedef, [x.aval for x in promoted], returned)
     while any(without(new.varying, old.aval.varying) for new, old in zip(returned, promoted, strict=True)):
         promoted = [varied(x, aval.varying) for x, aval in zip(promoted, returned, strict=True)]
-        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], Scope(varying=varying))
+        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies)
         returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     return Body(_varying_alike(traced, promoted), promoted)
 

@@ -6,6 +6,7 @@ import enum
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar, final, overload
 
+import numpy as np
 from attrs import frozen
 from typing_extensions import TypeVarTuple, Unpack
 
@@ -32,7 +33,9 @@ from tinyjax.ir.varying import axes_of, union
 from tinyjax.lax import bodies
 from tinyjax.lax.binary import ne
 from tinyjax.lax.binding import sequence, varied
+from tinyjax.lax.explicit import of_arguments
 from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Class, K, Pair, Triple
+from tinyjax.lax.within import known, runs_by_python
 from tinyjax.primitives.selection import clamp
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -152,6 +155,8 @@ def cond(
         raise InputError(f"cond: the predicate must be a bool, an integer or a float, got {index.aval}")
     if index.aval.dtype != BOOL:
         index = ne(index, 0)
+    if runs_by_python() and known(index):
+        return _applied("cond", true_fun if np.asarray(index) else false_fun, operands)
     names = ("true_fun", "false_fun")
     staged = _stage("cond", (true_fun, false_fun), names, operands, index.aval.varying)
     outs = bind(Cond(staged.branches[::-1]), convert(index, INT32), *staged.operands)
@@ -242,11 +247,18 @@ def switch(
     if dtype not in INTEGERS:
         raise InputError(f"switch: the index must be an integer, got {which.aval}")
     if len(branches) == 1:
-        arrays, treedef = flatten_arguments(branches[0], operands, {})
-        return FlatFunction(branches[0], "switch", treedef)(arrays).tree()
+        return _applied("switch", branches[0], operands)
     last = min(len(branches) - 1, integer_limits(dtype)[1])
     (which,) = bind(clamp, constant_like(which, 0), which, constant_like(which, last))
+    if runs_by_python() and known(which):
+        return _applied("switch", branches[int(which)], operands)
     return _chosen("switch", convert(which, INT32), branches, operands)
+
+
+def _applied(what: str, function: Callable[..., Any], operands: Sequence[object]) -> Any:
+    """What a function returns for arrays, run by Python."""
+    arrays, treedef = flatten_arguments(function, operands, {})
+    return FlatFunction(function, what, treedef)(arrays).tree()
 
 
 def _chosen(what: str, index: Array, branches: Sequence[Callable[..., Any]], operands: Sequence[object]) -> Any:
@@ -299,7 +311,8 @@ def _stage(
     arrays, treedef = flatten_arguments(functions[0], operands, {})
     arrays = [varied(array, varying) for array in arrays]
     avals = [array.aval for array in arrays]
-    traced = [bodies.stage(what, f, treedef, avals, Scope(varying=varying)) for f in functions]
+    lies = of_arguments(arrays)
+    traced = [bodies.stage(what, f, treedef, avals, Scope(varying=varying), lies=lies) for f in functions]
     arrays = [array for array in arrays if array.aval.dtype != FLOAT0]
     described = [f"{name}, {located(f)}," for name, f in zip(names, functions, strict=True)]
     for other, name in zip(traced[1:], described[1:], strict=True):

@@ -1,4 +1,4 @@
-"""Random bits of XLA's generators."""
+"""Random bits of XLA's generators, and its random numbers."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from tinyjax.arrays.elementwise import user_dtype
 from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import UINT32
 from tinyjax.ir.shapes import as_shape
+from tinyjax.lax.binding import strict
 from tinyjax.lax.layouts import OutSharding, laid_out
-from tinyjax.primitives import generators
+from tinyjax.primitives import generators, hidden_state
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -45,3 +46,23 @@ def rng_bit_generator(
     made = generators.RngBitGenerator(as_shape(shape), user_dtype(dtype) or UINT32, known[name])
     state, bits = bind(made, as_array(key))
     return state, laid_out(bits, out_sharding)
+
+
+def rng_uniform(a: ArrayLike, b: ArrayLike, shape: Sequence[int]) -> Array:
+    """Numbers of this shape, uniform in [a, b), of the bounds' dtype: each time other ones.
+
+    They come from a state that nobody sees and that has no seed, so they are no function of the arguments. A program
+    with them says so (`program.effects`): they aren't merged, nor computed ahead or again, and stay in order. The
+    bounds have no derivative and can't be mapped, as in JAX: write `a + (b - a) * lax.rng_uniform(0.0, 1.0, shape)`.
+    `random.uniform` takes a key, and gives the same numbers for the same one.
+
+    Raises:
+      TypingError: the bounds' dtypes differ, or are other than floats, or integers of 32 or 64 bits.
+      ShapeError: a bound isn't a scalar.
+
+    >>> import numpy as np
+    >>> x = rng_uniform(np.float32(1.0), np.float32(2.0), (3,))
+    >>> x.shape, x.dtype, bool((x >= 1.0).all() and (x < 2.0).all())
+    ((3,), dtype('float32'), True)
+    """
+    return strict(hidden_state.RngUniform(as_shape(shape)), a, b)

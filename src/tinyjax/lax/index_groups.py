@@ -7,14 +7,14 @@ same, and less is sent.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias, final
 
 import numpy as np
 from attrs import frozen
 
 from tinyjax.arrays.shaping import integers, moveaxis, reshape
-from tinyjax.errors import AxisNameError, ShapeError
+from tinyjax.errors import AxisNameError, InputError, ShapeError
 from tinyjax.lax.groups import axis_groups
 from tinyjax.lax.indexing import dynamic_slice_in_dim
 from tinyjax.lax.shaping import broadcast_in_dim, expand_dims, full_like, select, squeeze
@@ -41,6 +41,8 @@ class Grouped:
     @staticmethod
     def of(what: str, axis_name: AxisName, groups: AxisIndexGroups, size: int, index: Array) -> Grouped:
         """Checked: an AxisNameError if not every element is in one group."""
+        if not isinstance(groups, Iterable):
+            raise InputError(f"{what}: axis_index_groups is a list of lists of numbers, got {groups!r}")
         rows = tuple([tuple(integers(group, f"{what}: a number in axis_index_groups")) for group in groups])
         if sorted(number for row in rows for number in row) != list(range(size)):
             raise AxisNameError(

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinyjax.arrays.advanced_indexing import Known, in_int64, scalars, wrap_negative
+from tinyjax.arrays.advanced_indexing import scalars
+from tinyjax.arrays.index_keys import Known, in_int64, wrap_negative
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis
 from tinyjax.errors import IndexKindError, ShapeError
 from tinyjax.ir.dtypes import Scalar

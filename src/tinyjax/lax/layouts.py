@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from attrs import evolve
+
 from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
-from tinyjax.meshes import AbstractMesh, NamedSharding, PartitionSpec
+from tinyjax.meshes import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray, as_array
@@ -24,6 +26,8 @@ def lying(what: str, leaf: object, sharding: object) -> Array:
         return array
     if isinstance(sharding, PartitionSpec):
         sharding = on_mesh_in_force(f"{what}: the sharding", sharding)
+    if isinstance(sharding, SingleDeviceSharding):
+        return _on_one_device(what, array, sharding)
     if not isinstance(sharding, NamedSharding):
         raise InputError(f"{what}: a sharding is NamedSharding(mesh, P('x', None)), got {sharding!r}")
     own = () if (mesh := mesh_in_force()) is None else mesh.manual_axes
@@ -33,10 +37,31 @@ def lying(what: str, leaf: object, sharding: object) -> Array:
             "each device has its own part along it already. Name other axes."
         )
     sharding.check(array.aval.shape, what)
+    if isinstance(array, ConcreteArray) and array.evaluated and not sharding.has_devices:
+        sharding = _placed(sharding, array)
     if isinstance(array, ConcreteArray) and array.evaluated and sharding.has_devices:
-        return array.to_device(sharding)
+        return array.to_device(sharding.padded(array.aval.ndim))
     left = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)  # whose axes are all left to XLA
     return bind(ShardingConstraint(NamedSharding(left, sharding.spec)), array)[0]
+
+
+def _on_one_device(what: str, array: Array, sharding: SingleDeviceSharding) -> Array:
+    if isinstance(array, ConcreteArray) and array.evaluated:
+        return array.to_device(sharding)
+    raise ShardingError(
+        f"{what}: {sharding} names a device, but {array.aval} is being traced, and programs know of no devices. Say it "
+        "of arguments or results, by jit(f, in_shardings=..., out_shardings=...), or move them by device_put around "
+        "the call."
+    )
+
+
+def _placed(sharding: NamedSharding, array: Array) -> NamedSharding:
+    """The sharding on the devices of the mesh that it is about, if it is the one in force, or that of the array."""
+    own = own_sharding(array)
+    for mesh in (mesh_in_force(), None if own is None else own.mesh):
+        if mesh is not None and mesh.placed is not None and mesh.shape_tuple == sharding.mesh.shape_tuple:
+            return evolve(sharding, mesh=mesh.update(axis_types=sharding.mesh.axis_types))
+    return sharding
 
 
 def laid_out(x: Array, sharding: OutSharding) -> Array:
@@ -49,3 +74,24 @@ def laid_out(x: Array, sharding: OutSharding) -> Array:
         if isinstance(lies, NamedSharding):
             sharding = lies.with_spec(sharding)
     return lying("out_sharding", x, sharding)
+
+
+# Explicit axes.
+
+
+def own_sharding(leaf: object) -> NamedSharding | None:
+    """How an array lies that is on several devices, or a type says that one does."""
+    if isinstance(leaf, ConcreteArray):
+        found: object = leaf.sharding if leaf.value.on_several else None
+    else:
+        found = None if isinstance(leaf, Array) else getattr(leaf, "sharding", None)
+    return found if isinstance(found, NamedSharding) else None
+
+
+def left_to_xla(x: Array) -> Array:
+    """The array on its mesh with Auto axes in the place of Explicit ones; itself if there are none."""
+    own = own_sharding(x) if isinstance(x, ConcreteArray) else None
+    if own is None or not own.mesh.explicit_axes:
+        return x
+    types = dict.fromkeys(own.mesh.explicit_axes, AxisType.Auto)
+    return x.to_device(evolve(own, mesh=own.mesh.update_axis_types(types)))

@@ -23,6 +23,8 @@ from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.varying import axes_of, union
 from tinyjax.lax.binding import varied
 from tinyjax.lax.bodies import Body, described, out_avals, stage, stage_body
+from tinyjax.lax.by_python import while_by_python
+from tinyjax.lax.explicit import of_arguments
 from tinyjax.lax.loop_equations import (
     bind_scan,
     bind_while,
@@ -33,6 +35,7 @@ from tinyjax.lax.loop_equations import (
 )
 from tinyjax.lax.shaping import concatenate, reshape, slice_in_dim
 from tinyjax.lax.signatures import Arrays, Arrays2, Arrays3, C, D, Jumble, K, Mixed, N, Numbers, Pair, Triple, Unroll, Y
+from tinyjax.lax.within import runs_by_python
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -102,6 +105,10 @@ def while_loop(
     """
     check_callable("while_loop", cond_fun)
     check_callable("while_loop", body_fun)
+    if runs_by_python():
+        done, value = while_by_python(cond_fun, body_fun, init_val)
+        if done:
+            return value
     arrays, treedef = flatten_arguments(body_fun, (init_val,), {})
     value_tree = tree.flatten(init_val)[1]
     body, cond = _stage_while("while_loop", cond_fun, body_fun, treedef, value_tree, arrays)
@@ -217,6 +224,8 @@ def fori_loop(
     def step(i: Array, value: Any) -> tuple[Array, Any]:  # the user's tree
         return i + 1, body_fun(i, value)
 
+    if runs_by_python() and length is not None:
+        return while_by_python(lambda state: state[0] < last, lambda state: step(*state), (first, init_val))[1][1]
     arrays, treedef = flatten_arguments(body_fun, (first, init_val), {})
     value_tree = tree.flatten((first, init_val))[1]
     if length is not None:
@@ -242,7 +251,8 @@ def _stage_while(
     decided: Axes = ()
     while True:
         body = stage_body(what, body_fun, treedef, value_tree, arrays, varying=decided)
-        cond = stage(what, cond_fun, treedef, [x.aval for x in body.carry], Scope(varying=decided))
+        avals = [x.aval for x in body.carry]
+        cond = stage(what, cond_fun, treedef, avals, Scope(varying=decided), lies=of_arguments(body.carry))
         found = union([decided, *axes_of(out_avals(cond))])
         if found == decided:
             return body, cond
@@ -310,7 +320,7 @@ def map(
     check_callable("map", f)
     arrays, treedef = flatten_arguments(f, (xs,), {})
     length = scan_length("map", f, treedef, arrays, 0, None)
-    traced = stage("map", f, treedef, [slice_type(x.aval) for x in arrays])
+    traced = stage("map", f, treedef, [slice_type(x.aval) for x in arrays], lies=of_arguments((), arrays))
     if batch_size is None:
         outs = bind_scan(Body(traced, []), arrays, length, False, 1)
     else:

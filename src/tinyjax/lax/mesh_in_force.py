@@ -3,47 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeVar, final
+from typing import final
 
-from typing_extensions import override
-
-from tinyjax.contexts.watching import Watcher
-from tinyjax.control.manual import NamedAxis
 from tinyjax.errors import ShardingError
-from tinyjax.ir.primitive import Primitive
+from tinyjax.lax.within import Within
 from tinyjax.meshes import Mesh, NamedSharding, PartitionSpec
-from tinyjax.tracing.array import Array
-from tinyjax.tracing.captured import Intake
-from tinyjax.tracing.concrete import active_frame, enterable
-from tinyjax.tracing.frames import Entered, Frame, Opened, in_force
-
-R = TypeVar("R")
+from tinyjax.propagation.specs import Lies
+from tinyjax.tracing.concrete import active_frame
+from tinyjax.tracing.frames import Frame
 
 
 @final
-class MeshFrame(Entered):
-    """The frame within, with another mesh."""
+class MeshFrame(Within):
+    """The frame within, with another mesh. `lies` says how the arguments of the function that is staged next lie along
+    its Explicit axes."""
 
-    __slots__ = ()
+    __slots__ = ("lies",)
 
-    def __init__(self, inner: Frame, mesh: Mesh | None) -> None:
-        enterable(self)
-        self.alive: bool = True
-        self.parent: Frame = inner
+    def __init__(self, inner: Frame, mesh: Mesh | None, lies: Sequence[Lies] = ()) -> None:
+        super().__init__(inner)
         self.mesh: Mesh | None = mesh
-        self.level: int = inner.level
-        self.base: Frame = inner.base
-        self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
-        self.watcher: Watcher | None = inner.watcher
-        self.intake: Intake | None = inner.intake
-
-    @override
-    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
-        return in_force(self.parent).bind(primitive, args)
-
-    @override
-    def open(self, run: Opened[R]) -> R:
-        return in_force(self.parent).open(run)
+        self.lies: Sequence[Lies] = lies
 
 
 def mesh_in_force() -> Mesh | None:
@@ -51,9 +31,9 @@ def mesh_in_force() -> Mesh | None:
     return active_frame().mesh
 
 
-def enter_mesh(mesh: Mesh | None) -> MeshFrame:
+def enter_mesh(mesh: Mesh | None, lies: Sequence[Lies] = ()) -> MeshFrame:
     """Sets a mesh until `leave_mesh`, or until the frame is left: `with enter_mesh(mesh):`."""
-    return MeshFrame(active_frame(), mesh).__enter__()
+    return MeshFrame(active_frame(), mesh, lies).__enter__()
 
 
 def leave_mesh() -> None:

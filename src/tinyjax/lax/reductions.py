@@ -14,6 +14,7 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binding import axes_tuple, bind_pair, dimension_pairs, operands, strict
+from tinyjax.lax.explicit import opened
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
@@ -133,6 +134,8 @@ def dot_general(
     """
     numbers = dimension_pairs("dot_general", dimension_numbers)
     dtype = None if preferred_element_type is None else as_dtype(preferred_element_type)
+    if out_sharding is not None:
+        out_sharding, (lhs, rhs) = opened(out_sharding, as_array(lhs), as_array(rhs))
     return laid_out(strict(DotGeneral(numbers, as_dot_precision(precision), dtype), lhs, rhs), out_sharding)
 
 
@@ -146,7 +149,7 @@ def dot(
     out_sharding: OutSharding = None,
 ) -> Array:
     """The product of vectors or matrices, in any combination; with `dimension_numbers`, `dot_general`."""
-    x, y = operands(lhs, rhs)
+    out_sharding, (x, y) = opened(out_sharding, *operands(lhs, rhs))
     if dimension_numbers is not None:
         return laid_out(dot_general(x, y, dimension_numbers, precision, preferred_element_type), out_sharding)
     if not 1 <= x.aval.ndim <= 2 or not 1 <= y.aval.ndim <= 2:

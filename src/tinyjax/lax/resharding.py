@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, TypeVar, overload
 
 from tinyjax.lax.layouts import lying
-from tinyjax.meshes import NamedSharding, PartitionSpec
+from tinyjax.lax.mesh_in_force import mesh_in_force
+from tinyjax.meshes import PartitionSpec, Sharding
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 
@@ -13,7 +14,7 @@ T = TypeVar("T")
 
 
 @overload
-def with_sharding_constraint(x: ArrayLike, shardings: NamedSharding | PartitionSpec) -> Array: ...
+def with_sharding_constraint(x: ArrayLike, shardings: Sharding | PartitionSpec | None) -> Array: ...
 @overload
 def with_sharding_constraint(x: T, shardings: Any) -> T: ...
 def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
@@ -24,8 +25,9 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
 
     Args:
       x: a tree of arrays.
-      shardings: a tree of NamedShardings that is a prefix of it; where it has None, nothing is said. A PartitionSpec
-        is one on the mesh in force: see `set_mesh`.
+      shardings: a tree of NamedShardings that is a prefix of it. A PartitionSpec is one on the mesh in force: see
+        `set_mesh`. None is P() there, every device has all of the array; where no mesh is in force, it says nothing.
+        A SingleDeviceSharding is for outside of compiled functions: programs know of no devices.
 
     Raises:
       ShardingError: a ValueError, for an axis that isn't divided evenly, or more parts than axes.
@@ -39,29 +41,31 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
     >>> with_sharding_constraint(np.arange(4.0), lies)
     Array([0., 1., 2., 3.], dtype=float64)
     """
-    return _constrained("with_sharding_constraint", x, shardings)
+    mesh = mesh_in_force()
+    return _constrained("with_sharding_constraint", x, shardings, PartitionSpec() if mesh and not mesh.empty else None)
 
 
 @overload
-def reshard(xs: ArrayLike, out_shardings: NamedSharding | PartitionSpec) -> Array: ...
+def reshard(xs: ArrayLike, out_shardings: Sharding | PartitionSpec) -> Array: ...
 @overload
 def reshard(xs: T, out_shardings: Any) -> T: ...
 def reshard(xs: Any, out_shardings: Any) -> Any:  # the user's trees
-    """The same as `with_sharding_constraint`: here, types don't say how arrays lie on a mesh.
+    """The same as `with_sharding_constraint`, by the name that it has where axes of the mesh are Explicit.
 
     >>> import numpy as np
     >>> from tinyjax.sharding import AbstractMesh, NamedSharding, PartitionSpec as P
     >>> reshard(np.arange(4.0), NamedSharding(AbstractMesh((4,), ("x",)), P("x")))
     Array([0., 1., 2., 3.], dtype=float64)
     """
-    return _constrained("reshard", xs, out_shardings)
+    return _constrained("reshard", xs, out_shardings, None)
 
 
-def _constrained(what: str, x: Any, shardings: Any) -> Any:
+def _constrained(what: str, x: Any, shardings: Any, default: PartitionSpec | None) -> Any:
     leaves, treedef = tree.flatten(x)
     paths = tree.paths(treedef)
     named, structure = tree.flatten(shardings, _is_none)
     parts = tree.up_to(what, structure, x, _is_none)
+    named = [default if sharding is None else sharding for sharding in named]
     each = [sharding for sharding, part in zip(named, parts, strict=True) for _ in tree.flatten(part)[0]]
     return tree.unflatten(
         treedef, [lying(f"{what}: x{path}", *found) for path, *found in zip(paths, leaves, each, strict=True)]

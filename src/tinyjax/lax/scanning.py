@@ -7,6 +7,7 @@ from typing import Any, overload
 
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.lax.bodies import stage_body
+from tinyjax.lax.by_python import scan_by_python
 from tinyjax.lax.loop_equations import bind_scan, scan_length, slice_type, unrolling
 from tinyjax.lax.signatures import (
     Along,
@@ -29,6 +30,7 @@ from tinyjax.lax.signatures import (
     X,
     Y,
 )
+from tinyjax.lax.within import runs_by_python
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.functions import check_callable, flatten_arguments
@@ -279,8 +281,10 @@ def scan(
     carry_tree = tree.flatten(init)[1]
     n = carry_tree.num_leaves
     count = scan_length("scan", f, treedef, arrays, n, length)
+    if count and runs_by_python():
+        return scan_by_python(f, init, xs, count, flag("scan: reverse", reverse))
     slices = [slice_type(x.aval) for x in arrays[n:]]
-    body = stage_body("scan", f, treedef, carry_tree, arrays[:n], slices, returns_pair=True)
+    body = stage_body("scan", f, treedef, carry_tree, arrays[:n], slices, returns_pair=True, scanned=arrays[n:])
     outs = bind_scan(body, arrays[n:], count, flag("scan: reverse", reverse), unrolling(unroll, count))
     carry, ys = tree.unflatten(body.traced.treedef, outs)
     return carry, ys

@@ -16,6 +16,7 @@ from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import axes_tuple, operands, strict
+from tinyjax.lax.explicit import opened, sharding_like
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.primitives import conversion, selection
 from tinyjax.primitives.conversion import BitcastConvertType, ReducePrecision
@@ -101,7 +102,7 @@ def reshape(
     out_sharding: OutSharding = None,
 ) -> Array:
     """The elements in row-major order in another shape; in the order of axes `dimensions`, if given."""
-    x = as_array(operand)
+    out_sharding, (x,) = opened(out_sharding, as_array(operand))
     if dimensions is not None:
         x = transpose(x, dimensions)
     return laid_out(strict(Reshape(as_shape(new_sizes)), x), out_sharding)
@@ -231,7 +232,10 @@ def full_like(
     sharding: OutSharding = None,
 ) -> Array:
     """An array like x, filled with one scalar: of x's shape and dtype, unless others are given."""
-    aval = as_array(x).aval
+    like = as_array(x)
+    aval = like.aval
+    if sharding is None and shape is None:
+        sharding = sharding_like(like)
     return laid_out(
         full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype), sharding
     )

@@ -17,6 +17,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, NUMERIC, as_dtype, short_name
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.binding import dimension_pairs
+from tinyjax.lax.explicit import opened
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.reductions import top_k
 from tinyjax.lax.unary import neg
@@ -55,8 +56,8 @@ def ragged_dot(
            [2.],
            [5.]], dtype=float64)
     """
-    return laid_out(
-        ragged_dot_general(lhs, rhs, group_sizes, _ROWS, precision, preferred_element_type, group_offset), out_sharding
+    return ragged_dot_general(
+        lhs, rhs, group_sizes, _ROWS, precision, preferred_element_type, group_offset, out_sharding=out_sharding
     )
 
 
@@ -83,7 +84,7 @@ def ragged_dot_general(
     """
     if group_offset is not None:
         raise UnsupportedError("ragged_dot_general: group_offset is not supported: leave the groups before it out.")
-    arrays = [as_array(x) for x in (lhs, rhs, group_sizes)]
+    out_sharding, arrays = opened(out_sharding, *[as_array(x) for x in (lhs, rhs, group_sizes)])
     if arrays[2].aval.dtype not in INTEGERS or arrays[2].aval.ndim == 0:
         raise TypingError(f"ragged_dot_general: group_sizes is an array of integers, got {arrays[2].aval}")
     given: object = ragged_dot_dimension_numbers

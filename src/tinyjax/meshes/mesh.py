@@ -27,9 +27,11 @@ Layout: TypeAlias = "npt.NDArray[np.object_] | Sequence[object]"
 
 
 class AxisType(enum.Enum):
-    """Who says how arrays lie along an axis of a mesh: XLA (`Auto`), types (`Explicit`) or the program (`Manual`).
+    """Who says how arrays lie along an axis of a mesh: XLA (`Auto`), the operations of a program (`Explicit`), or the
+    program itself, for each device (`Manual`).
 
-    Types of ours don't say how arrays lie on a mesh, so an `Explicit` axis is treated as an `Auto` one.
+    Along an `Explicit` axis the result of each operation lies as its operands say; if they leave that open, it is a
+    ShardingTypeError.
     """
 
     Auto = enum.auto()
@@ -144,6 +146,16 @@ class Mesh(Immutable, Spelled):
         """The devices of this process."""
         here = PROCESS_INDEX.use()
         return [device for device in self.flat_devices if device.process_index == here]
+
+    @property
+    def local_mesh(self) -> Mesh:
+        """The mesh of the devices of this process; a ShardingError if they are no block of this one."""
+        here = PROCESS_INDEX.use()
+        own = np.array([device.process_index == here for device in self.flat_devices]).reshape(self.axis_sizes)
+        block = tuple([slice(at.min(), at.max() + 1) for at in np.nonzero(own)]) if own.any() else None
+        if block is None or not own[block].all():
+            raise ShardingError(f"the devices of process {here} are no block of {self}: it has no local mesh")
+        return self if own.all() else Mesh(self.devices[block], self.axis_names, self.axis_types)
 
     @property
     def is_multi_process(self) -> bool:

@@ -139,6 +139,14 @@ class NamedSharding(Sharding, Spelled):
         """The same mesh with another specification."""
         return evolve(self, spec=spec if isinstance(spec, PartitionSpec) else PartitionSpec(*spec))
 
+    def padded(self, ndim: int) -> NamedSharding:
+        """The same for an array of so many axes: on a mesh with Explicit axes the specification then has a part for
+        each axis."""
+        parts = self.spec.partitions
+        if not self.mesh.explicit_axes or len(parts) >= ndim:
+            return self
+        return self.with_spec(self.spec.update([*parts, *[None] * (ndim - len(parts))]))
+
     @override
     def with_memory_kind(self, kind: str | None) -> NamedSharding:
         return evolve(self, memory_kind=kind)

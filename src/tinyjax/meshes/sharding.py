@@ -15,7 +15,7 @@ from tinyjax.deferred import PROCESS_INDEX
 from tinyjax.errors import ShardingError
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.shapes import Shape
-from tinyjax.meshes.device import Device, plain_device
+from tinyjax.meshes.device import HOST, Device, plain_device
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -83,7 +83,7 @@ class Sharding(Immutable, ABC):
     def addressable_devices(self) -> set[Device]:
         """The devices of this process."""
         here = PROCESS_INDEX.use()
-        return {device for device in self.flat_devices if device.process_index == here}
+        return {d for d in self.flat_devices if d.process_index == here or d.platform == HOST.platform}
 
     @property
     def is_fully_addressable(self) -> bool:

@@ -6,8 +6,6 @@ While a function is staged, these record equations: constants that are broadcast
 from __future__ import annotations
 
 import math
-from array import array as PythonArray  # noqa: N812 (a class)
-from collections.abc import Iterable, Iterator
 from typing import Literal, SupportsIndex, overload
 
 import numpy as np
@@ -30,30 +28,26 @@ from tinyjax.arrays.shaping import (
     moveaxis,
 )
 from tinyjax.backend import DeviceLike
-from tinyjax.errors import ChoiceError, InputError, IntegerSizeError, ShapeError, UnsupportedError
+from tinyjax.errors import ChoiceError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
     FLOAT0,
     FLOAT64,
     INTEGERS,
-    PYTHON_DTYPES,
     DType,
     real_dtype,
 )
-from tinyjax.ir.shared_types import array_type
-from tinyjax.ir.value import ConcreteValue, frozen_elements
+from tinyjax.lax.explicit import sharding_like
 from tinyjax.lax.layouts import OutSharding, laid_out
-from tinyjax.meshes import NamedSharding
 from tinyjax.numpy.arguments import iota, placed, scalar, shape_of
+from tinyjax.numpy.from_python import array_of, element_dtype, filling
 from tinyjax.numpy.signatures import Nested, ShapeLike, Typed
 from tinyjax.prepared.functions import prepared
-from tinyjax.primitives import conversion as conversion_primitives
 from tinyjax.primitives.conversion import conversion
-from tinyjax.primitives.numpy_values import convert
 from tinyjax.primitives.rounding import floor
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import ConcreteArray, as_array
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import float0_zeros
 
@@ -101,61 +95,9 @@ def array(
     """
     if order not in (None, "K", "C"):
         raise UnsupportedError(f"array: the order of elements in memory can't be chosen, got order={order!r}")
-    out = _array(object, user_dtype(dtype), copy)
+    out = array_of(object, element_dtype(dtype), copy)
     missing = integer(ndmin, "array: ndmin") - out.aval.ndim
     return laid_out(placed(expand_dims(out, range(missing)) if missing > 0 else out, device), out_sharding)
-
-
-def _array(x: object, dtype: DType | None, copy: bool) -> Array:
-    if isinstance(x, list | tuple):
-        return _from_sequence(x, dtype)
-    if isinstance(x, memoryview | bytearray | PythonArray):
-        x = np.asarray(x)
-    if isinstance(x, Array):
-        known = x if dtype is None else astype(x, dtype)
-        return apply(conversion_primitives.copy, x) if copy and known is x else known
-    found = as_array(x)
-    if dtype is None:
-        return found
-    value = found.concrete()
-    if value is None or not isinstance(value.data, np.ndarray):
-        return astype(found, dtype)
-    elements = frozen_elements(convert(value.data, dtype))
-    return ConcreteArray(ConcreteValue(elements, array_type(value.shape, dtype)))
-
-
-def _from_sequence(items: list[object] | tuple[object, ...], dtype: DType | None) -> Array:
-    leaves = list(_leaves(items))
-    if dtype is None:
-        dtype = result_type(_kinds(leaves))[0] if leaves else FLOAT64
-    if any(isinstance(leaf, Array) for leaf in leaves):
-        parts = [_array(item, dtype, False) for item in items]
-        if len({part.aval.shape for part in parts}) > 1:
-            raise ShapeError(f"array: the items differ in shape: {', '.join(str(part.aval) for part in parts)}")
-        return concatenate([expand_dims(part, 0) for part in parts], 0)
-    try:
-        elements = np.asarray(items, None if dtype in INTEGERS or dtype == BOOL else dtype)
-    except ValueError as error:
-        raise ShapeError(f"array: {error}") from None
-    if elements.dtype == object:
-        raise IntegerSizeError(f"array: an integer doesn't fit in 64 bits, in {items!r}")
-    return _array(elements, dtype, False)
-
-
-def _leaves(items: Iterable[object]) -> Iterator[object]:
-    for item in items:
-        if isinstance(item, list | tuple):
-            yield from _leaves(item)
-        elif isinstance(item, Array) or not hasattr(item, "__jax_array__"):
-            yield item
-        else:
-            yield as_array(item)
-
-
-def _kinds(leaves: Iterable[object]) -> list[ShapedArray]:
-    """The distinct types of the leaves, as scalars."""
-    kinds = {type(leaf) if type(leaf) in PYTHON_DTYPES else as_array(leaf).aval for leaf in leaves}
-    return [array_type((), PYTHON_DTYPES[kind], kind is not bool) if isinstance(kind, type) else kind for kind in kinds]
 
 
 # Filled with one value.
@@ -170,11 +112,8 @@ def full(
     out_sharding: OutSharding = None,
 ) -> Array:
     """An array filled with one value, or with an array that is broadcast."""
-    sizes, value = shape_of(shape), as_array(fill_value)
-    chosen = user_dtype(dtype)
-    return laid_out(
-        placed(broadcast_to(value if chosen is None else astype(value, chosen), sizes), device), out_sharding
-    )
+    sizes, chosen = shape_of(shape), element_dtype(dtype)
+    return laid_out(placed(broadcast_to(filling(fill_value, chosen), sizes), device), out_sharding)
 
 
 def zeros(
@@ -213,7 +152,7 @@ def empty(
 def _filled(shape: ShapeLike, value: int, dtype: npt.DTypeLike | None) -> Array:
     if isinstance(dtype, np.dtype) and dtype == FLOAT0:  # the tangent of integers, which holds nothing
         return float0_zeros(shape_of(shape))
-    return broadcast_to(scalar(value, user_dtype(float if dtype is None else dtype) or FLOAT64), shape_of(shape))
+    return broadcast_to(scalar(value, element_dtype(float if dtype is None else dtype) or FLOAT64), shape_of(shape))
 
 
 def full_like(
@@ -228,21 +167,14 @@ def full_like(
     """An array of the type of a, filled with one value. It lies as a does, if that is on several devices."""
     named = a if isinstance(a, ShapedArray) else getattr(a, "aval", None)
     aval = named if isinstance(named, ShapedArray) else as_array(a).aval
-    if (
-        out_sharding is None
-        and device is None
-        and shape is None
-        and isinstance(a, ConcreteArray)
-        and a.value.on_several
-    ):
-        lies = a.sharding
-        out_sharding = lies if isinstance(lies, NamedSharding) else None
-    sizes, chosen, value = aval.shape if shape is None else shape_of(shape), user_dtype(dtype), as_array(fill_value)
+    if out_sharding is None and device is None and shape is None and isinstance(a, Array):
+        out_sharding = sharding_like(a)
+    sizes, chosen = aval.shape if shape is None else shape_of(shape), element_dtype(dtype)
     if chosen is not None or not aval.weak_type:
-        return laid_out(
-            placed(broadcast_to(astype(value, aval.dtype if chosen is None else chosen), sizes), device), out_sharding
-        )
-    return laid_out(placed(broadcast_to(bind(conversion(aval.dtype, True), value)[0], sizes), device), out_sharding)
+        value = filling(fill_value, aval.dtype if chosen is None else chosen)
+    else:
+        (value,) = bind(conversion(aval.dtype, True), as_array(fill_value))
+    return laid_out(placed(broadcast_to(value, sizes), device), out_sharding)
 
 
 def zeros_like(

@@ -15,6 +15,7 @@ from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.ir.shapes import Shape
+from tinyjax.lax.explicit import opened
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.signatures import Optimize, Sublist
 from tinyjax.primitives.reductions import ReduceOr
@@ -50,7 +51,8 @@ def einsum(
     spec, given = (subscripts, operands) if isinstance(subscripts, str) else _named((subscripts, *operands))
     if not given:
         raise InputError("einsum needs at least one operand")
-    arrays = list(promote(*map(as_array, given)))
+    out_sharding, named = opened(out_sharding, *map(as_array, given))
+    arrays = list(promote(*named))
     order = optimize if isinstance(optimize, bool | str) else tuple(optimize)
     for places, step in _steps(spec, tuple(x.aval.shape for x in arrays), order):
         inputs, result = step.split("->")

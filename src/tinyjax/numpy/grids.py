@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Literal, SupportsIndex, TypeVar, final, overload
 
 import numpy as np
@@ -12,10 +12,11 @@ import numpy.typing as npt
 from tinyjax.arrays.arithmetic import floor_divide, remainder
 from tinyjax.arrays.elementwise import astype, broadcast_to, user_dtype, where
 from tinyjax.arrays.shaping import expand_dims, integer, reshape
-from tinyjax.errors import ConcretizationError, InputError, ShapeError
+from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64, INTEGERS, UINT64, UNSIGNED
 from tinyjax.lax.binding import sequence
 from tinyjax.numpy.arguments import iota, shape_of
+from tinyjax.numpy.arithmetic import maximum
 from tinyjax.numpy.creation import arange, asarray, ones
 from tinyjax.numpy.finding import nonzero
 from tinyjax.numpy.joining import stack
@@ -25,6 +26,7 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 _T = TypeVar("_T")
+_MODES: Final = "'raise', 'clip', 'wrap' or 'ignore'"
 
 # Of matrices.
 
@@ -134,25 +136,36 @@ def mask_indices(
 # In row-major order.
 
 
-def unravel_index(indices: ArrayLike, shape: ShapeLike) -> tuple[Array, ...]:
+def unravel_index(indices: ArrayLike, shape: ShapeLike | Array) -> tuple[Array, ...]:
     """The positions on each axis of these places in row-major order. Those out of range are moved to the nearest end.
+
+    The sizes may be traced; then they are computed with as int64.
 
     >>> unravel_index(5, (2, 3))
     (Array(1, dtype=int64, weak_type=True), Array(2, dtype=int64, weak_type=True))
     """
-    places, sizes = as_array(indices), shape_of(shape)
+    places, sizes = as_array(indices), _sizes_to_compute_with(shape)
     if places.dtype not in INTEGERS:
         raise InputError(f"unravel_index: positions must be integers, got {places.aval}")
-    total, own = math.prod(sizes), places.dtype
-    if own in UNSIGNED or total >= 2 ** (8 * own.itemsize - 1):
+    own, total = places.dtype, math.prod(sizes, start=1)
+    if not isinstance(total, int) or own in UNSIGNED or total >= 2 ** (8 * own.itemsize - 1):
         places = astype(places.clip(0, 2**63 - 1) if own == UINT64 else places, INT64)
-    places = where(places < -total, as_array(-total), where(places >= total, as_array(max(total - 1, 0)), places))
+    total = as_array(total)
+    places = where(places < -total, -total, where(places >= total, maximum(total - 1, 0), places))
     places = where(places < 0, places + total, places)
     out: list[Array] = []
     for size in reversed(sizes):
         out.append(remainder(places, as_array(size)))
-        places = floor_divide(places, as_array(max(size, 1)))
+        places = floor_divide(places, maximum(as_array(size), 1))
     return tuple(astype(x, own) if x.dtype != own else x for x in reversed(out))
+
+
+def _sizes_to_compute_with(shape: ShapeLike | Array) -> Sequence[int | Array]:
+    """Sizes as they are, if they are known; else as int64."""
+    given: list[object] = list(shape) if isinstance(shape, Iterable) else [shape]
+    if not any(isinstance(size, Array) and size.concrete() is None for size in given):
+        return shape_of(shape)
+    return [size if isinstance(size, int) else astype(as_array(size), INT64) for size in given]
 
 
 def ravel_multi_index(
@@ -165,8 +178,8 @@ def ravel_multi_index(
 ) -> Array:
     """The places in row-major order (or, for `order` "F", the other way round) of positions on each axis.
 
-    `mode`, one for all axes or one for each, is what becomes of positions out of range: "clip", "wrap", or "raise",
-    for which they must be known.
+    `mode`, one for all axes or one for each, is what becomes of positions out of range: "clip", "wrap", "ignore" (they
+    count as they are), or "raise", for which they must be known.
 
     >>> ravel_multi_index((np.array([0, 1]), np.array([2, 1])), (2, 3))
     Array([2, 4], dtype=int64)
@@ -176,9 +189,9 @@ def ravel_multi_index(
     if not len(positions) == len(sizes) == len(modes):
         raise ShapeError(f"ravel_multi_index: {len(positions)} positions and {len(modes)} modes for {len(sizes)} sizes")
     if order not in ("C", "F"):
-        raise InputError(f"ravel_multi_index: order is 'C' or 'F', got {order!r}")
+        raise ChoiceError(f"ravel_multi_index: order is 'C' or 'F', got {order!r}")
     if not all(isinstance(each, str) for each in modes):
-        raise InputError(f"ravel_multi_index: mode is 'raise', 'clip' or 'wrap', got {mode!r}")
+        raise ChoiceError(f"ravel_multi_index: mode is {_MODES}, got {mode!r}")
     wide = user_dtype(dtype) or INT64
     strides = np.cumprod([1, *(sizes[:0:-1] if order == "C" else sizes[:-1])])[: len(sizes)].tolist()
     total = as_array(np.zeros((), wide))
@@ -196,8 +209,10 @@ def _within(x: Array, size: int, mode: str) -> Array:
         return x.clip(0, size - 1)
     if mode == "wrap":
         return remainder(x, as_array(size))
+    if mode == "ignore":
+        return x
     if mode != "raise":
-        raise InputError(f"ravel_multi_index: mode is 'raise', 'clip' or 'wrap', got {mode!r}")
+        raise ChoiceError(f"ravel_multi_index: mode is {_MODES}, got {mode!r}")
     known = x.concrete()
     if known is None:
         raise ConcretizationError(
@@ -206,7 +221,7 @@ def _within(x: Array, size: int, mode: str) -> Array:
         )
     found = np.asarray(known.data)
     if ((found < 0) | (found >= size)).any():
-        raise InputError(f"ravel_multi_index: a position is out of range for an axis of size {size}")
+        raise ChoiceError(f"ravel_multi_index: a position is out of range for an axis of size {size}")
     return x
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from typing import SupportsIndex
+from typing import SupportsIndex, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
@@ -30,8 +30,30 @@ def _list(name: str, arrays: Arrays) -> list[Array]:
     return found
 
 
+def _is_many(arrays: Arrays) -> TypeGuard[Array]:
+    """Whether it is an array of arrays, which is joined as it is: on several devices, each row alone would be sent."""
+    return isinstance(arrays, Array) and bool(arrays.aval.shape) and arrays.aval.shape[0] > 0
+
+
+def _rows(arrays: Array, *shape: int) -> Array:
+    """An array of arrays of another shape."""
+    return shaping.reshape(arrays, (arrays.aval.shape[0], *shape))
+
+
+def _as(x: Array, dtype: npt.DTypeLike | None) -> Array:
+    chosen = user_dtype(dtype)
+    return x if chosen is None else astype(x, chosen)
+
+
 def concatenate(arrays: Arrays, axis: SupportsIndex | None = 0, dtype: npt.DTypeLike | None = None) -> Array:
     """The arrays joined along an axis that they have; None: their elements in one axis."""
+    if _is_many(arrays) and (axis is None or arrays.aval.ndim > 1):
+        if axis is None:
+            return _as(shaping.ravel(arrays), dtype)
+        at = canonical_axis(axis, arrays.aval.ndim - 1, "concatenate")
+        count, *shape = arrays.aval.shape
+        shape[at] *= count
+        return _as(shaping.reshape(shaping.moveaxis(arrays, 0, at), shape), dtype)
     parts, chosen = _list("concatenate", arrays), user_dtype(dtype)
     if axis is None:
         return concatenate([shaping.ravel(x) for x in parts], 0, dtype)
@@ -49,6 +71,8 @@ def concat(arrays: Arrays, /, *, axis: SupportsIndex | None = 0) -> Array:
 def stack(arrays: Arrays, axis: SupportsIndex = 0, out: None = None, dtype: npt.DTypeLike | None = None) -> Array:
     """The arrays, all of one shape, joined along a new axis."""
     refuse_out("stack", out)
+    if _is_many(arrays):
+        return _as(shaping.moveaxis(arrays, 0, canonical_axis(axis, arrays.aval.ndim, "stack")), dtype)
     parts = _list("stack", arrays)
     if any(x.aval.shape != parts[0].aval.shape for x in parts):
         raise ShapeError(f"stack: the arrays must have one shape, got {', '.join(str(x.aval) for x in parts)}")
@@ -58,22 +82,33 @@ def stack(arrays: Arrays, axis: SupportsIndex = 0, out: None = None, dtype: npt.
 
 def vstack(tup: Arrays, dtype: npt.DTypeLike | None = None) -> Array:
     """The arrays joined along their first axis; vectors are rows."""
+    if _is_many(tup):
+        return concatenate(tup if tup.aval.ndim > 2 else _rows(tup, 1, -1), 0, dtype)
     return concatenate([with_axes(x, 2) for x in _list("vstack", tup)], 0, dtype)
 
 
 def hstack(tup: Arrays, dtype: npt.DTypeLike | None = None) -> Array:
     """The arrays joined along their second axis; vectors along their only one."""
+    if _is_many(tup):
+        return concatenate(tup if tup.aval.ndim > 1 else _rows(tup, 1), 0 if tup.aval.ndim <= 2 else 1, dtype)
     parts = [with_axes(x, 1) for x in _list("hstack", tup)]
     return concatenate(parts, 0 if parts[0].aval.ndim == 1 else 1, dtype)
 
 
 def dstack(tup: Arrays, dtype: npt.DTypeLike | None = None) -> Array:
     """The arrays joined along their third axis."""
+    if _is_many(tup) and tup.aval.ndim <= 3:
+        rows, columns = (1, 1, *tup.aval.shape[1:])[-2:]
+        return concatenate(_rows(tup, rows, columns, 1), 2, dtype)
+    if _is_many(tup):
+        return concatenate(tup, 2, dtype)
     return concatenate([with_axes(x, 3) for x in _list("dstack", tup)], 2, dtype)
 
 
 def column_stack(tup: Arrays) -> Array:
     """The arrays joined along their second axis; vectors are columns."""
+    if _is_many(tup):
+        return concatenate(tup if tup.aval.ndim > 2 else _rows(tup, -1, 1), 1)
     parts = [x if x.aval.ndim > 1 else shaping.transpose(with_axes(x, 2)) for x in _list("column_stack", tup)]
     return concatenate(parts, 1)
 

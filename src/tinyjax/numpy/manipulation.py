@@ -13,6 +13,7 @@ from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, inte
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.result_types import made_once
+from tinyjax.lax.explicit import opened
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arguments import shape_of, with_axes
 from tinyjax.numpy.creation import asarray
@@ -32,11 +33,16 @@ def reshape(
     a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None, out_sharding: OutSharding = None
 ) -> Array:
     """The same elements in another shape; one size may be -1."""
-    return laid_out(shaping.reshape(as_array(a), shape, order), out_sharding)
+    x = as_array(a)
+    if out_sharding is not None:
+        out_sharding, (x,) = opened(out_sharding, x)
+    return laid_out(shaping.reshape(x, shape, order), out_sharding)
 
 
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding = None) -> Array:
     """The elements in one axis."""
+    if out_sharding is not None:
+        out_sharding, (a,) = opened(out_sharding, as_array(a))
     return laid_out(shaping.ravel(a, order), out_sharding)
 
 
@@ -197,7 +203,8 @@ def repeat(
     >>> repeat(np.array([5, 6]), np.array([2, 1]))
     Array([5, 5, 6], dtype=int64)
     """
-    return laid_out(repeating.repeat(a, repeats, axis, total_repeat_length=total_repeat_length), out_sharding)
+    out_sharding, (x,) = opened(out_sharding, as_array(a))
+    return laid_out(repeating.repeat(x, repeats, axis, total_repeat_length=total_repeat_length), out_sharding)
 
 
 def tile(A: ArrayLike, reps: Axes) -> Array:

@@ -43,14 +43,16 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
     [[0, 0, 0], [0, 1, 2], [0, 2, 4]]
     """
 
-    # Python looks a call up in the class: what it finds there is the slot, and in the slot the function.
-    __slots__ = ("__call__", "__dict__")
-
     if TYPE_CHECKING:
         __name__: str
 
         def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
             """The function of each element; arguments are broadcast."""
+
+    else:
+        # Python looks a call up in the class: what it finds there is the slot, and in the slot the function. Pyright
+        # would take what is declared to be in a slot for no method.
+        __slots__ = ("__call__", "__dict__")
 
     def __init__(
         self,

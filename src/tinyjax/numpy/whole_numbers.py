@@ -19,10 +19,23 @@ from tinyjax.arrays.elementwise import (
 )
 from tinyjax.arrays.shaping import canonical_axis, integer, moveaxis, ravel, reshape
 from tinyjax.errors import ChoiceError, InputError
-from tinyjax.ir.dtypes import BFLOAT16, BOOL, FLOAT16, FLOAT32, FLOAT64, INT16, INT32, INT64, INTEGERS, UINT8
+from tinyjax.ir.dtypes import (
+    BFLOAT16,
+    BOOL,
+    FLOAT16,
+    FLOAT32,
+    FLOAT64,
+    INT16,
+    INT32,
+    INT64,
+    INTEGERS,
+    UINT8,
+    integer_limits,
+)
 from tinyjax.lax.loops import while_loop
+from tinyjax.numpy.arithmetic import clip, maximum
 from tinyjax.numpy.creation import asarray
-from tinyjax.numpy.logic import isfinite, nextafter
+from tinyjax.numpy.logic import isfinite
 from tinyjax.numpy.manipulation import pad
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.tracing.array import Array, ArrayLike
@@ -129,8 +142,15 @@ def spacing(x: ArrayLike, /) -> Array:
     """
     (found,) = promote_inexact(as_array(x))
     refuse_complex("spacing", found)
-    away = where(found < 0, constant_like(found, -np.inf), constant_like(found, np.inf))
-    return where(isfinite(found), nextafter(found, away) - found, constant_like(found, np.nan))
+    # Made of bits: a difference of neighbours may be subnormal, and XLA's arithmetic makes that 0.
+    whole, bits, _ = _LAYOUT[found.dtype]
+    (pattern,) = bind(BitcastConvertType(whole), found)
+    exponent = maximum((pattern >> bits) & ((1 << (8 * whole.itemsize - 1 - bits)) - 1), 1)
+    normal = maximum(exponent - bits, 0) << bits
+    subnormal = constant_like(pattern, 1) << clip(exponent - 1, 0, bits - 1)
+    (size,) = bind(BitcastConvertType(found.dtype), where(exponent > bits, normal, subnormal))
+    negative = (pattern < 0) & (pattern != integer_limits(whole)[0])
+    return where(isfinite(found), where(negative, -size, size), constant_like(found, np.nan))
 
 
 # Bits as elements.

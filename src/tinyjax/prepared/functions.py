@@ -17,6 +17,7 @@ from tinyjax import backend
 from tinyjax.deferred import Deferred
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.prepared import nearby
 from tinyjax.prepared.primitives import kernel_of
 from tinyjax.prepared.runners import Kernel, Kernels, Launch
 from tinyjax.prepared.stored_array import StoredArray, of_host
@@ -131,7 +132,9 @@ def _run(
         if found.assemble is None:
             return of_host(kind, runner.compute(host), runner.aval)
         return found.assemble(runner.run_all(host, kind))
-    outs = None if found.device is None else found.device.run(arrays, kind)
+    outs = None if found.near is None else nearby.compute(found.near, arrays, kind)
+    if outs is None:
+        outs = None if found.device is None else found.device.run(arrays, kind)
     if outs is None:
         return None
     return outs[0] if found.assemble is None else found.assemble(outs)
@@ -155,7 +158,10 @@ def _prepare(
     known = evolve(known, assemble=None if program.single else tuple)
     if on_device:
         launch = _on_device(function.__name__, program, arrays)
-        return TABLE.put(key, evolve(known, device=launch, no_device=launch is None))
+        eqns = program.jaxpr.eqns
+        avals = [atom.aval for eqn in eqns for atom in (*eqn.invars, *eqn.outvars)]
+        near = _on_host(program) if nearby.is_quick([eqn.primitive for eqn in eqns], avals) else None
+        return TABLE.put(key, evolve(known, device=launch, near=near, no_device=launch is None))
     kernels = _on_host(program)
     return TABLE.put(key, evolve(known, host=kernels, no_host=kernels is None))
 

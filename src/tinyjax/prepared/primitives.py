@@ -22,9 +22,10 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.prepared import nearby
 from tinyjax.prepared.runners import Kernel, Launch
 from tinyjax.prepared.stored_array import StoredArray, of_host
-from tinyjax.prepared.table import TABLE
+from tinyjax.prepared.table import TABLE, Entry
 
 E = TypeVar("E", bound=StoredArray)
 
@@ -41,14 +42,14 @@ def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E 
         if found is None:
             return None
         if (left := x.host) is None or (right := y.host) is None:
-            return _on_device(found.device, (x, y), kind)
+            return _on_device(found, (x, y), kind)
         host = (left, right)
     elif len(operands) == 1:
         (x,) = operands
         if not isinstance(x, StoredArray) or (found := TABLE.entries.get((id(primitive), id(x.aval)))) is None:
             return None
         if (only := x.host) is None:
-            return _on_device(found.device, (x,), kind)
+            return _on_device(found, (x,), kind)
         host = (only,)
     else:
         key = [id(primitive)]
@@ -65,13 +66,16 @@ def apply(primitive: Primitive, operands: Sequence[object], kind: type[E]) -> E 
         if found is None:
             return None
         if len(several) < len(arrays):
-            return _on_device(found.device, arrays, kind)
+            return _on_device(found, arrays, kind)
         host = several
     runner = found.host
     return None if runner is None else of_host(kind, runner.compute(host), runner.aval)
 
 
-def _on_device(launch: Launch | None, arrays: Sequence[StoredArray], kind: type[E]) -> E | None:
+def _on_device(found: Entry, arrays: Sequence[StoredArray], kind: type[E]) -> E | None:
+    if found.near is not None and (near := nearby.compute(found.near, arrays, kind)) is not None:
+        return near[0]
+    launch = found.device
     if launch is None:
         return None
     buffers: list[backend.Argument] = []
@@ -115,6 +119,9 @@ class PreparedEvaluation(EvalContext):
         runner = prepare(primitive, [arg.aval for arg in args]) if len(host) == len(args) else None
         if runner is not None:
             return (ConcreteValue(runner.compute(host), runner.aval),)
+        near = _prepare_nearby(primitive, args)
+        if near is not None:
+            return (near,)
         outs = super().bind(primitive, *args)
         if len(outs) == 1 and not outs[0].on_host:
             _prepare_device(primitive, args)
@@ -154,3 +161,19 @@ def _prepare_device(primitive: Primitive, args: Sequence[ConcreteValue]) -> None
     if launch is not None:
         key = (id(primitive), *map(id, avals))
         TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), device=launch))
+
+
+def _prepare_nearby(primitive: Primitive, args: Sequence[ConcreteValue]) -> ConcreteValue | None:
+    """Prepares it for small operands on a CPU device, and computes the result; None if it isn't for them."""
+    avals = [arg.aval for arg in args]
+    if not nearby.is_quick((primitive,), avals):
+        return None
+    kernel = kernel_of(primitive, avals)
+    if kernel is None or not nearby.is_quick((), (kernel.aval,)):
+        return None
+    arrays = nearby.compute(kernel, [StoredArray(arg) for arg in args], StoredArray)
+    if arrays is None:
+        return None
+    key = (id(primitive), *map(id, avals))
+    TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), near=kernel))
+    return arrays[0].value

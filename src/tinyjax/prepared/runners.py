@@ -41,9 +41,13 @@ class HostRunner(ABC):
     def compute(self, host: Sequence[HostArray]) -> HostArray:
         """The elements of the only result."""
 
+    def results(self, host: Sequence[HostArray]) -> list[tuple[HostArray, ShapedArray]]:
+        """The elements of all results, and their types."""
+        return [(self.compute(host), self.aval)]
+
     def run_all(self, host: Sequence[HostArray], kind: type[E]) -> list[E]:
         """All results."""
-        return [of_host(kind, self.compute(host), self.aval)]
+        return [of_host(kind, elements, aval) for elements, aval in self.results(host)]
 
 
 _quiet: Final = QUIET.copy
@@ -106,12 +110,10 @@ class Kernels(HostRunner):
         return owned(values[self.outs[0]], host)
 
     @override
-    def run_all(self, host: Sequence[HostArray], kind: type[E]) -> list[E]:
+    def results(self, host: Sequence[HostArray]) -> list[tuple[HostArray, ShapedArray]]:
         values = [*self.constants, *host]
         _quiet().run(_run_steps, self.steps, values)
-        return [
-            of_host(kind, owned(values[at], host), aval) for at, aval in zip(self.outs, self.out_avals, strict=True)
-        ]
+        return [(owned(values[at], host), aval) for at, aval in zip(self.outs, self.out_avals, strict=True)]
 
 
 def _run_steps(steps: Sequence[Step], values: list[HostArray]) -> None:

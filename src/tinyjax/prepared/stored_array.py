@@ -8,7 +8,7 @@ import numpy as np
 
 from tinyjax import backend
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.dtypes import KEYS, HostArray
 from tinyjax.ir.value import ConcreteValue, frozen_elements
 from tinyjax.meshes.sharding import Sharding
 
@@ -23,16 +23,18 @@ class StoredArray:
 
     What compiled functions return has a `buffer`, what is computed on the host has its elements in `host`, and the
     `value` is made when something asks for it. An array that was made of a value on a device gets its `buffer` when a
-    compiled function needs it.
+    compiled function needs it. What NumPy has computed of small arrays on a CPU device is `near`, and so are these.
     """
 
-    __slots__ = ("aval", "buffer", "host", "value")
+    __slots__ = ("aval", "buffer", "host", "near", "value")
 
     aval: ShapedArray
     #: The array on the device, for the backend.
     buffer: backend.RawBuffer | None
     #: The elements, if they are in a NumPy array.
     host: HostArray | None
+    #: The elements, if the array is on a device and NumPy can read them all the same. Asked for anew if it is None.
+    near: backend.Nearby | None
     value: ConcreteValue
 
     def __init__(self, value: ConcreteValue) -> None:
@@ -60,6 +62,9 @@ class StoredArray:
             """Fills a slot when it is asked for."""
             if name == "value":
                 buffer, aval = self.buffer, self.aval
+                if buffer is None and self.host is None:
+                    assert self.near is not None
+                    buffer = self.buffer = backend.placed(self.near, aval)
                 if buffer is None:
                     host = self.host = frozen_elements(self.host)
                     value = ConcreteValue(host, aval)
@@ -71,6 +76,13 @@ class StoredArray:
                 data = self.value.data if self.buffer is None else None
                 host = self.host = data if type(data) is np.ndarray else None
                 return host
+            if name == "near":
+                if self.buffer is None and isinstance(data := self.value.data, backend.DeviceBuffer):
+                    self.buffer = data.array
+                near = None if self.buffer is None or self.aval.dtype in KEYS else backend.read_nearby(self.buffer)
+                if near is not None:
+                    self.near = near
+                return near
             raise AttributeError(f"an array has no attribute {name!r}")
 
 
@@ -80,6 +92,16 @@ def of_host(kind: type[E], elements: HostArray, aval: ShapedArray) -> E:
     out.aval = aval
     out.host = elements
     out.buffer = None
+    return out
+
+
+def of_near(kind: type[E], elements: HostArray, aval: ShapedArray, near: backend.Nearby) -> E:
+    """The same for an array that belongs to the device of another one."""
+    out = _new(kind)
+    out.aval = aval
+    out.buffer = None
+    out.host = None
+    out.near = backend.Nearby(elements, near.device)
     return out
 
 

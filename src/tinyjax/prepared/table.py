@@ -27,13 +27,15 @@ Assemble: TypeAlias = Callable[[Sequence[Any]], Any]
 @final
 @frozen(eq=False)
 class Entry:
-    """A callee for operands of certain types: how it is run where they are all on the host, where one isn't, and within
-    transformations. A runner that isn't there may still be made, unless it is said that there is none."""
+    """A callee for operands of certain types: how it is run where they are all on the host, where one isn't, where that
+    is a CPU and there is little to do, and within transformations. A runner that isn't there may still be made, unless
+    it is said that there is none."""
 
     #: What the key identifies.
     kept: tuple[object, ...]
     host: HostRunner | None = None
     device: Launch | None = None
+    near: HostRunner | None = None
     staged: Equation | None = None
     #: What puts the results together; None if the result is an array alone.
     assemble: Assemble | None = None

@@ -17,6 +17,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
     FLOATS,
     INTEGERS,
+    KEYS,
     MOVABLE,
     SUPPORTED,
     DType,
@@ -42,6 +43,10 @@ def array_dtype(dtype: npt.DTypeLike) -> DType:
         found = as_dtype(dtype)
     except TypeError:
         raise InputError(f"{dtype!r} is not a dtype") from None
+    if found in KEYS:
+        raise TypingError(
+            "numbers don't become keys by conversion: tinyjax.random.wrap_key_data makes keys of their words"
+        )
     if found not in SUPPORTED:
         raise TypingError(f"arrays of dtype {short_name(found)} are not supported")
     return found

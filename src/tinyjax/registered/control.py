@@ -21,6 +21,7 @@ from tinyjax.control import (
     scan,
     shard_map,
 )
+from tinyjax.primitives import checks
 from tinyjax.registered.first_order import STANDARD, primitives_of
 
 __all__ = ["MODULES", "STANDARD"]
@@ -30,6 +31,7 @@ MODULES: Final = (
     call,
     callbacks,
     checkpoint,
+    checks,
     cond,
     custom_batching,
     custom_derivatives,

@@ -29,6 +29,7 @@ from tinyjax.primitives import (
     fourier,
     gather,
     generators,
+    hidden_state,
     incomplete,
     keys,
     platforms,
@@ -69,8 +70,8 @@ def primitives_of(*modules: ModuleType) -> Iterator[type[Primitive]]:
 MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
-    generators, incomplete, keys, platforms, reduce_window, reductions, resharding, rounding, scatter, selection,
-    shaping, slicing, solutions, sorting, special, spectral, structure, threefry, triangular, tridiagonal,
+    generators, hidden_state, incomplete, keys, platforms, reduce_window, reductions, resharding, rounding, scatter,
+    selection, shaping, slicing, solutions, sorting, special, spectral, structure, threefry, triangular, tridiagonal,
     trigonometric, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))

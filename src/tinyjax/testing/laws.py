@@ -109,8 +109,8 @@ def check_laws(
     - `typecheck`, `text`, `files`, `pickle`, `staging`: it is valid, and the same program again after it has been
       printed and parsed, saved and loaded, pickled, and interpreted in a staging context.
     - `evaluation`, `compilation`: its outputs are of the types it says, and the same when XLA computes them.
-    - `dce`, `cse`, `inline`, `fold_constants`, `simplify`, `hoist_constants`, `optimize`: a pass changes neither its
-      type nor a bit of its outputs.
+    - `dce`, `cse`, `inline`, `fold_constants`, `simplify`, `hoist_constants`, `optimize`, `reroll`: a pass changes
+      neither its type nor a bit of its outputs.
     - `partial_eval`: its two parts compose to it. `batch`: it computes what a loop would.
     - `jvp`: tangents are linear. `finite_differences`: and the derivative. `linearize`: in two parts, too.
       `transpose`: `<ct, J v> = <Jᵀ ct, v>`. `second_derivatives`, `batched_derivatives`: in any nesting.

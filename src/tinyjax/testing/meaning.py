@@ -30,6 +30,7 @@ from tinyjax.transforms.hoist_constants import hoist_constants
 from tinyjax.transforms.inline import inline
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
 from tinyjax.transforms.pipeline import optimize
+from tinyjax.transforms.reroll import reroll
 from tinyjax.transforms.simplify import simplify
 
 #: None of these changes a bit of what a program computes.
@@ -41,6 +42,7 @@ PASSES: Final[dict[str, Callable[[ClosedJaxpr], ClosedJaxpr]]] = {
     "simplify": simplify,
     "hoist_constants": hoist_constants,
     "optimize": optimize,
+    "reroll": reroll,
 }
 #: The size of mapped axes.
 SIZE: Final = 3

@@ -177,7 +177,7 @@ def as_arrays(leaves: Sequence[object], where: Callable[[int], str]) -> list[Arr
         try:
             arrays.append(as_array(leaf))
         except InputError as error:
-            raise InputError(f"{where(i)}: {error}") from None
+            raise type(error)(f"{where(i)}: {error}") from None
     return arrays
 
 

@@ -3,6 +3,9 @@
 from tinyjax.exports import publish
 from tinyjax.transforms.batch import BatchedProgram as BatchedProgram
 from tinyjax.transforms.batch import batch as batch
+from tinyjax.transforms.checkify import CHECKING as CHECKING
+from tinyjax.transforms.checkify import Checked as Checked
+from tinyjax.transforms.checkify import checkify as checkify
 from tinyjax.transforms.cse import COMMUTATIVE as COMMUTATIVE
 from tinyjax.transforms.cse import MERGING as MERGING
 from tinyjax.transforms.cse import cse as cse
@@ -55,6 +58,7 @@ from tinyjax.transforms.linearity import Kind as Kind
 from tinyjax.transforms.linearity import Nonlinear as Nonlinear
 from tinyjax.transforms.linearize import Linearization as Linearization
 from tinyjax.transforms.linearize import linearize as linearize
+from tinyjax.transforms.near_repeats import Stopped as Stopped
 from tinyjax.transforms.partial_eval import PartialEvaluation as PartialEvaluation
 from tinyjax.transforms.partial_eval import partial_eval as partial_eval
 from tinyjax.transforms.patterns import (
@@ -99,14 +103,21 @@ from tinyjax.transforms.pipeline import (
 from tinyjax.transforms.pipeline import (
     optimize as optimize,
 )
+from tinyjax.transforms.reroll import Repeat as Repeat
+from tinyjax.transforms.reroll import Repeats as Repeats
+from tinyjax.transforms.reroll import repeats as repeats
+from tinyjax.transforms.reroll import reroll as reroll
 from tinyjax.transforms.residuals import Residual as Residual
 from tinyjax.transforms.rewrite import Rewrite as Rewrite
 from tinyjax.transforms.rewrite import rewrite as rewrite
+from tinyjax.transforms.rolling import LOOPING as LOOPING
 from tinyjax.transforms.simplify import simplify as simplify
 from tinyjax.transforms.simplify_arrays import ARRAY_RULES as ARRAY_RULES
 from tinyjax.transforms.simplify_numbers import EXACT_RULES as EXACT_RULES
 from tinyjax.transforms.simplify_numbers import FAST_RULES as FAST_RULES
 from tinyjax.transforms.transpose import TransposedProgram as TransposedProgram
 from tinyjax.transforms.transpose import transpose as transpose
+from tinyjax.transforms.unroll import UNROLLING as UNROLLING
+from tinyjax.transforms.unroll import unroll as unroll
 
 publish(__name__)

@@ -67,13 +67,13 @@ def dce(program: ProgramT) -> ProgramT:
 
 
 def _cleaned(jaxpr: Jaxpr) -> Jaxpr:
-    return _sweep(jaxpr, (True,) * len(jaxpr.outvars), (True,) * len(jaxpr.invars)).jaxpr
+    return swept(jaxpr, (True,) * len(jaxpr.outvars), (True,) * len(jaxpr.invars)).jaxpr
 
 
 def _closed(program: ClosedJaxpr) -> ClosedJaxpr:
     n = len(program.consts)
     keep = tuple(i >= n for i in range(len(program.jaxpr.invars)))
-    found = _sweep(program.jaxpr, (True,) * len(program.jaxpr.outvars), keep)
+    found = swept(program.jaxpr, (True,) * len(program.jaxpr.outvars), keep)
     if found.jaxpr is program.jaxpr:
         return program
     used = found.used_inputs
@@ -120,10 +120,11 @@ def prune(
 
 @remembered
 def _prune(jaxpr: Jaxpr, used: tuple[bool, ...], keep: tuple[bool, ...]) -> PrunedProgram:
-    return _sweep(jaxpr, used, keep)
+    return swept(jaxpr, used, keep)
 
 
-def _sweep(jaxpr: Jaxpr, used: tuple[bool, ...], keep: tuple[bool, ...]) -> PrunedProgram:
+def swept(jaxpr: Jaxpr, used: tuple[bool, ...], keep: tuple[bool, ...]) -> PrunedProgram:
+    """What `prune` says, at once."""
     live = bytearray(count_vars(jaxpr))
     for atom, mark in zip(jaxpr.outvars, used, strict=True):
         if mark and isinstance(atom, Var):

@@ -8,7 +8,8 @@ from typing import Generic, final, overload
 from attrs import field, frozen
 
 from tinyjax.caching import remembered
-from tinyjax.contexts.partial_eval import Known, Partial, PartialEvalContext, Unknown
+from tinyjax.contexts.partial_eval import Partial, PartialEvalContext, Unknown
+from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
@@ -17,6 +18,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
 from tinyjax.ir.verify import verify
 from tinyjax.transforms.arguments import marks as marks_each
 from tinyjax.transforms.forms import Form
+from tinyjax.transforms.kept import needed
 from tinyjax.transforms.residuals import Residual, as_residuals, close_over, part_names, with_results
 
 
@@ -89,7 +91,8 @@ def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], force: tuple[bool, ..
         ]
         outs = interpret(inner, jaxpr, args)
         unknown_out = tuple(isinstance(out, Unknown) or mark for out, mark in zip(outs, force, strict=True))
-        staged = inner.finish([inner.instantiate(out) for out, mark in zip(outs, unknown_out, strict=True) if mark])
+        later = [inner.instantiate(out) for out, mark in zip(outs, unknown_out, strict=True) if mark]
+        staged = needed(inner.finish(later))
         residuals = tuple(Residual(atom.aval, _input_position(atom, positions)) for atom in staged.residuals)
         parts.append((staged.jaxpr, unknown_out, residuals))
         known_outs = [

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
+from struct import Struct
 from typing import TYPE_CHECKING, Final, TypeVar, final
 
 import attrs
@@ -30,6 +32,8 @@ T = TypeVar("T")
 
 #: How many bytes of a hash are compared.
 _DIGEST: Final = 16
+#: The number of an input, and a checksum of its elements.
+_MARK: Final = Struct("<II")
 #: How many lines of two programs that differ are shown of each.
 _SHOWN: Final = 8
 #: How long to wait for the text of another process's program, which is only for a message.
@@ -88,7 +92,7 @@ class Launches:
         """Notes what all launches have as input `i`."""
         self._captured[i] = _digest_of(array)
 
-    def launch(self, name: str, given: Iterable[tuple[int, npt.ArrayLike]], run: Callable[[], T]) -> T:
+    def launch(self, name: str, given: Iterable[tuple[int, HostArray]], run: Callable[[], T]) -> T:
         """Runs the program once all processes have come to it and agree; what `agree` raises, or a DistributedError if
         one is gone. `given` are inputs that must be the same in all."""
         group = self._group
@@ -111,26 +115,27 @@ class Launches:
             versions=self._versions,
         )
 
-    def agree(self, name: str, given: Iterable[tuple[int, npt.ArrayLike]]) -> str:
+    def agree(self, name: str, given: Iterable[tuple[int, HostArray]]) -> str:
         """Waits until all processes come to the same launch, and says what it is; a DisagreementError, in all of them,
         if they launch different programs."""
         group = self._group
         number = group.launches.get(self._processes, 0) + 1
         what = f"launch {number} of {_together(self._processes)}, of {name!r}"
+        marks = _marks_of(given)
         full = b""
         if self._digest is None:
             record = self._record(name)
             self._digest = record.digest
-            digests = self._captured | {i: _digest_of(array) for i, array in given}
-            labelled = {self._label(i, name): digest for i, digest in digests.items()}
+            labelled = {self._label(i, name): digest for i, digest in self._captured.items()}
             full = json.dumps({"record": attrs.asdict(record), "digests": labelled}).encode()
         key = self._key + number.to_bytes(8, "little")
-        found = group.peers.exchange(b"launch" + key, self._digest + full, self._processes, group.timeouts.launch, what)
+        own = self._digest + len(marks).to_bytes(4, "little") + marks + full
+        found = group.peers.exchange(b"launch" + key, own, self._processes, group.timeouts.launch, what)
         group.launches[self._processes] = number
         if any(said[:_DIGEST] != self._digest for said in found.values()):
             self._disagree(name, key, what)
-        elif full:
-            self._compare_arguments(json.loads(full)["digests"], found, what)
+        if marks or full:
+            self._compare_arguments(name, own, found, what)
         return what
 
     def _label(self, i: int, name: str) -> str:
@@ -139,19 +144,19 @@ class Launches:
             return f"an array that {name!r} refers to (input {i})"
         return input_label(self._jaxpr, i, name)
 
-    def _compare_arguments(self, own: Mapping[str, str], found: Mapping[int, bytes], what: str) -> None:
+    def _compare_arguments(self, name: str, own: bytes, found: Mapping[int, bytes], what: str) -> None:
+        marks, digests = _argument_marks(own)
         for process, said in sorted(found.items()):
-            if len(said) == _DIGEST:
-                continue
-            other: Mapping[str, str] = json.loads(said[_DIGEST:])["digests"]
-            for argument, digest in own.items():
-                if other.get(argument, digest) != digest:
-                    here, there = sorted((self._group.index, process))
-                    self._refuse(
-                        f"{what}: {argument} has other elements in process {here} than in process {there}. An array "
-                        "that isn't on devices yet must be the same in all processes; to make one of what each has of "
-                        "it, use make_array_from_process_local_data(sharding, local)"
-                    )
+            others, other_digests = _argument_marks(said)
+            unlike = [self._label(i, name) for i, mark in marks.items() if others.get(i, mark) != mark]
+            unlike += [label for label, digest in digests.items() if other_digests.get(label, digest) != digest]
+            if unlike:
+                here, there = sorted((self._group.index, process))
+                self._refuse(
+                    f"{what}: {unlike[0]} has other elements in process {here} than in process {there}. An array "
+                    "that isn't on devices yet must be the same in all processes; to make one of what each has of "
+                    "it, use make_array_from_process_local_data(sharding, local)"
+                )
 
     def _disagree(self, name: str, key: bytes, what: str) -> None:
         """The error, with what differs."""
@@ -207,6 +212,19 @@ def _together(processes: Sequence[int]) -> str:
 
 def _digest_of(array: npt.ArrayLike) -> str:
     return hashlib.blake2b(np.asarray(array).tobytes(), digest_size=_DIGEST).hexdigest()
+
+
+def _marks_of(given: Iterable[tuple[int, HostArray]]) -> bytes:
+    """Of each of these arrays, which input it is and a checksum: it is quick, as every launch compares them."""
+    return b"".join([_MARK.pack(i, zlib.crc32(array.tobytes())) for i, array in given])
+
+
+def _argument_marks(said: bytes) -> tuple[dict[int, int], Mapping[str, str]]:
+    """What a process has said of arguments: the checksums, and at the first launch the hashes of what is captured."""
+    start = _DIGEST + 4
+    end = start + int.from_bytes(said[_DIGEST:start], "little")
+    digests: Mapping[str, str] = json.loads(said[end:])["digests"] if len(said) > end else {}
+    return dict(_MARK.iter_unpack(said[start:end])), digests
 
 
 def _hash_of(jaxpr: Jaxpr) -> str:

@@ -14,21 +14,24 @@ from tinyjax.hlo.rules.shapes import rearranged
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import CARRIERS, COMPLEX128, FLOAT64, INT32, KEYS, UINT32, UINT64
+from tinyjax.ir.dtypes import CARRIERS, COMPLEX128, FLOAT64, FLOATS, INT32, INT64, KEYS, UINT32, UINT64
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Literal
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives import comparison
 from tinyjax.primitives.annotations import OptimizationBarrier
-from tinyjax.primitives.bitwise import logical_xor
-from tinyjax.primitives.comparison import lt
+from tinyjax.primitives.bitwise import logical_and, logical_xor
+from tinyjax.primitives.comparison import eq, lt
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add, common_shape
 from tinyjax.primitives.generators import RngBitGenerator
+from tinyjax.primitives.hidden_state import RngUniform
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
 from tinyjax.primitives.reductions import ReduceAnd, ReduceOr
+from tinyjax.primitives.rounding import is_finite
+from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import reshape
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.structure import broadcast_in_dim, broadcast_scalar
@@ -158,3 +161,21 @@ def _rng_bit_generator(
         state = rearranged(ctx, f"stablehlo.bitcast_convert {state.name}", state, pairs)
         state = rearranged(ctx, f"stablehlo.reshape {state.name}", state, out_state)
     return (state, convert(ctx, bits, out.dtype))
+
+
+@RULES.register(RngUniform)
+def _rng_uniform(
+    primitive: RngUniform, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """XLA's generator has a state of its own. Its operation isn't merged with an equal one. It may round to b."""
+    (a, b), (out,) = args, types
+    sizes = array_type((out.ndim,), INT64)
+    (shape,) = ctx.bind(Constant(ConcreteValue.of(np.asarray(out.shape, INT64))))
+    operands = f"{a.name}, {b.name}, {shape.name}, distribution = UNIFORM"
+    signature = f"({type_text(a.aval)}, {type_text(b.aval)}, {type_text(sizes)}) -> {type_text(out)}"
+    found = ctx.emit(f"stablehlo.rng {operands} : {signature}", out)
+    if out.dtype not in FLOATS:
+        return (found,)
+    bounded = logical_and(ctx, lt(ctx, a, b), is_finite(ctx, b))
+    rounded = logical_and(ctx, eq(ctx, found, b), bounded)
+    return (select(ctx, rounded, broadcast_scalar(ctx, a, out.shape), found),)

@@ -11,6 +11,7 @@ import numpy as np
 from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
 from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.shapes import numbers
+from tinyjax.hlo.rules.undivided import whole_along
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
@@ -50,20 +51,20 @@ CumulativeRule: TypeAlias = Callable[
 ]  # fmt: skip
 
 
-def _zero(_: DType) -> Scalar:
+def zero_of(_: DType) -> Scalar:
     return 0
 
 
-def _negative_zero(dtype: DType) -> Scalar:
+def negative_zero_of(dtype: DType) -> Scalar:
     """What can be added to every float, -0.0 included."""
     return complex(-0.0, -0.0) if dtype in COMPLEXES else -0.0 if dtype in FLOATS else 0
 
 
-def _one(_: DType) -> Scalar:
+def one_of(_: DType) -> Scalar:
     return 1
 
 
-def _all_bits(dtype: DType) -> Scalar:
+def all_bits_of(dtype: DType) -> Scalar:
     return True if dtype == BOOL else -1 if dtype in SIGNED else integer_limits(dtype)[1]
 
 
@@ -91,12 +92,21 @@ def widened(ctx: LoweringContext, x: SSA) -> SSA:
     return convert(ctx, x, array_type(x.aval.shape, structure.accumulator(x.aval.dtype)))
 
 
+def is_sent(op: str, dtype: DType) -> bool:
+    """Whether XLA's devices can tell each other what each has of a reduction: others don't compile."""
+    if op in ("and", "or", "xor"):
+        return dtype == BOOL and op != "xor"
+    return dtype not in COMPLEXES or op == "add"
+
+
 def reduce(ctx: LoweringContext, x: SSA, axes: Sequence[int], op: str, combine: Elementwise, identity: Identity) -> SSA:
     """x reduced over axes: by `op` of StableHLO where that is what the primitive `combine` means, else by a region."""
     dtype = x.aval.dtype
     scalar = array_type((), dtype)
     out = array_type(tuple(size for i, size in enumerate(x.aval.shape) if i not in axes), dtype)
     chosen = isinstance(combine, Max | Min)
+    if not is_sent(op, dtype):
+        x = whole_along(ctx, x, axes)
     initial = ctx.scalar(beyond(identity(dtype), x.aval) if chosen else identity(dtype), dtype).name
     signature = f"({type_text(x.aval)}, {type_text(scalar)}) -> {type_text(out)}"
     if dtype in COMPLEXES and chosen:
@@ -138,13 +148,13 @@ def _in_halves(real: ReductionRule) -> ReductionRule:
     return rule
 
 
-RULES[structure.ReduceSum] = _reducing("add", add, _zero, wide=True)
-RULES[reductions.ReduceProd] = _in_halves(_reducing("multiply", mul, _one, wide=True))
+RULES[structure.ReduceSum] = _reducing("add", add, zero_of, wide=True)
+RULES[reductions.ReduceProd] = _in_halves(_reducing("multiply", mul, one_of, wide=True))
 RULES[reductions.ReduceMax] = _reducing("maximum", Max(), reductions.lowest)
 RULES[reductions.ReduceMin] = _reducing("minimum", Min(), reductions.highest)
-RULES[reductions.ReduceAnd] = _reducing("and", logical_and, _all_bits)
-RULES[reductions.ReduceOr] = _reducing("or", logical_or, _zero)
-RULES[reductions.ReduceXor] = _reducing("xor", logical_xor, _zero)
+RULES[reductions.ReduceAnd] = _reducing("and", logical_and, all_bits_of)
+RULES[reductions.ReduceOr] = _reducing("or", logical_or, zero_of)
+RULES[reductions.ReduceXor] = _reducing("xor", logical_xor, zero_of)
 
 
 def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_zero: float) -> ReductionRule:
@@ -161,9 +171,9 @@ def _reducing_on_cpu(op: str, combine: Elementwise, identity: Identity, first_ze
             return (found,)
         if x.aval.dtype not in _ADDED or ctx.is_divided:
             return (_mended(ctx, x, found, primitive.axes, first_zero),)
-        total = reduce(ctx, x, primitive.axes, "add", add, _zero)
+        total = reduce(ctx, x, primitive.axes, "add", add, zero_of)
         doubtful = logical_or(ctx, ne(ctx, total, total), eq(ctx, found, constant_like(ctx, found, 0)))
-        doubt = reduce(ctx, doubtful, range(found.aval.ndim), "or", logical_or, _zero)
+        doubt = reduce(ctx, doubtful, range(found.aval.ndim), "or", logical_or, zero_of)
 
         def mended(inner: LoweringContext, _: Sequence[SSA]) -> Sequence[SSA]:
             return (_mended(inner, x, found, primitive.axes, first_zero),)
@@ -186,7 +196,7 @@ def _mended(ctx: LoweringContext, x: SSA, found: SSA, axes: Sequence[int], first
     flags = convert(ctx, is_zero, array_type(x.aval.shape, _FLAGS))
     flags = select(ctx, ne(ctx, x, x), constant_like(ctx, flags, 2), flags)
     # The greatest, as XLA has no "or" of bytes between devices: nan counts more than a zero.
-    seen = reduce(ctx, flags, axes, "maximum", Max(), _zero)
+    seen = reduce(ctx, flags, axes, "maximum", Max(), zero_of)
     signed = select(ctx, eq(ctx, seen, constant_like(ctx, seen, 1)), zero, other)
     number = select(ctx, eq(ctx, found, zero), signed, found)
     return select(ctx, ge(ctx, seen, constant_like(ctx, seen, 2)), nan, number)
@@ -304,8 +314,8 @@ def _in_pairs(combine: Callable[[Context[SSA], SSA, SSA], SSA], real: Cumulative
     return rule
 
 
-RULES[cumulative.CumSum] = _cumulating(combining(add), _negative_zero, wide=True)
-RULES[cumulative.CumProd] = _in_pairs(mul, _cumulating(combining(mul), _one, wide=True))
+RULES[cumulative.CumSum] = _cumulating(combining(add), negative_zero_of, wide=True)
+RULES[cumulative.CumProd] = _in_pairs(mul, _cumulating(combining(mul), one_of, wide=True))
 RULES[cumulative.CumMax] = _cumulating(combining(Max()), _lowest)
 RULES[cumulative.CumMin] = _cumulating(combining(Min()), _highest)
 RULES[cumulative.CumLogSumExp] = _in_pairs(cumulative.logaddexp, _cumulating(_logaddexp, reductions.lowest, wide=True))

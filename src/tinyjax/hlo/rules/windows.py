@@ -2,23 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeAlias
 
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
 from tinyjax.hlo.rules.convolution import pairs_text
 from tinyjax.hlo.rules.elementwise import convert
-from tinyjax.hlo.rules.reductions import array_text, combining, widened
+from tinyjax.hlo.rules.reductions import (
+    Identity,
+    all_bits_of,
+    array_text,
+    combining,
+    is_sent,
+    negative_zero_of,
+    one_of,
+    reduce,
+    widened,
+    zero_of,
+)
+from tinyjax.hlo.rules.undivided import whole_along
 from tinyjax.hlo.tables import GPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.arithmetic import Max, Min
-from tinyjax.primitives.elementwise import Elementwise, add
+from tinyjax.primitives.bitwise import And, Or
+from tinyjax.primitives.elementwise import Add, Elementwise, Mul, add
 from tinyjax.primitives.reduce_window import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
+from tinyjax.primitives.reductions import highest, lowest
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.slicing import pad, slice_
 from tinyjax.primitives.sliding import Windowed
@@ -97,11 +112,44 @@ def _program(jaxpr: Jaxpr) -> Body:
     return body
 
 
+#: Operations of StableHLO, with what they leave as it is.
+_OPERATIONS: Final[Mapping[type[Primitive], tuple[str, Identity]]] = {
+    Add: ("add", negative_zero_of),
+    Mul: ("multiply", one_of),
+    Max: ("maximum", lowest),
+    Min: ("minimum", highest),
+    And: ("and", all_bits_of),
+    Or: ("or", zero_of),
+}
+
+
+def _operation(jaxpr: Jaxpr) -> Elementwise | None:
+    """The operation that a program of two scalars is, if XLA's devices can tell each other what each has of it."""
+    if len(jaxpr.eqns) != 1 or len(jaxpr.invars) != 2:
+        return None
+    (eqn,) = jaxpr.eqns
+    if jaxpr.outvars != eqn.outvars or {*eqn.invars} != {*jaxpr.invars}:
+        return None
+    found = eqn.primitive
+    if not isinstance(found, Elementwise) or type(found) not in _OPERATIONS:
+        return None
+    return found if is_sent(_OPERATIONS[type(found)][0], jaxpr.in_avals[0].dtype) else None
+
+
 @RULES.register(Reduce)
 def _reduce(
     primitive: Reduce, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     n = len(args) // 2
+    operation = _operation(primitive.jaxpr) if n == 1 else None
+    if ctx.is_divided and operation is not None:
+        x, initial = args
+        name, identity = _OPERATIONS[type(operation)]
+        found = reduce(ctx, x, primitive.dimensions, name, operation, identity)
+        first = SSA(ctx.filled(initial, found.aval.shape), found.aval)
+        return (convert(ctx, ctx.bind(operation, first, found)[0], types[0]),)
+    # Each device would begin with the initial value.
+    args = [*[whole_along(ctx, arg, primitive.dimensions) for arg in args[:n]], *args[n:]]
     scalars = _scalars(args[:n])
     region = ctx.region((*scalars, *scalars), _program(primitive.jaxpr))
     names = ", ".join(arg.name for arg in args)

@@ -12,6 +12,7 @@ from tinyjax.arrays import shaping
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.lax.binding import sequence
+from tinyjax.lax.explicit import opened
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy import products
 from tinyjax.numpy.einsum import einsum
@@ -72,7 +73,8 @@ def tensordot(
     >>> tensordot(np.ones((2, 3)), np.ones((2, 3)), axes=2)
     Array(6., dtype=float64)
     """
-    found = products.tensordot(x1, x2, axes, precision=precision, preferred_element_type=preferred_element_type)
+    out_sharding, (x, y) = opened(out_sharding, as_array(x1), as_array(x2))
+    found = products.tensordot(x, y, axes, precision=precision, preferred_element_type=preferred_element_type)
     return laid_out(found, out_sharding)
 
 

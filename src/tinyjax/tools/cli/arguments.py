@@ -3,7 +3,7 @@
     arguments = [[name "="] item {[","] [name "="] item}]
     item      = type | literal | "[" items "]" | "(" items ")" | "{" key ":" item {"," ...} "}"
 
-A type is written as in programs: `f32[8,8]`, `~f64[]` for a weak one. Nothing is evaluated.
+A type is written as in programs: `f32[8,8]`, `~f64[]` for a weak one, `key<fry>[]` for a key. Nothing is evaluated.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Argument: TypeAlias = "ShapedArray | Fixed | list[Argument] | tuple[Argument, ..
 _STRING: Final = r"""[rRbB]{0,2}(?:'(?:[^'\\\n]|\\.)*'|"(?:[^"\\\n]|\\.)*")"""
 _NUMBER: Final = r"[+-]?(?:\d[\d_]*(?:\.[\d_]*)?|\.\d[\d_]*)(?:[eE][+-]?\d+)?[jJ]?(?!\w)"
 _TOKEN: Final = re.compile(
-    rf"\s*(?:(?P<aval>~?[^\W\d]\w*\s*\[[\d,\s]*\])|(?P<string>{_STRING})|(?P<number>{_NUMBER})"
+    rf"\s*(?:(?P<aval>~?[^\W\d]\w*(?:<\w+>)?\s*\[[\d,\s]*\])|(?P<string>{_STRING})|(?P<number>{_NUMBER})"
     r"|(?P<word>\w+)|(?P<mark>[][(){},:])|(?P<end>\Z)|(?P<other>.))",
     re.DOTALL,
 )

@@ -17,6 +17,7 @@ from tinyjax.ir.program import Eqn, Var
 from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import Abs, Div, Extreme, IntegerPow, NextAfter, Rem, Square
+from tinyjax.primitives.checks import Check
 from tinyjax.primitives.collectives import PVary
 from tinyjax.primitives.complex import Complex
 from tinyjax.primitives.constant import Constant
@@ -30,6 +31,7 @@ from tinyjax.primitives.exponential import Logistic
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, Scattering
 from tinyjax.primitives.generators import RngBitGenerator
+from tinyjax.primitives.hidden_state import RngUniform
 from tinyjax.primitives.incomplete import RegularizedIncompleteBeta
 from tinyjax.primitives.keys import RandomUnwrap, RandomWrap
 from tinyjax.primitives.matrices import OfMatrices
@@ -155,6 +157,7 @@ def _written(primitive: Primitive, eqn: Eqn) -> Cost:
 register_all(
     COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, OptimizationBarrier, Constant, PVary, ShardingConstraint)
 )
+COSTS[Check] = _nothing
 register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Pad, Copy, BitcastConvertType, RandomWrap,
                               RandomUnwrap))  # fmt: skip
 register_all(COSTS, _part, (Slice, Split, DynamicSlice, Gather))
@@ -271,6 +274,13 @@ def _threefry(primitive: Threefry2x32, eqn: Eqn) -> Cost:
 def _rng_bit_generator(primitive: RngBitGenerator, eqn: Eqn) -> Cost:
     """Ten rounds of ten operations for four words, as Philox has them."""
     return Cost(25 * eqn.outvars[1].aval.size * -(-primitive.dtype.itemsize // 4), bytes=bytes_moved(eqn))
+
+
+@COSTS.register(RngUniform)
+def _rng_uniform(primitive: RngUniform, eqn: Eqn) -> Cost:
+    """Random bits, and what brings them to the interval."""
+    out = eqn.outvars[0].aval
+    return Cost((25 * -(-out.dtype.itemsize // 4) + 2) * out.size, bytes=bytes_moved(eqn))
 
 
 @COSTS.register(Sort)

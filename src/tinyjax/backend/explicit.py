@@ -1,0 +1,31 @@
+"""How the results of a program lie that is for a mesh with Explicit axes. Needs no jax at import."""
+
+from __future__ import annotations
+
+from tinyjax.caching import bounded
+from tinyjax.ir.program import Jaxpr
+from tinyjax.meshes import Mesh, NamedSharding
+from tinyjax.propagation.propagate import propagate
+from tinyjax.propagation.specs import Open, lies_as, partition_spec
+
+
+@bounded(4096)
+def explicit_results(
+    jaxpr: Jaxpr, ins: tuple[NamedSharding, ...], asked: tuple[NamedSharding | None, ...], mesh: Mesh
+) -> tuple[NamedSharding | None, ...]:
+    """How results lie of which nothing is asked: as the program says along the Explicit axes of the mesh, or None.
+
+    A ShardingTypeError if it has to say how one of them lies, and doesn't.
+    """
+    specs = [lies_as(sharding, aval.ndim, mesh) for sharding, aval in zip(ins, jaxpr.in_avals, strict=True)]
+    outs: list[NamedSharding | None] = []
+    for lies, said, aval in zip(propagate(jaxpr, specs, mesh), asked, jaxpr.out_avals, strict=True):
+        if said is not None:
+            outs.append(said.padded(aval.ndim))
+        elif isinstance(lies, Open):
+            if lies.error is not None:
+                raise lies.error
+            outs.append(None)
+        else:
+            outs.append(NamedSharding(mesh, partition_spec(lies, mesh)))
+    return tuple(outs)

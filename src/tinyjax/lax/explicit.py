@@ -1,0 +1,238 @@
+"""How arrays lie on a mesh with Explicit axes, also while functions are transformed: asked of what is staged so far."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar, final
+
+from attrs import frozen
+
+from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.contexts.jvp import Dual, JvpContext
+from tinyjax.contexts.partial_eval import PartialEvalContext
+from tinyjax.contexts.rebuilding import Known
+from tinyjax.contexts.staging import StagingContext
+from tinyjax.contexts.watching import unwatched
+from tinyjax.ir.context import Context
+from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.program import Literal, Var
+from tinyjax.ir.value import ConcreteValue
+from tinyjax.lax.layouts import OutSharding, laid_out, left_to_xla, lying, own_sharding
+from tinyjax.lax.mesh_in_force import MeshFrame, enter_mesh, mesh_in_force
+from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from tinyjax.primitives.resharding import ShardingConstraint
+from tinyjax.propagation.propagate import propagate
+from tinyjax.propagation.specs import Lies, Open, divided, lies_as
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.core import TraceFrame, Tracer, bind
+from tinyjax.tracing.frames import Frame, outwards
+from tinyjax.tracing.programs import Traced
+
+V = TypeVar("V")
+
+
+def explicit_mesh(leaves: Sequence[object]) -> Mesh | None:
+    """The mesh whose Explicit axes count: the one in force, or one that arrays lie on, or types say so."""
+    mesh = mesh_in_force()
+    if mesh is not None:
+        return mesh if mesh.explicit_axes else None
+    for leaf in leaves:
+        value = _inmost(leaf.frame.context, leaf.value) if isinstance(leaf, Tracer) else None
+        found = own_sharding(leaf if value is None else ConcreteArray(value))
+        if found is not None and found.mesh.explicit_axes:
+            return found.mesh
+    return None
+
+
+def _inmost(context: object, value: object) -> ConcreteValue | None:
+    """What a value of a context that transforms evaluation is made of."""
+    context = unwatched(context) if isinstance(context, Context) else context
+    if isinstance(context, JvpContext) and isinstance(value, Dual):
+        return _inmost(context.parent, value.primal)
+    if isinstance(context, PartialEvalContext | BatchContext) and isinstance(value, Known | Batched):
+        return _inmost(context.parent, value.value)
+    return value if isinstance(value, ConcreteValue) else None
+
+
+def lies_on(mesh: Mesh, leaf: object, ndim: int) -> Lies:
+    """How an array, or what a type is of, lies along the Explicit axes of a mesh."""
+    if isinstance(leaf, Tracer):
+        return _traced(mesh, leaf)
+    own = own_sharding(leaf)
+    return ((),) * ndim if own is None else lies_as(own, ndim, mesh)
+
+
+def _traced(mesh: Mesh, tracer: Tracer[V]) -> Lies:
+    return _lies(mesh, tracer.frame, tracer.frame.context, tracer.value)
+
+
+def _lies(mesh: Mesh, frame: Frame, context: object, value: object) -> Lies:
+    """How a value of a context lies. Open if that isn't known."""
+    context = unwatched(context) if isinstance(context, Context) else context
+    if isinstance(value, ConcreteValue):
+        return lies_on(mesh, ConcreteArray(value), value.aval.ndim)
+    if isinstance(context, JvpContext) and isinstance(value, Dual):
+        return _lies(mesh, frame, context.parent, value.primal)
+    if isinstance(context, PartialEvalContext) and isinstance(value, Known):
+        return _lies(mesh, frame, context.parent, value.value)
+    if isinstance(context, BatchContext) and isinstance(value, Batched):
+        found = _lies(mesh, frame, context.parent, value.value)
+        if isinstance(found, Open) or value.axis is None:
+            return found
+        return (*found[: value.axis], *found[value.axis + 1 :])
+    if isinstance(context, StagingContext) and isinstance(value, Var | Literal):
+        return _staged(mesh, frame, context, value)
+    return Open()
+
+
+def _staged(mesh: Mesh, frame: Frame, context: StagingContext, atom: Var | Literal) -> Lies:
+    own = next((f for f in outwards(frame) if isinstance(f, TraceFrame) and unwatched(f.context) is context), None)
+    if own is None:
+        return Open()
+    program = context.finish([atom])
+    given: Sequence[Lies] = own.parent.lies if isinstance(own.parent, MeshFrame) else ()
+    leading = [_lies_of_captured(mesh, value) for value in program.captured]
+    if len(leading) + len(given) != len(program.jaxpr.invars):
+        given = [Open()] * (len(program.jaxpr.invars) - len(leading))
+    (lies,) = propagate(program.jaxpr, [*leading, *given], mesh)
+    return lies
+
+
+def _lies_of_captured(mesh: Mesh, value: object) -> Lies:
+    if isinstance(value, ConcreteValue):
+        return lies_on(mesh, ConcreteArray(value), value.aval.ndim)
+    return lies_on(mesh, value, value.aval.ndim) if isinstance(value, Array) else Open()
+
+
+def explicit_shardings(arrays: Sequence[Array]) -> tuple[NamedSharding | None, ...]:
+    """How arrays lie that are differentiated by. Empty where there is no Explicit axis, as there hardly ever is."""
+    found = given(arrays, [x.aval.ndim for x in arrays])
+    if found is None:
+        return ()
+    return tuple([_named(found.mesh, lies) for lies in found.lies])
+
+
+def _named(mesh: Mesh, lies: Lies) -> NamedSharding | None:
+    return None if isinstance(lies, Open) else NamedSharding(mesh, PartitionSpec(*[names or None for names in lies]))
+
+
+def explicit_sharding(x: Array) -> NamedSharding | None:
+    """How an array lies along the Explicit axes of its mesh; None if it is on none, or if it is left to XLA.
+
+    A ShardingTypeError if it might be in several ways.
+    """
+    mesh = explicit_mesh([x])
+    if mesh is None:
+        return None
+    lies = lies_on(mesh, x, x.aval.ndim)
+    if isinstance(lies, Open) and lies.error is not None:
+        raise lies.error
+    return _named(mesh.abstract_mesh, lies)
+
+
+def typed_sharding(x: Array) -> NamedSharding | None:
+    """The same, but where a mesh without Explicit axes is in force, or where the array lies on one, that it is divided
+    along none of them."""
+    found = explicit_sharding(x)
+    if found is not None or x.aval.varying:
+        return found
+    own = own_sharding(x)
+    mesh = mesh_in_force() if own is None else own.mesh
+    if mesh is None or mesh.empty:
+        return None
+    return NamedSharding(mesh.abstract_mesh, PartitionSpec(*[None] * x.aval.ndim))
+
+
+def sharding_like(x: Array) -> NamedSharding | None:
+    """How what is made like an array is to lie: as the array, if that is on several devices."""
+    if isinstance(x, ConcreteArray):
+        return own_sharding(x)
+    mesh = explicit_mesh([x])
+    lies = Open() if mesh is None else lies_on(mesh, x, x.aval.ndim)
+    return None if mesh is None or isinstance(lies, Open) or not divided(lies) else _named(mesh, lies)
+
+
+# Functions that are staged.
+
+
+@final
+@frozen
+class Given:
+    """How the arguments of a function that is to be staged lie on a mesh with Explicit axes."""
+
+    mesh: Mesh
+    lies: tuple[Lies, ...]
+
+    def stage(self, trace: Callable[[], Traced]) -> Traced:
+        """Stages it. A ShardingTypeError if its program doesn't say how a result lies."""
+        with enter_mesh(self.mesh, self.lies):
+            traced = trace()
+        self.check(traced)
+        return traced
+
+    def check(self, traced: Traced) -> list[NamedSharding | None]:
+        """How the results lie; None where it is left to XLA."""
+        leading = [lies_on(self.mesh, array, array.aval.ndim) for array in traced.captured]
+        found = propagate(traced.jaxpr, [*leading, *self.lies], self.mesh)
+        for lies in found:
+            if isinstance(lies, Open) and lies.error is not None:
+                raise lies.error
+        return [_named(self.mesh.abstract_mesh, lies) for lies in found]
+
+
+def of_arguments(arrays: Sequence[Array], scanned: Sequence[Array] = ()) -> Given | None:
+    """How the arguments of the body of a loop lie, or of a branch: these arrays, and slices of others."""
+    found = given([*arrays, *scanned], [x.aval.ndim for x in (*arrays, *scanned)])
+    if found is None:
+        return None
+    slices = [lies if isinstance(lies, Open) else lies[1:] for lies in found.lies[len(arrays) :]]
+    kept = [x.aval.dtype != FLOAT0 for x in (*arrays, *scanned)]
+    every = [*found.lies[: len(arrays)], *slices]
+    return Given(found.mesh, tuple([lies for lies, keep in zip(every, kept, strict=True) if keep]))
+
+
+def given(leaves: Sequence[object], ndims: Sequence[int]) -> Given | None:
+    """How leaves of these many axes lie; None where there is no Explicit axis, as there hardly ever is."""
+    mesh = explicit_mesh(leaves)
+    if mesh is None:
+        return None
+    return Given(mesh, tuple([lies_on(mesh, leaf, ndim) for leaf, ndim in zip(leaves, ndims, strict=True)]))
+
+
+def lying_as(x: Array, sharding: NamedSharding | None) -> Array:
+    """A cotangent, which lies as the value that it is of."""
+    return x if sharding is None or x.aval.dtype == FLOAT0 else lying("the cotangent", x, sharding)
+
+
+# Where XLA decides.
+
+
+def left_open(x: Array) -> Array:
+    """The array on its mesh with Auto axes in the place of Explicit ones. Of what is being traced, the program says
+    that XLA decides how it lies. Itself where there are no such axes."""
+    mesh = None if isinstance(x, ConcreteArray) or not x.aval.ndim else explicit_mesh([x])
+    if mesh is None:
+        return left_to_xla(x)
+    free = PartitionSpec(*[PartitionSpec.UNCONSTRAINED] * x.aval.ndim)
+    return bind(ShardingConstraint(NamedSharding(AbstractMesh(mesh.axis_sizes, mesh.axis_names), free)), x)[0]
+
+
+def computed(f: Callable[..., Array], arrays: Sequence[Array], out_sharding: OutSharding) -> Array:
+    """The result of a function of arrays, which lies as `out_sharding` says: XLA may compute it as it likes."""
+    wanted, operands = opened(out_sharding, *arrays)
+    return laid_out(f(*operands), wanted)
+
+
+def opened(out_sharding: OutSharding, *arrays: Array) -> tuple[OutSharding, Sequence[Array]]:
+    """The operands of a function whose result is to lie as `out_sharding` says: XLA may compute it as it likes. In what
+    is being staged nothing needs to be said of that, as there the result counts. And `out_sharding` on their mesh."""
+    if out_sharding is None:
+        return None, arrays
+    mesh = explicit_mesh(arrays)
+    if mesh is None:
+        return out_sharding, arrays
+    if isinstance(out_sharding, PartitionSpec):
+        out_sharding = NamedSharding(mesh, out_sharding)
+    staged = [isinstance(x, Tracer) and _inmost(x.frame.context, x.value) is None for x in arrays]
+    return out_sharding, [x if mark else left_open(x) for x, mark in zip(arrays, staged, strict=True)]

@@ -1,0 +1,85 @@
+"""Blocks in which functions are run otherwise: by Python instead of being compiled, or at once instead of being staged.
+
+Each is a frame within the innermost one, which ends with the block: in this thread or task only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar, final
+
+from typing_extensions import override
+
+from tinyjax.contexts.watching import Watcher
+from tinyjax.control.manual import NamedAxis
+from tinyjax.ir.primitive import Primitive
+from tinyjax.meshes import Mesh
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.captured import Intake
+from tinyjax.tracing.concrete import ROOT, active_frame, enterable, innermost
+from tinyjax.tracing.frames import Entered, Frame, Opened, in_force, outwards
+
+R = TypeVar("R")
+
+
+class Within(Entered):
+    """A frame within another one, in which operations are what they are there."""
+
+    __slots__ = ()
+
+    def __init__(self, inner: Frame) -> None:
+        enterable(self)
+        self.alive: bool = True
+        self.parent: Frame = inner
+        self.mesh: Mesh | None = inner.mesh
+        self.level: int = inner.level
+        self.base: Frame = inner.base
+        self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
+        self.watcher: Watcher | None = inner.watcher
+        self.intake: Intake | None = inner.intake
+
+    @override
+    def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
+        return in_force(self.parent).bind(primitive, args)
+
+    @override
+    def open(self, run: Opened[R]) -> R:
+        return in_force(self.parent).open(run)
+
+
+@final
+class Interpreted(Within):
+    """The frame within, in which Python runs functions that would be compiled, or no longer does."""
+
+    __slots__ = ("by_python",)
+
+    def __init__(self, inner: Frame, by_python: bool) -> None:
+        super().__init__(inner)
+        self.by_python: bool = by_python
+
+
+@final
+class AtOnce(Within):
+    """The frame within, in which operations on arrays that have elements are computed, not staged."""
+
+    __slots__ = ()
+
+    def __init__(self, inner: Frame) -> None:
+        super().__init__(inner)
+        self.base: Frame = ROOT
+        self.intake: Intake | None = None
+
+
+def runs_by_python() -> bool:
+    """Whether functions that are given to `jit`, loops and conditionals are to be run by Python."""
+    if innermost() is ROOT:
+        return False
+    for frame in outwards(active_frame()):
+        if isinstance(frame, Interpreted):
+            return frame.by_python
+    return False
+
+
+def known(x: Array) -> bool:
+    """Whether Python can decide by a scalar."""
+    return x.concrete() is not None

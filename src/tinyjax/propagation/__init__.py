@@ -1,0 +1,1 @@
+"""How values lie along the Explicit axes of a mesh: found out from programs, as types say nothing of it."""

@@ -1,0 +1,147 @@
+"""How values lie along the Explicit axes of a mesh, as far as a program says it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, TypeAlias, final
+
+from attrs import field, frozen
+
+from tinyjax.errors import ShardingTypeError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import short_name
+from tinyjax.ir.program import Eqn
+from tinyjax.ir.shapes import Shape
+from tinyjax.meshes.mesh import Mesh
+from tinyjax.meshes.named import NamedSharding
+from tinyjax.meshes.spec import UNCONSTRAINED, PartitionSpec, axes_of
+
+#: The axes of the mesh along which one axis of an array is divided.
+Names: TypeAlias = tuple[str, ...]
+#: The same for each axis of an array.
+Spec: TypeAlias = tuple[Names, ...]
+
+#: What to do about an operation whose result might lie in several ways.
+HINT: Final = (
+    "Say how the result lies, by out_sharding=P(...) or tinyjax.reshard(y, P(...)); move an operand, by "
+    "tinyjax.reshard(x, P(...)); or leave it to XLA, by tinyjax.sharding.auto_axes(f, out_sharding=P(...))."
+)
+
+
+@final
+@frozen
+class Open:
+    """XLA decides how a value lies. With an `error`, that mustn't be, unless the program says later how it lies."""
+
+    error: ShardingTypeError | None = field(default=None, eq=False)
+
+
+#: What is known of a value.
+Lies: TypeAlias = Spec | Open
+
+
+def replicated(aval: ShapedArray) -> Spec:
+    """Divided along nothing."""
+    return ((),) * aval.ndim
+
+
+def divided(spec: Spec) -> bool:
+    """Whether anything is divided."""
+    return any(spec)
+
+
+def spec_of(spec: PartitionSpec, ndim: int, mesh: Mesh) -> Spec:
+    """What a specification says of the Explicit axes of a mesh."""
+    explicit = mesh.explicit_axes
+    parts = [tuple([name for name in axes_of(part) if name in explicit]) for part in spec.partitions[:ndim]]
+    return (*parts, *((),) * (ndim - len(parts)))
+
+
+def lies_as(sharding: NamedSharding, ndim: int, mesh: Mesh) -> Lies:
+    """How an array lies along the Explicit axes of a mesh. Open, if it is divided along axes that are Auto for it."""
+    left = [name for name in sharding.spec.names if name in sharding.mesh.auto_axes]
+    return Open() if any(name in mesh.explicit_axes for name in left) else spec_of(sharding.spec, ndim, mesh)
+
+
+def partition_spec(spec: Spec, mesh: Mesh) -> PartitionSpec:
+    """The specification that says so. Where a mesh has other axes, too, XLA may divide along them what isn't."""
+    free = UNCONSTRAINED if mesh.auto_axes else None
+    return PartitionSpec(*[names or free for names in spec])
+
+
+def type_text(aval: ShapedArray, spec: Spec) -> str:
+    """A type with the axes that are divided: `f32[8@x,4]`."""
+    if not divided(spec):
+        return str(aval)
+    sizes = [f"{size}{_at(names)}" for size, names in zip(aval.shape, spec, strict=True)]
+    return f"{'~' if aval.weak_type else ''}{short_name(aval.dtype)}[{','.join(sizes)}]"
+
+
+def _at(names: Names) -> str:
+    return "" if not names else f"@{names[0]}" if len(names) == 1 else f"@({','.join(names)})"
+
+
+@final
+@frozen
+class Site:
+    """An equation whose results are asked for: on which mesh, and what a function calls its operands, if anything."""
+
+    mesh: Mesh
+    eqn: Eqn
+    labels: tuple[str, ...]
+
+    @property
+    def ins(self) -> list[ShapedArray]:
+        """The types of the operands."""
+        return [atom.aval for atom in self.eqn.invars]
+
+    @property
+    def outs(self) -> list[ShapedArray]:
+        """The types of the results."""
+        return [var.aval for var in self.eqn.outvars]
+
+    def parts(self, names: Names) -> int:
+        """Into how many parts these axes divide."""
+        return math.prod([self.mesh.shape[name] for name in names])
+
+    def refuse(self, operands: Sequence[Lies], why: str) -> Open:
+        """How results lie that might lie in several ways. In a derivative's way back the values say it that the
+        cotangents are of."""
+        source = self.eqn.source
+        if source is not None and "transpose" in source.transformations:
+            return Open()
+        shown = [
+            f"{label}: {text}" if label else text
+            for label, text in zip(self.labels, map(_shown, self.ins, operands), strict=True)
+        ]
+        at = f" at {source.location}" if source is not None else ""
+        return Open(ShardingTypeError(f"{self.eqn.primitive.name} of ({', '.join(shown)}){at}: {why}. {HINT}"))
+
+    def resized(self, spec: Spec, before: Shape, after: Shape, operands: Sequence[Lies]) -> Lies:
+        """The specification for a result whose sizes are others, which its mesh axes have to divide."""
+        for axis, (names, old, new) in enumerate(zip(spec, before, after, strict=True)):
+            if old != new and new % (count := self.parts(names)):
+                return self.refuse(
+                    operands,
+                    f"axis {axis} of the result has the size {new}, which {_named(names)} ({count}) can't divide",
+                )
+        return spec
+
+    def checked(self, lies: Lies, aval: ShapedArray, operands: Sequence[Lies]) -> Lies:
+        """The same, unless a mesh axis would divide it twice."""
+        if isinstance(lies, Open):
+            return lies
+        names = [name for part in lies for name in part]
+        if len(set(names)) == len(names):
+            return lies
+        twice = next(name for name in names if names.count(name) > 1)
+        return self.refuse(operands, f"the result would be {type_text(aval, lies)}, divided along {twice!r} twice")
+
+
+def _shown(aval: ShapedArray, lies: Lies) -> str:
+    return str(aval) if isinstance(lies, Open) else type_text(aval, lies)
+
+
+def _named(names: Names) -> str:
+    return f"the mesh axis {names[0]!r}" if len(names) == 1 else f"the mesh axes {', '.join(map(repr, names))}"

@@ -1,0 +1,337 @@
+"""Rerolling: equal blocks of equations that follow each other become a loop."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import TYPE_CHECKING, final
+
+from attrs import frozen
+from typing_extensions import override
+
+from tinyjax.ir.holding import AnyProgram, ProgramT, changed, checked
+from tinyjax.ir.printing.shown import Shown
+from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.source import SourceInfo
+from tinyjax.ir.typecheck import typecheck
+from tinyjax.primitives.structure import full
+from tinyjax.transforms.arguments import whole
+from tinyjax.transforms.near_repeats import Stopped, near_runs
+from tinyjax.transforms.padded_sums import stacked_sums
+from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
+from tinyjax.transforms.repeats import Reads, Run, find_runs, labels
+from tinyjax.transforms.rolling import LOOPING, Block, Body, Ref, Result, Slot
+from tinyjax.transforms.rows import Lazy, find_lazy
+from tinyjax.transforms.stacks import Item, Row, Stacks
+
+if TYPE_CHECKING:
+    from tinyjax.ir.printing import display
+
+
+@final
+@frozen
+class Repeat:
+    """A run of equal blocks that became a loop.
+
+    It begins at the line `source`, and `last` is the line of the last block: of `count` blocks of `period` equations.
+    What each hands to the next takes `carried` bytes; `stacked` bytes are what differs from block to block, `results`
+    what is stacked of results, and `shared` what is the same for all.
+    """
+
+    source: SourceInfo | None
+    last: SourceInfo | None
+    count: int
+    period: int
+    carried: int
+    stacked: int
+    results: int
+    shared: int
+    reverse: bool
+
+    @property
+    def row(self) -> tuple[str, ...]:
+        """What a table says of it."""
+        numbers = (self.count, self.period, self.carried, self.stacked, self.results, self.shared)
+        return str(self.source or ""), *(f"{number:,}" for number in numbers)
+
+
+def rerolled(jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None = None) -> tuple[Jaxpr, list[Repeat]]:
+    """A program with its own repetitions as loops, and also those within their bodies. If a list is given, what stopped
+    others is noted there."""
+    result, repeats = _Rolling(stacked_sums(jaxpr), at_least, stopped).roll()
+    return (without_unread(result), repeats) if repeats else (jaxpr, repeats)
+
+
+@final
+class _Rolling:
+    """A program that grows out of another one, with loops in the place of runs."""
+
+    def __init__(self, jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None) -> None:
+        self._jaxpr = jaxpr
+        self._stopped = stopped
+        self._at_least = at_least
+        self._lazy: Lazy = find_lazy(jaxpr)
+        self._eqns: list[Eqn] = [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions]
+        self._home = self._lazy.homes(jaxpr, self._eqns)
+        self._ctx = Rebuilding(jaxpr.invars, jaxpr.names)
+        self._stacks = Stacks(self._ctx)
+        self._items: dict[int, Item] = dict(enumerate(jaxpr.invars))
+        self._repeats: list[Repeat] = []
+
+    def roll(self) -> tuple[Jaxpr, list[Repeat]]:
+        found, reads = labels(self._eqns), Reads(self._eqns, self._home)
+        runs = find_runs(found, reads)
+        if self._stopped is not None:
+            self._stopped += near_runs(self._eqns, found, reads, runs)
+        if not runs:
+            return self._jaxpr, []
+        self._last_read = self._find_last_reads()
+        at = 0
+        for run in [*runs, None]:
+            for eqn in self._eqns[at : len(self._eqns) if run is None else run.start]:
+                self._again(eqn)
+            if run is None:
+                break
+            if not self._loop(run):
+                for eqn in self._eqns[run.start : run.stop]:
+                    self._again(eqn)
+            at = run.stop
+        if not self._repeats:
+            return self._jaxpr, []
+        outs = [self._alone(atom) for atom in self._jaxpr.outvars]
+        result = self._ctx.finish(outs)
+        typecheck(result)  # always: nothing else would notice a mistake in it
+        return result, self._repeats
+
+    def _find_last_reads(self) -> dict[int, int]:
+        """The last equation that reads each variable; the outputs count as one after all."""
+        found: dict[int, int] = {}
+        n = len(self._eqns)
+        for i, atoms in chain(((i, eqn.invars) for i, eqn in enumerate(self._eqns)), [(n, self._jaxpr.outvars)]):
+            for atom in atoms:
+                if isinstance(atom, Var):
+                    found[self._lazy.root(atom).index] = i
+        return found
+
+    # What the new program knows of the old one's values.
+
+    def _item(self, atom: Atom) -> Item:
+        if isinstance(atom, Literal):
+            return atom
+        found = self._items.get(atom.index)
+        if found is None:
+            eqn = self._lazy.eqns[atom.index]
+            row = self._lazy.rows.get(atom.index)
+            if row is None:
+                ins = tuple(map(self._alone, eqn.invars))
+                (found,) = self._ctx.emit(eqn.primitive, ins, [atom.aval], eqn.source)
+            else:
+                base = self._alone(row[0])
+                assert isinstance(base, Var)
+                found = Row(base, row[1])
+            self._items[atom.index] = found
+        return found
+
+    def _alone(self, atom: Atom) -> Atom:
+        return self._stacks.alone(self._item(atom))
+
+    def _only_row(self, atom: Atom) -> Item:
+        stack = self._alone(atom)
+        assert isinstance(stack, Var)
+        return Row(stack, 0)
+
+    def _again(self, eqn: Eqn) -> None:
+        """An equation as it is, or as a stack of rows that are known."""
+        self._ctx.cursor.source = eqn.source
+        parts = self._lazy.joined(eqn)
+        if parts is not None:
+            (out,) = eqn.outvars
+            items = [self._only_row(atom) if expanded else self._item(atom) for atom, expanded in parts]
+            self._items[out.index] = self._stacks.stacked(items, out.aval.of_shape(out.aval.shape[1:]))
+            return
+        ins = tuple(map(self._alone, eqn.invars))
+        self._items.update(zip([out.index for out in eqn.outvars], self._ctx.again(eqn, ins), strict=True))
+
+    # Loops.
+
+    def _loop(self, run: Run) -> bool:
+        """A loop in the place of a run, if that saves enough equations."""
+        block = Block(self._eqns, self._home, self._lazy.eqns, run)
+        body = Body(block)
+        self._ctx.cursor.source = source = self._eqns[run.start].source
+        rows = [list(map(self._item, atoms)) for atoms in body.rows]
+        wanted = self._wanted(block)
+        overhead = 1 + sum(map(self._stacks.new, rows))
+        overhead += sum(len(blocks) for blocks in wanted.values() if len(blocks) > 1 and self._is_output(blocks))
+        if run.saved - overhead < self._at_least:
+            if self._stopped is not None and run.saved > 1:
+                why = f"a loop saves {run.saved} equations, and takes {overhead} for itself and for stacks"
+                self._stopped.append(Stopped(source, run.count, run.period, why))
+            return False
+        before = self._before(block, wanted)
+        # The last block's results are the last carries; those of the others are stacked.
+        handed: list[tuple[Slot, int]] = []
+        ys: list[Ref] = []
+        stacked: list[tuple[dict[int, Var], int, Atom | None]] = []
+        for result, blocks in wanted.items():
+            if block.invariant[result[0]]:
+                continue
+            var = next(iter(blocks.values()))
+            carry = body.carried(var)
+            if carry is None and set(blocks) == {run.count - 1} and not var.aval.varying:
+                carry = body.hand_out(var)
+            rest = dict(blocks)
+            for k in list(blocks):
+                last = body.carried(var, run.count - 1 - k)
+                if last is not None:
+                    handed.append((last, rest.pop(k).index))
+            if rest:
+                ys.append(body.own(var) if carry is None else carry)
+                init = None if carry is None else body.inits[carry.number]
+                shift = 0 if carry is None else 1
+                stacked.append(({k + shift: var for k, var in rest.items()}, len(ys) - 1, init))
+        program = body.program(ys)
+        reverse = sum(self._stacks.direction(items) * _row_bytes(items) for items in rows) < 0
+        consts = [before[c] if isinstance(c, tuple) else self._alone(c) for c in body.consts]
+        carried = program.in_avals[len(consts) : len(consts) + len(body.inits)]
+        inits = [
+            full(self._ctx, aval, 0) if init is None else self._alone(init)
+            for init, aval in zip(body.inits, carried, strict=True)
+        ]
+        order = slice(None, None, -1 if reverse else 1)
+        types = program.in_avals[len(consts) + len(inits) :]
+        xs = [self._stacks.stacked(items[order], aval) for items, aval in zip(rows, types, strict=True)]
+        program, inner = rerolled(program, self._at_least, self._stopped)
+        first = self._eqns[run.start].primitive
+        loop = LOOPING.apply(first, program, run.count, reverse, len(consts), len(inits))
+        stacks = [aval.of_shape((run.count, *aval.shape)) for aval in program.out_avals[len(inits) :]]
+        outs = self._ctx.emit(loop, (*consts, *inits, *xs), [*program.out_avals[: len(inits)], *stacks], source)
+        for carry, index in handed:
+            self._items[index] = outs[carry.number]
+        for variables, number, init in stacked:
+            stack = outs[len(inits) + number]
+            if init is not None:
+                self._stacks.note(stack, run.count - 1 if reverse else 0, self._alone(init))
+            for k, var in variables.items():
+                self._items[var.index] = Row(stack, run.count - 1 - k if reverse else k)
+        self._repeats += [
+            Repeat(
+                source,
+                self._eqns[run.stop - 1].source,
+                run.count,
+                run.period,
+                sum(aval.nbytes for aval in carried),
+                sum(aval.nbytes for aval in types) * run.count,
+                sum(aval.nbytes for aval in stacks),
+                sum(atom.aval.nbytes for atom in consts),
+                reverse,
+            ),
+            *inner,
+        ]
+        return True
+
+    def _wanted(self, block: Block) -> dict[Result, dict[int, Var]]:
+        """What is read after a run: by result, the variables of those blocks whose result it is."""
+        run = block.run
+        found: dict[Result, dict[int, Var]] = {}
+        for k in range(run.count):
+            for j in range(run.period):
+                for o, out in enumerate(self._eqns[run.start + k * run.period + j].outvars):
+                    if self._last_read.get(out.index, -1) >= run.stop:
+                        found.setdefault((j, o), {})[k] = out
+        return found
+
+    def _is_output(self, blocks: dict[int, Var]) -> bool:
+        return any(self._last_read[var.index] == len(self._eqns) for var in blocks.values())
+
+    def _before(self, block: Block, wanted: dict[Result, dict[int, Var]]) -> dict[Result, Atom]:
+        """What is the same in all blocks, computed before the loop."""
+        found: dict[Result, Atom] = {}
+
+        def read(atom: Atom) -> Atom:
+            if not isinstance(atom, Var) or block.before(atom) is None:
+                return self._alone(atom)
+            result = block.result(atom)
+            if result not in found:
+                eqn = self._lazy.eqns[atom.index]
+                ins = tuple(map(read, eqn.invars))
+                (found[result],) = self._ctx.emit(eqn.primitive, ins, [atom.aval], eqn.source)
+            return found[result]
+
+        for j, eqn in enumerate(block.last):
+            if block.invariant[j]:
+                outs = self._ctx.again(eqn, tuple(map(read, eqn.invars)))
+                found.update({(j, o): out for o, out in enumerate(outs)})
+        for result, blocks in wanted.items():
+            if block.invariant[result[0]]:
+                self._items.update({var.index: found[result] for var in blocks.values()})
+        return found
+
+
+@final
+@frozen(repr=False)
+class Repeats(Shown):
+    """What `reroll` made of a program: loops, and what looks alike but stayed as it is. It shows itself."""
+
+    program: ClosedJaxpr
+    found: tuple[Repeat, ...]
+    stopped: tuple[Stopped, ...]
+
+    @override
+    def _blocks(self) -> Iterator[display.Block]:
+        from tinyjax.ir.printing.display import Note, table
+
+        head = ("loop at", "blocks", "equations", "carried", "stacked", "results", "shared")
+        yield from table(head, [each.row for each in self.found], numbers=1) if self.found else [Note("no loops")]
+        if self.stopped:
+            rows = [(str(each.source or ""), str(each.count), str(each.period), each.why) for each in self.stopped]
+            yield from table(("no loop at", "blocks", "equations", "why"), rows)
+
+
+def repeats(program: AnyProgram, *, at_least: int = 1) -> Repeats:
+    """What `reroll` finds in a program, and what stopped it elsewhere.
+
+    For each loop: the line of the user's where it begins, how many blocks of how many equations, and in bytes what each
+    hands to the next, what differs from block to block, what is stacked of results, and what is the same for all. For
+    blocks that are nearly equal: which parameter or which type differs, and at which line. `program` of the record is
+    what `reroll` makes of it.
+    """
+    whole("repeats: at_least", at_least)
+    found: list[Repeat] = []
+    stopped: list[Stopped] = []
+
+    def change(jaxpr: Jaxpr) -> Jaxpr:
+        result, more = rerolled(jaxpr, at_least, stopped)
+        found.extend(more)
+        return result
+
+    closed = checked(program, "repeats")
+    result = changed(closed, "repeats", lambda jaxpr: bottom_up(jaxpr, change))
+    return Repeats(result, tuple(found), tuple(stopped))
+
+
+def _row_bytes(items: Sequence[Item]) -> int:
+    """How many bytes of these values are rows of stacks."""
+    return sum(item.stack.aval.nbytes // item.stack.aval.shape[0] for item in items if isinstance(item, Row))
+
+
+def reroll(program: ProgramT, *, at_least: int = 1) -> ProgramT:
+    """The program with loops in the place of equal blocks of equations that follow each other.
+
+        { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = mul c b; e:f64[] = sin d; f:f64[] = mul e b;
+            g:f64[] = sin f; h:f64[] = mul g b in (h,) }
+        { lambda ; a:f64[] b:f64[]. let c:f64[] = scan[length=3 num_consts=1 num_carry=1 jaxpr={ lambda ; a:f64[]
+            b:f64[]. let c:f64[] = sin b; d:f64[] = mul c a in (d,) } …] b a in (c,) }
+
+    Blocks are equal if they apply the same primitives to operands of the same types, and read alike: values of their
+    own; those of the block before, which become carries; the same value in all of them, which becomes a constant of the
+    loop; or others in each, which are stacked. Rows of an array that is there need no stacking, and neither do results
+    of a loop that another one reads, from the first to the last or, as a backward pass does, the other way round.
+
+    A run becomes a loop if that saves `at_least` so many equations, with those for stacks counted. Programs within the
+    program, and blocks within a block, are treated too. What is the same in all blocks is computed once, before the
+    loop. Equations with effects stay where they are. The result is checked, and computes the same, but for the
+    sign of zeros where rows of a gradient are put together; compiled, to rounding.
+    """
+    whole("reroll: at_least", at_least)
+    return changed(program, "reroll", lambda jaxpr: bottom_up(jaxpr, lambda each: rerolled(each, at_least)[0]))

@@ -1,0 +1,142 @@
+"""What takes rows out of stacks and puts them into stacks: equations that are applied where their results are read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, final
+
+from attrs import frozen
+
+from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.primitives.shaping import Reshape, Squeeze
+from tinyjax.primitives.slicing import Concatenate, Slice
+from tinyjax.primitives.structure import BroadcastInDim
+
+#: Numbers of results above this are those of equations that are applied where they are read.
+_FAR: Final = 1 << 20
+
+
+@final
+@frozen
+class Lazy:
+    """Equations of one operand and one result that have no place of their own, by what they bind, and by position.
+
+    `rows`: those results which are rows of the leading axis of something, and which ones.
+    """
+
+    eqns: Mapping[int, Eqn]
+    positions: frozenset[int]
+    rows: Mapping[int, tuple[Var, int]]
+
+    def root(self, var: Var) -> Var:
+        """What a variable is made of."""
+        eqn = self.eqns.get(var.index)
+        while eqn is not None:
+            operand = eqn.invars[0]
+            assert isinstance(operand, Var)
+            var = operand
+            eqn = self.eqns.get(var.index)
+        return var
+
+    def joined(self, eqn: Eqn) -> list[tuple[Atom, bool]] | None:
+        """What an equation stacks, if that is what it does; and whether that has a leading axis of size 1 already."""
+        if not _joins(eqn) or len(eqn.invars) < 2:
+            return None
+        found: list[tuple[Atom, bool]] = []
+        for atom in eqn.invars:
+            part = self.eqns.get(atom.index) if isinstance(atom, Var) else None
+            if part is not None and _expands(part):
+                found.append((part.invars[0], False))
+            elif atom.aval.shape[0] == 1:
+                found.append((atom, True))
+            else:
+                return None
+        return found
+
+    def homes(self, jaxpr: Jaxpr, eqns: Sequence[Eqn]) -> dict[int, tuple[int, int]]:
+        """For each variable, which of these equations computes it, or what it is made of, and a number that tells apart
+        its results, and what is made of them in different ways."""
+        found = {var.index: (-1, 0) for var in jaxpr.invars}
+        for i, eqn in enumerate(eqns):
+            for o, out in enumerate(eqn.outvars):
+                found[out.index] = i, o
+        codes: dict[tuple[int, Primitive], int] = {}
+        for index, eqn in self.eqns.items():
+            operand = eqn.invars[0]
+            assert isinstance(operand, Var)
+            place, result = found[operand.index]
+            found[index] = place, codes.setdefault((result, eqn.primitive), _FAR + len(codes))
+        return found
+
+
+def _row_of(eqn: Eqn) -> int | None:
+    """Which row an equation takes, as an array with a leading axis of size 1; None: it does something else."""
+    primitive = eqn.primitive
+    if not isinstance(primitive, Slice) or primitive.strides is not None:
+        return None
+    shape = eqn.invars[0].aval.shape
+    starts, limits = primitive.start_indices, primitive.limit_indices
+    if not shape or shape[0] < 2 or any(starts[1:]) or limits[1:] != shape[1:] or limits[0] != starts[0] + 1:
+        return None
+    return starts[0]
+
+
+def _drops(eqn: Eqn) -> bool:
+    """Whether it only drops the leading axis."""
+    primitive, shape = eqn.primitive, eqn.invars[0].aval.shape
+    if isinstance(primitive, Squeeze):
+        return primitive.dimensions == (0,)
+    return isinstance(primitive, Reshape) and shape[:1] == (1,) and primitive.new_sizes == shape[1:]
+
+
+def _expands(eqn: Eqn) -> bool:
+    """Whether it only adds a leading axis."""
+    primitive, shape = eqn.primitive, eqn.invars[0].aval.shape
+    if isinstance(primitive, BroadcastInDim):
+        return primitive.shape == (1, *shape) and primitive.broadcast_dimensions == tuple(range(1, len(shape) + 1))
+    return isinstance(primitive, Reshape) and primitive.new_sizes == (1, *shape)
+
+
+def find_lazy(jaxpr: Jaxpr) -> Lazy:
+    """The equations that take rows and nothing else needs, and those which only make rows for stacks."""
+    readers: dict[int, list[Eqn | None]] = {}
+    taking: list[tuple[int, Eqn, int]] = []
+    making: list[tuple[int, Eqn]] = []
+    for i, eqn in enumerate(jaxpr.eqns):
+        for atom in eqn.invars:
+            if isinstance(atom, Var):
+                readers.setdefault(atom.index, []).append(eqn)
+        if len(eqn.invars) == 1 and isinstance(eqn.invars[0], Var):
+            row = _row_of(eqn)
+            if row is not None:
+                taking.append((i, eqn, row))
+            elif _drops(eqn) or _expands(eqn):
+                making.append((i, eqn))
+    for atom in jaxpr.outvars:
+        if isinstance(atom, Var):
+            readers.setdefault(atom.index, []).append(None)
+    found: dict[int, tuple[int, Eqn]] = {}
+    rows: dict[int, tuple[Var, int]] = {}
+    for i, eqn, row in taking:
+        out = eqn.outvars[0].index
+        if all(reader is not None and _drops(reader) for reader in readers.get(out, ())):
+            found[out] = i, eqn
+            base = eqn.invars[0]
+            assert isinstance(base, Var)
+            rows[out] = base, row
+    dropping = {}
+    for i, eqn in making:
+        operand, out = eqn.invars[0], eqn.outvars[0].index
+        assert isinstance(operand, Var)
+        if operand.index in rows and _drops(eqn):
+            dropping[out] = rows[operand.index]
+            found[out] = i, eqn
+        elif _expands(eqn) and all(_joins(reader) for reader in readers.get(out, ())):
+            found[out] = i, eqn
+    ordered = sorted(found.items(), key=lambda each: each[1][0])
+    return Lazy({out: eqn for out, (_, eqn) in ordered}, frozenset(i for i, _ in found.values()), dropping)
+
+
+def _joins(eqn: Eqn | None) -> bool:
+    return eqn is not None and isinstance(eqn.primitive, Concatenate) and eqn.primitive.dimension == 0

@@ -1,0 +1,147 @@
+"""What `jit` and the stages of compilation say and take, as in `jax.stages`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tinyjax as tj
+from tinyjax import Array, ShapeDtypeStruct, stages
+from tinyjax.errors import ChoiceError, InputError, XlaError
+
+
+def f(p: dict[str, Array], x: Array, *, scale: Array) -> dict[str, Array]:
+    return {"y": p["w"] * x * scale}
+
+
+ARGS = ({"w": np.ones(3, "float32")}, np.float32(2))
+
+
+@pytest.mark.parametrize("stage", ["trace", "lower", "compile"])
+def test_what_stages_say_is_what_those_of_jax_say(stage: str) -> None:
+    def at(jitted: Any) -> Any:
+        if stage == "trace":
+            return jitted.trace(*ARGS, scale=np.float32(1))
+        lowered = jitted.lower(*ARGS, scale=np.float32(1))
+        return lowered if stage == "lower" else lowered.compile()
+
+    ours, theirs = at(tj.jit(f, donate_argnums=0)), at(jax.jit(f, donate_argnums=0))
+    assert ours.in_tree == theirs.in_tree
+    assert ours.out_tree == theirs.out_tree
+    assert ours.donate_argnums == theirs.donate_argnums == (0,)
+    for name in ("args_info", "out_info", *(["in_avals"] if stage != "trace" else [])):
+        found, expected = getattr(ours, name), getattr(theirs, name)
+        assert tj.tree.structure(found) == jax.tree.structure(expected)
+        for x, y in zip(tj.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+            assert (x.shape, x.dtype) == (y.shape, y.dtype)
+            assert getattr(x, "donated", None) == getattr(y, "donated", None)
+
+
+def test_names_of_stages() -> None:
+    jitted = tj.jit(lambda x: x + 1.0)
+    traced = jitted.trace(1.0)
+    lowered = traced.lower()
+    assert isinstance(jitted, stages.Wrapped)
+    assert isinstance(traced, stages.Traced)
+    assert isinstance(lowered, stages.Lowered)
+    assert isinstance(lowered.compile(), stages.Compiled)
+    assert isinstance(tj.tree.leaves(lowered.args_info)[0], stages.ArgInfo)
+
+
+def test_results_say_how_they_lie() -> None:
+    mesh = tj.make_mesh((2,), ("x",))
+    lies = tj.NamedSharding(mesh, tj.P("x"))
+    jitted = tj.jit(lambda x: 2.0 * x, out_shardings=lies)
+    lowered = jitted.lower(ShapeDtypeStruct((4,), "float32"))
+    assert lowered.out_info == ShapeDtypeStruct((4,), "float32", sharding=lies)
+    assert lowered.compile().out_info.sharding.spec == tj.P("x")
+
+
+def test_leaves_without_tangents_are_part_of_the_trees() -> None:
+    zeros = np.zeros(2, tj.float0)
+    lowered = tj.jit(lambda x, y: (x, y)).lower(zeros, np.ones(2))
+    compiled = lowered.compile()
+    for stage in (lowered, compiled):
+        (first, second), _ = stage.args_info
+        assert (first.dtype, second.dtype) == (tj.float0, np.float64)
+        assert [leaf.dtype for leaf in stage.out_info] == [tj.float0, np.float64]
+    assert compiled.input_shardings[0][0] is None
+    assert compiled.output_shardings[1] is not None
+
+
+def test_costs_before_xla_optimises() -> None:
+    found = tj.jit(lambda x: x @ x).lower(np.ones((8, 8), "float32")).cost_analysis()
+    expected: Any = jax.jit(lambda x: x @ x).lower(np.ones((8, 8), "float32")).cost_analysis()
+    assert found["flops"] == expected["flops"] == 1024
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64", "float16", "bfloat16", "float32", "complex64"])
+@pytest.mark.parametrize("number", [3, 2.5, 1j, True, -1, 2**40])
+def test_numbers_take_the_dtype_that_was_compiled_for(dtype: str, number: Any) -> None:
+    """If they are of that kind, and fit; others are refused, as by jax."""
+    struct = ShapeDtypeStruct((), dtype)
+    kind = {"i": int, "u": int, "f": float, "V": float, "c": complex}[struct.dtype.kind]
+    fits = type(number) is kind
+    if isinstance(number, int) and kind is int:
+        fits = fits and np.iinfo(dtype).min <= number <= np.iinfo(dtype).max
+    jitted = tj.jit(lambda x: x)
+    for run in (jitted.lower(struct).compile(), jitted.trace(struct), tj.trace(lambda x: x)(struct)):
+        if fits:
+            found = run(number)
+            assert (found.dtype, found.aval.weak_type) == (struct.dtype, False)
+            assert found == number
+        else:
+            with pytest.raises(InputError, match=r"compiled for|traced for"):
+                run(number)
+    with pytest.raises(InputError, match=r"compiled for .*i64"):
+        jitted.lower(ShapeDtypeStruct((), "int32")).compile()(np.int64(3))
+
+
+def test_options_of_xla() -> None:
+    jitted = tj.jit(lambda x: tj.numpy.sin(x) * 2.0, compiler_options={"xla_cpu_enable_fast_math": True})
+    assert abs(float(jitted(1.0)) - 2 * np.sin(1.0)) < 1e-12
+    assert jitted(np.ones(2)).shape == (2,)
+    assert float(jitted.lower(1.0).compile({"xla_llvm_disable_expensive_passes": True})(0.0)) == 0.0
+    for options in ({"xla_foo": 1}, {"xla_cpu_enable_fast_math": "perhaps"}):
+        with pytest.raises(XlaError):
+            tj.jit(lambda x: x + 1.0, compiler_options=options)(1.0)
+        with pytest.raises(XlaError):
+            tj.jit(lambda x: x + 1.0).lower(1.0).compile(options)
+    refused: Any = [1]
+    with pytest.raises(InputError, match="compiler_options is a dict, such as"):
+        tj.jit(lambda x: x, compiler_options=refused)
+    with pytest.raises(InputError, match="an option of XLA has a name and is a string, a number or a bool"):
+        tj.jit(lambda x: x).lower(1.0).compile({"xla_foo": refused})
+
+
+def test_where_it_runs() -> None:
+    x = np.arange(3.0)
+    for jitted in (
+        tj.jit(lambda x: x + 1.0, device="cpu:3"),
+        tj.jit(lambda x: x + 1.0, device=tj.devices()[3], keep_unused=True),
+        tj.jit(lambda x: x + 1.0, device=jax.devices()[3]),
+    ):
+        for argument in (x, x, tj.device_put(x, "cpu:1"), tj.device_put(x, "cpu:3")):
+            y = jitted(argument)
+            assert str(y.device) == "cpu:3"
+            assert y.tolist() == [1.0, 2.0, 3.0]
+        assert str(jitted.lower(x).compile()(x).device) == "cpu:3"
+        assert tj.grad(lambda x, g=jitted: g(x).sum())(x).tolist() == [1.0] * 3
+    assert str(tj.jit(lambda x: x + 1.0, backend="cpu")(x).device) == "cpu:0"
+    with pytest.raises(InputError, match="only one of device= and backend= is said"):
+        tj.jit(lambda x: x, device="cpu:0", backend="cpu")
+    with pytest.raises(ChoiceError, match="there is no device"):
+        tj.jit(lambda x: x, device="cpu:99")
+    with pytest.raises(InputError, match="so there is no device= beside them"):
+        tj.jit(lambda x: x, device="cpu:0", out_shardings=tj.P())
+
+
+def test_effects_are_done_when_a_call_returns() -> None:
+    seen: list[float] = []
+    g = tj.jit(lambda x: tj.debug.callback(lambda v: seen.append(float(v)), x))
+    g(2.0)
+    tj.effects_barrier()
+    assert seen == [2.0]

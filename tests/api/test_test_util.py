@@ -1,0 +1,60 @@
+"""`test_util`: right derivatives pass, in every mode and order, and wrong ones don't."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax.errors import DerivativeError, InputError
+from tinyjax.test_util import check_grads, check_jvp, check_vjp
+
+
+def model(params: Any, x: Any, n: Any) -> Any:
+    return {"y": tnp.tanh(x @ params["w"] + params["b"]) ** 2, "n": n + 1}
+
+
+@pytest.mark.parametrize("modes", ["fwd", "rev", ("fwd", "rev")])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+def test_right_derivatives_pass(dtype: str, modes: Any) -> None:
+    rng = np.random.default_rng(0)
+    params = {"w": rng.normal(size=(3, 2)).astype(dtype), "b": np.ones(2, dtype)}
+    x = rng.normal(size=(4, 3)).astype(dtype)
+    tolerance = 1e-2 if dtype == "float32" else 1e-4
+    check_grads(model, (params, x, 3), order=2, modes=modes, atol=tolerance, rtol=tolerance)
+
+
+def wrong(factor: float) -> Any:
+    f: Any = tj.custom_jvp(tnp.sin)
+    f.defjvp(lambda primals, tangents: (f(*primals), factor * tnp.cos(primals[0]) * tangents[0]))
+    return f
+
+
+@pytest.mark.parametrize("modes", ["fwd", "rev"])
+def test_wrong_derivatives_do_not(modes: str) -> None:
+    check_grads(wrong(1.0), (0.5,), order=3, modes=modes)
+    with pytest.raises(DerivativeError, match=r"(jvp|vjp) of .*the .*tangent.* is .*expected"):
+        check_grads(wrong(1.01), (0.5,), order=1, modes=modes)
+    check_grads(wrong(1.01), (0.5,), order=1, modes=modes, atol=0.1)
+    check_grads(wrong(1.01), (0.5,), order=1, modes=modes, rtol={"float64": 0.1})
+    # A rule that is right for the first derivative, but not for its own.
+    f: Any = tj.custom_jvp(tnp.sin)
+    f.defjvp(lambda primals, tangents: (f(*primals), tj.lax.stop_gradient(tnp.cos(primals[0])) * tangents[0]))
+    check_grads(f, (0.5,), order=1, modes=modes)
+    with pytest.raises(AssertionError, match=f"{'jvp' if modes == 'fwd' else 'vjp'} of"):
+        check_grads(f, (0.5,), order=2, modes=modes)
+
+
+def test_functions_given_by_hand() -> None:
+    check_jvp(tnp.exp, partial(tj.jvp, tnp.exp), (np.array([1.0, 2.0]),), eps=1e-4)
+    check_vjp(tnp.exp, partial(tj.vjp, tnp.exp), (np.array([1.0, 2.0]),))
+    with pytest.raises(DerivativeError, match=r"mine: the primal at \[0\] is 1.0, expected 2.7"):
+        check_jvp(tnp.exp, partial(tj.jvp, lambda x: x), (np.array([1.0, 2.0]),), err_msg="mine")
+    with pytest.raises(DerivativeError, match="the primal is float32"):
+        check_vjp(tnp.exp, partial(tj.vjp, lambda x: x.astype("float32")), (np.array([1.0, 2.0]),))
+    with pytest.raises(InputError, match="modes"):
+        check_grads(tnp.exp, (1.0,), 1, modes="reverse")

@@ -1,0 +1,203 @@
+"""Explicit axes: results lie as the program says, and what it leaves open is an error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax import NamedSharding, P, lax
+from tinyjax.errors import ShardingTypeError
+from tinyjax.sharding import AxisType, Mesh, Sharding, auto_axes, explicit_axes
+
+MESH = tj.make_mesh((4, 2), ("x", "y"))
+X = np.arange(32.0).reshape(8, 4)
+W = np.linspace(-1.0, 1.0, 24).reshape(4, 6)
+
+
+def put(array: np.ndarray[Any, Any], *parts: str | None) -> tj.Array:
+    found: tj.Array = tj.device_put(array, NamedSharding(MESH, P(*parts)))
+    return found
+
+
+def spec(x: tj.Array) -> P:
+    assert isinstance(x.sharding, NamedSharding)
+    assert x.sharding.mesh == MESH
+    return x.sharding.spec
+
+
+def test_results_lie_as_the_program_says_also_by_single_operations() -> None:
+    def f(x: tj.Array, w: tj.Array) -> tuple[tj.Array, ...]:
+        y = tnp.tanh(x) @ w
+        return y, y.T, y.sum(0), x * 2.0, tnp.max(x)
+
+    x, w = put(X, "x", None), put(W, None, "y")
+    for outs in (f(x, w), tj.jit(f)(x, w)):
+        assert list(map(spec, outs)) == [P("x", "y"), P("y", "x"), P("y"), P("x", None), P()]
+        np.testing.assert_allclose(np.asarray(outs[0]), np.tanh(X) @ W)
+
+
+def contracted(x: tj.Array) -> tj.Array:
+    return x @ x.T
+
+
+@pytest.mark.parametrize(
+    ("f", "why"),
+    [
+        (contracted, "the contracting axes 1 and 0 are divided"),
+        (lambda x: x + put(X, "y", "x"), "along axis 0 the operands are divided differently"),
+        (lambda x: lax.cumsum(x, 0), "axis 0, along which it goes, is divided"),
+        (
+            lambda x: lax.slice(x, (0, 0), (3, 4)),
+            "axis 0 of the result has the size 3, which the mesh axis 'x' \\(4\\)",
+        ),
+        (lambda x: x.reshape(4, 8), "can't become \\[4, 8\\] axis by axis"),
+        (lambda x: x[tnp.array([1, 2])], "axis 0 of the operand, along which it is indexed, is divided"),
+        (tnp.sort, "axis 1, which is sorted, is divided"),
+        (lambda x: x[:, None] * x[None], "the result would be .*divided along 'x' twice"),
+    ],
+)
+def test_what_is_left_open_is_an_error(f: Callable[[tj.Array], tj.Array], why: str) -> None:
+    x = put(X, "x", "y")
+    with pytest.raises(ShardingTypeError, match=why) as seen:
+        tj.jit(f)(x)
+    assert f"at {__file__}:" in str(seen.value)
+    assert "f64[8@x,4@y]" in str(seen.value) or "f64[8@x,8,4@y]" in str(seen.value)
+    with pytest.raises(ShardingTypeError, match=why):
+        f(x)
+    with pytest.raises(ShardingTypeError, match=why):
+        tj.jit(f).lower(x)
+
+
+def test_the_hints_of_errors_help() -> None:
+    x = put(X, "x", "y")
+    expected = X @ X.T
+    with tj.set_mesh(MESH):
+        ways: list[Callable[[tj.Array], tj.Array]] = [
+            lambda x: tnp.matmul(x, x.T, out_sharding=P("x", None)),
+            lambda x: tj.reshard(x, P("x", None)) @ tj.reshard(x.T, P()),
+            auto_axes(contracted, out_sharding=P("x", None)),
+        ]
+        for way in ways:
+            for f in (way, tj.jit(way)):
+                found = f(x)
+                assert spec(found) == P("x", None)
+                np.testing.assert_allclose(np.asarray(found), expected)
+        staged = tj.jit(lambda x: tj.reshard(contracted(x), P(None, "y")))(x)
+        assert spec(staged) == P(None, "y")
+
+
+def test_gradients_lie_as_what_they_are_of() -> None:
+    def loss(w: tj.Array, x: tj.Array) -> tj.Array:
+        with tj.sharding.use_abstract_mesh(MESH.abstract_mesh):
+            return tnp.sum(tnp.sin(tnp.matmul(x, w, out_sharding=P("x", None))))
+
+    x, w = put(X, "x", "y"), put(W, "y", None)
+    expected = tj.grad(lambda w: tnp.sum(tnp.sin(X @ w)))(W)
+    for g in (tj.grad(loss), tj.jit(tj.grad(loss)), tj.grad(tj.jit(loss)), lambda *a: tj.vjp(loss, *a)[1](1.0)[0]):
+        found = g(w, x)
+        assert spec(found) == P("y", None)
+        np.testing.assert_allclose(np.asarray(found), np.asarray(expected))
+
+
+def test_types_say_it_while_a_function_is_traced() -> None:
+    seen = []
+
+    def note(x: tj.Array) -> tj.Array:
+        seen.append(str(tj.typeof(x)))
+        return x * 2.0
+
+    def f(x: tj.Array) -> tj.Array:
+        tj.vmap(note)(x)
+        tj.grad(lambda x: note(x.T).sum())(x)
+        tj.jit(note)(x + 1.0)
+        return note(x).sum(1)
+
+    expected = ["f64[4@y]", "f64[4@y,8@x]", "f64[8@x,4@y]", "f64[8@x,4@y]"]
+    tj.jit(f)(put(X, "x", "y"))
+    assert seen == expected
+    seen.clear()
+    f(put(X, "x", "y"))
+    assert seen == expected
+    seen.clear()
+    tj.jit(f)(put(X, None, "x"))  # other arguments, another program
+    assert seen == ["f64[4@x]", "f64[4@x,8]", "f64[8,4@x]", "f64[8,4@x]"]
+    assert isinstance(tj.typeof(X), tj.ShapedArray)
+
+
+def test_loops_and_branches() -> None:
+    def f(x: tj.Array) -> tuple[tj.Array, tj.Array]:
+        total, rows = lax.scan(lambda c, r: (c + r, r.sum(1)), tnp.zeros_like(x[0]), x)
+        return lax.cond(True, lambda t: t, lambda t: 2.0 * t, total), rows
+
+    x = put(np.ones((3, 8, 4)), None, "x", "y")
+    total, rows = tj.jit(f)(x)
+    assert (spec(total), spec(rows)) == (P("x", "y"), P(None, "x"))
+    assert spec(tj.jit(tj.grad(lambda x: f(x)[1].sum()))(x)) == P(None, "x", "y")
+    with pytest.raises(ShardingTypeError, match="the body divides a result as"):
+        tj.jit(lambda x: lax.scan(lambda c, r: (c + r, None), tnp.zeros((8, 4)), x)[0])(x)
+    with pytest.raises(ShardingTypeError, match="the first axis of what is scanned over is divided"):
+        tj.jit(lambda x: lax.scan(lambda c, r: (c, r), 0.0, x)[1])(put(X, "x"))
+
+
+def test_axes_change_their_type() -> None:
+    auto = Mesh(MESH.devices, ("x", "y"), (AxisType.Auto, AxisType.Auto))
+    seen = []
+
+    def f(x: tj.Array) -> tj.Array:
+        seen.append(str(tj.typeof(x)))
+        return x + 1.0
+
+    with tj.set_mesh(auto):
+        given: Any = explicit_axes(f, in_sharding=P("x"))
+        for g in (given, tj.jit(given)):
+            found = g(X)
+            assert found.sharding.mesh.auto_axes == ("x", "y")
+    assert seen == ["f64[8@x,4]"] * 2
+    mixed = Mesh(MESH.devices, ("x", "y"), (AxisType.Explicit, AxisType.Auto))
+    x = tj.device_put(X, NamedSharding(mixed, P("x", "y")))
+    tj.jit(f)(x)
+    assert seen[2:] == ["f64[8@x,4]"]
+
+
+def test_methods_take_how_their_results_lie() -> None:
+    x = put(X, "x", "y")
+    rows = NamedSharding(MESH, P("x", None))
+    cases: list[tuple[Callable[[tj.Array], tj.Array], np.ndarray[Any, Any]]] = [
+        (lambda x: x.reshape(4, 8, out_sharding=rows), X.reshape(4, 8)),
+        (lambda x: x.at[np.arange(4)].get(out_sharding=rows), X[:4]),
+        (lambda x: x.at[3:5].add(1.0, out_sharding=rows), X + np.isin(np.arange(8), [3, 4])[:, None]),
+        (lambda x: x.at[0].divide(2.0, out_sharding=rows), np.concatenate([X[:1] / 2.0, X[1:]])),
+    ]
+    for f, expected in cases:
+        for g in (f, tj.jit(f)):
+            found = g(x)
+            assert spec(found) == P("x", None)
+            np.testing.assert_allclose(np.asarray(found), expected)
+
+
+def test_loops_know_how_what_they_take_lies() -> None:
+    seen: list[str] = []
+
+    def noted(sharding: Sharding) -> None:
+        assert isinstance(sharding, NamedSharding)
+        seen.append(str(sharding.spec))
+
+    def f(x: tj.Array) -> tj.Array:
+        def body(c: tj.Array, r: tj.Array) -> tuple[tj.Array, None]:
+            seen.append(f"{tj.typeof(c)} {tj.typeof(r)}")
+            tj.debug.inspect_array_sharding(r, callback=noted)
+            return c + r.sum(1), None
+
+        return lax.scan(body, x[0].sum(1), x)[0]
+
+    tj.jit(f)(put(np.ones((3, 8, 4)), None, "x", "y"))
+    assert seen == ["f64[8@x] f64[8@x,4@y]", "P('x', 'y')"]
+    lies = tj.eval_shape(f, tj.ShapeDtypeStruct((3, 8, 4), "f64", sharding=NamedSharding(MESH, P(None, "x"))))
+    assert str(lies) == "f64[8@x]"
+    with pytest.raises(ShardingTypeError, match="contracting"):
+        tj.make_jaxpr(contracted)(put(X, "x", "y"))
