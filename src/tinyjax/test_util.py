@@ -52,7 +52,8 @@ def check_grads(
     Args:
       order: how often f is differentiated; each derivative is compared with differences of the one before.
       modes: "fwd" for forward mode, "rev" for reverse mode, or both, in all combinations.
-      atol, rtol: how far apart they may be, in all or by dtype; scaled by the number of elements.
+      atol: how far apart they may be, in all or by dtype; scaled by the number of elements.
+      rtol: the same, in parts of the derivative.
       eps: half of the length of the step. None: as the dtypes of the arguments have it.
 
     Raises:

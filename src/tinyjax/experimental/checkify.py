@@ -195,7 +195,8 @@ def check(pred: object, msg: str, *fmt_args: object, debug: bool = False, **fmt_
 
     Args:
       msg: what is wrong, as a format for `str.format`.
-      fmt_args, fmt_kwargs: trees of arrays for the format, traced ones too.
+      *fmt_args: trees of arrays for the format, traced ones too.
+      **fmt_kwargs: the same, by name.
       debug: as `debug_check`.
 
     Raises:

@@ -39,8 +39,11 @@ def ragged_all_to_all(
     Args:
       operand: the rows to send, along the first axis.
       output: where received rows are written; of the operand's dtype, and of its shape but for the first axis.
-      input_offsets, send_sizes, output_offsets, recv_sizes: vectors of integers of one length, a multiple of the size
+      input_offsets: where the rows for each element begin: a vector of integers, whose length is a multiple of the size
         of the named axis, or of its groups.
+      send_sizes: how many rows each is sent, a vector like it.
+      output_offsets: where they are written there, a vector like it.
+      recv_sizes: how many rows are received from each, a vector like it.
 
     Source: JAX's function of this name.
 
