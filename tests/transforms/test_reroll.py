@@ -87,6 +87,40 @@ def test_values_of_earlier_blocks(back: int) -> None:
     assert_close(run(rolled, args), run(j, args))
 
 
+def attention(p: Sequence[Array], x: Array) -> Array:
+    """A layer with two places where only `x` is handed on, and the first of which has nothing to hand back to."""
+    gain, q, k, v, wide, narrow = p
+
+    def normal(x: Array) -> Array:
+        x = x - tnp.mean(x, axis=-1, keepdims=True)
+        return x / tnp.sqrt(tnp.mean(x * x, axis=-1, keepdims=True) + 1.0) * gain
+
+    h = normal(x)
+    scores = tnp.exp((h @ q) @ (h @ k).T)
+    x = x + scores / tnp.sum(scores, axis=-1, keepdims=True) @ (h @ v)
+    return x + tnp.tanh(normal(x) @ wide) @ narrow
+
+
+def test_the_loops_of_a_gradient_have_the_same_blocks() -> None:
+    """What the forward pass stacks is what the backward one reads: nothing is put together anew, or spread before."""
+    n, depth = 4, 6
+    shapes = [(n,), (n, n), (n, n), (n, n), (n, 2 * n), (2 * n, n)]
+    avals = [ShapedArray(shape, "float64") for shape in shapes] * depth
+
+    def loss(*args: Array) -> Array:
+        *weights, x = args
+        for i in range(depth):
+            x = attention(weights[i * len(shapes) :][: len(shapes)], x)
+        return tnp.sum(x * x)
+
+    j = program(tj.grad(loss, argnums=tuple(range(len(avals)))), *avals, ShapedArray((3, n), "float64"))
+    rolled = transforms.reroll(j, at_least=20)
+    assert [(loop.length, loop.reverse) for loop in loops(rolled)] == [(depth - 1, False), (depth - 1, True)]
+    assert names(rolled).count("concatenate") == len(shapes) + 1  # the weights; and gains, for either half of a layer
+    args = numbers(j.in_avals)
+    assert_close(run(rolled, args), run(j, args))
+
+
 def test_numbers_that_differ_are_stacked() -> None:
     def f(x: Array) -> Array:
         for i in range(8):

@@ -22,16 +22,22 @@ Producers: TypeAlias = Mapping[int, tuple[int, int]]
 #: At most so many periods are tried at each length of windows, and so many beginnings within one stretch.
 _PERIODS: Final = 64
 _BEGINNINGS: Final = 64
+#: So many places where blocks may begin as well are looked at.
+_PLACES: Final = 64
 
 
 @final
 @frozen
 class Run:
-    """`count` blocks of `period` equations each, the first of which is at `start`; they do the same."""
+    """`count` blocks of `period` equations each, the first of which is at `start`; they do the same.
+
+    `others`: where the first one may be as well, with hardly more bytes handed on.
+    """
 
     start: int
     period: int
     count: int
+    others: tuple[int, ...] = ()
 
     @property
     def stop(self) -> int:
@@ -218,7 +224,11 @@ def _aligned(start: int, stop: int, period: int, reads: Reads) -> Run:
         other = int(np.argmin(costs))
         if costs[other] * 4 < costs[best] * 3:
             best = other
-    return Run(start + best, period, (stop - start - best) // period)
+    count = (stop - start - best) // period
+    last = stop - start - count * period
+    near = [int(at) for at in np.flatnonzero(costs[: last + 1] * 3 <= costs[best] * 4) if at != best]
+    others = sorted(near, key=costs.__getitem__)[:_PLACES]
+    return Run(start + best, period, count, tuple([start + at for at in others]))
 
 
 def _handed_on(start: int, stop: int, period: int, reads: Reads) -> Numbers:

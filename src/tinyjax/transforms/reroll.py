@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.ir.holding import AnyProgram, ProgramT, changed, checked
@@ -16,6 +16,7 @@ from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.primitives.structure import full
 from tinyjax.transforms.arguments import whole
+from tinyjax.transforms.late import late
 from tinyjax.transforms.near_repeats import Stopped, near_runs
 from tinyjax.transforms.padded_sums import stacked_sums
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
@@ -71,7 +72,8 @@ class _Rolling:
         self._stopped = stopped
         self._at_least = at_least
         self._lazy: Lazy = find_lazy(jaxpr)
-        self._eqns: list[Eqn] = [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions]
+        eqns = [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions]
+        self._eqns: list[Eqn] = late(eqns, self._lazy)
         self._home = self._lazy.homes(jaxpr, self._eqns)
         self._ctx = Rebuilding(jaxpr.invars, jaxpr.names)
         self._stacks = Stacks(self._ctx)
@@ -87,11 +89,15 @@ class _Rolling:
             return self._jaxpr, []
         self._last_read = self._find_last_reads()
         at = 0
-        for run in [*runs, None]:
-            for eqn in self._eqns[at : len(self._eqns) if run is None else run.start]:
+        for each in [*runs, None]:
+            first = len(self._eqns) if each is None else min([each.start, *each.others])
+            for eqn in self._eqns[at:first]:
                 self._again(eqn)
-            if run is None:
+            if each is None:
                 break
+            run = self._beginning(each)
+            for eqn in self._eqns[first : run.start]:
+                self._again(eqn)
             if not self._loop(run):
                 for eqn in self._eqns[run.start : run.stop]:
                     self._again(eqn)
@@ -153,6 +159,40 @@ class _Rolling:
         self._items.update(zip([out.index for out in eqn.outvars], self._ctx.again(eqn, ins), strict=True))
 
     # Loops.
+
+    def _beginning(self, run: Run) -> Run:
+        """The run, with its first block where most of what differs from block to block lies in stacks already."""
+        if not run.others:
+            return run
+        return min([run, *(evolve(run, start=start) for start in run.others)], key=self._misfits)
+
+    def _misfits(self, run: Run) -> int:
+        """How many operands are rows in some blocks, and in others are not, or those of another stack."""
+        last = run.period * (run.count - 1)
+        count = 0
+        for at in range(run.start, run.start + run.period):
+            for i, atom in enumerate(self._eqns[at].invars):
+                if isinstance(atom, Var) and self._home[atom.index][0] < run.start:
+                    ends = [self._eqns[at + far].invars[i] for far in (run.period, last)]
+                    count += not self._fit([self._row(each) for each in (atom, *ends)], run.count - 1)
+        return count
+
+    def _row(self, atom: Atom) -> Row | None:
+        """Which row a value is, if it is one by now."""
+        if not isinstance(atom, Var):
+            return None
+        found = self._items.get(atom.index)
+        return found if isinstance(found, Row) else None
+
+    @staticmethod
+    def _fit(rows: Sequence[Row | None], last: int) -> bool:
+        """Whether values of the first, the second and the last block, which is so many after the first, are rows of
+        one stack in order, or one value, or none is a row."""
+        a, b, c = rows
+        if a is None or b is None or c is None:
+            return a is b is c
+        step = b.at - a.at
+        return a.stack == b.stack == c.stack and abs(step) <= 1 and c.at - a.at == step * last
 
     def _loop(self, run: Run) -> bool:
         """A loop in the place of a run, if that saves enough equations."""
