@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.call import Call
+from tinyjax.control.composite_call import Attribute, CompositeCall, Dictionary
 from tinyjax.ir import Atom, DType, Jaxpr, Literal, Scalar, Shape, ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, NUMERIC, SHORT_NAMES, SUPPORTED, WIDE, bits, integer_limits
 from tinyjax.ir.literals import python_scalar
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
 
@@ -109,6 +111,19 @@ def permutation(draw: st.DrawFn, ctx: StagingContext, atoms: Sequence[Atom]) -> 
 STEPS: Final[tuple[Step, ...]] = (negation, arithmetic, broadcasting, reduction, permutation)
 
 
+#: What a compiler is told of a named operation.
+attributes: Final[st.SearchStrategy[tuple[tuple[str, Attribute], ...]]] = st.sampled_from(
+    [
+        (),
+        (("k", 1),),
+        (("k", True), ("x", -0.0)),
+        (("k", (1.0, ("a", b"b"), ())), ("odd-key", np.dtype("float32"))),
+        (("d", Dictionary((("a", Literal.of(np.float32(0.1))), ("e", Dictionary(()))))),),
+        (("a", ConcreteValue.of(np.arange(3.0))), ("b", ConcreteValue.of(np.zeros((0, 2), bool)))),
+    ]
+)
+
+
 @st.composite
 def programs(
     draw: st.DrawFn,
@@ -147,7 +162,7 @@ def _application(
     depth: int,
     dtypes: st.SearchStrategy[DType],
 ) -> Sequence[Atom]:
-    """A call of a new program, or of one that has been called before."""
+    """A call of a new program, or of one that has been called before; some have names that a compiler may know."""
     again = [jaxpr for jaxpr in inner if all(any(a.aval == aval for a in atoms) for aval in jaxpr.in_avals)]
     new = draw(st.booleans())
     if again and not new:
@@ -157,5 +172,7 @@ def _application(
         operands = draw(st.lists(st.sampled_from(list(atoms)), max_size=2))
         jaxpr = draw(programs(steps, [operand.aval for operand in operands], max_eqns=3, depth=depth, dtypes=dtypes))
         inner.append(jaxpr)
-    label = draw(st.sampled_from(["f", "g", "<lambda>", "two words"]))
+    label = draw(st.sampled_from(["f", "g", "<lambda>", "two words", "my.op"]))
+    if "." in label:
+        return ctx.bind(CompositeCall(label, jaxpr, draw(st.integers(0, 2)), draw(attributes)), *operands)
     return ctx.bind(Call(label, jaxpr), *operands)

@@ -25,7 +25,7 @@ from tinyjax.primitives.windows import GatherDimensionNumbers
 ELSEWHERE = {
     "psum", "pmax", "pmin", "axis_index", "all_gather", "all_to_all", "reduce_scatter", "ppermute", "pvary",
     "call", "shard_map", "sharding_constraint", "cond", "scan", "while", "checkpoint", "custom_jvp", "forward_pass",
-    "custom_linear_solve", "custom_root", "custom_vmap",
+    "custom_linear_solve", "custom_root", "custom_vmap", "composite",
     "custom_vjp", "custom_lin", "mapped_custom", "enclosing", "pure_callback", "io_callback", "debug_callback",
     "check", "platform_index", "reduce", "reduce_window", "select_and_scatter",
 }  # fmt: skip

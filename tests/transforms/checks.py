@@ -15,7 +15,7 @@ from tests import strategies
 from tests.api.families import FUNCTIONS
 from tinyjax import ShapedArray, ir
 from tinyjax.contexts.evaluation import EvalContext
-from tinyjax.control.call import Call
+from tinyjax.control.call import Calling
 from tinyjax.ir import HostArray, Jaxpr, Var
 from tinyjax.ir.dtypes import FLOAT64
 from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub
@@ -85,7 +85,7 @@ def in_jax(jaxpr: Jaxpr) -> Callable[..., list[jax.Array]]:
                 return [jnp.transpose(ins[0], permutation)]
             case BroadcastInDim(shape, dims):
                 return [jax.lax.broadcast_in_dim(ins[0], shape, dims)]
-            case Call():
+            case Calling():
                 return list(in_jax(primitive.jaxpr)(*ins))
             case _:
                 raise NotImplementedError(primitive.name)

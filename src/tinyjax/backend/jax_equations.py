@@ -43,6 +43,15 @@ def without_refs(jaxpr: JaxJaxpr) -> JaxClosedJaxpr:
     return JaxClosedJaxpr(*discharge(jaxpr, ()))
 
 
+def attributes(eqn: JaxprEqn) -> dict[object, object]:
+    """The attributes of a `composite` by name, without those that are None, which aren't written."""
+    found = {
+        key: tree.unflatten([getattr(leaf, "val", leaf) for leaf in leaves])
+        for key, leaves, tree in eqn.params["attributes"]
+    }
+    return {key: value for key, value in found.items() if value is not None}
+
+
 def bind_params(primitive: Any, params: Mapping[str, object]) -> dict[str, Any]:  # a primitive of JAX
     """The parameters of an equation as its primitive takes them."""
     found: dict[str, Any] = primitive.get_bind_params(dict(params))

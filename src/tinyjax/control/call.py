@@ -74,7 +74,7 @@ class Calling(Primitive):
         return ctx.bind(batched, *args), out_axes
 
     @override
-    def partial_eval(self, unknown: tuple[bool, ...]) -> Split:
+    def partial_eval(self, unknown: tuple[bool, ...]) -> Split | None:
         return _divided(self, unknown)
 
     @override

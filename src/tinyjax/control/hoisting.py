@@ -10,6 +10,7 @@ from attrs import evolve
 from tinyjax.contexts.staging import stage
 from tinyjax.control.call import Calling
 from tinyjax.control.carry import groups
+from tinyjax.control.composite_call import CompositeCall
 from tinyjax.control.cond import Cond
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
@@ -36,7 +37,9 @@ def _call(primitive: Calling) -> Hoisted | None:
     divided = divide_before(primitive.jaxpr, _first(0, primitive.jaxpr), arrays_only)
     if divided is None:
         return None
-    return Hoisted(primitive.of(divided.inside), (Before(divided.before, (), 0),))
+    kept = isinstance(primitive, CompositeCall)  # its arrays are the first operands, as in JAX
+    inside = evolve(primitive, jaxpr=divided.inside) if kept else primitive.of(divided.inside)
+    return Hoisted(inside, (Before(divided.before, (), 0),))
 
 
 @HOISTING.register(Cond)

@@ -11,6 +11,7 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of
 from tinyjax.control.call import Call, Calling
 from tinyjax.control.carry import fixpoint
+from tinyjax.control.composite_call import CompositeCall
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.custom_linear import CustomLin
@@ -32,6 +33,14 @@ def _call(primitive: Calling, used: tuple[bool, ...]) -> PrunedPrimitive:
     found = prune(primitive.jaxpr, used)
     same = found.jaxpr is primitive.jaxpr
     return PrunedPrimitive(primitive if same else evolve(primitive, jaxpr=found.jaxpr), found.used_inputs, used)
+
+
+@PRUNING.register(CompositeCall)
+def _composite(primitive: CompositeCall, used: tuple[bool, ...]) -> PrunedPrimitive:
+    """Its name is for all of its operands and results."""
+    inner = cleaned_up(primitive.jaxpr)
+    pruned = primitive if inner is primitive.jaxpr else evolve(primitive, jaxpr=inner)
+    return PrunedPrimitive(pruned, (True,) * len(inner.invars), (True,) * len(used))
 
 
 @PRUNING.register(ShardMap)

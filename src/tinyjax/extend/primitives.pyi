@@ -8,6 +8,7 @@ from tinyjax.control.callbacks import DebugCallback as DebugCallback
 from tinyjax.control.callbacks import IOCallback as IOCallback
 from tinyjax.control.callbacks import PureCallback as PureCallback
 from tinyjax.control.checkpoint import Checkpoint as Checkpoint
+from tinyjax.control.composite_call import CompositeCall as CompositeCall
 from tinyjax.control.cond import Cond as Cond
 from tinyjax.control.custom_batching import CustomVmap as CustomVmap
 from tinyjax.control.custom_derivatives import CustomCall as CustomCall

@@ -19,6 +19,7 @@ from tinyjax.control.call import Call
 from tinyjax.control.callbacks import Callback, DebugCallback, IOCallback, PureCallback
 from tinyjax.control.carry import groups
 from tinyjax.control.checkpoint import Checkpoint
+from tinyjax.control.composite_call import CompositeCall, plain
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.forward_pass import ForwardPass
@@ -56,6 +57,18 @@ def _call(primitive: Call, ctx: JaxContext, args: Args) -> Args:
 @TO_JAX.register(ForwardPass)
 def _forward_pass(primitive: ForwardPass, ctx: JaxContext, args: Args) -> Args:
     return _call(Call(primitive.function_name, primitive.jaxpr), ctx, args)
+
+
+@TO_JAX.register(CompositeCall)
+def _composite(primitive: CompositeCall, ctx: JaxContext, args: Args) -> Args:
+    name, jaxpr = primitive.function_name, primitive.jaxpr
+
+    def decomposition(*ins: ArrayLike, **_: object) -> Sequence[ArrayLike]:
+        return ctx.runner(jaxpr, name)(*ins)
+
+    attributes = {key: plain(value) for key, value in primitive.attributes}
+    found: Sequence[ArrayLike] = lax.composite(decomposition, name, primitive.version)(*args, **attributes)
+    return found
 
 
 @TO_JAX.register(Cond)

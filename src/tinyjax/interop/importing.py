@@ -20,6 +20,7 @@ from tinyjax.contexts.casts import cast_operands
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
+from tinyjax.control.composite_call import entries
 from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
 from tinyjax.interop.adopted import adopted, implementation
 from tinyjax.interop.custom_rules import PrimitiveT, derived
@@ -226,6 +227,8 @@ class Importer:
                 values[key] = from_jax_policy(value)
             elif key == "impl":  # of keys: a tuple of functions
                 values[key] = generic(value)
+            elif key == "attributes" and name == "composite":
+                values[key] = entries(name, jax_equations.attributes(eqn))
             elif key == "jaxpr" and name == "shard_map":
                 values[key] = yield request(value, rules, region_of(eqn))
             else:

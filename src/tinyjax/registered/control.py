@@ -9,6 +9,7 @@ from tinyjax.control import (
     call,
     callbacks,
     checkpoint,
+    composite_call,
     cond,
     custom_batching,
     custom_derivatives,
@@ -21,6 +22,7 @@ from tinyjax.control import (
     scan,
     shard_map,
 )
+from tinyjax.ir.program import Literal
 from tinyjax.primitives import checks
 from tinyjax.registered.first_order import STANDARD, primitives_of
 
@@ -32,6 +34,7 @@ MODULES: Final = (
     callbacks,
     checkpoint,
     checks,
+    composite_call,
     cond,
     custom_batching,
     custom_derivatives,
@@ -48,4 +51,5 @@ STANDARD.add(*primitives_of(*MODULES, recursion))
 STANDARD.add(checkpoint.NothingSaveable, checkpoint.EverythingSaveable, checkpoint.DotsSaveable)
 STANDARD.add(checkpoint.SaveNames, checkpoint.SaveNamesExcept, checkpoint.SaveAnythingExceptNames)
 STANDARD.add(checkpoint.SaveFromBoth)
+STANDARD.add(composite_call.Dictionary, Literal)
 STANDARD.add(recursion.Backward, recursion.JvpCase, recursion.VjpCase, recursion.Refusal)

@@ -7,13 +7,14 @@ passes them as `jvp_jaxpr`, or as `fwd_jaxpr` and `bwd_jaxpr`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 from tinyjax.control.branches import with_types
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import HostFunction
 from tinyjax.control.checkpoint import Checkpoint, DotsSaveable
+from tinyjax.control.composite_call import CompositeCall, entries
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.implicit import LinearSolve
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
@@ -21,7 +22,7 @@ from tinyjax.control.scan import Scan
 from tinyjax.errors import ParameterError, UnsupportedError
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
-from tinyjax.ir.text.registry import Reader, Record, Unreadable, build
+from tinyjax.ir.text.registry import Member, Reader, Record, Unreadable, build
 from tinyjax.ir.type_lists import all_match
 from tinyjax.registered.control import STANDARD
 from tinyjax.registered.jax_first_order import Avals, Params, primitive_of, without
@@ -182,6 +183,42 @@ def _leaves(tree: object, leaf: object = None) -> int:
 
 
 _STAR: Final = Unreadable("*")
+
+
+@STANDARD.read_by("composite")
+def _composite(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX writes the leaves of each attribute, and the tree that they are of."""
+    if "name" not in params:
+        return primitive_of(CompositeCall, params)
+    name, attributes = params["name"], params.get("attributes", ())
+    if isinstance(name, Member):  # as names with a dot are read
+        name = f"{name.enumeration}.{name.name}"
+    kept = {key: value for key, value in params.items() if key != "name"} | {"function_name": name}
+    if isinstance(attributes, tuple) and any(len(entry) == 3 for entry in attributes):
+        found = {key: _unflattened(iter(leaves), tree.fields[0][1]) for key, leaves, tree in attributes}
+        given = {key: value for key, value in found.items() if value is not None}
+        kept["attributes"] = entries("attributes", given)
+    return primitive_of(CompositeCall, kept)
+
+
+def _unflattened(leaves: Iterator[object], tree: object) -> object:
+    """A value of the leaves of a printed tree, in which they are stars."""
+    if tree == _STAR:
+        return next(leaves)
+    if tree is None or tree == frozenset():
+        return None if tree is None else {}
+    if isinstance(tree, tuple):
+        return [_unflattened(leaves, item) for item in tree]
+    if isinstance(tree, Record) and tree.name == "dict":
+        return {key: _unflattened(leaves, item) for key, item in tree.fields}
+    raise UnsupportedError(f"{tree} is no tree of attributes that can be read")
+
+
+@STANDARD.read_record_by("HashableArray")
+def _hashable_array(fields: Params) -> object:
+    """An array among JAX's parameters."""
+    (array,) = fields.values()
+    return array[0] if isinstance(array, tuple) and len(array) == 1 else array
 
 
 @STANDARD.read_by("reduce")

@@ -19,7 +19,7 @@ from tinyjax.ir.dtypes import FLOATS, INT32, KEYS, UINT32, UINT64, as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.tangents import has_tangent
-from tinyjax.ir.text.registry import Expander, Member
+from tinyjax.ir.text.registry import Expander
 from tinyjax.primitives.arithmetic import div
 from tinyjax.primitives.bitwise import logical_xor, shift_right_arithmetic, shift_right_logical
 from tinyjax.primitives.comparison import eq, le, lt
@@ -175,16 +175,6 @@ def one_minus_square(ctx: StagingContext, params: Params, args: Sequence[Atom]) 
     return ctx.bind(CustomJvp("one_minus_square", stage([x.aval], value), rule), x)
 
 
-def _composite(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
-    """An operation that a compiler may know by name, by way of its decomposition."""
-    name, jaxpr = params["name"], params["jaxpr"]
-    if isinstance(name, Member):  # as names with a dot are read
-        name = f"{name.enumeration}.{name.name}"
-    if not isinstance(name, str) or not isinstance(jaxpr, Jaxpr):
-        raise ParameterError(f"composite has no program: {jaxpr!r}")
-    return ctx.bind(Call(name, jaxpr), *args)
-
-
 def _custom_vmap(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
     """A function with a batching rule, without the rule, which is a Python function of JAX."""
     jaxpr = params["call"]
@@ -214,7 +204,6 @@ def _nothing(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Seque
 #: By the names that JAX has for them.
 EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "approx_top_k": _approx_top_k,
-    "composite": _composite,
     "custom_vmap_call": _custom_vmap,
     "dce_sink": _nothing,
     "eq_to": _total_order(eq),

@@ -20,7 +20,7 @@ _ANGLED: Final = r"<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*>[^<>\n]*)*>[^<>\n]*)*>"
 _KINDS: Final = {
     "bytes": rf"[bB](?:{_STRING})",
     "string": _STRING,
-    "complex": rf"\(-?{REAL}[+-]{REAL}j\)|-?{REAL}j(?!\w)",
+    "complex": rf"\(-?{REAL}[+-]{REAL}j\)|-?{REAL}(?: *[+-]{REAL})?j(?!\w)",  # in arrays NumPy's have no brackets
     "number": rf"-?{REAL}(?!\w)|(?:True|False)(?!\w)",
     "binder": rf"{_NAME}:{_AVAL}",  # a:f32[3]
     "type": rf":{_AVAL}",  # of a literal

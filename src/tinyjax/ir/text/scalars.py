@@ -24,6 +24,7 @@ from tinyjax.ir.dtypes import (
     FLOATS,
     INTEGERS,
     SHORT_NAMES,
+    SUPPORTED,
     WORDS,
     DType,
     Scalar,
@@ -41,7 +42,7 @@ _DTYPES: Final = {name: dtype for dtype, name in SHORT_NAMES.items()}
 DTYPE_WORDS: Final = {word: dtype for dtype, word in WORDS.items()}
 #: How a float is written, but for its sign.
 REAL: Final = r"(?:nan\(0x[0-9a-fA-F]{1,16}\)|nan|inf|(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)"
-_COMPLEX: Final = re.compile(rf"\((-?{REAL})([+-]{REAL})j\)")
+_COMPLEX: Final = re.compile(rf"(-?{REAL}) *([+-]{REAL})j")
 #: After a size: along which axes of a mesh the array is divided.
 _LYING: Final = re.compile(r"@(?:\w+|\([\w, ]*\))")
 _ESCAPE: Final = re.compile(r"\\(?:[\\'\"abfnrtv\n]|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})")
@@ -60,11 +61,11 @@ def read_real(text: str) -> float:
 
 def read_complex(text: str) -> complex:
     """A complex number: `2j` or `(1+2j)`."""
-    if not text.startswith("("):
-        return complex(0.0, read_real(text[:-1]))
-    found = _COMPLEX.fullmatch(text)
-    if found is None:
+    found = _COMPLEX.fullmatch(text.strip("()"))
+    if found is None and text.startswith("("):
         raise InputError(f"{text} is no complex number")
+    if found is None:
+        return complex(0.0, read_real(text[:-1]))
     return complex(read_real(found[1]), read_real(found[2]))
 
 
@@ -175,6 +176,21 @@ def in_dtype(value: Scalar, dtype: DType) -> Scalar:
     if cmath.isfinite(value) and not cmath.isfinite(rounded):
         raise InputError(f"{value!r} is beyond {short_name(dtype)}")
     return rounded
+
+
+def read_numpy_array(fields: Sequence[tuple[str, object]]) -> ConcreteValue | None:
+    """The array that NumPy writes `array([[1., 2.], [3., 4.]], dtype=float32)`: as exactly as it is written. None: it
+    is none, or one whose elements are left out."""
+    named = dict(fields)
+    dtype, shape = named.get("dtype"), named.get("shape")
+    if isinstance(dtype, str):  # a word: no dtype of programs
+        dtype = _dtype_by_name(dtype)
+    try:
+        found = np.asarray(named[""], dtype if isinstance(dtype, np.dtype) else None)
+        found = found.reshape(shape) if isinstance(shape, tuple) else found
+    except (KeyError, TypeError, ValueError, OverflowError):
+        return None
+    return ConcreteValue.of(found) if found.dtype in SUPPORTED and len(fields) == len(named) else None
 
 
 def read_array(aval: ShapedArray, elements: Sequence[object] | str) -> ConcreteValue:

@@ -9,6 +9,7 @@ import numpy as np
 
 from tinyjax.errors import InputError, ParseError, TinyjaxError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.program import Literal
 from tinyjax.ir.text.lexer import Tokens
 from tinyjax.ir.text.registry import Member, Record, Registry, Unreadable
 from tinyjax.ir.text.scalars import (
@@ -18,6 +19,7 @@ from tinyjax.ir.text.scalars import (
     read_complex,
     read_dtype,
     read_number,
+    read_numpy_array,
     read_string,
 )
 
@@ -28,6 +30,8 @@ Rule: TypeAlias = "Generator[Rule, object, object]"
 
 _CLOSING: Final = {"(": ")", "[": "]", "{": "}"}
 _CONSTANT_WORDS: Final[dict[str, object]] = {"None": None, **DTYPE_WORDS}
+#: Parameters in which the dtype of a scalar of NumPy's counts: its numbers are literals.
+_TYPED_KEYS: Final = ("attributes",)
 #: Parameters in which JAX writes a program by a name.
 _PROGRAM_KEYS: Final = ("jaxpr", "branches")
 
@@ -104,7 +108,7 @@ def value(programs: Programs, key: str) -> Rule:
         return (yield _items(programs, _CLOSING[text], key))
     if kind == "call":
         tokens.advance()
-        return (yield _call(programs, text.removesuffix("("), start))
+        return (yield _call(programs, text.removesuffix("("), start, outer=key))
     if kind == "reference":
         rule = programs.defined(text)
         if rule is None:
@@ -169,9 +173,10 @@ def _set(items: object) -> object:
     return Record("dict", tuple(entries)) if entries else frozenset(items)
 
 
-def _call(programs: Programs, name: str, start: int) -> Rule:
-    """What follows `name(`: a record's fields, an array's type and elements, or the names and sizes of a mesh."""
-    tokens = programs.tokens
+def _call(programs: Programs, name: str, start: int, outer: str) -> Rule:
+    """What follows `name(`: a record's fields, an array's type and elements, or the names and sizes of a mesh. `outer`
+    is the parameter that it is part of."""
+    tokens, passed = programs.tokens, outer if outer in _TYPED_KEYS else ""
     fields: list[tuple[str, object]] = []
     while not (tokens.kind == "mark" and tokens.text == ")"):
         key = ""
@@ -180,30 +185,33 @@ def _call(programs: Programs, name: str, start: int) -> Rule:
             if any(key == other for other, _ in fields):
                 tokens.fail(f"the field {key!r} of {name} is given twice")
             tokens.advance()
-        item = yield value(programs, key)
+        item = yield value(programs, key or passed)
         if not key and tokens.skip(":"):
             item = Record("", ((str(item), (yield value(programs, key))),))
         fields.append((key, item))
         if not tokens.skip(",") and not tokens.starts_line() and tokens.text != ")":
             tokens.fail(f"expected ',' or ')', got {tokens.shown()}")
     tokens.advance()
-    return guarded(tokens, start, lambda: _made(programs.registry, name, tuple(fields)))
+    return guarded(tokens, start, lambda: _made(name, tuple(fields), bool(passed)))
 
 
-def _made(registry: Registry, name: str, fields: tuple[tuple[str, object], ...]) -> object:
+def _made(name: str, fields: tuple[tuple[str, object], ...], typed: bool) -> object:
     items = [item for _, item in fields]
     if name == "array" and len(items) == 2:
         aval, elements = items
         if isinstance(aval, ShapedArray) and isinstance(elements, tuple | str):
             return read_array(aval, elements)
     if name == "array":
-        raise InputError('an array is written array(type, [elements]) or array(type, "bytes in base 64")')
+        found = read_numpy_array(fields)
+        if found is None:
+            raise InputError('an array is written array(type, [elements]) or array(type, "bytes in base 64")')
+        return found
     if name == "dtype" and len(items) == 1:
         return read_dtype(items[0])
     if name.startswith("np.") and len(items) == 1 and isinstance(items[0], int | float | complex):
         found = getattr(np, name.removeprefix("np."), None)
         if isinstance(found, type) and issubclass(found, np.number | np.bool_):
-            return items[0]
+            return Literal.of(items[0], np.dtype(found)) if typed else items[0]
     return Record(name, fields)
 
 
