@@ -67,7 +67,7 @@ def sine(lib: Any, numpy: Any, **attributes: object) -> Callable[..., Any]:
 def operations(text: str) -> list[str]:
     """The lines that apply named operations, as MLIR's printer writes them."""
     from jax._src.interpreters import mlir
-    from jax._src.lib.mlir import ir as mlir_ir
+    from jaxlib.mlir import ir as mlir_ir
 
     with mlir.make_ir_context():
         printed = str(mlir_ir.Module.parse(text))
@@ -227,7 +227,7 @@ def test_the_name_is_for_the_operation_as_it_is() -> None:
 
 def test_a_derivative_of_its_own_keeps_the_name() -> None:
     @tj.custom_jvp
-    def gelu(x: tj.Array) -> tj.Array:
+    def gelu(x: Any) -> Any:
         return lax.composite(lambda x: x * tj.nn.sigmoid(1.702 * x), "my.gelu")(x)
 
     @gelu.defjvp
@@ -245,7 +245,7 @@ def test_passes_keep_the_operation() -> None:
     for change in (transforms.dce, transforms.cse, transforms.simplify, transforms.inline, transforms.hoist_constants):
         (eqn,) = change(program).eqns
         assert isinstance(eqn.primitive, CompositeCall), change
-        assert eqn.primitive.jaxpr.out_avals == program.eqns[0].primitive.params["jaxpr"].out_avals
+        assert eqn.primitive.jaxpr.out_avals == tuple(out.aval for out in program.eqns[0].outvars)
         assert len(eqn.invars) == 2, change
     assert not transforms.dce(tj.make_jaxpr(lambda x: (f(x, x), x)[1])(X)).eqns
     assert len(transforms.cse(tj.make_jaxpr(lambda x: (f(x, x), f(x, x)))(X)).eqns) == 1
