@@ -10,6 +10,7 @@ from weakref import WeakSet
 
 from attrs import frozen
 
+from tinyjax.collecting import FewCollections
 from tinyjax.stack import with_room
 
 if TYPE_CHECKING:
@@ -37,7 +38,8 @@ def remembered(f: Callable[P, T]) -> Callable[P, T]:
         key = tuple([arg.remembered_by if isinstance(arg, Keyed) else arg for arg in args]), tuple(kwargs.items())
         found = cache.get(key)
         if found is None:
-            found = with_room(partial(f, *args, **kwargs))
+            with FewCollections():
+                found = with_room(partial(f, *args, **kwargs))
             cache.put(key, found)
         return found
 

@@ -8,6 +8,7 @@ from typing import TypeAlias, final
 
 from attrs import frozen
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.contexts.watching import Watcher
 from tinyjax.errors import InputError, LoweringError
 from tinyjax.hlo.context import (
@@ -133,6 +134,7 @@ def lower_module(
     )
 
 
+@collecting_seldom
 def _lower(
     jaxpr: Jaxpr,
     consts: Constants,

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Self, TypeAlias, TypeVar, cast
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import InputError
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.verify import verify
@@ -62,6 +63,7 @@ def checked_jaxpr(program: AnyProgram, what: str) -> Jaxpr:
     return checked(program, what).jaxpr
 
 
+@collecting_seldom
 def changed(
     program: ProgramT,
     what: str,

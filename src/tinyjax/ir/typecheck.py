@@ -8,6 +8,7 @@ from typing import Final, NoReturn, final
 
 import numpy as np
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import MissingRuleError, TinyjaxError, VerificationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, SUPPORTED, DType, short_name
@@ -29,6 +30,7 @@ _SHOWN: Final = 24
 _REFUSALS: Final = (TinyjaxError, TypeError, ValueError, LookupError)
 
 
+@collecting_seldom
 def typecheck(program: Jaxpr | ClosedJaxpr) -> JaxprType:
     """The type of a program; a VerificationError if it, or a program within it, is malformed or ill-typed.
 

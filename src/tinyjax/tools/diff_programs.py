@@ -25,6 +25,7 @@ from typing import TypeAlias, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.equality import same_value
 from tinyjax.ir.holding import AnyProgram, as_closed
@@ -218,6 +219,7 @@ class Diff:
         return difference_html(self.text())
 
 
+@collecting_seldom
 def diff(before: AnyProgram, after: AnyProgram) -> Diff:
     """What differs between two programs; a program without constants may be closed or not.
 

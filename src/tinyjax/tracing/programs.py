@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, final
 
 from attrs import frozen
 
+from tinyjax.collecting import FewCollections
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.manual import OPEN, Scope
 from tinyjax.ir.aval import ShapedArray
@@ -63,7 +64,8 @@ def trace(f: FlatFunction, avals: Sequence[ShapedArray], *, erase_float0: bool =
     RecursiveTracingError if there is no end.
     """
     check_nesting(f, avals)
-    return with_room(lambda: _trace(f, avals, erase_float0, scope))
+    with FewCollections():
+        return with_room(lambda: _trace(f, avals, erase_float0, scope))
 
 
 def _trace(f: FlatFunction, avals: Sequence[ShapedArray], erase_float0: bool, scope: Scope) -> Traced:

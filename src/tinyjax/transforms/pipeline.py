@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, final
 from attrs import field, frozen
 from typing_extensions import override
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import InputError, TinyjaxError, VerificationError
 from tinyjax.ir.holding import AnyProgram, ProgramT, as_closed, as_jaxpr, changed
 from tinyjax.ir.printing.shown import Shown
@@ -212,6 +213,7 @@ class Pipeline(Shown):
             yield PassReport(each.name, before, after, result != program), result
             program, before = result, after
 
+    @collecting_seldom
     def report(
         self, program: ProgramT, *, show: Callable[[str], object] | None = None, check: bool = False
     ) -> tuple[ProgramT, tuple[PassReport, ...]]:

@@ -13,6 +13,7 @@ import attrs
 import numpy as np
 from attrs import frozen
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import VerificationError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
@@ -65,6 +66,7 @@ def _assembled(invars: tuple[Var, ...], eqns: tuple[Eqn, ...], outvars: tuple[At
     return Jaxpr(invars, eqns, outvars)
 
 
+@collecting_seldom
 def _written(jaxpr: Jaxpr) -> tuple[object, ...]:
     writer = ColumnWriter()
     numbers: dict[tuple[int, Jaxpr], int] = {}
@@ -90,6 +92,7 @@ def _written(jaxpr: Jaxpr) -> tuple[object, ...]:
     return (*tables, tuple(programs), writer.columns(), names[-1], tuple(names[:-1]))
 
 
+@collecting_seldom
 def _read(
     avals: Sequence[ShapedArray],
     literals: Sequence[Literal],

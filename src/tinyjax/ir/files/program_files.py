@@ -15,6 +15,7 @@ from __future__ import annotations
 import os
 from typing import IO, TypeAlias
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import InputError
 from tinyjax.ir.holding import AnyProgram, HoldsProgram
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
@@ -26,6 +27,7 @@ from tinyjax.ir.text.registry import STANDARD, Registry
 File: TypeAlias = "str | os.PathLike[str] | IO[bytes]"
 
 
+@collecting_seldom
 def save(file: File, program: AnyProgram) -> None:
     """Writes a program and its arrays to a file, which `load` reads on any machine, with the names of its inputs.
 
@@ -49,6 +51,7 @@ def save(file: File, program: AnyProgram) -> None:
     write_archive(file, members_of(program))
 
 
+@collecting_seldom
 def load(file: File, registry: Registry | None = None) -> ClosedJaxpr | Jaxpr:
     """The program in a file that `save` has written; a FileFormatError if the file isn't that, or isn't intact.
 

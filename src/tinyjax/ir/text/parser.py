@@ -19,6 +19,7 @@ from typing import NoReturn, TypeAlias, TypeVar, final
 
 from attrs import evolve, field, frozen
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
@@ -38,6 +39,7 @@ T = TypeVar("T")
 Steps: TypeAlias = "Generator[Rule, object, T]"
 
 
+@collecting_seldom
 def parse(text: str, registry: Registry | None = None, *, file: str | None = None) -> Jaxpr:
     """The program that a text is of: `parse(str(jaxpr)) == jaxpr`. Also reads what JAX prints.
 
@@ -55,6 +57,7 @@ def parse(text: str, registry: Registry | None = None, *, file: str | None = Non
     return jaxpr
 
 
+@collecting_seldom
 def parse_closed(
     text: str,
     registry: Registry | None = None,

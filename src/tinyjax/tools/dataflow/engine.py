@@ -10,6 +10,7 @@ from typing import Final, Generic, TypeAlias, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import DataflowError
 from tinyjax.interpreters.base import Expansions
 from tinyjax.ir.holding import AnyProgram, checked
@@ -209,6 +210,7 @@ def _check_number(what: str, variables: Sequence[Atom], facts: Sequence[object])
         raise DataflowError(f"{len(facts)} facts about {what} of a program that has {len(variables)}")
 
 
+@collecting_seldom
 def forward(program: AnyProgram, lattice: Lattice[T], rules: Rules[T], inputs: Sequence[T] | None = None) -> Flow[T]:
     """What is true of each variable of a program, if `inputs` are true of its inputs: facts flow with the values.
 
@@ -225,6 +227,7 @@ def forward(program: AnyProgram, lattice: Lattice[T], rules: Rules[T], inputs: S
     return with_room(partial(engine.flow, jaxpr, (*map(lattice.constant, consts), *given)))
 
 
+@collecting_seldom
 def backward(program: AnyProgram, lattice: Lattice[T], rules: Rules[T], outputs: Sequence[T] | None = None) -> Flow[T]:
     """What is true of each variable of a program, if `outputs` are true of its outputs: facts flow against the values,
     from what is computed to what it is computed from, and are joined where a variable is read more than once.
