@@ -194,8 +194,7 @@ OURS: Final = (softmax, layer_norm, transformer, recurrent, entropy, clipped, st
 @pytest.mark.parametrize(
     "program",
     [
-        # What is closed over is repeated before the derivative comes to see it, and kept as what it has become.
-        pytest.param(program, marks=pytest.mark.xfail(program in (normalisation, layer_norm), reason="closed over"))
+        program
         for program in (*PROGRAMS, *OURS)
     ],
 )

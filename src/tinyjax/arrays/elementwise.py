@@ -165,7 +165,20 @@ def broadcast(*arrays: Array) -> Sequence[Array]:
     else:
         return arrays
     shape = broadcast_shapes(*[array.aval.shape for array in arrays])
-    return [broadcast_to(array, shape) if array.aval.shape else array for array in arrays]
+    return [_broadcast_among(array, shape, arrays) for array in arrays]
+
+
+def _broadcast_among(x: Array, shape: Shape, arrays: Sequence[Array]) -> Array:
+    """One of several arrays, repeated where all of them meet: a transformation of another one sees of what it is made,
+    and keeps that."""
+    own = x.aval.shape
+    if not own or own == shape:
+        return x
+    repeat = _broadcast(own, shape)
+    for other in arrays:
+        if other.frame is not x.frame:
+            return x._bind_among(arrays, repeat)
+    return x._bind(repeat, x)[0]
 
 
 # Application.

@@ -45,6 +45,10 @@ class Operators(ABC):
         """The same for what `_at_once` doesn't know."""
         return self._bind(primitive, *args)
 
+    @abstractmethod
+    def _bind_among(self, arrays: Sequence[Array], primitive: Primitive) -> Array:
+        """The same for this array alone, where an operation on all of `arrays` belongs."""
+
     def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
         """The result of what has been computed before for operands of these types, if nothing else is to be done. Then
         nothing has to be promoted or broadcast, either."""

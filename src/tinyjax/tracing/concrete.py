@@ -51,6 +51,10 @@ class Operand(Array):
         return top_frame(args, primitive.effects).bind(primitive, args)
 
     @override
+    def _bind_among(self, arrays: Sequence[Array], primitive: Primitive) -> Array:
+        return top_frame(arrays).bind(primitive, (self,))[0]
+
+    @override
     def _operands(self, *others: ArrayLike) -> tuple[Array, ...]:
         return (self, *map(as_array, others))
 
