@@ -12,7 +12,9 @@ from pathlib import Path
 import jax
 from rich.console import Console
 
+from benchmarks.closing import closing
 from benchmarks.depth import depth
+from benchmarks.imported import imported
 from benchmarks.parallel import parallel
 from benchmarks.report import Report
 from benchmarks.running import calling, compiling, eager, importing
@@ -39,6 +41,8 @@ def main() -> None:
         "scaling": lambda rounds: scaling(() if quick else (10_000, 100_000, 1_000_000)),
         "memory": lambda rounds: memory(300 if quick else 10_000),
         "compiling": compiling,
+        "closing": closing,
+        "imported": imported,
         "depth": lambda rounds: depth((2, 12) if quick else (2, 12, 48, 192), rounds),
         "calling": calling,
         "eager": eager,

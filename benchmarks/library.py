@@ -12,6 +12,7 @@ from attrs import frozen
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from tinyjax.ir.program import Var
 
 
 class Numeric(Protocol):
@@ -70,6 +71,15 @@ class Library(Generic[A]):
     log: Callable[[A], A]
     #: Rows convolved around a circle, by Fourier transforms.
     circular: Callable[[A, A], A]
+    #: The rows of an array at these positions.
+    rows_at: Callable[[A, A], A]
+    #: So many rows, each the sum of those that go there.
+    rows_added: Callable[[int, A, A], A]
+    #: The bytes of what reverse mode keeps of a function at a point, each array once.
+    kept: Callable[[Callable[[A], object], A], int]
+    #: The bytes of memory that XLA takes for a compiled function of a list of arrays while it runs, apart from its
+    #: arguments and results.
+    temporary: Callable[[Callable[[Sequence[A]], object], Sequence[A]], int]
     jit: Callable[[Callable[[A], A]], Callable[[A], A]]
     grad: Callable[[Callable[[A], A]], Callable[[A], A]]
     vmap: Callable[[Callable[[A], A]], Callable[[A], A]]
@@ -129,6 +139,34 @@ def _their_divided(x: object, spec: Spec) -> jax.Array:
     return divided
 
 
+def kept_by_us(f: Callable[..., object], *args: object) -> int:
+    """The bytes of the arrays that our `vjp` of f keeps for later."""
+    program = tj.make_jaxpr(lambda *xs: tj.tree.leaves(tj.vjp(f, *xs)[1]))(*args).jaxpr
+    return sum(var.aval.nbytes for var in {out for out in program.outvars if isinstance(out, Var)})
+
+
+def kept_by_jax(f: Callable[..., object], *args: object) -> int:
+    """The bytes of the arrays that jax's `vjp` of f keeps for later."""
+    program = jax.make_jaxpr(lambda *xs: jax.tree.leaves(jax.vjp(f, *xs)[1]))(*args).jaxpr
+    kept = {out: out.aval for out in program.outvars if not hasattr(out, "val")}
+    return sum(
+        int(np.prod(aval.shape, dtype=np.int64)) * np.dtype(aval.dtype).itemsize
+        for aval in kept.values()
+        if aval.dtype != jax.dtypes.float0
+    )
+
+
+def temporary_of_ours(f: Callable[..., object], *args: object) -> int:
+    """The temporary memory of our compiled function, in bytes."""
+    return tj.jit(f).lower(*args).compile().memory_analysis().temp_size_in_bytes
+
+
+def temporary_of_theirs(f: Callable[..., object], *args: object) -> int:
+    """The temporary memory of jax's compiled function, in bytes."""
+    found = jax.jit(f).lower(*args).compile().memory_analysis()
+    return 0 if found is None else int(found.temp_size_in_bytes)
+
+
 OURS: Library[tj.Array] = Library(
     name="tinyjax",
     asarray=lambda x: tj.device_put(tnp.asarray(np.asarray(x))),
@@ -150,6 +188,10 @@ OURS: Library[tj.Array] = Library(
     diagonal=lambda x: tnp.diagonal(x, axis1=-2, axis2=-1),
     log=tnp.log,
     circular=lambda x, y: tnp.fft.irfft(tnp.fft.rfft(x) * tnp.fft.rfft(y), x.shape[-1]),
+    rows_at=lambda x, positions: x[positions],
+    rows_added=lambda n, positions, rows: tnp.zeros((n, *rows.shape[1:]), rows.dtype).at[positions].add(rows),
+    kept=kept_by_us,
+    temporary=temporary_of_ours,
     jit=tj.jit,
     grad=tj.grad,
     vmap=tj.vmap,
@@ -184,6 +226,10 @@ THEIRS: Library[jax.Array] = Library(
     diagonal=lambda x: jnp.diagonal(x, axis1=-2, axis2=-1),
     log=jnp.log,
     circular=lambda x, y: jnp.fft.irfft(jnp.fft.rfft(x) * jnp.fft.rfft(y), x.shape[-1]),
+    rows_at=lambda x, positions: x[positions],
+    rows_added=lambda n, positions, rows: jnp.zeros((n, *rows.shape[1:]), rows.dtype).at[positions].add(rows),
+    kept=kept_by_jax,
+    temporary=temporary_of_theirs,
     jit=jax.jit,
     grad=jax.grad,
     vmap=jax.vmap,

@@ -26,6 +26,9 @@ from benchmarks.programs import (
 from benchmarks.staging import Family
 from benchmarks.timing import Comparison, check, compare
 
+#: How often a compiled program is run in each round.
+RUNS = 50
+
 
 def compiling(rounds: int) -> Iterator[Comparison]:
     """Whole programs from the function to the executable, and running what was compiled."""
@@ -34,13 +37,12 @@ def compiling(rounds: int) -> Iterator[Comparison]:
         yield compare(group, name, building(program, OURS), building(program, THEIRS), rounds=rounds)
         ours, theirs = compiled(program, OURS), compiled(program, THEIRS)
         check(name, ours(), theirs())
-        runs = 50
         yield compare(
             "run of a compiled program",
             name,
-            repeat(ours, runs),
-            repeat(theirs, runs),
-            units=runs,
+            repeat(ours, RUNS),
+            repeat(theirs, RUNS),
+            units=RUNS,
             rounds=2 * rounds + 1,
         )
 

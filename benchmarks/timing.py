@@ -32,7 +32,7 @@ class Comparison:
 
     @property
     def ratio(self) -> float | None:
-        """The median ratio."""
+        """The median ratio; None where there is nothing to compare with, or neither took anything."""
         return statistics.median(self.ratios) if self.theirs else None
 
     def per_unit(self, figures: tuple[float, ...]) -> float | None:
@@ -84,11 +84,11 @@ def compare(
     return Comparison(group, name, units, tuple(a for a, _ in times), tuple(b for _, b in times))
 
 
-def check(name: str, ours: object, theirs: object) -> None:
+def check(name: str, ours: object, theirs: object, rtol: float = 1e-7, atol: float = 1e-9) -> None:
     """An AssertionError unless the leaves of both results agree; or the times would mean nothing."""
     import jax
 
     leaves, others = jax.tree.leaves(ours), jax.tree.leaves(theirs)
     assert len(leaves) == len(others), name
     for x, y in zip(leaves, others, strict=True):
-        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=1e-7, atol=1e-9, err_msg=name)
+        np.testing.assert_allclose(np.asarray(x), np.asarray(y), rtol=rtol, atol=atol, err_msg=name)

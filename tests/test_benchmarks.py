@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from benchmarks import depth
+from benchmarks import depth, imported
+from benchmarks.closing import CLOSING, Closing, running, sizes
 from benchmarks.library import OURS, THEIRS
 from benchmarks.parallel import STEPS, call, step
 from benchmarks.programs import PROGRAMS, Program
@@ -40,6 +41,31 @@ def test_steps_on_several_devices_agree(name: str) -> None:
 @pytest.mark.sweep
 def test_layers_as_loops_agree() -> None:
     check("depth", [depth.running(depth.ROLLED, 14)()], [depth.running(THEIRS, 14)()])
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("program", CLOSING, ids=lambda program: program.name)
+def test_programs_that_close_over_arrays_agree(program: Closing) -> None:
+    check(program.name, running(program, OURS)(), running(program, THEIRS)())
+    assert sizes(program, OURS)["kept by vjp"] <= 1.05 * sizes(program, THEIRS)["kept by vjp"]
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("program", imported.IMPORTED, ids=lambda program: program.name)
+def test_programs_of_libraries_agree(program: imported.Imported) -> None:
+    pytest.importorskip(program.library)
+    with jax.enable_x64(False):
+        made = program.make()
+        ours, theirs = imported.runs(made)
+        check(program.name, ours(), theirs(), rtol=1e-3, atol=1e-4)
+        kept, by_jax = imported.sizes(made)["kept by vjp"]
+        assert kept <= 1.05 * by_jax
+
+
+def test_a_library_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    lacking = imported.Imported("nothing", "no_such_library", imported.equinox_mlp)
+    assert imported.installed((lacking, *imported.IMPORTED[2:3])) == list(imported.IMPORTED[2:3])
+    assert "not installed, so left out: no_such_library" in capsys.readouterr().err
 
 
 def test_calls_on_several_devices() -> None:

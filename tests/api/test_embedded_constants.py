@@ -12,10 +12,10 @@ import pytest
 from jax import numpy as jnp
 
 import tinyjax as tj
-from tests.api.closing_programs import MASK, ORDER, PROGRAMS, W1, Numpy, X, permutation
+from tests.api.closing_programs import MASK, ORDER, PROGRAMS, W1, Numpy, X, Y, permutation
 from tinyjax import backend
 from tinyjax import numpy as tnp
-from tinyjax.backend import CompilationCache, executable
+from tinyjax.backend import CompilationCache, executable, spmd
 from tinyjax.errors import DeletedBufferError, InputError
 from tinyjax.ir.dtypes import HostArray
 
@@ -33,6 +33,7 @@ def compiled(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
 
     backend.execute.clear_cache()
     monkeypatch.setattr(executable, "load", noting)
+    monkeypatch.setattr(spmd, "load", noting)
     yield texts
     backend.execute.clear_cache()
 
@@ -176,17 +177,74 @@ def test_another_process_finds_the_program(tmp_path: Path, monkeypatch: pytest.M
         assert cache.info().hits == hits
 
 
-def test_programs_for_several_devices_take_them_all() -> None:
-    mesh = tj.make_mesh((2,), ("x",))
-    w, mask = tnp.asarray(W1), tnp.asarray(MASK)
-    f = tj.jit(lambda x: tnp.where(mask[:, :1], x @ w, 0.0))
+@pytest.mark.parametrize("explicit", [False, True])
+def test_constants_of_programs_for_several_devices(explicit: bool, compiled: list[str]) -> None:
+    """On the host, whole on each device, or divided: of these only the last is passed."""
+    kind = tj.sharding.AxisType.Explicit if explicit else tj.sharding.AxisType.Auto
+    mesh = tj.make_mesh((2,), ("x",), axis_types=(kind,))
+    mask, whole = tnp.asarray(MASK), tj.device_put(W1, tj.NamedSharding(mesh, tj.P()))
+    parts = tj.device_put(Y, tj.NamedSharding(mesh, tj.P("x")))
     x = tj.device_put(X, tj.NamedSharding(mesh, tj.P("x")))
-    assert arguments(f.lower(x).as_text()) == 3
-    assert arguments(f.lower(X).as_text()) == 1
-    expected = np.where(MASK[:, :1], X @ W1, 0)
-    for run in (f, f.lower(x).compile()):
-        np.testing.assert_allclose(run(x), expected, rtol=1e-4, atol=1e-5)
-    np.testing.assert_allclose(f(X), expected, rtol=1e-4, atol=1e-5)
+
+    def f(x: Numpy) -> tj.Array:
+        return tnp.where(mask[:, :1], (x + parts) @ whole, 0.0)
+
+    expected = np.where(MASK[:, :1], (X + Y) @ W1, 0)
+    for largest, count in ((None, 2), (0, 4), (1000, 2), ((MASK.nbytes + W1.nbytes) // 2, 3)):
+        backend.execute.clear_cache()
+        compiled.clear()
+        run = tj.jit(f, embedded_constants_max_bytes=largest)
+        lowered = run.lower(x)
+        assert arguments(lowered.as_text()) == count
+        for call in (run, run, lowered.compile(), run.trace(x)):
+            np.testing.assert_allclose(call(x), expected, rtol=1e-4, atol=1e-5)
+        assert compiled == [lowered.as_text()]
+
+
+def test_a_whole_array_that_is_a_constant_says_where_a_program_runs() -> None:
+    mesh = tj.make_mesh((4,), ("x",))
+    w = tj.device_put(W1, tj.NamedSharding(mesh, tj.P()))
+    f = tj.jit(lambda x: x @ w)
+    for _ in range(3):
+        found = f(X)
+        assert len(found.devices()) == 4
+        np.testing.assert_allclose(found, X @ W1, rtol=1e-4, atol=1e-5)
+    other = tj.make_mesh((2,), ("x",))
+    with pytest.raises(tj.errors.ShardingError, match="devices"):
+        f(tj.device_put(X, tj.NamedSharding(other, tj.P("x"))))
+
+
+def test_contents_are_told_apart_on_several_devices(compiled: list[str]) -> None:
+    mesh = tj.make_mesh((2,), ("x",))
+    x = tj.device_put(X, tj.NamedSharding(mesh, tj.P("x")))
+    for scale, count in ((1, 1), (1, 1), (2, 2)):
+        w = tnp.asarray(scale * W1)
+        np.testing.assert_allclose(tj.jit(lambda x, w=w: x @ w)(x), scale * X @ W1, rtol=1e-4, atol=1e-5)
+        assert len(compiled) == count
+
+
+def test_donated_arguments_on_several_devices() -> None:
+    """They are counted without constants, which come first."""
+    mesh = tj.make_mesh((2,), ("x",))
+    w = tnp.asarray(W1)
+    f = tj.jit(lambda x, y: (x @ w, 2.0 * y), donate_argnums=1)
+    for _ in range(2):
+        x, y = (tj.device_put(z, tj.NamedSharding(mesh, tj.P("x"))) for z in (X, Y))
+        first, second = f(x, y)
+        np.testing.assert_allclose(first, X @ W1, rtol=1e-4, atol=1e-5)
+        np.testing.assert_allclose(second, 2 * Y, rtol=1e-5)
+        assert not x.is_deleted()
+        assert y.is_deleted()
+
+
+def test_every_program_gives_the_same_on_several_devices() -> None:
+    mesh = tj.make_mesh((2,), ("x",), axis_types=(tj.sharding.AxisType.Auto,))
+    x = tj.device_put(X, tj.NamedSharding(mesh, tj.P("x")))
+    for program in (permutation, *PROGRAMS[:2]):
+        for found, expected in zip(
+            tj.tree.leaves(tj.jit(program(tnp))(x)), tj.tree.leaves(tj.jit(program(tnp))(X)), strict=True
+        ):
+            np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
 def test_arrays_decide_where_a_program_runs_that_closes_over_them() -> None:

@@ -11,7 +11,7 @@ import pytest
 from jax import numpy as jnp
 
 import tinyjax as tj
-from tests.api.closing_programs import LABELS, MASK, PROGRAMS, W1, W2, Function, Numpy, X, normalisation
+from tests.api.closing_programs import LABELS, MASK, PROGRAMS, W1, W2, Function, Numpy, X
 from tinyjax import numpy as tnp
 from tinyjax.interop.jax import of_jax
 from tinyjax.ir.program import Var
@@ -193,10 +193,7 @@ OURS: Final = (softmax, layer_norm, transformer, recurrent, entropy, clipped, st
 @pytest.mark.sweep
 @pytest.mark.parametrize(
     "program",
-    [
-        program
-        for program in (*PROGRAMS, *OURS)
-    ],
+    [*PROGRAMS, *OURS],
 )
 def test_no_more_than_jax_keeps(program: Callable[[Numpy], Function]) -> None:
     assert kept(program(tnp), X) <= 1.05 * kept_by_jax(program(jnp), X)

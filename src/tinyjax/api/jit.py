@@ -130,7 +130,7 @@ def jit(
     another transformation, whoever runs the whole says both. Inputs that nothing reads are kept, as by `keep_unused`.
 
     Arrays that `fun` closes over are constants of the compiled program, so that XLA can compute with them: scalars, and
-    arrays of at most `embedded_constants_max_bytes` each (None: of any size) that are on one device or the host. Others
+    arrays of at most `embedded_constants_max_bytes` each (None: of any size) that aren't divided among devices. Others
     are passed at each call. Functions that are equal but for constants are compiled each for itself; with 0, once.
 
     With `reroll`, layers that a Python loop repeats become one loop of the program, which takes less to compile and may

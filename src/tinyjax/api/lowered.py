@@ -72,7 +72,7 @@ class Lowered:
 
     def as_text(self, dialect: Literal["stablehlo", "hlo"] | None = None, *, generic: bool = False) -> str:
         """The StableHLO module, which is what is compiled. Arrays that the function closes over are constants, as `jit`
-        says; those that aren't are its first arguments, and so they are all if it is for several devices.
+        says; those that aren't are its first arguments.
 
         `dialect`: "hlo" for what XLA makes of it, before it optimises. `generic`: in MLIR's generic form, which tools
         read that don't know how StableHLO is printed.
@@ -83,14 +83,13 @@ class Lowered:
         >>> '"stablehlo.multiply"(' in jit(lambda x: 2.0 * x).lower(1.0).as_text(generic=True)
         True
         """
-        layout = self.layout
-        constants = self._constants if layout is None else ()
+        layout, constants = self.layout, self._constants
         text = lower_module(
             self._traced.jaxpr,
             platform=self._platform or default_backend(),
             name=self._name,
             donated=backend.passed(constants, self._donated),
-            in_shardings=() if layout is None else layout.ins,
+            in_shardings=() if layout is None else backend.passed(constants, layout.ins),
             out_shardings=() if layout is None else layout.outs,
             constants=constants,
         ).text
@@ -146,7 +145,7 @@ class Lowered:
                 f"{self._name} was lowered for {self._platform}, and is compiled for {default_backend()} here"
             )
         donated = self._donated if any(self._donated) else ()
-        constants = self._constants if self.layout is None else ()
+        constants = self._constants
         asked = with_options("compile", self._asked, compiler_options)
         program = backend.compile_program(
             self._traced.jaxpr, self._name, donated, asked, self._lie, constants=constants

@@ -168,6 +168,11 @@ class ShardedBuffer(StoredBuffer):
         return sharding_of(self.array.sharding)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether each device has all of it."""
+        return self.sharding.is_fully_replicated
+
+    @property
     @override
     def place(self) -> object:
         return self.sharding

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final, TypeAlias, TypeVar
 
+from tinyjax.backend.buffers import ShardedBuffer
 from tinyjax.ir.value import ConcreteValue
 
 T = TypeVar("T")
@@ -17,7 +18,7 @@ EMBEDDED_BYTES: Final = 1 << 20
 
 def embedded(captured: Sequence[ConcreteValue], largest: int | None) -> Constants:
     """The constants among the arrays that feed a program's first inputs: scalars, and arrays of at most `largest` bytes
-    (None: of any size) that lie in one place.
+    (None: of any size), which lie in one place, or whole on each of several devices.
 
     >>> import numpy as np
     >>> small, large = ConcreteValue.of(np.ones(2)), ConcreteValue.of(np.ones(100))
@@ -33,8 +34,8 @@ def embedded(captured: Sequence[ConcreteValue], largest: int | None) -> Constant
 
 
 def _is_small(value: ConcreteValue, largest: int | None) -> bool:
-    aval = value.aval
-    if value.on_several:
+    aval, data = value.aval, value.data
+    if isinstance(data, ShardedBuffer) and not data.is_whole:
         return False
     return largest is None or not aval.shape or aval.nbytes <= largest
 

@@ -92,7 +92,7 @@ class XlaExecutor:
 
         It is for several devices if one of the arguments is on several, if the program holds a mesh, or if it is
         `asked` for that. A `watcher` is told how it is lowered, if it isn't there yet. `constants` are those arguments
-        that may be spelled out in the program: they are if it is for one device, and then it takes the others only.
+        that are spelled out in the program, which takes the others only; they say where it runs, too.
         """
         device: Device | None = None
         several, apart = asked is not None, False
@@ -123,8 +123,8 @@ class XlaExecutor:
                 if device is not None:
                     layout = bound_where_arguments_are(layout, device)
                     check_devices(jaxpr, args, layout.devices, name)
-                found = self._on_several(jaxpr, layout, name, donated, options, watcher)
-                warn_of_replicated(jaxpr, found.in_shardings, found.out_shardings, name, asked)
+                found = self._on_several(jaxpr, layout, name, donated, options, watcher, constants)
+                warn_of_replicated(jaxpr, constants, found.in_shardings, found.out_shardings, name, asked)
                 return found
         where = device or _default_device()()
         return self._executable(jaxpr, where, name, donated, options, watcher, constants)
@@ -156,11 +156,11 @@ class XlaExecutor:
             if layout.devices is None and len(places.all_devices()) < layout.mesh.size:
                 from tinyjax.backend.several import plan_laid_out
 
-                program: AnyProgram = plan_laid_out(jaxpr, layout, name, donated, chosen)
+                program: AnyProgram = plan_laid_out(jaxpr, layout, name, donated, chosen, constants)
             else:
-                program = self._on_several(jaxpr, layout, name, donated, chosen)
-            warn_of_replicated(jaxpr, program.in_shardings, program.out_shardings, name, asked)
-            return Compiled(jaxpr.in_avals, name, program)
+                program = self._on_several(jaxpr, layout, name, donated, chosen, None, constants)
+            warn_of_replicated(jaxpr, constants, program.in_shardings, program.out_shardings, name, asked)
+            return Compiled(tuple(passed(constants, jaxpr.in_avals)), name, program)
         device = _default_device()() if asked is None or asked.device is None else _device_of(asked.device)
         found = self._executable(jaxpr, device, name, donated, chosen, None, constants)
         return Compiled(tuple(passed(constants, jaxpr.in_avals)), name, found)
@@ -206,6 +206,7 @@ class XlaExecutor:
         donated: tuple[bool, ...],
         options: Options,
         watcher: Watcher | None = None,
+        constants: Constants = (),
     ) -> AnyExecutable:
         if layout.devices is None:
             devices = places.all_devices()
@@ -216,9 +217,9 @@ class XlaExecutor:
         def compile_now() -> AnyExecutable:
             from tinyjax.backend.several import compile_laid_out
 
-            return compile_laid_out(jaxpr, layout, name, donated, options, self.persistent, watcher)
+            return compile_laid_out(jaxpr, layout, name, donated, options, self.persistent, watcher, constants)
 
-        return self._cache.get_or_make((jaxpr, (), layout, donated, options), compile_now)
+        return self._cache.get_or_make((jaxpr, constants, layout, donated, options), compile_now)
 
     @property
     def cache(self) -> Cache:

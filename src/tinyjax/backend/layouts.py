@@ -7,6 +7,7 @@ from typing import final
 
 from attrs import evolve, frozen
 
+from tinyjax.backend.embedding import Constants, passed
 from tinyjax.backend.explicit import explicit_results
 from tinyjax.backend.stages import Options
 from tinyjax.caching import bounded
@@ -56,6 +57,12 @@ class Layout:
     def platform(self) -> str:
         """The platform of the devices."""
         return self.devices[0].platform if self.devices else "cpu"
+
+    def without(self, constants: Constants) -> Layout:
+        """The layout of the inputs that are left where some of the first ones are constants."""
+        if not constants:
+            return self
+        return evolve(self, ins=tuple(passed(constants, self.ins)), asked=tuple(passed(constants, self.asked)))
 
     def bound(self, sharding: NamedSharding) -> NamedSharding:
         """A sharding with the devices."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator, Sequence
 
+from tinyjax.backend.embedding import Constants, passed
 from tinyjax.backend.layouts import Asked, input_label
 from tinyjax.errors import ReplicationWarning
 from tinyjax.ir.aval import ShapedArray
@@ -13,13 +14,18 @@ from tinyjax.meshes import Sharding
 
 
 def warn_of_replicated(
-    jaxpr: Jaxpr, ins: Sequence[Sharding], outs: Sequence[Sharding], name: str, asked: Asked | None
+    jaxpr: Jaxpr,
+    constants: Constants,
+    ins: Sequence[Sharding],
+    outs: Sequence[Sharding],
+    name: str,
+    asked: Asked | None,
 ) -> None:
-    """Warns of inputs and results of a program for several devices that aren't divided, if they are as large as it was
-    asked for."""
+    """Warns of inputs (but for those that are `constants`) and results of a program for several devices that aren't
+    divided, if they are as large as it was asked for."""
     if asked is None or asked.warn_from is None:
         return
-    for label, aval, sharding in _labelled(jaxpr, ins, outs, name):
+    for label, aval, sharding in _labelled(jaxpr, constants, ins, outs, name):
         if sharding.num_devices > 1 and sharding.is_fully_replicated and aval.nbytes >= asked.warn_from:
             warnings.warn(
                 f"{label}, {aval}, is replicated: each of {sharding.num_devices} devices has all of its "
@@ -30,9 +36,9 @@ def warn_of_replicated(
 
 
 def _labelled(
-    jaxpr: Jaxpr, ins: Sequence[Sharding], outs: Sequence[Sharding], name: str
+    jaxpr: Jaxpr, constants: Constants, ins: Sequence[Sharding], outs: Sequence[Sharding], name: str
 ) -> Iterator[tuple[str, ShapedArray, Sharding]]:
-    for i, (aval, sharding) in enumerate(zip(jaxpr.in_avals, ins, strict=True)):
-        yield input_label(jaxpr, i, name), aval, sharding
+    for i, sharding in zip(passed(constants, range(len(jaxpr.invars))), ins, strict=True):
+        yield input_label(jaxpr, i, name), jaxpr.in_avals[i], sharding
     for i, (aval, sharding) in enumerate(zip(jaxpr.out_avals, outs, strict=True)):
         yield f"result {i} of {name!r}", aval, sharding

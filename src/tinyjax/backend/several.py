@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from attrs import evolve
 
+from tinyjax.backend.embedding import Constants, passed
 from tinyjax.backend.layouts import Layout, as_named
 from tinyjax.backend.planned import PlannedExecutable, compile_planned
 from tinyjax.backend.result_shardings import UnnamedError
@@ -29,24 +30,27 @@ def compile_laid_out(
     options: Options,
     persistent: CompilationCache | None,
     watcher: Watcher | None,
+    constants: Constants = (),
 ) -> SpmdExecutable:
-    """The program, lowered and compiled for the devices of a layout."""
+    """The program, lowered and compiled for the devices of a layout. It takes what isn't among the `constants`."""
 
     def compiled(module: LoweredModule, chosen: Layout) -> SpmdExecutable:
-        return compile_spmd(module, name, jaxpr.in_avals, jaxpr.out_avals, chosen, donated, options, persistent, jaxpr)
+        return compile_spmd(
+            module, name, jaxpr.in_avals, jaxpr.out_avals, chosen, donated, options, persistent, jaxpr, constants
+        )
 
-    return _in_names(jaxpr, layout, name, donated, watcher, compiled)
+    return _in_names(jaxpr, layout, name, donated, watcher, compiled, constants)
 
 
 def plan_laid_out(
-    jaxpr: Jaxpr, layout: Layout, name: str, donated: Sequence[bool], options: Options
+    jaxpr: Jaxpr, layout: Layout, name: str, donated: Sequence[bool], options: Options, constants: Constants = ()
 ) -> PlannedExecutable:
     """The program, lowered and compiled for a layout without devices: to be looked at."""
 
     def compiled(module: LoweredModule, chosen: Layout) -> PlannedExecutable:
-        return compile_planned(module, name, jaxpr.out_avals, chosen, options)
+        return compile_planned(module, name, jaxpr.out_avals, chosen.without(constants), options)
 
-    return _in_names(jaxpr, layout, name, donated, None, compiled)
+    return _in_names(jaxpr, layout, name, donated, None, compiled, constants)
 
 
 def partitioned(jaxpr: Jaxpr, layout: Layout, name: str) -> Partitioned:
@@ -71,6 +75,7 @@ def _in_names(
     donated: Sequence[bool],
     watcher: Watcher | None,
     compiled: Callable[[LoweredModule, Layout], T],
+    constants: Constants = (),
     located: bool = False,
 ) -> T:
     """The compiled program; a result that XLA would divide as no axes of the mesh do is replicated instead."""
@@ -79,11 +84,12 @@ def _in_names(
             jaxpr,
             platform=layout.platform,
             name=name,
-            donated=donated,
+            donated=passed(constants, donated),
             watcher=watcher,
-            in_shardings=layout.ins,
+            in_shardings=passed(constants, layout.ins),
             out_shardings=layout.outs,
             located=located,
+            constants=constants,
         )
         try:
             return compiled(module, layout)

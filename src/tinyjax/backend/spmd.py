@@ -20,7 +20,7 @@ from jaxlib.version import __version__ as _jaxlib_version
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, ShardedBuffer, deleted_message, value_of_buffer
 from tinyjax.backend.devices import jax_type
 from tinyjax.backend.dispatcher import Argument
-from tinyjax.backend.embedding import Constants
+from tinyjax.backend.embedding import Constants, passed
 from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats, module_bytes
 from tinyjax.backend.host_calls import host_failure
 from tinyjax.backend.layouts import Layout, bound_mesh
@@ -56,10 +56,12 @@ def compile_spmd(
     options: Options = (),
     persistent: CompilationCache | None = None,
     jaxpr: Jaxpr | None = None,
+    constants: Constants = (),
 ) -> SpmdExecutable:
     """Compiles a module for the devices of a layout; an XlaError with the compiler's first lines if that fails.
 
-    The processes whose devices these are compare the `jaxpr` before they run it.
+    The processes whose devices these are compare the `jaxpr` and the `constants` before they run it. These are what
+    the text has instead of some inputs.
     """
     PROCESS.check(f"To compile {name!r}")
     devices = tuple([device_of_jax(device) for device in layout.devices or ()])
@@ -80,8 +82,8 @@ def compile_spmd(
     processes = {device.process_index for device in devices}
     if PROCESS.group is not None and jaxpr is not None and len(processes) > 1:
         given = [i for i, donate in enumerate(donated) if donate]
-        together = Launches(PROCESS.group, sorted(processes), jaxpr, layout, given, options, _versions())
-    return SpmdExecutable(loaded, devices, in_avals, out_avals, layout, donated, together)
+        together = Launches(PROCESS.group, sorted(processes), jaxpr, layout, given, options, _versions(), constants)
+    return SpmdExecutable(loaded, devices, in_avals, out_avals, layout, donated, together, constants)
 
 
 def _versions() -> str:
@@ -109,6 +111,7 @@ class SpmdExecutable:
         "_everywhere",
         "_handlers",
         "_in_avals",
+        "_inputs",
         "_loaded",
         "_movable",
         "_out_avals",
@@ -131,18 +134,21 @@ class SpmdExecutable:
         layout: Layout,
         donated: Sequence[bool],
         together: Launches | None = None,
+        constants: Constants = (),
     ) -> None:
+        layout = layout.without(constants)
         self._together = together
         self._loaded = loaded
         self.devices: tuple[_jax.Device, ...] = tuple(devices)
         self.layout: Layout = layout
         #: Never: there are other devices.
         self.alone: bool = False
-        #: None are spelled out: it takes all inputs of its program.
-        self.constants: Constants = ()
-        self._in_avals = tuple(in_avals)
+        self.constants: Constants = constants
+        self._in_avals = tuple(passed(constants, in_avals))
+        #: Which inputs of the program the arguments are.
+        self._inputs = passed(constants, range(len(in_avals)))
         self._out_avals = tuple(out_avals)
-        self._donated = [i for i, donate in enumerate(donated) if donate]
+        self._donated = [i for i, donate in enumerate(passed(constants, donated)) if donate]
         #: How arguments and results lie.
         self.in_shardings: tuple[NamedSharding, ...] = tuple(map(layout.bound, layout.ins))
         chosen = chosen_by_xla(
@@ -209,7 +215,8 @@ class SpmdExecutable:
                 raise DeletedBufferError(f"argument {i} of {name!r}: {deleted_message(ShardedBuffer(arg))}")
         try:
             if self._together is not None:
-                return self._together.launch(name, given, lambda: self._execute(placed))
+                same = [(self._inputs[i], array) for i, array in given]
+                return self._together.launch(name, same, lambda: self._execute(placed))
             with _LAUNCHING:
                 return self._execute(placed)
         except DistributedError:
@@ -254,6 +261,8 @@ class SpmdExecutable:
         """Whether something says that this is the place to run: an array that is there, or the caller."""
         if any(self.layout.asked) or any(sharding is not None for sharding in self.layout.outs):
             return True
+        if any(value is not None and value.on_several for value in self.constants):
+            return True
         numbers = [aval.weak_type and not aval.shape for aval in self._in_avals]  # which may be kept here
         placed = [not isinstance(arg, np.ndarray) for arg in args]
         return not args or any(there and not number for there, number in zip(placed, numbers, strict=True))
@@ -266,7 +275,7 @@ class SpmdExecutable:
     def capture(self, value: ConcreteValue, i: int) -> RawBuffer | None:
         """The array for the input `i`, which is the same for all calls."""
         if self._together is not None and isinstance(value.data, np.ndarray):
-            self._together.capture(i, value.data)
+            self._together.capture(self._inputs[i], value.data)
         return place(value, self.in_shardings[i])
 
     def admit(self, value: ConcreteValue) -> Argument | None:

@@ -41,6 +41,8 @@ class Unfinished(Generic[V]):
 
     jaxpr: Jaxpr
     residuals: tuple[V, ...]
+    #: The same, and how they have been computed.
+    known: tuple[Known[V], ...] = ()
 
 
 @final
@@ -57,7 +59,7 @@ class PartialEvalContext(Context[Partial[V]]):
         self.parent: Context[V] = parent
         self.cursor: SourceCursor = parent.cursor.private()
         self.staged: StagingContext = StagingContext(self.cursor)
-        self._residuals: list[V] = []
+        self._residuals: list[Known[V]] = []
         self._rebuilt: list[V] = []  # what `_inputs` identifies by id must not be freed meanwhile
         self._inputs: dict[int, Atom] = {}
 
@@ -109,13 +111,14 @@ class PartialEvalContext(Context[Partial[V]]):
             self._rebuilt += rebuilt
         return found
 
-    def _hand_over(self, value: V) -> Atom:
+    def _hand_over(self, value: Known[V]) -> Atom:
         self._residuals.append(value)
-        return self.staged.leading(self.parent.aval(value))
+        return self.staged.leading(self.parent.aval(value.value))
 
     def finish(self, outs: Sequence[Atom]) -> Unfinished[V]:
         """The staged program with these outputs, and its residuals."""
-        return Unfinished(self.staged.finish(outs).jaxpr, tuple(self._residuals))
+        known = tuple(self._residuals)
+        return Unfinished(self.staged.finish(outs).jaxpr, tuple([found.value for found in known]), known)
 
     @override
     def constant(self, value: ConcreteValue | Literal) -> Known[V]:

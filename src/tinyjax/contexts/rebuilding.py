@@ -14,9 +14,14 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Literal
 from tinyjax.ir.result_types import result_types
+from tinyjax.primitives.arithmetic import Abs, IntegerPow, Max, Min, Square
+from tinyjax.primitives.bitwise import And, Not, Or, Xor
+from tinyjax.primitives.comparison import Eq, Ge, Gt, Le, Lt, Ne
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import ConvertElementType
-from tinyjax.primitives.elementwise import Elementwise
+from tinyjax.primitives.elementwise import Add, Elementwise, Mul, Neg, Sub
+from tinyjax.primitives.rounding import Sign
+from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.shaping import Iota, Reshape, Squeeze
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
 
@@ -35,6 +40,10 @@ class Known(Generic[V]):
     value: V
     literal: Literal | None = None
     recipe: tuple[Primitive, Known[V] | None] | None = None
+    #: What else gives it, of values that may be as large: by it, it is made again if these are handed over anyway.
+    formula: tuple[Primitive, tuple[Known[V], ...]] | None = None
+    #: How deep formulas are in its formula, which keeps what they are of.
+    depth: int = 0
 
 
 def apply_known(parent: Context[V], primitive: Primitive, args: Sequence[Known[V]]) -> tuple[Known[V], ...]:
@@ -49,8 +58,20 @@ def apply_known(parent: Context[V], primitive: Primitive, args: Sequence[Known[V
     if len(values) > 1:
         return tuple(map(Known, values))
     if type(primitive) not in _CHEAP or (args and _shrinks(parent, primitive, args[0])):
+        if type(primitive) in _QUICK:
+            depth = 1 + max([arg.depth for arg in args])
+            if depth <= _DEPTH:
+                return (Known(values[0], None, None, (primitive, tuple(args)), depth),)
         return (Known(values[0]),) if values else ()
     return (Known(values[0], None, (primitive, args[0] if args else None)),)
+
+
+#: What takes next to no time to compute of values that are there, with the same result to the bit.
+_QUICK: Final = frozenset(
+    {Abs, Add, And, Eq, Ge, Gt, IntegerPow, Le, Lt, Max, Min, Mul, Ne, Neg, Not, Or, SelectN, Sign, Square, Sub, Xor}
+)
+#: How many of these are done for one value. It bounds how long values are held that formulas are of.
+_DEPTH: Final = 4
 
 
 def _shrinks(parent: Context[V], primitive: Primitive, operand: Known[V]) -> bool:
@@ -88,7 +109,7 @@ def _repeated(parent: Context[V], primitive: Elementwise, args: Sequence[Known[V
 
 
 def rebuild(
-    value: Known[V], made: dict[int, Atom], hand_over: Callable[[V], Atom], bind: Callable[..., Sequence[Atom]]
+    value: Known[V], made: dict[int, Atom], hand_over: Callable[[Known[V]], Atom], bind: Callable[..., Sequence[Atom]]
 ) -> tuple[Atom, list[V]]:
     """The atom that stands for a value in the staged program, and the values that have been made there for it.
 
@@ -100,7 +121,7 @@ def rebuild(
     while known is not None and found is None:
         found = made.get(id(known.value)) if known.literal is None else known.literal
         if found is None and known.recipe is None:
-            found = made[id(known.value)] = hand_over(known.value)
+            found = made[id(known.value)] = hand_over(known)
         elif found is None and known.recipe is not None:
             primitive, operand = known.recipe
             steps.append((known.value, primitive))

@@ -122,12 +122,15 @@ def lower_module(
     """The same as `lower`, with what the text can't say: the Python functions that the program calls.
 
     A `watcher` is told of every rule that is applied. `located`: the text has numbers of places instead of scopes.
-    `constants` are what some of the first inputs of a Jaxpr are, which are spelled out; the others are arguments.
+    `constants` are what some of the first inputs of a Jaxpr are, which are spelled out; the others are arguments, which
+    is what `donated` and `in_shardings` are about.
     """
     jaxpr, consts = (program.jaxpr, program.consts) if isinstance(program, ClosedJaxpr) else (program, constants)
     table = rules_for(platform) if rules is None else rules
     if in_shardings or out_shardings:
-        jaxpr = with_what_is_known(jaxpr, in_shardings, out_shardings)
+        given = iter(in_shardings)
+        ins = [next(given, None) if value is None else None for value in consts] if in_shardings else ()
+        jaxpr = with_what_is_known(jaxpr, [*ins, *given], out_shardings)
     lie = (tuple(in_shardings), tuple(out_shardings))
     return but_for_unread(
         lambda jaxpr: _lower(jaxpr, consts, name, donated, lie, Module(table, watcher, located)), jaxpr

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import SupportsIndex, TypeVar
 
-from tinyjax.arrays.elementwise import broadcast_shapes, broadcast_to, convert
+from tinyjax.arrays.elementwise import broadcast, convert
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
 from tinyjax.errors import AxisNameError, InputError, ShapeError
@@ -82,8 +82,7 @@ def bind_pair(primitive: Primitive, x: Array, y: Array) -> Array:
         and len(left) == len(right)
         and all(m == n or 1 in (m, n) for m, n in zip(left, right, strict=True))
     ):
-        shape = broadcast_shapes(left, right)
-        x, y = broadcast_to(x, shape), broadcast_to(y, shape)
+        x, y = broadcast(x, y)
     return bind(primitive, x, y)[0]
 
 

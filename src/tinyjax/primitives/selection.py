@@ -67,6 +67,8 @@ class SelectN(Elementwise):
         moving = [t for t in tangents[1:] if not isinstance(t, Zero)]
         if not moving:
             return outs, [Zero(aval.tangent)]
+        if all(t is moving[0] for t in tangents[1:]):  # whichever is chosen
+            return outs, [broadcast_scalar(ctx, moving[0], aval.shape)]
         zero = constant_like(ctx, moving[0], 0)
         cases = [zero if isinstance(t, Zero) else t for t in tangents[1:]]
         return outs, [broadcast_scalar(ctx, ctx.bind(self, primals[0], *cases)[0], aval.shape)]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Final, TypeVar, final
 import attrs
 import numpy as np
 
+from tinyjax.backend.embedding import Constants
 from tinyjax.backend.layouts import Layout, input_label
 from tinyjax.backend.processes.group import Group
 from tinyjax.backend.stages import Options
@@ -54,6 +55,8 @@ class Record:
     donated: tuple[int, ...]
     options: tuple[str, ...]
     versions: str
+    #: By the numbers of inputs, hashes of what is spelled out in the text instead.
+    constants: tuple[tuple[int, str], ...] = ()
 
     @property
     def digest(self) -> bytes:
@@ -75,6 +78,7 @@ class Launches:
         donated: Sequence[int],
         options: Options,
         versions: str,
+        constants: Constants = (),
     ) -> None:
         self._group = group
         self._processes = tuple(sorted(processes))
@@ -87,6 +91,7 @@ class Launches:
         self._key = hashlib.sha256(repr(self._processes).encode()).digest()[:8]
         self._digest: bytes | None = None
         self._captured: dict[int, str] = {}
+        self._constants = {i: _digest_of(value) for i, value in enumerate(constants) if value is not None}
 
     def capture(self, i: int, array: HostArray) -> None:
         """Notes what all launches have as input `i`."""
@@ -113,6 +118,7 @@ class Launches:
             donated=self._donated,
             options=self._options,
             versions=self._versions,
+            constants=tuple(self._constants.items()),
         )
 
     def agree(self, name: str, given: Iterable[tuple[int, HostArray]]) -> str:
@@ -140,7 +146,7 @@ class Launches:
 
     def _label(self, i: int, name: str) -> str:
         names = self._jaxpr.input_names
-        if i in self._captured or (any(names) and not any(names[i : i + 1])):
+        if i in self._captured or i in self._constants or (any(names) and not any(names[i : i + 1])):
             return f"an array that {name!r} refers to (input {i})"
         return input_label(self._jaxpr, i, name)
 
@@ -152,11 +158,7 @@ class Launches:
             unlike += [label for label, digest in digests.items() if other_digests.get(label, digest) != digest]
             if unlike:
                 here, there = sorted((self._group.index, process))
-                self._refuse(
-                    f"{what}: {unlike[0]} has other elements in process {here} than in process {there}. An array "
-                    "that isn't on devices yet must be the same in all processes; to make one of what each has of "
-                    "it, use make_array_from_process_local_data(sharding, local)"
-                )
+                self._refuse(_other_elements(what, unlike[0], here, there))
 
     def _disagree(self, name: str, key: bytes, what: str) -> None:
         """The error, with what differs."""
@@ -168,6 +170,10 @@ class Launches:
         said[self._group.index] = json.loads(own)
         first = self._processes[0]
         for process in self._processes[1:]:
+            pair = dict(said[first]["record"]["constants"]), dict(said[process]["record"]["constants"])
+            unlike = [i for i, digest in pair[0].items() if pair[1].get(i, digest) != digest]
+            if unlike:
+                self._refuse(_other_elements(what, self._label(unlike[0], name), first, process))
             lines = list(_differences(first, said[first], process, said[process]))
             if lines:
                 shown = "\n".join(lines)
@@ -204,6 +210,14 @@ def check_same(group: Group, processes: Sequence[int], array: npt.ArrayLike, wha
                 group.peers.fail(message)
                 group.peers.reported = True
                 raise DisagreementError(message)
+
+
+def _other_elements(what: str, label: str, here: int, there: int) -> str:
+    return (
+        f"{what}: {label} has other elements in process {here} than in process {there}. An array that isn't on devices "
+        "yet must be the same in all processes; to make one of what each has of it, use "
+        "make_array_from_process_local_data(sharding, local)"
+    )
 
 
 def _together(processes: Sequence[int]) -> str:
