@@ -43,6 +43,11 @@ DIFFERENCES = {
         "c = np.arange(8.0) + ME; tj.jit(lambda x: (x * c).sum(), out_shardings=everywhere)(x)",
         ["DisagreementError", "has other elements in process 0 than in process 1"],
     ),
+    "what another program of the same text closes over": (
+        "c = [np.arange(8.0) + i for i in range(2)]; of = lambda c: tj.jit(lambda x: (x * c).sum(), "
+        "out_shardings=everywhere); [of(c[i * ME])(x) for i in range(2)]",
+        ["DisagreementError", "launch 2", "(input 0) has other elements in process 0 than in process 1"],
+    ),
     "what is put on devices": (
         "tj.device_put(np.arange(8.0) + ME, rows)",
         ["DisagreementError", "it has other elements in process 0 than in process 1"],
