@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from tinyjax.backend.trees import flattener
 from tinyjax.ir.primitive import Primitive
 from tinyjax.prepared.jitted import Intake
-from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, as_array, top_frame
 from tinyjax.tracing.core import Tracer
@@ -19,4 +19,4 @@ def _bind(primitive: Primitive, arrays: Sequence[Array]) -> Sequence[Array] | No
     return None if frame is ROOT else frame.bind(primitive, arrays)
 
 
-INTAKE: Final = Intake(ConcreteArray, (ConcreteArray, Tracer), tree.flattener, as_array, host_type, _bind)
+INTAKE: Final = Intake(ConcreteArray, (ConcreteArray, Tracer), flattener, as_array, host_type, _bind)

@@ -1,17 +1,16 @@
-"""Devices, and moving arrays to them. Imports jax: to be imported at first need."""
+"""Devices, and moving arrays to them. Imports jaxlib, and jax where that is needed: to be imported at first need."""
 
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Final
+from collections.abc import Callable
+from functools import cache, lru_cache
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-import jax
 import numpy as np
-from jax._src import config
-from jax._src.core import ShapedArray as JaxShapedArray
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, keys_of
+from tinyjax.backend.early import first_device, for_jax, without_jax
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
 from tinyjax.errors import XlaError
@@ -22,40 +21,74 @@ from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.keys import as_keys, key_words
 
+if TYPE_CHECKING:
+    import jax
+    from jax._src.core import ShapedArray as JaxShapedArray
+
+#: What arrays of jaxlib have for a type: jax's, or ours for as long as there is no jax.
+JaxType: TypeAlias = "JaxShapedArray | ShapedArray"
+
 #: NumPy arrays may be written to after the call, so their elements are copied during it.
 _COPY: Final = _jax.HostBufferSemantics.IMMUTABLE_ONLY_DURING_CALL
 #: The dtypes of keys, by the names that JAX prints.
 _KEYS: Final = {short_name(dtype): dtype for dtype in KEY_NAMES}
 
 
-@bounded(16384)
-def jax_type(shape: Shape, dtype: DType, weak_type: bool = False) -> JaxShapedArray:
+def jax_type(shape: Shape, dtype: DType, weak_type: bool = False) -> JaxType:
     """What jax calls an array type. Keys are numbers. Never truncated, whatever `jax_enable_x64` says."""
-    return JaxShapedArray(shape, CARRIERS.get(dtype, dtype), weak_type=weak_type)
+    dtype = CARRIERS.get(dtype, dtype)
+    return array_type(shape, dtype, weak_type) if without_jax() else _type_of_jax(shape, dtype, weak_type)
+
+
+@bounded(16384)
+def _type_of_jax(shape: Shape, dtype: DType, weak_type: bool) -> JaxShapedArray:
+    from jax._src.core import ShapedArray as JaxShapedArray
+
+    return JaxShapedArray(shape, dtype, weak_type=weak_type)
 
 
 @lru_cache(maxsize=64)
 def sharding_of(device: _jax.Device) -> jax.sharding.SingleDeviceSharding:
     """How jax says that an array is on one device."""
-    return jax.sharding.SingleDeviceSharding(device)
-
-
-@lru_cache(maxsize=1)
-def _first_device() -> _jax.Device:
-    first: _jax.Device = jax.local_devices()[0]
-    return first
+    made: object = _jax.SingleDeviceSharding(device)  # of the very class that jax has
+    return cast("jax.sharding.SingleDeviceSharding", made)
 
 
 def default_device() -> _jax.Device:
     """The device that jax computes on when nothing else decides: `jax_default_device`, or the first one."""
-    chosen = config.default_device.value
-    if chosen is None:
-        return _first_device()
-    if isinstance(chosen, str):
-        named: _jax.Device = jax.local_devices(backend=chosen)[0]
-        return named
-    device: _jax.Device = chosen
-    return device
+    return first_device() if without_jax() else _default_of_jax()()
+
+
+@cache
+def _default_of_jax() -> Callable[[], _jax.Device]:
+    import jax
+    from jax._src import config
+
+    first: list[_jax.Device] = []
+
+    def default() -> _jax.Device:
+        chosen = config.default_device.value
+        if chosen is None:
+            if not first:
+                first.append(jax.local_devices()[0])
+            return first[0]
+        if isinstance(chosen, str):
+            named: _jax.Device = jax.local_devices(backend=chosen)[0]
+            return named
+        device: _jax.Device = chosen
+        return device
+
+    return default
+
+
+def shown_type(aval: JaxType) -> str:
+    """What to call a type in messages."""
+    return f"{short_name(np.dtype(aval.dtype))}[{','.join(map(str, aval.shape))}]"
+
+
+def type_of_jax(aval: ShapedArray) -> JaxShapedArray:
+    """The type that jax has for arrays of one of ours."""
+    return _type_of_jax(aval.shape, CARRIERS.get(aval.dtype, aval.dtype), aval.weak_type)
 
 
 def put(data: HostArray, aval: ShapedArray, device: _jax.Device, committed: bool = False) -> DeviceBuffer:
@@ -67,20 +100,20 @@ def put(data: HostArray, aval: ShapedArray, device: _jax.Device, committed: bool
 
 
 def put_array(
-    data: HostArray | _jax.ArrayImpl, aval: JaxShapedArray, device: _jax.Device, committed: bool = False
+    data: HostArray | _jax.ArrayImpl, aval: JaxType, device: _jax.Device, committed: bool = False
 ) -> _jax.ArrayImpl:
     """A NumPy array of native byte order, or a jax.Array from elsewhere, on a device. Unless `committed`, it may be
     combined with arrays of other devices, also in jax."""
     if isinstance(data, np.ndarray) and data.dtype in CARRIERS:
         data = data.view(CARRIERS[data.dtype])
     if PROCESS.forked:
-        PROCESS.check(f"To put an array of type {aval.str_short()} on {device}")
+        PROCESS.check(f"To put an array of type {shown_type(aval)} on {device}")
     try:
         return _jax.batched_device_put(
             aval, sharding_of(device), [data], [device], committed, host_buffer_semantics=_COPY, enable_x64=True
         )
     except RuntimeError as error:
-        raise XlaError(f"an array of type {aval.str_short()} could not be moved to {device}: {error}") from error
+        raise XlaError(f"an array of type {shown_type(aval)} could not be moved to {device}: {error}") from error
 
 
 def to_device(value: ConcreteValue, device: _jax.Device, committed: bool = False) -> ConcreteValue:
@@ -98,6 +131,8 @@ def to_device(value: ConcreteValue, device: _jax.Device, committed: bool = False
 def value_of_jax(x: object) -> ConcreteValue | None:
     """The value of a jax.Array, without a copy; None if x isn't one, lies as we
     have no word for, or is of a foreign dtype."""
+    import jax
+
     keys = _KEYS.get(str(x.dtype)) if isinstance(x, jax.Array) else None
     if keys is not None and not isinstance(x, jax.core.Tracer):
         assert isinstance(x, jax.Array)
@@ -116,6 +151,8 @@ def value_of_jax(x: object) -> ConcreteValue | None:
 
 def keys_in_jax(value: ConcreteValue) -> jax.Array:
     """Keys as typed ones of JAX."""
+    import jax
+
     words = jax.numpy.asarray(key_words(np.asarray(value.data)))
     found: jax.Array = jax.random.wrap_key_data(words, impl=KEY_NAMES[value.dtype])
     return found
@@ -123,9 +160,12 @@ def keys_in_jax(value: ConcreteValue) -> jax.Array:
 
 def jax_array(value: ConcreteValue) -> _jax.ArrayImpl:
     """The same elements as a jax.Array; those of a host array are copied to the default device."""
+    import jax  # noqa: F401 (which is about to have it)
+
     aval, data = value.aval, value.data
     if not isinstance(data, StoredBuffer):
         data = put(np.asarray(data), aval, default_device())
+    for_jax(data.array, type_of_jax)
     if aval.weak_type == data.array.weak_type:
         return data.array
     data.check_alive()

@@ -1,17 +1,14 @@
 """jaxlib's dispatcher: arrays of the host to the device, the run, and the results, in one step of C++.
 
 For arrays on the device the plain way in `Executable.launch` is as fast. This one saves the way through Python for each
-array that isn't there yet. Imports jax: to be imported at first need.
+array that isn't there yet. Imports jaxlib, and jax when the first is made: to be imported at first need.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from jax._src import config
-from jax._src.interpreters import pxla
-from jax.tree_util import tree_structure
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import RawBuffer
@@ -21,13 +18,13 @@ from tinyjax.ir.dtypes import HostArray
 if TYPE_CHECKING:
     from jax._src.core import ShapedArray as JaxShapedArray
 
+    from tinyjax.backend.devices import JaxType
+
 #: What a program is run on: arrays of its device, and arrays of the host that nobody writes to any more.
 Argument: TypeAlias = "RawBuffer | HostArray"
 
 #: The ways in which jax's settings and its spellings of array types let one signature differ.
 _SIGNATURES: Final = 64
-_x64: Final = config.enable_x64
-
 
 Results: TypeAlias = "Sequence[RawBuffer]"
 #: One compiled program, run on arguments of the types that it was compiled for.
@@ -38,13 +35,18 @@ def dispatcher(
     loaded: _jax.LoadedExecutable,
     device: _jax.Device,
     arity: int,
-    out_types: Sequence[JaxShapedArray],
+    out_types: Sequence[JaxType],
     plain: Dispatcher,
 ) -> Dispatcher:
     """The calls of a compiled program; `plain` where this jaxlib has no such dispatcher.
 
     `plain` runs the program too, and is asked for the results of signatures that haven't been seen yet.
     """
+    from jax._src import config
+    from jax._src.interpreters import pxla
+    from jax.tree_util import tree_structure
+
+    x64 = config.enable_x64
     sharding = sharding_of(device)
     outs = len(out_types)
     try:
@@ -53,7 +55,7 @@ def dispatcher(
             out_pytree_def=tree_structure([0] * outs),
             in_shardings=[sharding] * arity,
             out_shardings=[sharding] * outs,
-            out_avals=out_types,
+            out_avals=cast("Sequence[JaxShapedArray]", out_types),
             out_committed=[False] * outs,
             kept_var_bitvec=[True] * arity,
             in_device_local_layouts=[None] * arity,
@@ -73,11 +75,11 @@ def dispatcher(
         return plain  # these are no public names of jax's, and may change
 
     def dispatch(args: Sequence[Argument]) -> Results:
-        before = _x64.get_local()  # by itself: what `swap_local` returns is lost if an interrupt comes with it
+        before = x64.get_local()  # by itself: what `swap_local` returns is lost if an interrupt comes with it
         try:
-            _x64.swap_local(True)  # or arrays of 64 bits would lose half of them on their way
+            x64.swap_local(True)  # or arrays of 64 bits would lose half of them on their way
             return run(*args)
         finally:
-            _x64.swap_local(before)
+            x64.swap_local(before)
 
     return dispatch

@@ -1,23 +1,24 @@
-"""Compiled programs. Imports jax: to be imported at first need."""
+"""Compiled programs. Imports jaxlib, and jax where that is needed: to be imported at first need."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, cast, final
 
-import jax
 import numpy as np
-from jax._src import compiler
-from jaxlib import _jax
+from jaxlib import _jax, version
 
 from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, deleted_message, keys_of
+from tinyjax.backend.compile_options import one_device
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
+from tinyjax.backend.early import without_jax
 from tinyjax.backend.embedding import Constants
 from tinyjax.backend.host_calls import host_failure, host_function, parse
 from tinyjax.backend.libraries import prepare_libraries
 from tinyjax.backend.nearby import give_away
 from tinyjax.backend.persistence import compile_or_read
+from tinyjax.backend.places import own_devices
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
@@ -51,15 +52,8 @@ def compile_text(
     from the `persistent` cache, and kept there. `constants` are what the text has instead of some inputs.
     """
     PROCESS.check(f"To compile {name!r}")
-    overrides: dict[str, Any] = dict(options)  # Any: jax 0.10 says they are all strings
     try:
-        compile_options = compiler.get_compile_options(
-            num_replicas=1,
-            num_partitions=1,
-            device_assignment=np.array([[device.id]]),
-            env_options_overrides=overrides or None,
-            backend=device.client,
-        )
+        compile_options = one_device(device, options)
     except RuntimeError as error:
         raise _refused(name, device, error) from error
     loaded = load(text, name, (device,), compile_options, host_calls, persistent)
@@ -147,6 +141,9 @@ def first_lines(error: BaseException, count: int = 8) -> str:
     return "\n".join(lines[:count])
 
 
+_VERSION: Final = tuple([int(part) for part in version.__version__.split(".")[:2]])
+
+
 class _Execute(Protocol):
     def __call__(self, args: Sequence[Argument], /, with_tokens: bool = False) -> _jax.ExecuteResults: ...
 
@@ -194,9 +191,9 @@ class Executable:
         self._out_keys = tuple([keys_of(aval.dtype) for aval in out_avals])
         self._sharding = sharding = sharding_of(device)
         #: Whether there is no other device that an array could be on.
-        self.alone: bool = device.platform == "cpu" and len(jax.local_devices()) == 1
+        self.alone: bool = device.platform == "cpu" and len(own_devices()) == 1
         # Before 0.11, jax's checks of its own results must be told not to run.
-        checks = {} if jax.__version_info__ >= (0, 11) else {"_skip_checks": True}
+        checks = {} if _VERSION >= (0, 11) else {"_skip_checks": True}
         self._out_types = [jax_type(aval.shape, aval.dtype) for aval in out_avals]
         self._handlers = [
             _jax.array_result_handler(out_type, sharding, committed=False, **checks) for out_type in self._out_types
@@ -278,6 +275,8 @@ class Executable:
             placed = [_put(arg, device) if isinstance(arg, np.ndarray) else arg for arg in args]
             return execute(placed).consume_with_handlers(handlers)
 
+        if without_jax():  # which has what the dispatcher asks
+            return plain
         self._dispatcher = dispatcher(self._loaded, device, self._arity, self._out_types, plain)
         return self._dispatcher
 

@@ -1,4 +1,4 @@
-"""Python functions that compiled programs call. Imports jax: to be imported at first need."""
+"""Python functions that compiled programs call. Needs no jax at import."""
 
 from __future__ import annotations
 
@@ -8,8 +8,6 @@ from typing import Final, final
 
 import numpy as np
 from attrs import frozen
-from jax._src.interpreters import mlir
-from jaxlib.mlir import ir
 
 from tinyjax.caching import PlainCache
 from tinyjax.control.callbacks import Callback
@@ -49,6 +47,9 @@ _numbers: Final = count()
 
 def parse(text: str) -> object:
     """The text of a module as an MLIR module: jaxlib attaches Python functions to nothing else."""
+    from jax._src.interpreters import mlir
+    from jaxlib.mlir import ir
+
     return ir.Module.parse(text, mlir.make_ir_context())
 
 

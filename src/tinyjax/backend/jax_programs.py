@@ -16,7 +16,8 @@ from jax.extend.core import JaxprEqn, primitives
 from jax.typing import ArrayLike
 
 from tinyjax.backend.buffers import DeviceBuffer
-from tinyjax.backend.devices import keys_in_jax
+from tinyjax.backend.devices import keys_in_jax, type_of_jax
+from tinyjax.backend.early import for_jax
 from tinyjax.errors import UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
@@ -73,6 +74,8 @@ def array_of(value: ConcreteValue) -> ArrayLike:
         return keys_in_jax(value)
     data = value.data
     array = data.array if isinstance(data, DeviceBuffer) else np.asarray(data)
+    if isinstance(data, DeviceBuffer):
+        for_jax(data.array, type_of_jax)
     if not value.aval.weak_type:
         return array
     with jax.ensure_compile_time_eval():

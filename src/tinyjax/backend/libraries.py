@@ -1,12 +1,16 @@
-"""LAPACK, for compiled programs that call its routines. Imports jax: to be imported at first need."""
+"""Routines that are in no program itself, for those that call them. Needs no jax at import."""
 
 from __future__ import annotations
 
-from jaxlib.cpu import _lapack
-
 
 def prepare_libraries(text: str) -> None:
-    """Finds LAPACK, which SciPy brings along, if the StableHLO text calls a routine of it. jax has told XLA what they
-    are called, when it was imported."""
+    """Has XLA find what the StableHLO text calls. jax tells it what that is called, when it is imported; LAPACK itself
+    comes with SciPy."""
+    if "custom_call" not in text:
+        return
+    import jax  # noqa: F401
+
     if "@lapack_" in text:
+        from jaxlib.cpu import _lapack
+
         _lapack.initialize()

@@ -1,21 +1,21 @@
-"""Compiling, or taking from disk what was compiled before. Imports jax: to be imported at first need."""
+"""Compiling, or taking from disk what was compiled before. Imports jaxlib: to be imported at first need."""
 
 from __future__ import annotations
 
 import hashlib
+import os
+import sys
+from collections.abc import Iterator
+from typing import Final
 
 import numpy as np
-
-# jax's own account of what else decides what XLA makes of a program: flags, options, and the hardware.
-from jax._src.cache_key import (
-    _hash_accelerator_config,
-    _hash_serialized_compile_options,
-    _hash_xla_flags,
-    get_flag_prefixes,
-)
-from jaxlib import _jax, version
+from jaxlib import _jax, version, xla_client
 
 from tinyjax.backend.store import CompilationCache
+
+#: Flags and options that change nothing of what XLA makes of a program for the CPU: what it writes about it, how many
+#: devices a CPU is divided into, and what is about GPUs.
+_IRRELEVANT: Final = ("xla_dump", "xla_force_host_platform_device_count", "xla_gpu")
 
 
 def compile_or_read(
@@ -56,7 +56,48 @@ def program_key(text: str, device: _jax.Device, compile_options: _jax.CompileOpt
     for part in (body, version.__version__, client.platform, client.platform_version, device.device_kind):
         encoded = part.encode()
         hashed.update(len(encoded).to_bytes(8, "little") + encoded)
+    if device.platform == "cpu":
+        for content in (*_flags(), _relevant(compile_options), _hardware(device)):
+            hashed.update(len(content).to_bytes(8, "little") + content)
+    else:
+        _account_of_jax(hashed, device, compile_options)
+    return hashed.hexdigest()
+
+
+def _flags() -> Iterator[bytes]:
+    """What this process has told XLA to do differently."""
+    given = (*os.environ.get("XLA_FLAGS", "").split(), *(flag for flag in sys.argv if flag.startswith("--xla")))
+    for flag in sorted(given):
+        if not flag.lstrip("-").startswith(_IRRELEVANT):
+            yield flag.encode()
+
+
+def _relevant(compile_options: _jax.CompileOptions) -> bytes:
+    """The options without those that change nothing."""
+    options = _jax.CompileOptions.ParseFromString(compile_options.SerializeAsString())
+    debug = options.executable_build_options.debug_options
+    for name in dir(debug):
+        value = getattr(debug, name, None)
+        if name.startswith(_IRRELEVANT) and isinstance(value, bool | int | str):
+            setattr(debug, name, type(value)())
+    return options.SerializeAsString()
+
+
+def _hardware(device: _jax.Device) -> bytes:
+    """The processor, as far as XLA tells them apart."""
+    fingerprint: int = xla_client.get_topology_for_devices([device]).fingerprint()
+    return fingerprint.to_bytes(8, "little")
+
+
+def _account_of_jax(hashed: hashlib._Hash, device: _jax.Device, compile_options: _jax.CompileOptions) -> None:
+    """The same for other platforms, of which jax knows more."""
+    from jax._src.cache_key import (
+        _hash_accelerator_config,
+        _hash_serialized_compile_options,
+        _hash_xla_flags,
+        get_flag_prefixes,
+    )
+
     _hash_xla_flags(hashed, get_flag_prefixes())
     _hash_serialized_compile_options(hashed, compile_options, strip_device_assignment=False)
     _hash_accelerator_config(hashed, np.array([device]))
-    return hashed.hexdigest()

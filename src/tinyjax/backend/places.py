@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, value_of_buffer
+from tinyjax.backend.early import EARLY, without_jax
 from tinyjax.backend.process import PROCESS
 from tinyjax.errors import ChoiceError, DistributedError, InputError
 from tinyjax.ir.dtypes import FLOAT0
@@ -119,23 +120,40 @@ def is_committed(value: ConcreteValue) -> bool:
 
 def local_devices() -> tuple[Device, ...]:
     """The host, and the devices that this process can use."""
+    return (HOST, *map(named_device, own_devices()))
+
+
+def own_devices(platform: str | None = None) -> Sequence[_jax.Device]:
+    """The devices of this process, of a platform or of the default one; a RuntimeError if there is no such platform."""
+    if without_jax():
+        if platform in ("cpu", None):
+            return EARLY.client().local_devices()
+        raise RuntimeError(f"no platform {platform} here")
     import jax
 
-    return (HOST, *map(named_device, jax.local_devices()))
+    found: list[_jax.Device] = jax.local_devices(backend=platform)
+    return found
 
 
 def all_devices(platform: str | None = None) -> tuple[Device, ...]:
     """The devices of a platform, or of the default one, of all processes; a ChoiceError if there is none such."""
-    import jax
-
     try:
-        return tuple(map(named_device, jax.devices(platform)))
+        return tuple(map(named_device, own_devices(platform) if without_jax() else _of_all_processes(platform)))
     except RuntimeError:
         raise ChoiceError(f"there is no device {platform} here, only {_names(local_devices())}") from None
 
 
+def _of_all_processes(platform: str | None) -> Sequence[_jax.Device]:
+    import jax
+
+    found: list[_jax.Device] = jax.devices(platform)
+    return found
+
+
 def process_index() -> int:
     """The number of this process among those that work together."""
+    if without_jax():
+        return 0
     import jax
 
     index: int = jax.process_index()
@@ -144,6 +162,8 @@ def process_index() -> int:
 
 def process_count() -> int:
     """How many processes work together."""
+    if without_jax():
+        return 1
     import jax
 
     count: int = jax.process_count()
@@ -166,13 +186,10 @@ def named_device(device: _jax.Device) -> Device:
 
 def _of_jax(device: Device) -> _jax.Device:
     """The device as jax has it; a ChoiceError if there is none such."""
-    import jax
-
     try:
-        for found in jax.local_devices(backend=device.platform):
+        for found in own_devices(device.platform):
             if found.id == device.id:
-                known: _jax.Device = found
-                return known
+                return found
     except RuntimeError:  # no such platform
         pass
     raise ChoiceError(f"there is no device {device} here, only {_names(local_devices())}")

@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 class Process:
     """What is true of this process and not of one that it was forked from."""
 
-    __slots__ = ("forked", "group")
+    __slots__ = ("forked", "group", "started")
 
     def __init__(self) -> None:
         #: Those it works with, once `tinyjax.distributed.initialize` has been called.
         self.group: Group | None = None
         #: Whether it was forked from a process that had used XLA.
         self.forked: bool = False
+        #: Whether XLA has been started without jax.
+        self.started: bool = False
 
     def check(self, what: str) -> None:
         """A ForkedProcessError if XLA can't be used here. `what` was to be done."""
@@ -50,7 +52,7 @@ def _begin() -> None:
             cache.unlock()
     # However XLA was started, also by jax alone.
     bridge = sys.modules.get("jax._src.xla_bridge")
-    if bridge is not None and bridge.backends_are_initialized():
+    if PROCESS.started or (bridge is not None and bridge.backends_are_initialized()):
         PROCESS.forked = True
     if PROCESS.group is not None:
         PROCESS.group.abandon()

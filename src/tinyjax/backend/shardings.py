@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jax._src.core import ShapedArray as JaxShapedArray
 from jax.sharding import NamedSharding as JaxNamed
 from jax.sharding import PartitionSpec as JaxSpec
 from jax.sharding import SingleDeviceSharding as JaxSingle
 from jaxlib import _jax
 
 from tinyjax.backend.buffers import RawBuffer, ShardedBuffer, StoredBuffer, value_of_buffer
-from tinyjax.backend.devices import jax_type, to_device
+from tinyjax.backend.devices import JaxType, jax_type, shown_type, to_device
 from tinyjax.backend.layouts import Asked
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
@@ -193,16 +192,16 @@ def _order(sharding: Sharding) -> Sequence[_jax.Device]:
     return [device_of_jax(device) for device in sharding.flat_devices]
 
 
-def _put_shards(aval: JaxShapedArray, sharding: Sharding, parts: Sequence[HostArray | RawBuffer]) -> RawBuffer:
+def _put_shards(aval: JaxType, sharding: Sharding, parts: Sequence[HostArray | RawBuffer]) -> RawBuffer:
     if PROCESS.forked:
-        PROCESS.check(f"To put an array of type {aval.str_short()} on devices")
+        PROCESS.check(f"To put an array of type {shown_type(aval)} on devices")
     to = jax_sharding(sharding)
     own = to.addressable_devices
     devices = [device for device in _order(sharding) if device in own]
     try:
         return _jax.batched_device_put(aval, to, list(parts), devices, True, enable_x64=True)
     except RuntimeError as error:
-        raise XlaError(f"an array of type {aval.str_short()} could not be moved to {to}: {error}") from error
+        raise XlaError(f"an array of type {shown_type(aval)} could not be moved to {to}: {error}") from error
 
 
 def assemble(

@@ -1,6 +1,6 @@
 """Pytrees, through JAX's registry: whatever the JAX ecosystem has registered is a tree here too.
 
-JAX is imported at the first use.
+JAX is imported at the first use of what its registry in jaxlib doesn't have: paths, keys, and classes of one's own.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from itertools import zip_longest
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from tinyjax.backend.trees import flattener, with_paths
 from tinyjax.errors import TreeError
 
 if TYPE_CHECKING:
@@ -25,14 +26,6 @@ def tree_util() -> ModuleType:
     from jax import tree_util
 
     return tree_util
-
-
-@cache
-def flattener() -> Callable[[object, Callable[[object], bool] | None], tuple[list[object], PyTreeDef]]:
-    """What `tree_flatten` calls: the same without defaults."""
-    function: Callable[[object, Callable[[object], bool] | None], tuple[list[object], PyTreeDef]]
-    function = tree_util().default_registry.flatten
-    return function
 
 
 def flatten(tree: object, is_leaf: Callable[[object], bool] | None = None) -> tuple[list[object], PyTreeDef]:
@@ -82,12 +75,12 @@ def paths(treedef: PyTreeDef) -> list[str]:
     """Where each leaf of a structure is, such as `[0]['weights']`."""
     try:
         tree = treedef.unflatten(range(treedef.num_leaves))
-        found, _ = tree_util().tree_flatten_with_path(tree)
+        found = with_paths(tree)
     except Exception:  # noqa: BLE001 (of a user's constructor, which may want arrays)
         found = []
     if len(found) < treedef.num_leaves:
         return _positions(treedef)
-    return [tree_util().keystr(path) for path, _ in found]
+    return [path for path, _ in found]
 
 
 def _positions(treedef: PyTreeDef) -> list[str]:
@@ -136,8 +129,7 @@ def prefix_difference(prefix: object, full: object) -> str | None:
 
 def _children(tree: object) -> dict[str, object]:
     """The children of a node by their keys; of a leaf, itself by ""."""
-    found, _ = tree_util().tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)
-    return {tree_util().keystr(path): child for path, child in found}
+    return dict(with_paths(tree, lambda x: x is not tree))
 
 
 def shown(treedef: PyTreeDef) -> str:

@@ -160,6 +160,7 @@ class DebugOptions:
     xla_cpu_fast_math_honor_functions: bool
     xla_cpu_fast_math_honor_infs: bool
     xla_cpu_fast_math_honor_nans: bool
+    xla_detailed_logging: bool
     xla_disable_hlo_passes: str
     xla_dump_hlo_as_text: bool
     xla_dump_to: str

@@ -33,7 +33,7 @@ def initialize(
 
     if distributed.global_state.client is not None:
         raise DistributedError("jax.distributed is initialized in this process: use either that or tinyjax.distributed")
-    if xla_bridge.backends_are_initialized():
+    if PROCESS.started or xla_bridge.backends_are_initialized():
         raise DistributedError(
             "tinyjax.distributed.initialize must be called before anything is compiled or put on a device, and before "
             "the devices are asked for: call it first"
