@@ -1,7 +1,7 @@
 """Functions as callees: those made of several primitives, applied as one outside of all transformations.
 
 On the host that is a list of kernels, on a device a compiled program. What the function does is found out by tracing
-it, once for each kind of arguments; within a transformation it is called as it is.
+it, once for each kind of arguments; within a transformation it is called, or replayed: see `replayed`.
 """
 
 from __future__ import annotations
@@ -19,9 +19,11 @@ from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
 from tinyjax.prepared.primitives import kernel_of
+from tinyjax.prepared.replayed import STATIC, are_integers
 from tinyjax.prepared.runners import Kernel, Kernels, Launch
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry, Key
+from tinyjax.transforms.dce import dce
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -48,10 +50,10 @@ class Stager(Protocol):
 
 #: What finds out what a function does.
 STAGING: Final = Deferred[Stager]()
+#: What a function returns within transformations, if it has been met there; None if it has to be called.
+REPLAYING: Final = Deferred[Callable[[Callable[..., object], tuple[object, ...], Mapping[str, object]], Any]]()
 #: What makes an operand of a NumPy array without copying it; None if it has to be looked at first.
 OPERAND: Final = Deferred[Callable[[object], StoredArray | None]]()
-#: Arguments other than arrays that a function may depend on: what can be told apart by type and value.
-_STATIC: Final = frozenset({int, bool, str, type(None), type})
 
 
 def prepared(function: Callable[P, R]) -> Callable[P, R]:
@@ -75,8 +77,12 @@ def _marked(function: Callable[P, R], takes_numpy: bool) -> Callable[P, R]:
             if isinstance(first, StoredArray):
                 if first.evaluated:
                     done = _run(function, first, args, kwargs)
+                else:
+                    done = REPLAYING.use(function, args, kwargs)
             elif takes_numpy and type(first) is np.ndarray and (array := OPERAND.use(first)) is not None:
                 done = _run(function, array, (array, *args[1:]), kwargs)
+            else:
+                done = REPLAYING.use(function, args, kwargs)
             if done is not None:
                 result: R = done
                 return result
@@ -109,7 +115,7 @@ def _run(
             arrays.append(arg)
             if arg.host is not None:
                 host.append(arg.host)
-        elif cls in _STATIC or isinstance(arg, np.dtype) or (cls is tuple and _are_integers(arg)):
+        elif cls in STATIC or isinstance(arg, np.dtype) or (cls is tuple and are_integers(arg)):
             key.append(cls)
             key.append(arg)
         else:
@@ -155,6 +161,7 @@ def _prepare(
     program = STAGING.use(function, args, kwargs)
     if program is None:
         return TABLE.put(key, evolve(known, no_host=True, no_device=True))
+    program = evolve(program, jaxpr=dce(program.jaxpr))
     known = evolve(known, assemble=None if program.single else tuple)
     if on_device:
         launch = _on_device(function.__name__, program, arrays)
@@ -196,7 +203,3 @@ def _on_device(name: str, program: FunctionProgram, arrays: Sequence[StoredArray
     values = [*program.captured, *(array.value for array in arrays)]
     executable = backend.execute.executable(program.jaxpr, values, name)
     return Launch.of(executable, program.captured, program.jaxpr.out_avals, name)
-
-
-def _are_integers(xs: object) -> bool:
-    return isinstance(xs, tuple) and all(type(x) is int for x in xs)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import final
+from functools import partial
+from typing import Any, final
 
 from attrs import frozen
 
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.functions import STAGING, FunctionProgram
+from tinyjax.prepared.functions import REPLAYING, STAGING, FunctionProgram
+from tinyjax.prepared.replayed import replayed
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.core import activate
-from tinyjax.transforms.dce import dce
+from tinyjax.tracing.concrete import innermost
+from tinyjax.tracing.core import TraceFrame, Tracer, activate
 
 
 @final
@@ -28,15 +30,19 @@ class _Marked:
 
 
 def program_of(
-    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]
+    function: Callable[..., object],
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    inputs: type[Array] = Array,
 ) -> FunctionProgram | None:
-    """The function for arguments like these as one program; None if it can't be one."""
+    """The function for arguments like these as one program, whose inputs are those of one class; None if it can't be
+    one."""
     context = StagingContext()
     try:
         with activate(context, _Marked(function.__name__)) as frame, frame:
 
             def traced(arg: object) -> object:
-                return frame.wrap(context.argument(arg.aval)) if isinstance(arg, Array) else arg
+                return frame.wrap(context.argument(arg.aval)) if isinstance(arg, inputs) else arg
 
             # The arguments first: inputs are numbered in the order in which they are asked for.
             positional = list(map(traced, args))
@@ -48,7 +54,16 @@ def program_of(
     captured = tuple([value for value in staged.captured if isinstance(value, ConcreteValue)])
     if len(captured) < len(staged.captured) or len(staged.jaxpr.outvars) < len(results):
         return None
-    return FunctionProgram(dce(staged.jaxpr), captured, not isinstance(result, tuple))
+    return FunctionProgram(staged.jaxpr, captured, not isinstance(result, tuple))
+
+
+def _replayed(function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:
+    """What the function returns within the innermost transformation; None if it has to be called."""
+    frame = innermost()
+    if not isinstance(frame, TraceFrame) or not frame.alive:
+        return None
+    return replayed(frame, Tracer, partial(program_of, inputs=Tracer), function, args, kwargs)
 
 
 STAGING.hand(program_of)
+REPLAYING.hand(_replayed)
