@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TypeVar
 
-from tinyjax.caching import remembered
-from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.caching import remembered, remembered_of
+from tinyjax.contexts.staging import stage
 from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.type_lists import all_match, listed
+from tinyjax.ir.verify import verify
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -54,21 +56,27 @@ def interleaved(first: Sequence[int], second: Sequence[int]) -> tuple[int, ...]:
     return tuple(i for a, b in zip(parts[:n], parts[n : 2 * n], strict=True) for i in (*a, *b))
 
 
-@remembered
+@remembered_of
 def rearranged(jaxpr: Jaxpr, inputs: tuple[int, ...] | None, outputs: tuple[int, ...] | None = None) -> Jaxpr:
     """The program with its inputs and outputs in another order: for each new one, which of the old it is.
 
     Outputs may be left out or repeated. None: as they are.
     """
-    order = tuple(range(len(jaxpr.invars))) if inputs is None else inputs
-    old_avals = jaxpr.in_avals
+    verify(jaxpr)
+    order = range(len(jaxpr.invars)) if inputs is None else inputs
+    invars = tuple([Var(new, jaxpr.invars[old].aval) for new, old in enumerate(order)])
+    # What equations bind keeps its numbers, so only those change that read an input.
+    moved = dict(zip(order, invars, strict=True))
 
-    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-        found = dict(zip(order, ins, strict=True))
-        outs = interpret(ctx, jaxpr, [found[i] for i in range(len(found))])
-        return outs if outputs is None else [outs[i] for i in outputs]
+    def read(atom: Atom) -> Atom:
+        return moved.get(atom.index, atom) if isinstance(atom, Var) else atom
 
-    return stage([old_avals[i] for i in order], run)
+    eqns: list[Eqn] = []
+    for eqn in jaxpr.eqns:
+        ins = tuple(map(read, eqn.invars))
+        eqns.append(eqn if ins == eqn.invars else Eqn(eqn.primitive, ins, eqn.outvars, eqn.source))
+    outs = tuple(map(read, jaxpr.outvars))
+    return well_typed(Jaxpr(invars, tuple(eqns), outs if outputs is None else tuple([outs[i] for i in outputs])))
 
 
 @remembered
