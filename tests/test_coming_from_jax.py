@@ -49,6 +49,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.debug": "tinyjax.debug",
     "jax.dtypes": "tinyjax.dtypes",
     "jax.sharding": "tinyjax.sharding",
+    "jax.export": "tinyjax.export",
     "jax.stages": "tinyjax.stages",
     "jax.typing": "tinyjax.typing",
     "jax.custom_derivatives": "tinyjax.custom_derivatives",

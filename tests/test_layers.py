@@ -42,7 +42,7 @@ LAYERS = [
     {"random"},
     {"scipy"},
     {"nn"},
-    {"custom_batching", "custom_derivatives", "debug", "extend", "interpreters", "test_util"},
+    {"custom_batching", "custom_derivatives", "debug", "export", "extend", "interpreters", "test_util"},
     {"tools", "interop"},
     {"testing"},
     {"experimental"},

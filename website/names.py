@@ -52,6 +52,7 @@ MODULES: Final = (
     "tinyjax.checkpoints",
     "tinyjax.sharding",
     "tinyjax.stages",
+    "tinyjax.export",
     "tinyjax.custom_batching",
     "tinyjax.custom_derivatives",
     "tinyjax.checkpoint_policies",

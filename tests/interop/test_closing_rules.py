@@ -84,6 +84,49 @@ def test_derivatives_by_both(rule: Callable[..., Any]) -> None:
         agree(tj.grad(f, (0, 1))(W, X), expected)
 
 
+#: Of w and x, by the arguments that it is differentiated with respect to, in turn.
+HIGHER: Final[dict[tuple[int, ...], Callable[[Any, Any], Any]]] = {
+    (1, 1): lambda w, x: -2 * w * np.sin(x),
+    (1, 0): lambda w, x: 2 * np.cos(x),
+    (0, 1): lambda w, x: 0.0,
+    (1, 1, 0): lambda w, x: -2 * np.sin(x),
+    (1, 0, 1): lambda w, x: -2 * np.sin(x),
+    (0, 1, 1): lambda w, x: 0.0,
+    (1, 1, 1): lambda w, x: -2 * w * np.cos(x),
+}
+
+
+@pytest.mark.parametrize("by", HIGHER, ids=str)
+@pytest.mark.parametrize("rule", RULES)
+def test_higher_derivatives(rule: Callable[..., Any], by: tuple[int, ...]) -> None:
+    """The rules apply the function again, whose rules close over the same, be it the forward or the backward one."""
+    for f in (of_jax(function(jax, jnp, rule)), function(tj, tj.numpy, rule)):
+        derived: Any = f
+        for argument in by:
+            derived = tj.grad(derived, argument)
+        agree(derived(W, X), HIGHER[by](W, X))
+
+
+def test_what_each_of_the_rules_closes_over_is_there_in_the_other() -> None:
+    def rules_of_two_values(lib: ModuleType, numpy: Any, w: Any, x: Any) -> Any:
+        v = w * w
+        f = lib.custom_vjp(numpy.sin)
+
+        def backward(res: Any, ct: Any) -> Any:
+            return (ct * w * f(res[0]) * res[1],)
+
+        f.defvjp(lambda x: (f(x) + 0.0, (x, v)), backward)
+        return f(x)
+
+    for by in ((1,), (1, 1), (1, 0), (1, 1, 1)):
+        theirs, ours = function(jax, jnp, rules_of_two_values), function(tj, tj.numpy, rules_of_two_values)
+        imported: Any = of_jax(theirs)
+        for argument in by:
+            theirs, ours, imported = jax.grad(theirs, argument), tj.grad(ours, argument), tj.grad(imported, argument)
+        agree(imported(W, X), ours(W, X))
+        agree(imported(W, X), theirs(W, X))
+
+
 def test_a_value_that_the_function_reads_is_refused() -> None:
     for f in (of_jax(function(jax, jnp, of_value)), function(tj, tj.numpy, of_value)):
         agree(tj.grad(f, 1)(W, X), np.float32(1.0))

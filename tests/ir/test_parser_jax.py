@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.dtypes import float0
 
 import tinyjax as tj
 from tests.api.families import FUNCTIONS, TRANSFORMATIONS, Theirs
@@ -17,6 +18,7 @@ from tests.control.loops import SCANS, WHILES
 from tests.ir.parsing import refusal
 from tinyjax import ir
 from tinyjax.errors import MissingRuleError
+from tinyjax.interop.jax import from_jax
 from tinyjax.testing import check_laws
 
 F: TypeAlias = Callable[..., object]
@@ -27,6 +29,7 @@ S: Final = np.float32(0.7)
 N: Final = np.int32(1)
 C: Final = np.asarray([1 + 2j, -0.5j], np.complex64)
 B: Final = np.asarray([True, False, True, True])
+_NO_BITS: Final = np.zeros((), float0)
 
 
 #: Compiling takes longer than anything else here.
@@ -203,10 +206,35 @@ PROGRAMS: Final[dict[str, tuple[F, tuple[object, ...]]]] = {
     "composite within programs": (
         lambda x: lax.map(jax.jit(lax.composite(lambda x: jnp.where(x > 0, x, -x), "my.abs")), x), (V,)
     ),
+    "composite with arrays": (
+        lambda x: lax.composite(lambda x, **_: x + 1, "my.op")(
+            x, a=np.arange(6, dtype=np.float32).reshape(2, 3), c=np.array([1 + 2j, -3j]), e=np.zeros((0, 2), np.int8),
+            s=np.float32(0.5), d={"k": [np.array(3), (True, "x")]},
+        ),
+        (V,),
+    ),
     "nothing": (lambda: (), ()),
     "no inputs": (lambda: jnp.zeros((2, 3)), ()),
 }
 # fmt: on
+
+
+#: Programs with tangents of integers, which JAX prints as literals of no bits.
+WITHOUT_BITS: Final[dict[str, F]] = {
+    "a result": lambda x, i: jax.jvp(lambda x, i: (x * i, i), (x, i), (x, _NO_BITS)),
+    "an operand": lambda x, i: jax.jit(lambda x, i, t: (x * i, t))(x, i, _NO_BITS),
+    "repeated": lambda x, i: jax.jvp(lambda x, i: (x * i, i), (x, jnp.stack([i, i])), (x, np.zeros(2, float0))),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_BITS)
+def test_literals_without_bits(name: str) -> None:
+    jaxpr = jax.make_jaxpr(WITHOUT_BITS[name])(S, N)
+    assert "(b'',):float0[]" in str(jaxpr)
+    read = ir.parse(str(jaxpr))
+    assert [str(aval) for aval in read.out_avals] == [str(aval) for aval in from_jax(jaxpr).out_avals]
+    assert [eqn.primitive.name for eqn in read.eqns] == [eqn.primitive.name for eqn in from_jax(jaxpr).jaxpr.eqns]
+    check_laws(read, laws=["text", "files", "pickle", "typecheck"])
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

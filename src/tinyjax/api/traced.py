@@ -269,6 +269,16 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         more = platform, self._largest, self._without_inputs
         return Lowered(program, self.fun_name, donated, self.in_tree, self._asked, self._lie, *more)
 
+    def self_contained(self) -> Traced[P, R]:
+        """The same without static arguments, which its program is for, and with a program that says itself how inputs
+        and outputs are to lie on a mesh."""
+        found, consts = self, self.jaxpr.consts
+        if self._asked is not None:
+            found = evolve(
+                self, jaxpr=ClosedJaxpr(constrained(self.jaxpr.jaxpr, self._asked), consts), asked=None, lie=()
+            )
+        return evolve(found, static=((), ()), key=(), signature=None) if self._key else found
+
     @property
     def _label(self) -> str:
         return f"traced {self.fun_name}"

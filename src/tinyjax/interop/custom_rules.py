@@ -57,7 +57,8 @@ def derived(
     and what the rules close over. `env` has what has been computed so far. A rule that knows some of the choices only
     of what is differentiated with respect to is asked when one is needed; what it says is imported `alone`."""
     body = yield request(eqn.params["call_jaxpr"], rules)
-    call = _Call(eqn, body, env)
+    around = [var for rule in rules if rule.key == jax_programs.rule_key(eqn) for var in rule.closed_over]
+    call = _Call(eqn, body, env, [var for var in dict.fromkeys(around) if var in env])
     known = _within_itself(call, rules)
     if known is not None:
         return known, args
@@ -153,7 +154,10 @@ class _Call:
                 )
             else:
                 consts.append(found)
-        return Request(rule.jaxpr, tuple(consts), rules), [self.captured + place for place in places]
+        # What only another of its rules closes over, that one needs where this one applies the function again.
+        passed = [i for i in range(len(self.closed_over)) if i not in places]
+        wanted = Request(rule.jaxpr, tuple(consts), rules, None, tuple(self.closed_over[i] for i in passed))
+        return wanted, [self.captured + place for place in (*places, *passed)]
 
 
 def _within_itself(call: _Call, rules: Rules) -> Primitive | None:
@@ -234,11 +238,12 @@ def _custom_vjp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Ste
         return _Rule((yield wanted), tuple(places), out_zeros=rule.out_zeros)
 
     try:
-        fwd = yield from _closed_under(call, forward, rules)
-        closed_over = len(call.closed_over)
-        bwd = yield from _closed_under(call, backward, rules)
-        if len(call.closed_over) > closed_over:
+        while True:
+            closed_over = len(call.closed_over)
             fwd = yield from _closed_under(call, forward, rules)
+            bwd = yield from _closed_under(call, backward, rules)
+            if len(call.closed_over) == closed_over:  # else once more, with what has been found
+                break
     except _RefusedError as error:
         refused = error.refusals((True,) * sum(given))
         return CustomVjp(call.name, call.whole_body, None, None, (), len(call.all_captured), None, refused or None)
@@ -289,10 +294,10 @@ def _closed_under(call: _Call, importing: Callable[[JaxprEqn, OpenRule], Step[_R
     close over something, which it would have to be given.
     """
     key, body = call.key, call.body
-    opened = OpenRule(key, body)
+    opened = OpenRule(key, body, closed_over=call.closed_over)
     rule = yield from importing(call.eqn, opened)
     if opened.seen and (call.closed_over or (yield from importing(opened.seen[0], OpenRule(key, body))) != rule):
-        rule = yield from importing(call.eqn, OpenRule(key, body, recursive=False))
+        rule = yield from importing(call.eqn, OpenRule(key, body, False, call.closed_over))
     return rule
 
 

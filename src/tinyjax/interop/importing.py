@@ -113,7 +113,7 @@ class Importer:
                 env[var] = ctx.argument(self._type(var.aval, "inputs"))
                 if const.variable is not None:
                     env[const.variable] = env[var]
-        for var in jaxpr.invars:
+        for var in (*wanted.passed, *jaxpr.invars):
             env[var] = ctx.argument(self._type(var.aval, "inputs"))
         for var, const in zip(jaxpr.constvars, wanted.consts, strict=True):
             if not isinstance(const, Given):
@@ -136,7 +136,7 @@ class Importer:
         types = program.in_avals[: len(wanted.consts)]
 
         def run(ctx: StagingContext, ins: Sequence[Atom]) -> Sequence[Atom]:
-            given = iter(ins)
+            given = iter((*ins[: len(taken)], *ins[len(taken) + len(passed) :]))
             consts = [
                 next(given) if isinstance(const, Given) else self._constant(ctx, const, aval)
                 for const, aval in zip(wanted.consts, types, strict=True)
@@ -144,7 +144,8 @@ class Importer:
             return interpret(ctx, program, [*consts, *given])
 
         taken = [aval for const, aval in zip(wanted.consts, types, strict=True) if isinstance(const, Given)]
-        return stage([*taken, *program.in_avals[len(types) :]], run)
+        passed = [self._type(var.aval, "inputs") for var in wanted.passed]
+        return stage([*taken, *passed, *program.in_avals[len(types) :]], run)
 
     def _equation(
         self, ctx: StagingContext, eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom],

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Generic, TypeAlias, TypeVar, final
 
@@ -23,11 +23,13 @@ T = TypeVar("T")
 @frozen(eq=False)
 class OpenRule:
     """A rule that is being imported. `key` and `body` tell whose it is; `seen` collects the equations in it that apply
-    the function itself, which `recursive` allows to stand for it."""
+    the function itself, which `recursive` allows to stand for it. `closed_over` is what is known so far that the rules
+    of the function close over: theirs, where they apply it, close over the same."""
 
     key: tuple[object, ...]
     body: Jaxpr
     recursive: bool = True
+    closed_over: Sequence[JaxVar] = ()
     seen: list[JaxprEqn] = field(factory=list)
 
 
@@ -61,17 +63,20 @@ class Region:
 class Request:
     """A program to import. Its constants are values, or the next of its first inputs; without `consts`, all of them are
     inputs. `rules` are those it is a part of, innermost first. `region` is what it is within, if that is another one
-    than of the program that asks for it."""
+    than of the program that asks for it. `passed` are variables around it that it doesn't read, but what it applies
+    may: inputs as well, after the constants."""
 
     jaxpr: JaxJaxpr
     consts: tuple[object, ...]
     rules: tuple[OpenRule, ...]
     region: Region | None = None
+    passed: tuple[JaxVar, ...] = ()
 
     @property
     def key(self) -> tuple[object, ...]:
         """What requests for the same have in common, as long as they live."""
-        return id(self.jaxpr), tuple(map(id, self.consts)), tuple(map(id, self.rules)), id(self.region)
+        consts, rules = tuple(map(id, self.consts)), tuple(map(id, self.rules))
+        return id(self.jaxpr), consts, rules, id(self.region), self.passed
 
 
 @final

@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TypeAlias, final
 
+import numpy as np
 from attrs import field, frozen
 
 from tinyjax.errors import ParameterError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.result_types import result_types
@@ -19,6 +21,7 @@ from tinyjax.ir.text.registry import Registry
 from tinyjax.ir.text.scope import Scope
 from tinyjax.ir.text.values_parser import guarded
 from tinyjax.ir.type_lists import listed
+from tinyjax.ir.value import ConcreteValue
 
 Types: TypeAlias = tuple[ShapedArray, ...]
 #: Where a result is bound, its name and its type.
@@ -59,6 +62,17 @@ class Body:
         self._known = known
         self.scope: Scope = scope
         self.eqns: list[Eqn] = []
+
+    def atom(self, what: str = "") -> Atom:
+        """The operand that the text has here, or the output if there is no word for it. JAX's literals of dtype float0
+        are constants."""
+        tokens = self._tokens
+        if tokens.kind != "void":
+            return self.scope.atom(what) if what else self.scope.output()
+        at, value = tokens.start, ConcreteValue.of(np.zeros((), FLOAT0))
+        tokens.advance()
+        constant = guarded(tokens, at, lambda: self._registry.read("constant", {"value": value}, (), (value.aval,)))
+        return self._bind(constant, (), [value.aval], at)[0]
 
     def append(self, head: Head, binders: Sequence[Binder], operands: tuple[Atom, ...], first: int) -> None:
         """Adds the equation that begins at `first`; a ParseError unless its results have the types declared."""

@@ -18,6 +18,7 @@ _ANGLED: Final = r"<[^<>\n]*(?:<[^<>\n]*(?:<[^<>\n]*>[^<>\n]*)*>[^<>\n]*)*>"
 
 #: The kinds of tokens, each tried before those after it.
 _KINDS: Final = {
+    "void": r"\(b'',\):float0\[\]",  # JAX's literal that holds nothing
     "bytes": rf"[bB](?:{_STRING})",
     "string": _STRING,
     "complex": rf"\(-?{REAL}[+-]{REAL}j\)|-?{REAL}(?: *[+-]{REAL})?j(?!\w)",  # in arrays NumPy's have no brackets

@@ -234,7 +234,7 @@ class _Programs:
         tokens.take("(", "the outputs: '(a, b)'")
         outs: list[Atom] = []
         while not tokens.skip(")"):
-            outs.append(scope.output())
+            outs.append(body.atom())
             if not tokens.skip(",") and tokens.text != ")":
                 tokens.fail(f"expected ',' or ')', got {tokens.shown()}")
         tokens.take("}")
@@ -272,7 +272,7 @@ class _Programs:
                 guarded(tokens, at, lambda: self.registry.primitive(name))
             self._shared.names.add(name)
         head = yield from self._head(name, at)
-        body.append(head, binders, self._operands(body.scope, first), first)
+        body.append(head, binders, self._operands(body, first), first)
 
     def _head(self, name: str, at: int) -> Steps[Head]:
         """The parameters of a primitive, if it has any."""
@@ -291,14 +291,14 @@ class _Programs:
             heads[spelled] = params
         return Head(name, params, spelled, at, places)
 
-    def _operands(self, scope: Scope, first: int) -> tuple[Atom, ...]:
+    def _operands(self, body: Body, first: int) -> tuple[Atom, ...]:
         """The operands of the equation that begins at `first`: what is on its line or indented further."""
         tokens = self.tokens
         operands: list[Atom] = []
-        while tokens.kind in ("word", "number", "complex") and not tokens.at_outputs():
+        while tokens.kind in ("word", "number", "complex", "void") and not tokens.at_outputs():
             if tokens.starts_line() and tokens.column(tokens.start) <= tokens.column(first):
                 break
-            operands.append(scope.atom("an operand"))
+            operands.append(body.atom("an operand"))
         return tuple(operands)
 
     def _params(self, primitive: str, places: dict[str, int]) -> Steps[Mapping[str, object]]:

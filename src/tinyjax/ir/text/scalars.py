@@ -204,7 +204,7 @@ def read_array(aval: ShapedArray, elements: Sequence[object] | str) -> ConcreteV
         if len(data) != aval.nbytes:
             raise InputError(f"an array of type {aval} has {aval.nbytes} bytes, got {len(data)}")
         try:
-            array = np.frombuffer(data, dtype.newbyteorder("<")) if data else np.empty(0, dtype)
+            array = np.frombuffer(data, dtype.newbyteorder("<")) if data else np.zeros(aval.size, dtype)
         except ValueError as error:
             raise InputError(f"no bytes make an array of type {aval}: {error}") from None
         array = array.astype(dtype, copy=False)
