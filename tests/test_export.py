@@ -67,7 +67,8 @@ def test_every_transformation_applies() -> None:
     def total(f: Any) -> Any:
         return lambda w: f({"w": w, "b": ARGS[0]["b"]}, X, scale=3.0)["y"].sum()
 
-    for change in (tj.grad, lambda f: tj.grad(lambda w: tj.grad(f)(w).sum()), tj.jacfwd, tj.hessian):
+    changes: list[Any] = [tj.grad, lambda f: tj.grad(lambda w: tj.grad(f)(w).sum()), tj.jacfwd, tj.hessian]
+    for change in changes:
         close(change(total(read.call))(X), change(total(layer))(X))
     stacked = tj.tree.map(lambda x: np.stack([x, x + 1]), (*ARGS, np.float64(3.0)))
     close(*(tj.vmap(lambda p, x, s, f=f: f(p, x, scale=s))(*stacked) for f in (read.call, layer)))

@@ -44,8 +44,10 @@ DIFFERENCES = {
         ["DisagreementError", "has other elements in process 0 than in process 1"],
     ),
     "what another program of the same text closes over": (
-        "c = [np.arange(8.0) + i for i in range(2)]; of = lambda c: tj.jit(lambda x: (x * c).sum(), "
-        "out_shardings=everywhere); [of(c[i * ME])(x) for i in range(2)]",
+        (
+            "c = [np.arange(8.0) + i for i in range(2)]; of = lambda c: tj.jit(lambda x: (x * c).sum(), "
+            "out_shardings=everywhere); [of(c[i * ME])(x) for i in range(2)]"
+        ),
         ["DisagreementError", "launch 2", "(input 0) has other elements in process 0 than in process 1"],
     ),
     "what is put on devices": (
