@@ -12,7 +12,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import Array
-from tinyjax.errors import InputError
+from tinyjax.errors import DeletedBufferError, InputError
 
 
 def model(weights: Sequence[Any], x: Any) -> Array:
@@ -77,3 +77,105 @@ def test_what_is_no_choice() -> None:
     for wrong in ("always", 1, None):
         with pytest.raises(InputError, match=re.escape(f"jit: reroll is True, False or 'auto', got {wrong!r}")):
             tj.jit(model, reroll=wrong)  # type: ignore[call-overload]
+
+
+#: So many that a step's update is a loop, too.
+DEPTH = 60
+
+
+def step(ws: Sequence[Any], x: Any) -> list[Any]:
+    """Weights after a step of gradient descent."""
+    gradient = tj.grad(model)(ws, x)
+    return [w - 0.1 * g for w, g in zip(ws, gradient, strict=True)]
+
+
+def on_device(n: int) -> list[Any]:
+    return [tj.device_put(w, tj.devices("cpu")[0]) for w in weights(n)]
+
+
+def close(found: Any, expected: Any) -> None:
+    for one, other in zip(tj.tree.leaves(found), tj.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_steps_pass_stacks_on() -> None:
+    """Weights that a step returns are rows of what the next one takes; they are arrays all the same."""
+    rolled = tj.jit(step, reroll=True)
+    ws, expected = on_device(DEPTH), on_device(DEPTH)
+    for k in range(4):
+        ws, expected = rolled(ws, X), step(expected, X)
+        if k == 2:  # some of them have been looked at, and one is new
+            close(ws[3:5], expected[3:5])
+            ws[7] = expected[7] = tnp.ones((3, 3))
+    close(ws, expected)
+    assert ws[5].block_until_ready() is ws[5]
+    assert (ws[5].shape, ws[5].dtype, str(ws[5].device)) == (expected[5].shape, expected[5].dtype, str(ws[0].device))
+    close(tj.jit(lambda ws: tnp.sum(ws[5] @ ws[6]))(ws), tnp.sum(expected[5] @ expected[6]))
+    assert float(tnp.sum(ws[11])) == pytest.approx(float(np.sum(np.asarray(ws[11]))))
+
+
+def test_what_is_compiled_takes_stacks() -> None:
+    """However many layers there are, the module has as many inputs and results; it is what is shown and compiled."""
+    ws = on_device(DEPTH)
+    lowered = tj.jit(step, reroll=True).lower(ws, X)
+    text = lowered.as_text()
+    assert "%arg0: tensor<60x3x3xf64>" in text
+    assert "%arg2" not in text[: text.index("\n", text.index("@main"))]
+    compiled = lowered.compile()
+    close(compiled(ws, X), step(ws, X))
+    close(compiled(compiled(ws, X), X), step(step(ws, X), X))
+    assert len(tj.tree.leaves(compiled.input_shardings)) == DEPTH + 1
+    assert len(tj.tree.leaves(compiled.output_shardings)) == DEPTH
+    with pytest.raises(InputError, match="was compiled for"):
+        compiled(ws, X[:2])
+
+
+def test_arguments_of_the_host() -> None:
+    close(tj.jit(step, reroll=True)(weights(DEPTH), X), step(weights(DEPTH), X))
+
+
+def test_what_is_closed_over() -> None:
+    ws = on_device(DEPTH)
+    rolled = tj.jit(lambda x, more: model([*ws, *more], x), reroll=True)
+    for _ in range(2):
+        close(rolled(X, on_device(3)), model([*ws, *on_device(3)], X))
+
+
+def test_donated_rows_are_gone() -> None:
+    rolled = tj.jit(step, reroll=True, donate_argnums=0)
+    first = on_device(DEPTH)
+    second = rolled(first, X)
+    third = rolled(second, X)
+    close(third, step(step(weights(DEPTH), X), X))
+    for ws in (first, second):
+        assert ws[3].is_deleted()
+        with pytest.raises(DeletedBufferError, match="was used after it had been donated"):
+            np.asarray(ws[3])
+        with pytest.raises(DeletedBufferError):
+            rolled(ws, X)
+    assert not third[3].is_deleted()
+
+
+def test_one_row_that_was_deleted() -> None:
+    rolled = tj.jit(step, reroll=True)
+    ws = rolled(on_device(DEPTH), X)
+    ws[3].delete()
+    with pytest.raises(DeletedBufferError):
+        rolled(ws, X)
+
+
+def test_scalars_are_rows_too() -> None:
+    def f(scales: Sequence[Any], x: Any) -> list[Any]:
+        def loss(scales: Sequence[Any]) -> Any:
+            y = x
+            for s in scales:
+                y = tnp.sin(tnp.tanh(y) * s) * 0.5
+            return tnp.sum(y)
+
+        return [s - 0.1 * g for s, g in zip(scales, tj.grad(loss)(scales), strict=True)]
+
+    scales = [tj.device_put(np.float64(1.0 - i / 100.0)) for i in range(60)]
+    rolled = tj.jit(f, reroll=True)
+    found = rolled(rolled(scales, X), X)
+    close(found, f(f(scales, X), X))
+    assert found[2].shape == ()

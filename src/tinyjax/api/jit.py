@@ -11,10 +11,10 @@ from typing_extensions import override
 from tinyjax import backend as machine
 from tinyjax.api.arguments import StaticCall, donation, resolve_static, split_resolved
 from tinyjax.api.bound import Bound
-from tinyjax.api.embedding import checked_size, launched
+from tinyjax.api.embedding import checked_size
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE
-from tinyjax.api.jit_reroll import Choice, Rerolling, remembered_by
+from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered_by
 from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already
 from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, traces_of
 from tinyjax.api.lowered import Lowered
@@ -35,10 +35,11 @@ from tinyjax.lax.mesh_in_force import mesh_in_force
 from tinyjax.lax.within import runs_by_python
 from tinyjax.prepared.jitted import MISS, CallsByMesh, JittedCalls
 from tinyjax.prepared.runners import Equation, Launch
+from tinyjax.prepared.stacked import StackedLaunch
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, innermost, is_outside, top_frame
+from tinyjax.tracing.concrete import ROOT, active_frame, innermost, is_outside, top_frame
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import check_callable, flatten_arguments, function_name
 from tinyjax.tracing.programs import Traced
@@ -259,15 +260,13 @@ class Jitted(Bound[P, R]):
         if not complete:
             inputs = tuple(array for array in inputs if array.aval.dtype != FLOAT0)
         name = function_name(self._fun)
-        runner: Launch | Equation | None
+        runner: Launch | StackedLaunch | Equation | None
+        outs: Sequence[Array]
         if top_frame(inputs, traced.jaxpr.effects) is ROOT:
             donated = donated if any(donated) else ()
-            values = [array.value for array in inputs if isinstance(array, ConcreteArray)]
-            asked, n = self._asked(call, traced, avals, treedef), len(traced.captured)
-            executable, found = launched(traced.jaxpr, values, n, name, self._largest, donated, asked)
-            outs: Sequence[Array] = list(map(ConcreteArray, found))
-            captured = machine.passed(executable.constants, values[:n])
-            runner = Launch.of(executable, captured, traced.jaxpr.out_avals, name) if complete and kept else None
+            rolled, asked = self._rerolling is not None, self._asked(call, traced, avals, treedef)
+            outs, launch = launched_first(traced, inputs, name, self._largest, donated, asked, rolled)
+            runner = launch() if complete and kept else None
         elif self._inline:
             outs, runner = eval_jaxpr(self._lying(call, traced, avals, treedef), (), *inputs), None
         else:
@@ -301,7 +300,8 @@ class Jitted(Bound[P, R]):
         traced, avals, treedef = self._trace_abstract(args, kwargs)
         donated = self._donation(args, kwargs, traced, avals)
         asked, lie = self._asked(call, traced, avals, treedef), lying_already(call, traced, avals)
-        return record(self._fun, "jit", traced, call, self._static, treedef, avals, donated, asked, lie, self._largest)
+        more = donated, asked, lie, self._largest, self._rerolling is not None
+        return record(self._fun, "jit", traced, call, self._static, treedef, avals, *more)
 
     @filtered
     def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> Lowered:

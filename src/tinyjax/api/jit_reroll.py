@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, Literal, TypeAlias, final
 
 from attrs import evolve, frozen
 
+from tinyjax import backend
+from tinyjax.api.devices import default_backend
+from tinyjax.api.embedding import launched
+from tinyjax.caching import remembered
 from tinyjax.errors import InputError
+from tinyjax.ir.program import Jaxpr
+from tinyjax.prepared.runners import Launch
+from tinyjax.prepared.stacked import StackedLaunch, operands_in_stacks, results_of_stacks
+from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.programs import Traced
+from tinyjax.transforms.border import Bordered, bordered
 from tinyjax.transforms.reroll import reroll
 
 #: What `jit` takes as `reroll`.
@@ -38,6 +48,59 @@ class Rerolling:
     def rolled(self, traced: Traced) -> Traced:
         """The function, with such a program."""
         return evolve(traced, jaxpr=reroll(traced.jaxpr, at_least=self.at_least))
+
+
+@remembered
+def _border(jaxpr: Jaxpr, first: int) -> tuple[Bordered | None]:
+    return (bordered(jaxpr, first),)
+
+
+def border_of(traced: Traced, asked: backend.Asked | None) -> Bordered | None:
+    """The program for stacks, which is compiled in the place of one that has loops, if it is for one device."""
+    jaxpr = traced.jaxpr
+    if asked is not None or backend.lay_out(jaxpr, [None] * len(jaxpr.invars), asked, "") is not None:
+        return None
+    return _border(jaxpr, len(traced.captured))[0]
+
+
+def on_cpu(platform: str | None = None) -> bool:
+    """Whether this platform, or the default one, is the CPU: where calls put stacks together."""
+    return (platform or default_backend()) == "cpu"
+
+
+def in_stacks(border: Bordered, flags: Sequence[bool]) -> tuple[bool, ...]:
+    """What is said of the whole program's inputs, of stacks: those of which it is said of all rows."""
+    return tuple(
+        [all(flags[i] for i in place) if isinstance(place, tuple) else flags[place] for place in border.inputs]
+    )
+
+
+def launched_first(
+    traced: Traced,
+    inputs: Sequence[Array],
+    name: str,
+    largest: int | None,
+    donated: tuple[bool, ...],
+    asked: backend.Asked | None,
+    rolled: bool,
+) -> tuple[Sequence[Array], Callable[[], Launch | StackedLaunch | None]]:
+    """The results for what the function closes over and its arguments, none of which is traced; and what makes the
+    launch for others like them. If it is `rolled`, in stacks, where they are all on the CPU."""
+    n, avals = len(traced.captured), traced.jaxpr.out_avals
+    arrays = [array for array in inputs if isinstance(array, ConcreteArray)]
+    captured = [array.value for array in arrays[:n]]
+    border = border_of(traced, asked) if rolled and on_cpu() else None
+    values = None if border is None else operands_in_stacks(border, n, arrays[n:])
+    if border is None or values is None:
+        values = [array.value for array in arrays]
+        executable, found = launched(traced.jaxpr, values, n, name, largest, donated, asked)
+        passed = backend.passed(executable.constants, captured)
+        return list(map(ConcreteArray, found)), lambda: Launch.of(executable, passed, avals, name)
+    given = in_stacks(border, donated) if any(donated) else ()
+    executable, found = launched(border.program, [*captured, *values], n, name, largest, given)
+    passed = backend.passed(executable.constants, captured)
+    launch = StackedLaunch(executable, passed, border, n, avals, name)
+    return results_of_stacks(border, found, avals, ConcreteArray), lambda: launch
 
 
 def remembered_by(signature: Hashable, rerolling: Rerolling | None) -> Hashable:

@@ -11,6 +11,7 @@ from tinyjax import backend
 from tinyjax.api.adapting import adapted
 from tinyjax.api.compiler_options import with_options
 from tinyjax.api.devices import default_backend
+from tinyjax.api.jit_reroll import border_of, in_stacks, on_cpu
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.api.signature_info import Signature
 from tinyjax.errors import InputError
@@ -23,11 +24,14 @@ from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Sharding
+from tinyjax.prepared.stacked import operands_in_stacks, results_of_stacks
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.functions import flatten_arguments
 from tinyjax.tracing.programs import Traced
+from tinyjax.transforms.border import Bordered
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -49,14 +53,18 @@ class Lowered:
         platform: str | None = None,
         largest: int | None = backend.EMBEDDED_BYTES,
         without: Sequence[tuple[int, ShapedArray]] = (),
+        rolled: bool = False,
     ) -> None:
         self.closed_jaxpr: Final = ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
         self.in_tree: Final = in_tree
         self.out_tree: Final = traced.treedef
         self._traced = traced
         self._name = name
-        self._donated = donated
         self._asked = asked
+        # What is compiled: of a program with loops of layers, the one that takes and returns stacks.
+        self._border = border_of(traced, asked) if rolled and not any(lie) and on_cpu(platform) else None
+        self._program = traced.jaxpr if self._border is None else self._border.program
+        self._donated = donated if self._border is None or not donated else in_stacks(self._border, donated)
         self._platform = platform
         self._constants = backend.embedded(self.closed_jaxpr.consts, largest)
         self._lie = lie or [None] * len(traced.jaxpr.invars)
@@ -72,7 +80,8 @@ class Lowered:
 
     def as_text(self, dialect: Literal["stablehlo", "hlo"] | None = None, *, generic: bool = False) -> str:
         """The StableHLO module, which is what is compiled. Arrays that the function closes over are constants, as `jit`
-        says; those that aren't are its first arguments.
+        says; those that aren't are its first arguments. With loops of layers (`reroll`) on a CPU, its arguments and
+        results are stacks.
 
         `dialect`: "hlo" for what XLA makes of it, before it optimises. `generic`: in MLIR's generic form, which tools
         read that don't know how StableHLO is printed.
@@ -85,7 +94,7 @@ class Lowered:
         """
         layout, constants = self.layout, self._constants
         text = lower_module(
-            self._traced.jaxpr,
+            self._program,
             platform=self._platform or default_backend(),
             name=self._name,
             donated=backend.passed(constants, self._donated),
@@ -147,11 +156,10 @@ class Lowered:
         donated = self._donated if any(self._donated) else ()
         constants = self._constants
         asked = with_options("compile", self._asked, compiler_options)
-        program = backend.compile_program(
-            self._traced.jaxpr, self._name, donated, asked, self._lie, constants=constants
-        )
+        lie = self._lie if self._border is None else ()
+        program = backend.compile_program(self._program, self._name, donated, asked, lie, constants=constants)
         captured = backend.passed(constants, self.closed_jaxpr.consts)
-        return Compiled(program, self._traced, self.closed_jaxpr, captured, self._signature, self._name)
+        return Compiled(program, self._traced, self.closed_jaxpr, captured, self._signature, self._name, self._border)
 
 
 def _family(platform: str) -> str:
@@ -172,8 +180,10 @@ class Compiled:
         captured: Sequence[ConcreteValue],
         signature: Signature,
         name: str,
+        border: Bordered | None = None,
     ) -> None:
         self._program = program
+        self._border = border
         self._traced = traced
         self._closed = closed
         self._captured = captured
@@ -186,19 +196,30 @@ class Compiled:
         arrays, treedef = flatten_arguments(self, args, kwargs)
         tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")
         arrays = adapted([array for array in arrays if array.aval.dtype != FLOAT0], self._closed.in_avals)
-        values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
+        concrete = all(isinstance(array, ConcreteArray) for array in arrays)
         found = tuple(array.aval for array in arrays)
-        if len(values) < len(arrays) or not all_match(found, self._closed.in_avals):
+        if not concrete or not all_match(found, self._closed.in_avals):
             expected = named_types(self._closed.input_names, self._closed.in_avals)
             raise InputError(
                 f"{self._name} was compiled for ({expected}), got {listed(found)}"
-                + (
-                    ""
-                    if len(values) == len(arrays)
-                    else "; a compiled function can't be transformed, call jit's instead"
-                )
+                + ("" if concrete else "; a compiled function can't be transformed, call jit's instead")
             )
+        if self._border is not None:
+            return self._traced.results(self._by_stacks(self._border, arrays))
+        values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
         return self._traced.results(list(map(ConcreteArray, self._program([*self._captured, *values]))))
+
+    def _by_stacks(self, border: Bordered, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The results of a program that takes and returns stacks."""
+        operands = [array for array in arrays if isinstance(array, ConcreteArray)]
+        values = operands_in_stacks(border, len(self._closed.consts), operands)
+        if values is None:
+            raise InputError(
+                f"{self._name} was compiled for one CPU device, with its arguments in stacks (jit's reroll), and these "
+                "are elsewhere. Put them there by tinyjax.device_put, or call what jit returns."
+            )
+        outs = self._program([*self._captured, *values])
+        return results_of_stacks(border, outs, self._traced.jaxpr.out_avals, ConcreteArray)
 
     @override
     def __repr__(self) -> str:
@@ -220,7 +241,7 @@ class Compiled:
     @property
     def out_info(self) -> Any:  # the user's tree
         """The tree of the types of the results, which say how these lie."""
-        return self._signature.out_info(self._program.out_shardings)
+        return self._signature.out_info(self._out_shardings)
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -230,13 +251,21 @@ class Compiled:
     @property
     def input_shardings(self) -> Any:  # the user's trees
         """How the arguments lie: `(args, kwargs)` with a sharding for each array; None for leaves of dtype float0."""
-        shardings: list[Sharding | None] = [*self._program.in_shardings[len(self._captured) :]]
+        found: Sequence[Sharding | None] = self._program.in_shardings
+        if self._border is not None:  # all on one device
+            found = [found[0]] * (len(self._closed.in_avals) + len(self._captured))
+        shardings: list[Sharding | None] = [*found[len(self._captured) :]]
         return self._signature.arguments(shardings, lambda aval: None)
+
+    @property
+    def _out_shardings(self) -> Sequence[Sharding]:
+        found = self._program.out_shardings
+        return found if self._border is None else [found[number] for number, _ in self._border.results]
 
     @property
     def output_shardings(self) -> Any:  # the user's tree
         """How the results lie: their tree, with a sharding for each array."""
-        shardings: list[Sharding | None] = [*self._program.out_shardings]
+        shardings: list[Sharding | None] = [*self._out_shardings]
         return self._signature.results(shardings, lambda aval: None)
 
     def as_text(self) -> str:

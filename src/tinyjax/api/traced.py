@@ -90,6 +90,8 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     _lie: tuple[Sharding | None, ...]
     #: How large the constants of the compiled program are, in bytes; None for any size.
     _largest: int | None
+    #: Whether the program has loops of layers, and is compiled for stacks.
+    _rolled: bool
     fun_name: str = field(eq=False)
     #: The names of all leaves of the arguments, and the function's signature, if it is known.
     _paths: tuple[str, ...] = field(eq=False)
@@ -266,7 +268,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         captured = tuple(map(ConcreteArray, self.jaxpr.consts))
         program = programs.Traced(self.jaxpr.jaxpr, captured, self.out_tree, erased)
         donated = (False,) * len(captured) + (self._donated or (False,) * len(self.in_avals))
-        more = platform, self._largest, self._without_inputs
+        more = platform, self._largest, self._without_inputs, self._rolled
         return Lowered(program, self.fun_name, donated, self.in_tree, self._asked, self._lie, *more)
 
     def self_contained(self) -> Traced[P, R]:
@@ -309,6 +311,7 @@ def record(
     asked: Asked | None = None,
     lie: Sequence[Sharding | None] = (),
     largest: int | None = EMBEDDED_BYTES,
+    rolled: bool = False,
 ) -> Traced[P, R]:
     """The record of a function that was traced for a call. `avals`: of the leaves of its arguments. `asked` and `lie`:
     how inputs and outputs of the program are to lie on a mesh, and how the inputs do."""
@@ -330,6 +333,7 @@ def record(
         asked,
         tuple(lie) if any(lie) else (),
         largest,
+        rolled,
         function_name(fun),
         tuple(argument_paths(call.function, in_tree)),
         signature,

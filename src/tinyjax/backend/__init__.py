@@ -22,6 +22,7 @@ from tinyjax.backend.places import (
     shards,
     tell,
 )
+from tinyjax.backend.rows import Row, stacked
 from tinyjax.backend.stages import (
     Compiled,
     MemoryStats,
@@ -83,6 +84,7 @@ __all__ = [
     "Options",
     "Partitioned",
     "RawBuffer",
+    "Row",
     "XlaExecutor",
     "all_devices",
     "as_device",
@@ -123,6 +125,7 @@ __all__ = [
     "sharding_of_value",
     "shards",
     "size_on_devices",
+    "stacked",
     "start_copy_to_host",
     "tell",
     "to_dlpack",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any, Final, Protocol, cast, final
 
@@ -89,10 +90,11 @@ def _refused(name: str, where: object, error: Exception) -> XlaError:
 
 def check_donated(donated: Sequence[int], buffers: Sequence[Argument], name: str) -> None:
     """An InputError if an array is donated and passed for another argument, too. Nobody here reads it any more."""
+    counts = Counter(map(id, buffers))
     for i in donated:
         if not isinstance(array := buffers[i], np.ndarray):
             give_away(array)
-        if sum(buffers[i] is buffer for buffer in buffers) > 1:
+        if counts[id(array)] > 1:
             raise InputError(
                 f"argument {i} of {name!r} is donated, so the same array can't be another argument too. "
                 "Copy it first, or don't donate it."

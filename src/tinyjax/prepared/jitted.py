@@ -22,6 +22,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Shape
 from tinyjax.meshes import Mesh
 from tinyjax.prepared.runners import Equation, Launch
+from tinyjax.prepared.stacked import StackedLaunch
 from tinyjax.prepared.stored_array import StoredArray
 from tinyjax.prepared.table import Assemble, Table
 
@@ -114,9 +115,9 @@ class JittedCalls(Table):
             return MISS
         if entry.assemble is None:
             out = launch.launch_one(buffers, stored)
-            return MISS if out is None else out
+            return _ELSEWHERE if out is None else out
         outs = launch.launch(buffers, False, stored)
-        return MISS if outs is None else entry.assemble(outs)
+        return _ELSEWHERE if outs is None else entry.assemble(outs)
 
     def _run(self, args: Iterable[object], key: list[object], flat: bool) -> Any:  # the user's own tree of results
         """The same for any arrays, and what becomes one; if `flat`, others may be trees."""
@@ -190,20 +191,20 @@ class JittedCalls(Table):
         treedef: Hashable,
         avals: Sequence[ShapedArray],
         assemble: Assemble | None,
-        runner: Launch | Equation,
+        runner: Launch | StackedLaunch | Equation,
     ) -> None:
         """Prepares calls like one that was traced: its arguments, their structure and types, and how its results are
         put together."""
         self._flatten = self._intake.flatten()
-        launched = isinstance(runner, Launch)
+        launched = not isinstance(runner, Equation)
         flat = not kwargs and not static and all(self._is_leaf(arg, launched) for arg in args)
         ids = map(id, avals)
         key = tuple(ids) if flat else (treedef, static, *ids)
         known = evolve(self.met(key, tuple(avals)), assemble=assemble)
-        if isinstance(runner, Launch):
-            self.put(key, evolve(known, device=runner))
-        else:
+        if isinstance(runner, Equation):
             self.put(key, evolve(known, staged=runner))
+        else:
+            self.put(key, evolve(known, device=runner))
 
     def _is_leaf(self, arg: object, launched: bool) -> bool:
         """What `run` and `bind` take for a leaf without asking."""

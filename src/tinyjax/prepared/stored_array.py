@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self, TypeVar
 
 import numpy as np
@@ -23,10 +24,11 @@ class StoredArray:
 
     What compiled functions return has a `buffer`, what is computed on the host has its elements in `host`, and the
     `value` is made when something asks for it. An array that was made of a value on a device gets its `buffer` when a
-    compiled function needs it. What NumPy has computed of small arrays on a CPU device is `near`, and so are these.
+    compiled function needs it. What NumPy has computed of small arrays on a CPU device is `near`, and so are these. A
+    `row` is a part of a stack that a compiled function has returned, or was given.
     """
 
-    __slots__ = ("aval", "buffer", "host", "near", "value")
+    __slots__ = ("aval", "buffer", "host", "near", "row", "value")
 
     aval: ShapedArray
     #: The array on the device, for the backend.
@@ -35,6 +37,8 @@ class StoredArray:
     host: HostArray | None
     #: The elements, if the array is on a device and NumPy can read them all the same. Asked for anew if it is None.
     near: backend.Nearby | None
+    #: The array as a part of another one, if it is.
+    row: backend.Row | None
     value: ConcreteValue
 
     def __init__(self, value: ConcreteValue) -> None:
@@ -46,6 +50,13 @@ class StoredArray:
     def evaluated(self) -> bool:
         """Whether operations on constants are evaluated now, rather than watched or staged."""
         return False
+
+    def _wait(self) -> None:
+        """Waits until the elements are there."""
+        if self.buffer is None and self.row is not None:
+            self.row.stack.block_until_ready()
+        else:
+            backend.block_until_ready(self.value)
 
     def _placed(self, place: backend.Device | Sharding) -> Self:
         """The array at a place; itself if it is there."""
@@ -62,6 +73,11 @@ class StoredArray:
             """Fills a slot when it is asked for."""
             if name == "value":
                 buffer, aval = self.buffer, self.aval
+                if buffer is None and self.host is None and self.row is not None:
+                    value = self.value = self.row.alone(aval)
+                    if isinstance(data := value.data, backend.DeviceBuffer):
+                        self.buffer = data.array
+                    return value
                 if buffer is None and self.host is None:
                     assert self.near is not None
                     buffer = self.buffer = backend.placed(self.near, aval)
@@ -83,6 +99,9 @@ class StoredArray:
                 if near is not None:
                     self.near = near
                 return near
+            if name == "row":
+                self.row = None
+                return None
             raise AttributeError(f"an array has no attribute {name!r}")
 
 
@@ -112,6 +131,29 @@ def of_buffer(kind: type[E], buffer: backend.RawBuffer, aval: ShapedArray) -> E:
     out.buffer = buffer
     out.host = None
     return out
+
+
+def of_row(kind: type[E], row: backend.Row, aval: ShapedArray) -> E:
+    """An array that is part of another one."""
+    out = _new(kind)
+    out.aval = aval
+    out.buffer = None
+    out.host = None
+    out.row = row
+    return out
+
+
+def become_row(array: StoredArray, row: backend.Row) -> None:
+    """An array whose elements have been copied into a stack is its row: its own memory is free, if nobody else has it.
+
+    Whoever asks for its value has it in memory of its own again.
+    """
+    array.row = row
+    array.host = None
+    array.buffer = None
+    for name in ("value", "near"):
+        with suppress(AttributeError):
+            delattr(array, name)
 
 
 # Without `__init__`, which wants a value.

@@ -18,6 +18,7 @@ from typing_extensions import override
 
 from tinyjax.caching import PlainCache, register
 from tinyjax.prepared.runners import Equation, HostRunner, Launch
+from tinyjax.prepared.stacked import StackedLaunch
 
 #: The identity of a callee, and of the type of each array; the class and the value of any other argument; the tree.
 Key: TypeAlias = tuple[object, ...]
@@ -34,7 +35,7 @@ class Entry:
     #: What the key identifies.
     kept: tuple[object, ...]
     host: HostRunner | None = None
-    device: Launch | None = None
+    device: Launch | StackedLaunch | None = None
     near: HostRunner | None = None
     staged: Equation | None = None
     #: What puts the results together; None if the result is an array alone.

@@ -127,7 +127,7 @@ class ConcreteArray(StoredArray, Displayed, Operand):
 
     @override
     def block_until_ready(self) -> ConcreteArray:
-        backend.block_until_ready(self.value)
+        self._wait()
         return self
 
     @override

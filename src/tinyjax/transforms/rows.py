@@ -46,7 +46,7 @@ class Lazy:
         found: list[tuple[Atom, bool]] = []
         for atom in eqn.invars:
             part = self.eqns.get(atom.index) if isinstance(atom, Var) else None
-            if part is not None and _expands(part):
+            if part is not None and expands(part):
                 found.append((part.invars[0], False))
             elif atom.aval.shape[0] == 1:
                 found.append((atom, True))
@@ -70,7 +70,7 @@ class Lazy:
         return found
 
 
-def _row_of(eqn: Eqn) -> int | None:
+def row_of(eqn: Eqn) -> int | None:
     """Which row an equation takes, as an array with a leading axis of size 1; None: it does something else."""
     primitive = eqn.primitive
     if not isinstance(primitive, Slice) or primitive.strides is not None:
@@ -82,7 +82,7 @@ def _row_of(eqn: Eqn) -> int | None:
     return starts[0]
 
 
-def _drops(eqn: Eqn) -> bool:
+def drops(eqn: Eqn) -> bool:
     """Whether it only drops the leading axis."""
     primitive, shape = eqn.primitive, eqn.invars[0].aval.shape
     if isinstance(primitive, Squeeze):
@@ -90,7 +90,7 @@ def _drops(eqn: Eqn) -> bool:
     return isinstance(primitive, Reshape) and shape[:1] == (1,) and primitive.new_sizes == shape[1:]
 
 
-def _expands(eqn: Eqn) -> bool:
+def expands(eqn: Eqn) -> bool:
     """Whether it only adds a leading axis."""
     primitive, shape = eqn.primitive, eqn.invars[0].aval.shape
     if isinstance(primitive, BroadcastInDim):
@@ -108,10 +108,10 @@ def find_lazy(jaxpr: Jaxpr) -> Lazy:
             if isinstance(atom, Var):
                 readers.setdefault(atom.index, []).append(eqn)
         if len(eqn.invars) == 1 and isinstance(eqn.invars[0], Var):
-            row = _row_of(eqn)
+            row = row_of(eqn)
             if row is not None:
                 taking.append((i, eqn, row))
-            elif _drops(eqn) or _expands(eqn):
+            elif drops(eqn) or expands(eqn):
                 making.append((i, eqn))
     for atom in jaxpr.outvars:
         if isinstance(atom, Var):
@@ -120,7 +120,7 @@ def find_lazy(jaxpr: Jaxpr) -> Lazy:
     rows: dict[int, tuple[Var, int]] = {}
     for i, eqn, row in taking:
         out = eqn.outvars[0].index
-        if all(reader is not None and _drops(reader) for reader in readers.get(out, ())):
+        if all(reader is not None and drops(reader) for reader in readers.get(out, ())):
             found[out] = i, eqn
             base = eqn.invars[0]
             assert isinstance(base, Var)
@@ -129,10 +129,10 @@ def find_lazy(jaxpr: Jaxpr) -> Lazy:
     for i, eqn in making:
         operand, out = eqn.invars[0], eqn.outvars[0].index
         assert isinstance(operand, Var)
-        if operand.index in rows and _drops(eqn):
+        if operand.index in rows and drops(eqn):
             dropping[out] = rows[operand.index]
             found[out] = i, eqn
-        elif _expands(eqn) and all(_joins(reader) for reader in readers.get(out, ())):
+        elif expands(eqn) and all(_joins(reader) for reader in readers.get(out, ())):
             found[out] = i, eqn
     ordered = sorted(found.items(), key=lambda each: each[1][0])
     return Lazy({out: eqn for out, (_, eqn) in ordered}, frozenset(i for i, _ in found.values()), dropping)
