@@ -179,3 +179,11 @@ def test_scalars_are_rows_too() -> None:
     found = rolled(rolled(scales, X), X)
     close(found, f(f(scales, X), X))
     assert found[2].shape == ()
+
+
+def test_a_model_that_is_called_is_stacked_out_here() -> None:
+    inner = tj.jit(step)
+    ws = on_device(DEPTH)
+    rolled = tj.jit(lambda ws, x: [w + 1.0 for w in inner(ws, x)], reroll=True)
+    assert f"%arg0: tensor<{DEPTH}x3x3xf64>" in rolled.lower(ws, X).as_text()
+    close(rolled(ws, X), [w + 1.0 for w in step(ws, X)])

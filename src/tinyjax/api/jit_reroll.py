@@ -19,6 +19,7 @@ from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.border import Bordered, bordered
+from tinyjax.transforms.inline import inline, once_or_small
 from tinyjax.transforms.reroll import reroll
 
 #: What `jit` takes as `reroll`.
@@ -47,7 +48,9 @@ class Rerolling:
 
     def rolled(self, traced: Traced) -> Traced:
         """The function, with such a program."""
-        return evolve(traced, jaxpr=reroll(traced.jaxpr, at_least=self.at_least))
+        # What is called once may be the model, as in a function of jax's: its weights are to be stacked out here.
+        flat = inline(traced.jaxpr, once_or_small(traced.jaxpr, 0))
+        return evolve(traced, jaxpr=reroll(flat, at_least=self.at_least))
 
 
 @remembered

@@ -147,9 +147,9 @@ class _Chains:
         if isinstance(primitive, Concatenate) and primitive.dimension == 0:
             parts = [known.get(atom.index) if isinstance(atom, Var) else None for atom in operands]
             return None if None in parts else tuple([i for part in parts if part for i in part])
-        if len(operands) != 1 or not isinstance(operands[0], Var):
+        operand = operands[0] if len(operands) == 1 else None
+        if not isinstance(operand, Var):
             return None
-        (operand,) = operands
         if isinstance(primitive, Slice) and operand.index in known:
             low, high = primitive.start_indices, primitive.limit_indices
             plain = primitive.strides is None and not any(low[1:]) and high[1:] == operand.aval.shape[1:]
