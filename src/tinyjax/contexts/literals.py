@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
-from tinyjax.caching import bounded
+from tinyjax.caching import IdentityCache, bounded, register
 from tinyjax.ir.dtypes import SUPPORTED
 from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue
+
+#: The literals of scalars that are shared, as those of Python's numbers are: shared too.
+_LITERALS: Final[IdentityCache[Literal]] = IdentityCache(4096, "contexts.literals")
+register(_LITERALS)
 
 
 def as_literal(value: ConcreteValue) -> Literal | None:
@@ -15,7 +21,8 @@ def as_literal(value: ConcreteValue) -> Literal | None:
     data, aval = value.data, value.aval
     if aval.shape != () or not isinstance(data, np.ndarray) or aval.dtype not in SUPPORTED:
         return None
-    return Literal(data.item(), aval)
+    found = _LITERALS.entries.get((id(value),))
+    return _LITERALS.keep((value,), Literal(data.item(), aval)) if found is None else found[1]
 
 
 @bounded(4096)

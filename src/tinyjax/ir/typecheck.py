@@ -11,7 +11,7 @@ import numpy as np
 from tinyjax.collecting import collecting_seldom
 from tinyjax.errors import MissingRuleError, TinyjaxError, VerificationError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, SUPPORTED, DType, short_name
+from tinyjax.ir.dtypes import BOOL, FLOAT64, FLOATS, INTEGERS, SUPPORTED, DType, short_name
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.parameters import is_value
 from tinyjax.ir.primitive import Primitive
@@ -88,7 +88,8 @@ class _Checker:
         self._bind(jaxpr.invars)
         for number, eqn in enumerate(jaxpr.eqns):
             self._part, self._eqn = f"equation {number}", eqn
-            self._check_tuples(eqn, ("invars", "outvars"))
+            if type(eqn.invars) is not tuple or type(eqn.outvars) is not tuple:
+                self._check_tuples(eqn, ("invars", "outvars"))
             self._read(eqn.invars)
             primitive = eqn.primitive
             if id(primitive) not in self._accepted:
@@ -118,7 +119,8 @@ class _Checker:
     def _bind(self, variables: Sequence[Var]) -> None:
         bound = self._bound
         for var in variables:
-            self._check_var(var)
+            if type(var) is not Var:
+                self._check_var(var)
             if var.index != len(bound):
                 if 0 <= var.index < len(bound):
                     self._fail(f"binds {self._name(var)}, variable number {var.index}, which is bound already")
@@ -222,6 +224,8 @@ def _is_exact(literal: Literal) -> bool:
     value, dtype = literal.value, literal.aval.dtype
     if dtype not in SUPPORTED or type(value) is not _kind(dtype):
         return False
+    if dtype in (FLOAT64, BOOL):
+        return True  # Python's own
     with np.errstate(all="ignore"):
         try:
             rounded = python_scalar(value, dtype)
