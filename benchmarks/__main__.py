@@ -13,6 +13,7 @@ import jax
 from rich.console import Console
 
 from benchmarks.closing import closing
+from benchmarks.coldstart import cold_start
 from benchmarks.depth import depth
 from benchmarks.imported import imported
 from benchmarks.parallel import parallel
@@ -48,6 +49,7 @@ def main() -> None:
         "eager": eager,
         "parallel": parallel,
         "importing": importing,
+        "cold-start": cold_start,
     }
     parser.add_argument("--only", choices=groups, action="append", help="some of the groups of measures")
     arguments = parser.parse_args()

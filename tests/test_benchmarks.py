@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks import depth, imported
 from benchmarks.closing import CLOSING, Closing, running, sizes
+from benchmarks.coldstart import cold_start
 from benchmarks.library import OURS, THEIRS
 from benchmarks.parallel import STEPS, call, step
 from benchmarks.programs import PROGRAMS, Program
@@ -106,3 +107,13 @@ def test_report() -> None:
     assert found["machine"]["jax"] == jax.__version__
     assert {measure["name"] for measure in found["measures"]} >= {"trace", "trace and grad", "trace and lower"}
     assert all(measure["ratio"] > 0 for measure in found["measures"])
+
+
+@pytest.mark.sweep
+def test_cold_starts() -> None:
+    found = list(cold_start(1))
+    assert [measure.name for measure in found][:2] == [
+        "first jitted gradient, time",
+        "first jitted gradient, processor",
+    ]
+    assert all(len(measure.ours) == len(measure.theirs) == 1 for measure in found)

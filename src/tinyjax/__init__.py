@@ -11,6 +11,7 @@ from importlib import import_module
 
 from lazy_loader import attach_stub
 
+from tinyjax.collecting import collecting_seldom
 from tinyjax.deferred import (
     ENTER_MESH,
     FILL_REGISTRY,
@@ -25,9 +26,10 @@ from tinyjax.deferred import (
 
 __version__ = "0.2.0"
 
-__getattr__, __dir__, __all__ = attach_stub(__name__, __file__)
+_load, __dir__, __all__ = attach_stub(__name__, __file__)
+__getattr__ = collecting_seldom(_load)  # what is loaded stays, as programs do
 
-FILL_REGISTRY.hand(lambda: import_module("tinyjax.registered"))
+FILL_REGISTRY.hand(lambda: import_module("tinyjax.registered.everything"))
 ENTER_MESH.hand(lambda mesh: import_module("tinyjax.lax.mesh_in_force").enter_mesh(mesh))
 LEAVE_MESH.hand(lambda: import_module("tinyjax.lax.mesh_in_force").leave_mesh())
 PROCESS_INDEX.hand(lambda: import_module("tinyjax.backend.places").process_index())

@@ -13,7 +13,6 @@ from tinyjax.lax.computations import scalar_program
 from tinyjax.lax.signatures import ModeLike
 from tinyjax.primitives.structure import full
 from tinyjax.primitives.windows import GatherScatterMode, ScatterDimensionNumbers
-from tinyjax.registered import jax_scatters
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -44,6 +43,8 @@ def scatter_apply(
     """
     x, indices = as_array(operand), as_array(scatter_indices)
     scalar = array_type((), x.aval.dtype)
+    from tinyjax.registered import jax_scatters  # which loads the whole vocabulary: at first need
+
     if not callable(func):
         raise InputError(f"scatter_apply needs a function to apply, got {func!r}")
     program = scalar_program("scatter_apply", lambda x, _: func(x), [scalar], tree.flatten(0)[1], [scalar])

@@ -22,19 +22,13 @@ from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.reductions import top_k
 from tinyjax.lax.unary import neg
 from tinyjax.primitives.contractions import DimensionNumbers, as_dot_precision
-from tinyjax.registered import jax_expansions, jax_products
-from tinyjax.registered.jax_expansions import candidates
+from tinyjax.registered import jax_products
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 
 RaggedDotDimensionNumbers: TypeAlias = jax_products.RaggedDotDimensionNumbers
 _Definition: TypeAlias = Callable[[StagingContext, Mapping[str, object], Sequence[Atom]], Sequence[Atom]]
-_DEFINITIONS: Final[Mapping[str, _Definition]] = {
-    "one_minus_square": jax_expansions.one_minus_square,
-    "ragged_dot_general": jax_products.ragged_dot_general,
-    "scaled_dot": jax_products.scaled_dot,
-}
 _ROWS: Final = RaggedDotDimensionNumbers((((1,), (1,)), ((), ())), (0,), (0,))
 
 
@@ -164,7 +158,14 @@ def _defined(name: str, arrays: Sequence[Array], **params: object) -> Array:
 
 @bounded(256)
 def _program(name: str, avals: tuple[ShapedArray, ...], params: tuple[tuple[str, object], ...]) -> Jaxpr:
-    return stage(avals, lambda ctx, ins: _DEFINITIONS[name](ctx, dict(params), ins))
+    from tinyjax.registered import jax_expansions  # which loads the whole vocabulary: at first need
+
+    definitions: Mapping[str, _Definition] = {
+        "one_minus_square": jax_expansions.one_minus_square,
+        "ragged_dot_general": jax_products.ragged_dot_general,
+        "scaled_dot": jax_products.scaled_dot,
+    }
+    return stage(avals, lambda ctx, ins: definitions[name](ctx, dict(params), ins))
 
 
 def approx_max_k(
@@ -223,6 +224,8 @@ def _kept(x: Array, k: int, axis: int, recall_target: float, override: int) -> i
     """How many elements there are where they aren't aggregated."""
     if not (-x.aval.ndim <= axis < x.aval.ndim and 0 < k <= x.aval.shape[axis]):
         return k  # top_k says what is wrong
+    from tinyjax.registered.jax_expansions import candidates
+
     return candidates(x.aval.shape[axis], x.aval.ndim, k, recall_target, override)
 
 

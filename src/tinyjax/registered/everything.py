@@ -1,0 +1,6 @@
+"""All of the vocabulary: importing it fills the registry."""
+
+from tinyjax.registered import meshes
+from tinyjax.registered.jax_expansions import EXPANSIONS, STANDARD
+
+__all__ = ["EXPANSIONS", "STANDARD", "meshes"]
