@@ -58,6 +58,7 @@ MODULES: Final = (
     "tinyjax.checkpoint_policies",
     "tinyjax.test_util",
     "tinyjax.experimental.checkify",
+    "tinyjax.experimental.ode",
     "tinyjax.errors",
     "tinyjax.ir",
     "tinyjax.interpreters",

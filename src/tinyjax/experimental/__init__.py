@@ -2,8 +2,9 @@
 
 from tinyjax.experimental import checkify as checkify
 from tinyjax.experimental import multihost_utils as multihost_utils
+from tinyjax.experimental import ode as ode
 
-__all__ = ["checkify", "multihost_utils"]
+__all__ = ["checkify", "multihost_utils", "ode"]
 
 
 def __dir__() -> list[str]:

@@ -1,0 +1,95 @@
+"""`odeint` against JAX's, and against solutions that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.experimental import ode as of_jax
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax.errors import InputError
+from tinyjax.experimental.ode import odeint
+
+T: Final = np.linspace(0.0, 2.0, 5)
+STATE: Final = {"a": np.array([1.0, 0.5]), "b": np.zeros(2)}
+
+
+def pendulum(m: Any) -> Callable[..., Any]:
+    def f(y: Any, t: Any, p: Any, q: Any) -> Any:
+        return {"a": y["b"], "b": -p * m.sin(y["a"]) - q["k"] * y["b"] + 0.1 * m.cos(t)}
+
+    return f
+
+
+def loss(solve: Any, m: Any, y0: Any, t: Any, p: Any, k: Any) -> Any:
+    ys = solve(pendulum(m), y0, t, p, {"k": k})
+    return (ys["a"] ** 2).sum() + ys["b"][-1].sum() * t[1]
+
+
+def close(found: Any, expected: Any, tolerance: float = 1e-5) -> None:
+    ours, theirs = tj.tree.leaves(found), jax.tree.leaves(expected)
+    assert len(ours) == len(theirs)
+    for one, other in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=tolerance, atol=tolerance)
+
+
+def test_values_and_gradients_are_those_of_jax() -> None:
+    with jax.enable_x64(True):
+        args = STATE, T, np.float64(9.8), np.float64(0.1)
+        expected = of_jax.odeint(pendulum(jnp), STATE, jnp.asarray(T), 9.8, {"k": 0.1})
+        close(odeint(pendulum(tnp), STATE, T, 9.8, {"k": 0.1}), expected)
+        theirs = jax.grad(lambda *xs: loss(of_jax.odeint, jnp, *xs), (0, 1, 2, 3))(*jax.tree.map(jnp.asarray, args))
+        close(tj.grad(lambda *xs: loss(odeint, tnp, *xs), (0, 1, 2, 3))(*args), theirs)
+
+
+def test_known_solutions() -> None:
+    def decay(y: Any, t: Any, rate: Any) -> Any:
+        return -rate * y
+
+    close(odeint(decay, 1.0, T, 2.0), np.exp(-2.0 * T))
+    close(odeint(decay, 1, T, 2), np.exp(-2.0 * T))
+    close(tj.jit(lambda y, r: odeint(decay, y, T, r))(3.0, 2.0), 3.0 * np.exp(-2.0 * T))
+    rates = np.array([0.5, 2.0])
+    close(tj.vmap(lambda r: odeint(decay, 1.0, T, r))(rates), np.exp(-rates[:, None] * T))
+    close(odeint(lambda y, t: 1j * y, 1.0 + 0j, T), np.exp(1j * T))
+    close(odeint(lambda y, t: 3.0 * t**2, 0.0, T), T**3)
+    single = odeint(decay, np.float32(1.0), T.astype(np.float32), np.float32(2.0), rtol=1e-5, atol=1e-5)
+    assert single.dtype == np.dtype("float32")
+    close(single, np.exp(-2.0 * T), 1e-3)
+    close(odeint(decay, 1.0, T[:1], 2.0), [1.0])
+
+
+def test_derivatives_of_known_solutions() -> None:
+    def last(rate: Any) -> Any:
+        return odeint(lambda y, t: -rate * y, 1.0, np.array([0.0, 1.0]))[-1]  # closes over the rate
+
+    close(tj.grad(last)(2.0), -np.exp(-2.0))
+    close(tj.hessian(last)(2.0), np.exp(-2.0))
+    close(tj.jit(tj.grad(last))(2.0), -np.exp(-2.0))
+    close(tj.grad(lambda y: odeint(lambda y, t, n: -y * n, y, np.array([0.0, 1.0]), 2)[-1])(1.0), np.exp(-2.0))
+
+
+def test_steps_are_limited() -> None:
+    stiff = odeint(lambda y, t: -1e4 * y, 1.0, np.array([0.0, 1.0]), mxstep=3)
+    assert np.asarray(stiff).shape == (2,)
+    close(odeint(lambda y, t: -y, 1.0, T, hmax=0.01), np.exp(-T))
+
+
+@pytest.mark.parametrize(
+    ("f", "message"),
+    [
+        (lambda: odeint(lambda y, t: y, 1.0, np.arange(3)), "t must be a vector of floats"),
+        (lambda: odeint(lambda y, t: y, 1.0, 2.0), "t must be a vector of floats"),
+        (lambda: odeint(lambda y, t: (y, y), 1.0, T), "func must return a tree like the state"),
+        (lambda: odeint(lambda y, t: tnp.ones(3), 1.0, T), "func must return a tree like the state"),
+    ],
+)
+def test_refused(f: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        f()
