@@ -17,6 +17,7 @@ from typing_extensions import override
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.api.jit import Jitted
+from tinyjax.errors import InputError
 
 X = np.array([1.5, -2.0, 0.25])
 DEVICE: tj.Array = tj.device_put(tnp.asarray(X))
@@ -155,13 +156,14 @@ ONCE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 
 @pytest.mark.parametrize("name", ONCE)
 def test_a_call_asks_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever it is called with, and within a transformation too; no second call takes the long way."""
+    """Whatever it is called with, and within a transformation too; no second call takes the long way. The second one
+    with arrays of NumPy's learns by what else they are known than by their types."""
     args, kwargs = ONCE[name]
     compiled = tj.jit(f, static_argnames=tuple(kwargs.keys() & {"k"}))
     assert isinstance(compiled, Jitted)
     call = partial(compiled, *args, **kwargs)
     within = partial(tj.make_jaxpr(lambda _: call()), 0.0)
-    call(), within()
+    call(), call(), within()
     entries = compiled._calls.entries = Counting(compiled._calls.entries)
     monkeypatch.setattr(Jitted, "_call", None)
     call()
@@ -185,3 +187,58 @@ def test_entries_go_with_the_function() -> None:
     del option, compiled
     gc.collect()
     assert [ref() for ref in seen] == [None, None, None]
+
+
+def test_arrays_of_numpy_are_told_apart_by_all_that_their_types_are() -> None:
+    """By shape, dtype and byte order; what isn't an array is refused each time."""
+    compiled = tj.jit(lambda x: x * 2)
+    good: list[Any] = [
+        np.arange(6.0),
+        np.arange(6.0).reshape(2, 3),
+        np.arange(6.0, dtype=np.float32),
+        np.arange(6),
+        np.arange(6.0).astype(">f8"),
+        np.arange(6.0)[::-1],
+        np.asarray(3.0),
+        np.zeros((0, 3)),
+    ]
+    bad: list[Any] = [
+        np.array(["a"]),
+        np.array([None]),
+        np.array([1], "M8[s]"),
+        np.zeros(2, "V8"),
+        np.zeros(2, "f8,f8"),
+    ]
+    for _ in range(4):
+        for x in good:
+            out = compiled(x)
+            assert (out.shape, out.dtype) == (x.shape, x.dtype.newbyteorder("="))
+            np.testing.assert_array_equal(np.asarray(out), x * 2)
+        for x in bad:
+            with pytest.raises(InputError):
+                compiled(x)
+
+
+@pytest.mark.parametrize("donated", [(), 0], ids=["plain", "donated"])
+def test_what_is_on_the_host_stays_as_it_is(donated: Any) -> None:
+    """Arrays of ours that no device has are handed to XLA without a copy, and results never share their memory."""
+    compiled = tj.jit(lambda x, y: (x, x + y), donate_argnums=donated)
+    x, y = tnp.arange(8.0), tnp.asarray(1.0)
+    for _ in range(4):
+        same, added = compiled(x, y)
+        np.testing.assert_array_equal(np.asarray(same), np.arange(8.0))
+        np.testing.assert_array_equal(np.asarray(added), np.arange(8.0) + 1.0)
+        assert not np.shares_memory(np.asarray(same), np.asarray(x))
+        same.delete()
+        np.testing.assert_array_equal(np.asarray(x), np.arange(8.0))
+
+
+def test_clearing_caches_forgets_what_numpys_arrays_are_known_by() -> None:
+    compiled = tj.jit(lambda x: x * 2)
+    assert isinstance(compiled, Jitted)
+    for _ in range(3):
+        compiled(X)
+    assert len(compiled._calls.entries) == 2
+    tj.clear_caches()
+    assert not compiled._calls.entries
+    np.testing.assert_array_equal(np.asarray(compiled(X)), X * 2)

@@ -275,10 +275,9 @@ class Jitted(Bound[P, R]):
             outs = bind(equation, *inputs)
             runner = Equation(equation, traced.captured) if complete and kept and lies is None else None
         if runner is not None:
-            assemble = None if traced.single else traced.results
             mesh = mesh_in_force()
             calls = self._calls if mesh is None else self._by_mesh.under(mesh)
-            calls.keep(call.args, call.kwargs, call.key, treedef, avals, assemble, runner)
+            calls.keep(call.args, call.kwargs, call.key, treedef, avals, traced.assemble, runner)
         result: R = traced.results(outs)
         return result
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, value_of_buffer, wait_for
+from tinyjax.backend.buffers import SMALL, DeviceBuffer, RawBuffer, value_of_buffer, wait_for
 from tinyjax.backend.embedding import EMBEDDED_BYTES, Constants, embedded, passed
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.layouts import Asked, Division, Layout, lay_out
@@ -67,6 +67,7 @@ __all__ = [
     "HOST",
     "LARGEST",
     "MAX_BYTES",
+    "SMALL",
     "TRACED",
     "AnyExecutable",
     "Argument",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Final, TypeAlias, final
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: An array on a device, without anything around it. Opaque outside the backend.
 RawBuffer: TypeAlias = "ArrayImpl"
+#: Arrays of up to so many bytes are copied on the host, which takes less than to put them on the device by themselves.
+SMALL: Final = 1 << 16
 
 
 class StoredBuffer(ABC):

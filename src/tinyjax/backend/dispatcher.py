@@ -36,11 +36,13 @@ def dispatcher(
     device: _jax.Device,
     arity: int,
     out_types: Sequence[JaxType],
+    wide: bool,
     plain: Dispatcher,
 ) -> Dispatcher:
     """The calls of a compiled program; `plain` where this jaxlib has no such dispatcher.
 
-    `plain` runs the program too, and is asked for the results of signatures that haven't been seen yet.
+    `wide`: some arguments have 64 bits. `plain` runs the program too, and is asked for the results of signatures that
+    haven't been seen yet.
     """
     from jax._src import config
     from jax._src.interpreters import pxla
@@ -75,6 +77,8 @@ def dispatcher(
         return plain  # these are no public names of jax's, and may change
 
     def dispatch(args: Sequence[Argument]) -> Results:
+        if x64.value or not wide:
+            return run(*args)
         before = x64.get_local()  # by itself: what `swap_local` returns is lost if an interrupt comes with it
         try:
             x64.swap_local(True)  # or arrays of 64 bits would lose half of them on their way

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, Protocol, cast, final
+from typing import Any, Protocol, cast, final
 
 import numpy as np
 from jaxlib import _jax, version
 
-from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, deleted_message, keys_of
+from tinyjax.backend.buffers import SMALL, DeviceBuffer, RawBuffer, deleted_message, keys_of
 from tinyjax.backend.compile_options import one_device
 from tinyjax.backend.devices import default_device, jax_type, put_array, sharding_of
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
@@ -30,9 +30,6 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, HostArray
 from tinyjax.ir.value import ConcreteValue, Data
 from tinyjax.meshes.sharding import SingleDeviceSharding
-
-#: Arrays of up to so many bytes are copied on the host, which takes less than to put them on the device by themselves.
-_SMALL: Final = 1 << 16
 
 
 def compile_text(
@@ -167,8 +164,10 @@ class Executable:
         "_plain",
         "_sharding",
         "_waits",
+        "_wide",
         "alone",
         "constants",
+        "copied",
         "device",
     )
 
@@ -189,6 +188,7 @@ class Executable:
         # Not on arrays of the host, which `launch` sees to.
         self._execute = cast(_Execute, loaded.execute_sharded)
         self._arity = len(in_avals)
+        self._wide = any(aval.dtype.itemsize >= 8 for aval in in_avals)
         self._out_avals = tuple(out_avals)
         self._out_keys = tuple([keys_of(aval.dtype) for aval in out_avals])
         self._sharding = sharding = sharding_of(device)
@@ -204,6 +204,10 @@ class Executable:
         self._waits = waits
         self._donated = [i for i, donate in enumerate(donated) if donate]
         self._plain = not waits and not self._donated
+        #: Whether arguments may be arrays of the host that nobody writes to any more, as they are.
+        self.copied: bool = (
+            self.alone and self._plain and all(aval.nbytes <= SMALL and aval.dtype not in KEYS for aval in in_avals)
+        )
         #: Made when there is something on the host to run on.
         self._dispatcher: Dispatcher | None = None
 
@@ -279,7 +283,7 @@ class Executable:
 
         if without_jax():  # which has what the dispatcher asks
             return plain
-        self._dispatcher = dispatcher(self._loaded, device, self._arity, self._out_types, plain)
+        self._dispatcher = dispatcher(self._loaded, device, self._arity, self._out_types, self._wide, plain)
         return self._dispatcher
 
     def holds(self, args: Sequence[Argument]) -> bool:
@@ -323,7 +327,7 @@ class Executable:
         if not self.alone and default_device() is not self.device:
             return None
         # The dispatcher makes no copy of some arrays, and reads them while the program runs.
-        if self._plain and array.nbytes <= _SMALL and array.dtype.isnative and array.dtype not in KEYS:
+        if self._plain and array.nbytes <= SMALL and array.dtype.isnative and array.dtype not in KEYS:
             return array.copy()
         return _put(array, self.device)
 

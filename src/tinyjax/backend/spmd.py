@@ -119,6 +119,7 @@ class SpmdExecutable:
         "_waits",
         "alone",
         "constants",
+        "copied",
         "devices",
         "in_shardings",
         "layout",
@@ -143,6 +144,8 @@ class SpmdExecutable:
         self.layout: Layout = layout
         #: Never: there are other devices.
         self.alone: bool = False
+        #: Arrays of the host are divided when the program is launched.
+        self.copied: bool = True
         self.constants: Constants = constants
         self._in_avals = tuple(passed(constants, in_avals))
         #: Which inputs of the program the arguments are.

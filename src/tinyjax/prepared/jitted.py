@@ -23,8 +23,8 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.meshes import Mesh
 from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.prepared.stacked import StackedLaunch
-from tinyjax.prepared.stored_array import StoredArray
-from tinyjax.prepared.table import Assemble, Table
+from tinyjax.prepared.stored_array import StoredArray, new
+from tinyjax.prepared.table import Assemble, Key, Table
 
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
@@ -35,8 +35,6 @@ Leaf: TypeAlias = StoredArray | HostArray
 Flatten: TypeAlias = Callable[[object, None], tuple[Sequence[object], Hashable]]
 #: What a call returns that hasn't been prepared.
 MISS: Final = object()
-#: What comes of arguments that aren't all on a device.
-_ELSEWHERE: Final = object()
 #: How many kinds of arguments one function has entries for.
 _LIMIT: Final = 256
 #: Under how many meshes a function is called before the prepared calls are forgotten.
@@ -50,6 +48,7 @@ _IS_TREE: Final[Mapping[type, bool]] = {
     list: True,
     tuple: True,
 }
+_TREES: Final = frozenset({dict, list, tuple})
 
 
 @final
@@ -74,53 +73,91 @@ class Intake:
 class JittedCalls(Table):
     """What the calls of one function are prepared with."""
 
-    __slots__ = ("_flatten", "_intake")
+    __slots__ = ("_flatten", "_intake", "_stored")
 
     _flatten: Flatten  # set when there is something to look for: until then, nobody needs what it imports
 
     def __init__(self, intake: Intake) -> None:
         super().__init__(_LIMIT, "calls of compiled functions")
         self._intake = intake
+        self._stored = intake.stored
 
     def run(self, args: Sequence[object], kwargs: Mapping[str, object], static: tuple[Hashable, ...]) -> Any:
         """The results of a call outside of all transformations; MISS if it isn't prepared, or if the arrays are not all
         where the executable is. `static` identifies the arguments that are left out."""
-        if not self.entries:
-            return MISS
-        if not kwargs and not static:
-            is_tree = _IS_TREE.get(type(args[0])) if args else None
-            if is_tree is None:
-                result = self._launch(args, [])
-                if result is not _ELSEWHERE:
-                    return result
-            if not is_tree:
-                result = self._run(args, [], True)
-                if result is not MISS:
-                    return result
-        leaves, treedef = self._flatten((args, kwargs), None)
-        result = self._launch(leaves, [treedef, static])
-        return self._run(leaves, [treedef, static], False) if result is _ELSEWHERE else result
-
-    def _launch(self, args: Iterable[object], key: list[object]) -> Any:  # the user's own tree of results
-        """The results for arrays on a device, whose types come after the rest of the key; _ELSEWHERE if one isn't."""
-        stored = self._intake.stored
-        buffers: list[backend.Argument] = []
-        for arg in args:
-            if type(arg) is not stored or (buffer := arg.buffer) is None:
-                return _ELSEWHERE
-            buffers.append(buffer)
-            key.append(id(arg.aval))
+        # What most calls do, in one piece: each function that it was cut into would cost a hundredth of a call.
+        leaves: Sequence[object] = args
+        key: list[object] = []
+        if kwargs or static or (args and type(args[0]) in _TREES):
+            if not self.entries:
+                return MISS
+            leaves, treedef = self._flatten((args, kwargs), None)
+            key = [treedef, static]
+        stored = self._stored
+        given: list[backend.Argument] = []
+        on_host = False
+        for arg in leaves:
+            if type(arg) is stored:
+                if (buffer := arg.buffer) is not None:
+                    given.append(buffer)
+                elif (elements := arg.host) is None or (arg.aval.weak_type and not arg.aval.shape):
+                    return self._run(args, kwargs, static, ())
+                else:
+                    given.append(elements)
+                    on_host = True
+                key.append(id(arg.aval))
+            elif type(arg) is np.ndarray:
+                # A program that still runs may read an array of the host; nobody writes to our own.
+                given.append(arg.copy() if arg.nbytes <= backend.SMALL else arg)
+                on_host = True
+                key.append(arg.shape)
+                key.append(arg.dtype)
+            else:
+                return self._run(args, kwargs, static, ())
         entry = self.entries.get(tuple(key))
         if entry is None or (launch := entry.device) is None:
+            return self._run(args, kwargs, static, tuple(key)) if on_host else MISS
+        if type(launch) is not Launch:  # which takes the arrays themselves
+            return self._run(args, kwargs, static, ())
+        executable = launch.executable
+        if on_host and not executable.copied and not _admitted(executable, given):
             return MISS
+        if launch.captured:
+            given = launch.captured + given
+        if not executable.alone and not executable.holds(given):
+            return MISS
+        results = executable.launch(given, launch.name, on_host)
         if entry.assemble is None:
-            out = launch.launch_one(buffers, stored)
-            return _ELSEWHERE if out is None else out
-        outs = launch.launch(buffers, False, stored)
-        return _ELSEWHERE if outs is None else entry.assemble(outs)
+            out = new(stored)
+            out.aval = launch.out_avals[0]
+            out.buffer = results[0]
+            out.host = None
+            return out
+        outs: list[StoredArray] = []
+        for buffer, aval in zip(results, launch.out_avals, strict=True):
+            out = new(stored)
+            out.aval = aval
+            out.buffer = buffer
+            out.host = None
+            outs.append(out)
+        return entry.assemble(outs)
 
-    def _run(self, args: Iterable[object], key: list[object], flat: bool) -> Any:  # the user's own tree of results
-        """The same for any arrays, and what becomes one; if `flat`, others may be trees."""
+    def _run(
+        self, args: Sequence[object], kwargs: Mapping[str, object], static: tuple[Hashable, ...], known_by: Key
+    ) -> Any:  # the user's own tree of results
+        """The same for any arrays, and what becomes one. The entry is kept under the key that it is `known_by`, too, if
+        that isn't empty."""
+        if not self.entries:
+            return MISS
+        if not kwargs and not static and not (args and type(args[0]) in _TREES):
+            result = self._run_leaves(args, [], True, known_by)
+            if result is not MISS:
+                return result
+        leaves, treedef = self._flatten((args, kwargs), None)
+        return self._run_leaves(leaves, [treedef, static], False, known_by)
+
+    def _run_leaves(self, args: Iterable[object], key: list[object], flat: bool, known_by: Key) -> Any:
+        """The same for leaves, whose types come after the rest of the key; if `flat`, they may be trees."""
         intake = self._intake
         stored = intake.stored
         leaves: list[Leaf] = []
@@ -145,6 +182,8 @@ class JittedCalls(Table):
         entry = self.entries.get(tuple(key))
         if entry is None or (launch := entry.device) is None:
             return MISS
+        if known_by:
+            self.put(known_by, entry)
         outs = launch.run(leaves, stored)
         if outs is None:
             return MISS
@@ -213,6 +252,17 @@ class JittedCalls(Table):
         if type(arg) is np.ndarray:
             return self._intake.host_type(arg.shape, arg.dtype) is not None
         return isinstance(arg, StoredArray) or not _IS_TREE.get(type(arg), True)
+
+
+def _admitted(executable: backend.AnyExecutable, args: list[backend.Argument]) -> bool:
+    """Puts arrays of the host where the executable takes them from; False if another device is the default."""
+    for i, arg in enumerate(args):
+        if isinstance(arg, np.ndarray):
+            taken = executable.admit_host(arg)
+            if taken is None:
+                return False
+            args[i] = taken
+    return True
 
 
 @final

@@ -107,7 +107,7 @@ class StoredArray:
 
 def of_host(kind: type[E], elements: HostArray, aval: ShapedArray) -> E:
     """An array with these elements, which nobody may write to."""
-    out = _new(kind)
+    out = new(kind)
     out.aval = aval
     out.host = elements
     out.buffer = None
@@ -116,7 +116,7 @@ def of_host(kind: type[E], elements: HostArray, aval: ShapedArray) -> E:
 
 def of_near(kind: type[E], elements: HostArray, aval: ShapedArray, near: backend.Nearby) -> E:
     """The same for an array that belongs to the device of another one."""
-    out = _new(kind)
+    out = new(kind)
     out.aval = aval
     out.buffer = None
     out.host = None
@@ -126,7 +126,7 @@ def of_near(kind: type[E], elements: HostArray, aval: ShapedArray, near: backend
 
 def of_buffer(kind: type[E], buffer: backend.RawBuffer, aval: ShapedArray) -> E:
     """An array with its elements on a device."""
-    out = _new(kind)
+    out = new(kind)
     out.aval = aval
     out.buffer = buffer
     out.host = None
@@ -135,7 +135,7 @@ def of_buffer(kind: type[E], buffer: backend.RawBuffer, aval: ShapedArray) -> E:
 
 def of_row(kind: type[E], row: backend.Row, aval: ShapedArray) -> E:
     """An array that is part of another one."""
-    out = _new(kind)
+    out = new(kind)
     out.aval = aval
     out.buffer = None
     out.host = None
@@ -156,5 +156,5 @@ def become_row(array: StoredArray, row: backend.Row) -> None:
             delattr(array, name)
 
 
-# Without `__init__`, which wants a value.
-_new: Final = object.__new__
+#: Makes an array without `__init__`, which wants a value. Defined last, as the class has no use for it.
+new: Final = object.__new__

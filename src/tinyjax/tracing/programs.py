@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from attrs import frozen
@@ -49,6 +49,13 @@ class Traced:
     def single(self) -> bool:
         """Whether the function returns one array, and nothing around it."""
         return not self.erased and tree.is_leaf(self.treedef)
+
+    @property
+    def assemble(self) -> Callable[[Sequence[Any]], Any] | None:
+        """What makes the same of them as `results`, without a step between; None if the function is `single`."""
+        if self.single:
+            return None
+        return self.results if self.erased else self.treedef.unflatten
 
     def results(self, outs: Sequence[Array]) -> Any:  # the user's own tree
         """The tree of the function's results, for the results of the program."""
