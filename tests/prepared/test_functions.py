@@ -272,3 +272,61 @@ def test_arrays_that_only_one_place_has() -> None:
     seen.clear()
     f(tj.device_put(tnp.arange(3.0)))
     assert seen == []
+
+
+KERNELS: dict[str, Any] = {
+    "positions, which are the same each time": lambda np, x: np.tril(x) + np.triu(x, 1),
+    "more of them than are kept": lambda np, x: np.sum(np.tril(np.ones((40, 40)))) + x,
+    "four operands": lambda np, x: np.concatenate([x, x + 1.0, x * 2.0, -x]),
+    "three operands": lambda np, x: np.where(x > 0.0, x, 1.0 / x),
+    "numbers between": lambda np, x: np.var(x) / np.std(x) + np.mean(x),
+}
+
+
+@pytest.mark.parametrize("name", KERNELS)
+def test_steps_on_the_host(name: str) -> None:
+    """What needs no argument is computed once, whatever the number of operands of a step; results are always new."""
+    f = KERNELS[name]
+    marked = prepared(lambda x: f(tnp, x))
+    x = tnp.asarray(np.linspace(-1.5, 2.0, 9).reshape(3, 3))
+    expected = f(np, np.asarray(x))
+    for _ in range(4):
+        found = marked(x)
+        np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12)
+        assert not np.asarray(found).flags.writeable
+    np.testing.assert_allclose(np.asarray(marked(x + 1.0)), f(np, np.asarray(x) + 1.0), rtol=1e-12)
+
+
+INTEGER_DTYPES = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
+
+
+@pytest.mark.parametrize("dtype", INTEGER_DTYPES, ids=str)
+@pytest.mark.parametrize("name", ["div", "rem", "floor_divide", "remainder"])
+def test_quotients_of_integers(name: str, dtype: np.dtype[Any]) -> None:
+    """With and without zeros and signs among them, which are looked for first; as compiled."""
+    limits = np.iinfo(dtype)
+    numbers = np.array([0, 1, 2, 3, 7, limits.max, limits.max - 1, limits.min, limits.min + 1, limits.min // 2], dtype)
+    operation = getattr(tj.lax, name, None) or getattr(tnp, name)
+    pairs = np.array([(x, y) for x in numbers for y in numbers])
+    x, y = pairs[:, 0].astype(dtype), pairs[:, 1].astype(dtype)
+    defined = (x != limits.min) | (y != dtype.type(-1)) if dtype.kind == "i" else np.ones(x.shape, bool)
+    for kept in (defined, defined & (y != 0), defined & (x > 0) & (y > 0), defined & (y == 0)):
+        left, right = tnp.asarray(x[kept]), tnp.asarray(y[kept])
+        expected = np.asarray(tj.jit(operation)(left, right))
+        for _ in range(3):
+            np.testing.assert_array_equal(np.asarray(operation(left, right)), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", "bfloat16", "int8", "bool", "complex64"])
+def test_chosen_elements(dtype: str) -> None:
+    """Of arrays that lie in any order, and of scalars; to the bit, signs of zeros and nans included."""
+    numbers = np.array([[0.0, -0.0, 1.0], [np.nan, np.inf, -2.0]])
+    with np.errstate(all="ignore"):
+        x = numbers.astype(tnp.dtype(dtype))
+        y = np.asfortranarray(-numbers[::-1]).astype(tnp.dtype(dtype))
+    which = np.array([[True, False, True], [False, True, False]])
+    for condition, a, b in ((which, x, y), (which.T, x.T, y.T), (which[0, 0], x[0, 0], y[0, 0]), (which, x, y[0, 0])):
+        other = np.broadcast_to(b, np.shape(a))
+        found = tj.lax.select(tnp.asarray(condition), tnp.asarray(a), tnp.asarray(other))
+        expected = np.where(condition, a, other)
+        assert np.asarray(found).tobytes() == np.ascontiguousarray(expected).tobytes()

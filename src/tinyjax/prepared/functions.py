@@ -15,12 +15,13 @@ from attrs import evolve, frozen
 
 from tinyjax import backend
 from tinyjax.deferred import Deferred
+from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
 from tinyjax.prepared.primitives import kernel_of
 from tinyjax.prepared.replayed import STATIC, are_integers
-from tinyjax.prepared.runners import Kernel, Kernels, Launch
+from tinyjax.prepared.runners import Kernel, Kernels, Launch, step
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry, Key
 from tinyjax.transforms.dce import dce
@@ -95,7 +96,7 @@ def _run(
     function: Callable[..., object], first: StoredArray, args: tuple[object, ...], kwargs: Mapping[str, object]
 ) -> Any:  # what the function returns
     """The result; None if it has to be called."""
-    kind = type(first)
+    kind: type[StoredArray] = type(first)
     if len(args) == 1 and not kwargs:  # the most common case, which the general one would take twice as long for
         found = TABLE.entries.get((function, id(first.aval)))
         if (
@@ -105,17 +106,16 @@ def _run(
             and first.host is not None
         ):
             return of_host(kind, runner.compute((first.host,)), runner.aval)
-    key: list[object] = [function, *kwargs]
+    key: list[object] = [function, *kwargs] if kwargs else [function]
     arrays: list[StoredArray] = []
-    host = []
-    for arg in (*args, *kwargs.values()):
-        cls = type(arg)
-        if cls is kind and isinstance(arg, StoredArray):
+    host: list[HostArray] = []
+    for arg in (*args, *kwargs.values()) if kwargs else args:
+        if type(arg) is kind:
             key.append(id(arg.aval))
             arrays.append(arg)
-            if arg.host is not None:
-                host.append(arg.host)
-        elif cls in STATIC or isinstance(arg, np.dtype) or (cls is tuple and are_integers(arg)):
+            if (elements := arg.host) is not None:
+                host.append(elements)
+        elif (cls := type(arg)) in STATIC or isinstance(arg, np.dtype) or (cls is tuple and are_integers(arg)):
             key.append(cls)
             key.append(arg)
         else:
@@ -138,9 +138,20 @@ def _run(
         if found.assemble is None:
             return of_host(kind, runner.compute(host), runner.aval)
         return found.assemble(runner.run_all(host, kind))
-    outs = None if found.near is None else nearby.compute(found.near, arrays, kind)
-    if outs is None:
-        outs = None if found.device is None else found.device.run(arrays, kind)
+    if found.near is not None and (near := nearby.compute(found.near, arrays, kind)) is not None:
+        return near[0] if found.assemble is None else found.assemble(near)
+    launch = found.device
+    if launch is None:
+        return None
+    if found.assemble is None:
+        buffers: list[backend.Argument] = []
+        for array in arrays:
+            if (buffer := array.buffer) is None:
+                break
+            buffers.append(buffer)
+        else:
+            return launch.launch_one(buffers, kind)
+    outs = launch.run(arrays, kind)
     if outs is None:
         return None
     return outs[0] if found.assemble is None else found.assemble(outs)
@@ -178,25 +189,36 @@ def _on_host(program: FunctionProgram) -> Kernels | None:
     captured = [value.data for value in program.captured if isinstance(value.data, np.ndarray)]
     if len(captured) < len(program.captured) or not program.jaxpr.outvars:
         return None
-    literals: list[np.ndarray[Any, Any]] = []
-    kernels: list[tuple[Kernel, tuple[int, ...]]] = []
+    # The values that every run has are negative here, the last one first; what is computed of them alone is another.
+    known: list[HostArray] = captured[::-1]
+    places: dict[int, int] = {var.index: i - len(known) for i, var in enumerate(program.jaxpr.invars[: len(known)])}
+    steps: list[tuple[Kernel, list[int]]] = []
+    count = len(program.jaxpr.invars) - len(known)
+    for i, var in enumerate(program.jaxpr.invars[len(known) :]):
+        places[var.index] = i
 
     def place(atom: Atom) -> int:
         if not isinstance(atom, Literal):
-            return atom.index
-        literals.append(np.asarray(atom.value, atom.aval.dtype))
-        return -len(literals)
+            return places[atom.index]
+        known.append(np.asarray(atom.value, atom.aval.dtype))
+        return -len(known)
 
     for eqn in program.jaxpr.eqns:
         made = kernel_of(eqn.primitive, [atom.aval for atom in eqn.invars]) if eqn.primitive.plain else None
         if made is None:
             return None
-        kernels.append((made, tuple(map(place, eqn.invars))))
-    outs = tuple(map(place, program.jaxpr.outvars))
-    n = len(literals)  # which come first, the last one first
-    steps = [(kernel.function, kernel.dtype, tuple([n + at for at in places])) for kernel, places in kernels]
-    constants = (*reversed(literals), *captured)
-    return Kernels(constants, tuple(steps), tuple([n + at for at in outs]), program.jaxpr.out_avals)
+        at = list(map(place, eqn.invars))
+        (out,) = eqn.outvars
+        if all(i < 0 for i in at) and made.aval.size <= backend.LARGEST:
+            known.append(made.compute([known[-i - 1] for i in at]))
+            places[out.index] = -len(known)
+        else:
+            steps.append((made, at))
+            places[out.index] = count + len(steps) - 1
+    outs = list(map(place, program.jaxpr.outvars))
+    n = len(known)
+    ready = [step(made.function, made.dtype, [n + i for i in at]) for made, at in steps]
+    return Kernels(tuple(known[::-1]), tuple(ready), tuple([n + i for i in outs]), program.jaxpr.out_avals)
 
 
 def _on_device(name: str, program: FunctionProgram, arrays: Sequence[StoredArray]) -> Launch | None:

@@ -16,23 +16,31 @@ from tinyjax.ir.value import set_writeable
 from tinyjax.prepared.runners import HostRunner
 from tinyjax.prepared.stored_array import StoredArray, of_near
 from tinyjax.primitives.contractions import DotGeneral
+from tinyjax.primitives.cumulative import CumProd, CumSum
 from tinyjax.primitives.elementwise import Elementwise
+from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
+from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
 
 E = TypeVar("E", bound=StoredArray)
 
-#: What NumPy computes in one step of its own. Gathers, scatters, sorting or convolutions are XLA's on a device.
+#: What NumPy computes in one step of its own. Gathers, scatters, or convolutions are XLA's on a device, and so is the
+#: sorting of several arrays at once, which is no one step and has no kernel.
 _QUICK: Final = (
     BroadcastInDim,
     Concatenate,
+    CumProd,
+    CumSum,
     DotGeneral,
     Elementwise,
+    Position,
     Reduction,
     Reshape,
     Rev,
     Slice,
+    Sort,
     Squeeze,
     Transpose,
 )

@@ -51,6 +51,8 @@ class HostRunner(ABC):
 
 
 _quiet: Final = QUIET.copy
+# A name of this module is found in less time than an attribute of another one.
+_ARRAY: Final = np.ndarray
 
 
 @final
@@ -71,17 +73,26 @@ class Kernel(HostRunner):
     @override
     def compute(self, host: Sequence[HostArray]) -> HostArray:
         result = _quiet().run(self.function, *host)
-        fresh = self.fresh or isinstance(result, np.generic)
-        if type(result) is not np.ndarray or result.dtype is not self.dtype:
-            result = np.asarray(result, self.dtype)
-        if not fresh:
-            return owned(result, host)
+        if type(result) is not _ARRAY:
+            result = np.array(result, self.dtype)  # which takes a number in less time than `asarray`
+        else:
+            if result.dtype is not self.dtype:
+                result = np.asarray(result, self.dtype)
+            if not self.fresh:
+                return owned(result, host)
         set_writeable(result, False)
         return result
 
 
-#: What computes a value, its dtype, and where its operands are.
-Step: TypeAlias = tuple[Function, DType, tuple[int, ...]]
+#: What computes a value, its dtype, and where its operands are: the first three, -1 for those that aren't there; and
+#: all of them, if there are more.
+Step: TypeAlias = tuple[Function, DType, int, int, int, tuple[int, ...]]
+
+
+def step(function: Function, dtype: DType, places: Sequence[int]) -> Step:
+    """A step of a program, for operands in these places."""
+    first, second, third = places[:3] if len(places) > 2 else (*places, -1, -1, -1)[:3]
+    return function, dtype, first, second, third, () if 0 < len(places) <= 3 else tuple(places)
 
 
 @final
@@ -89,8 +100,8 @@ Step: TypeAlias = tuple[Function, DType, tuple[int, ...]]
 class Kernels(HostRunner):
     """A program of such primitives: what computing it takes, and no more.
 
-    Values are counted from the constants (literals, and arrays that feed the first inputs), then the other inputs, then
-    the results of the steps.
+    Values are counted from the constants (literals, arrays that feed the first inputs, and what is computed of these
+    alone), then the other inputs, then the results of the steps.
     """
 
     constants: tuple[HostArray, ...]
@@ -117,11 +128,23 @@ class Kernels(HostRunner):
 
 
 def _run_steps(steps: Sequence[Step], values: list[HostArray]) -> None:
-    for function, dtype, places in steps:
-        result = function(*[values[at] for at in places])
-        if type(result) is not np.ndarray or result.dtype is not dtype:
+    """Appends the results of steps to the values before them. Most have one operand or two: to gather these in a list
+    would take as long as NumPy does."""
+    add = values.append
+    for function, dtype, first, second, third, places in steps:
+        if places or first < 0:
+            result = function(*[values[at] for at in places])
+        elif second < 0:
+            result = function(values[first])
+        elif third < 0:
+            result = function(values[first], values[second])
+        else:
+            result = function(values[first], values[second], values[third])
+        if type(result) is not _ARRAY:
+            result = np.array(result, dtype)  # which takes a number in less time than `asarray`
+        elif result.dtype is not dtype:
             result = np.asarray(result, dtype)
-        values.append(result)
+        add(result)
 
 
 @final

@@ -167,8 +167,8 @@ class Gather(Primitive):
             out = x.take(starts, axis, mode="clip")
             if fill is None:
                 return out
-            inside = (starts >= 0) & (starts <= highest)
-            if inside.all():
+            inside = starts.view(np.uint64) <= highest  # which no negative number is
+            if np.count_nonzero(inside) == inside.size:
                 return out
             return np.where(inside.reshape(inside.shape + (1,) * after), out, fill)
 

@@ -178,7 +178,8 @@ def next_after(x: Floats, y: Floats) -> HostArray | np.generic:
 def round_half_away(x: Floats) -> HostArray:
     """The nearest integers, halves away from zero."""
     whole = np.trunc(x)
-    return np.asarray(np.where(np.abs(x - whole) >= x.dtype.type(0.5), whole + np.sign(x), whole))
+    away = np.abs(x - whole) >= x.dtype.type(0.5)
+    return np.where(away, whole + np.sign(x), whole) if np.count_nonzero(away) else np.asarray(whole)
 
 
 def power(x: Floats, y: HostArray) -> HostArray:
@@ -220,16 +221,21 @@ def divide(x: Integers, y: Integers) -> HostArray:
     """The quotient; of integers rounded towards zero, and with all bits set where the divisor is zero."""
     if x.dtype not in INTEGERS:
         return np.asarray(np.divide(x, y))
-    floored = np.floor_divide(x, y)
-    inexact = np.fmod(x, y) != 0
-    truncated = floored + (inexact & ((x < 0) != (y < 0))).astype(x.dtype)
-    return np.where(y == 0, np.invert(np.zeros((), x.dtype)), truncated)
+    found: HostArray = np.floor_divide(x, y)
+    opposite = (x ^ y) < 0
+    if np.count_nonzero(opposite):
+        found = found + (opposite & (np.fmod(x, y) != 0)).astype(x.dtype)
+    if np.count_nonzero(y) == np.size(y):
+        return np.asarray(found)
+    return np.where(y == 0, np.invert(np.zeros((), x.dtype)), found)
 
 
 def remainder(x: Integers, y: Integers) -> HostArray:
     """The remainder with the sign of the dividend, which an integer divisor of zero leaves as it is."""
     result = np.asarray(np.fmod(x, y))
-    return np.where(y == 0, x, result) if x.dtype in INTEGERS else result
+    if x.dtype not in INTEGERS or np.count_nonzero(y) == np.size(y):
+        return result
+    return np.where(y == 0, x, result)
 
 
 def integer_power(x: HostArray, y: int, divide: Callable[..., HostArray | np.generic]) -> HostArray:
@@ -340,12 +346,17 @@ def _bitcast_narrow(x: HostArray, dtype: DType) -> HostArray:
     return packed.view(dtype)[..., 0]
 
 
-def select(which: Integers, *cases: HostArray) -> HostArray:
+def select(which: HostArray, *cases: HostArray) -> HostArray:
     """The case that `which` names at each place: the first where it is too small, the last where it is too large."""
     if len(cases) == 1:
         return np.broadcast_to(cases[0], np.broadcast_shapes(which.shape, cases[0].shape))
     if which.dtype == BOOL:
-        return np.where(which, cases[1], cases[0])
+        no, yes = cases
+        if which.shape == no.shape == yes.shape and no.dtype == yes.dtype and no.ndim:  # as most are: this is quicker
+            chosen = no.copy()
+            np.putmask(chosen, which, yes)
+            return chosen
+        return np.where(which, yes, no)
     chosen = cases[-1]
     for i in range(len(cases) - 2, -1, -1):
         chosen = np.where(which <= i, cases[i], chosen)
