@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from tinyjax.backend.buffers import SMALL, DeviceBuffer, RawBuffer, value_of_buffer, wait_for
+from tinyjax.backend.buffers import SMALL, DeviceBuffer, RawBuffer, is_computed, value_of_buffer, wait_for
 from tinyjax.backend.embedding import EMBEDDED_BYTES, Constants, embedded, passed
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.layouts import Asked, Division, Layout, lay_out
@@ -107,6 +107,7 @@ __all__ = [
     "generic_text",
     "hlo_text",
     "is_committed",
+    "is_computed",
     "is_default",
     "is_deleted",
     "is_ready",

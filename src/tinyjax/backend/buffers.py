@@ -217,6 +217,17 @@ def wait_for(arrays: Sequence[ArrayImpl]) -> None:
         raise
 
 
+def is_computed(array: ArrayImpl) -> bool:
+    """Waits until an array is computed; False if that failed, or if there is nothing to wait for."""
+    if PROCESS.forked:
+        return False
+    try:
+        array.block_until_ready()
+    except RuntimeError:
+        return False
+    return True
+
+
 @cache
 def _wait_for_all() -> Callable[[Sequence[ArrayImpl]], None]:
     from jaxlib._jax import batched_block_until_ready

@@ -52,10 +52,15 @@ class StoredArray:
         return False
 
     def _wait(self) -> None:
-        """Waits until the elements are there."""
-        if self.buffer is None and self.row is not None:
+        """Waits until the elements are there; the errors of the long way, which makes a value first."""
+        if (buffer := self.buffer) is not None:
+            done = backend.is_computed(buffer)
+        elif self.row is not None:
             self.row.stack.block_until_ready()
+            done = True
         else:
+            done = self.host is not None or ((near := self.near) is not None and near.elements is not None)
+        if not done:
             backend.block_until_ready(self.value)
 
     def _placed(self, place: backend.Device | Sharding) -> Self:
