@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Protocol, cast, final
+from typing import Any, Final, Protocol, cast, final
 
 import numpy as np
 from jaxlib import _jax, version
