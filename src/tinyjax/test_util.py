@@ -182,11 +182,11 @@ def _quotient(f: Callable[..., object], args: tuple[Any, ...], tangents: object,
     def moved(by: float) -> list[HostArray]:
         def move(x: object, tangent: HostArray) -> object:
             array = np.asarray(x)
-            return (
-                x
-                if tangent.dtype == FLOAT0
-                else (array + np.asarray(by * tangent).astype(array.dtype)).astype(array.dtype)
-            )
+            if tangent.dtype == FLOAT0:
+                return x
+            found = (array + np.asarray(by * tangent).astype(array.dtype)).astype(array.dtype)
+            # A number of Python's stays one, so that the other operands still decide the dtype.
+            return found.item() if found.ndim == 0 and as_array(x).aval.weak_type else found
 
         return _arrays(f(*tree.map_leaves(move, args, tangents)))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from typing import Any
 
 import numpy as np
 import pytest
@@ -131,6 +132,26 @@ def test_as_a_decorator() -> None:
         return get_mesh()
 
     assert f() == f() == FOUR
+    assert get_mesh().empty
+
+
+def test_a_mesh_as_a_decorator() -> None:
+    mesh = devices()
+
+    @mesh
+    def f(x: Any, *, by: float) -> tuple[Mesh, Any]:
+        """Doubles."""
+        return get_mesh(), tj.reshard(by * x, P("x"))
+
+    assert f.__name__ == "f"
+    assert f.__doc__ == "Doubles."
+    for _ in range(2):
+        inside, y = f(np.ones(4), by=2.0)
+        assert inside == mesh
+        assert y.sharding == NamedSharding(mesh, P("x"))
+        assert get_mesh().empty
+    with pytest.raises(ValueError, match="stop"):
+        mesh(lambda: (_ for _ in ()).throw(ValueError("stop")))()
     assert get_mesh().empty
 
 

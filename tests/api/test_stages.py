@@ -11,6 +11,9 @@ import pytest
 import tinyjax as tj
 from tinyjax import Array, ShapeDtypeStruct, stages
 from tinyjax.errors import ChoiceError, InputError, XlaError
+from tinyjax.hlo.locations import with_lines
+from tinyjax.ir.source import SourceInfo
+from tinyjax.primitives.exponential import log
 
 
 def f(p: dict[str, Array], x: Array, *, scale: Array) -> dict[str, Array]:
@@ -145,3 +148,57 @@ def test_effects_are_done_when_a_call_returns() -> None:
     g(2.0)
     tj.effects_barrier()
     assert seen == [2.0]
+
+
+def test_the_compilers_own_objects() -> None:
+    jitted: Any = tj.jit(f)
+    lowered = jitted.lower(*ARGS, scale=np.float32(1))
+    theirs = jax.jit(f).lower(*ARGS, scale=np.float32(1))
+    compilers: Any = (lowered, theirs)
+    for dialect in (None, "stablehlo", "hlo"):
+        ours, expected = (stage.compiler_ir(dialect) for stage in compilers)
+        assert type(ours) is type(expected)
+    assert str(lowered.compiler_ir()).count("stablehlo.multiply") == lowered.as_text().count("stablehlo.multiply") == 2
+    computation: Any = lowered.compiler_ir("hlo")
+    assert computation.as_hlo_text() == lowered.as_text("hlo")
+    unknown: Any = "mhlo"
+    with pytest.raises(InputError, match="compiler_ir: the dialect is 'stablehlo' or 'hlo', got 'mhlo'"):
+        lowered.compiler_ir(unknown)
+
+
+def test_what_jaxlib_runs() -> None:
+    mesh = tj.make_mesh((2,), ("x",))
+    jitted: Any = tj.jit(f)
+    for compiled in (
+        jitted.lower(*ARGS, scale=np.float32(1)).compile(),
+        tj.jit(lambda x: 2 * x, in_shardings=tj.NamedSharding(mesh, tj.P("x"))).lower(np.ones(4)).compile(),
+    ):
+        executable: Any = compiled.runtime_executable()
+        assert executable.get_hlo_text() == compiled.as_text()
+
+
+def test_lines_of_operations() -> None:
+    def g(x: Array) -> Array:
+        with tj.named_scope("layer"):
+            y = tj.numpy.sin(x)
+        return y.sum()
+
+    line = g.__code__.co_firstlineno + 2
+    lowered = tj.jit(g).lower(tj.numpy.ones(3))
+    assert "test_stages.py" not in lowered.as_text()
+    text = lowered.as_text(debug_info=True)
+    assert f'loc("layer/sin"("{__file__}":{line}:0))' in text
+    assert f'loc("reduce_sum"("{__file__}":{line + 1}:0))' in text
+    for shown in (lowered.as_text(debug_info=True, generic=True), lowered.as_text("hlo", debug_info=True)):
+        assert "test_stages.py" in shown
+        assert str(line) in shown
+    assert "test_stages.py" not in lowered.as_text("hlo")
+    derived = tj.jit(tj.grad(g)).lower(tj.numpy.ones(3)).as_text(debug_info=True)
+    assert "layer/cos" in derived
+
+
+def test_file_names_are_quoted() -> None:
+    assert with_lines('loc("eqn:0")', [(log, SourceInfo('a"\\\u00e9.py', 3, "f"))]) == (
+        'loc("log"("a\\22\\5C\\C3\\A9.py":3:0))'
+    )
+    assert with_lines('loc("eqn:0")', [(log, None)]) == 'loc("log")'

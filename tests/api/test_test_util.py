@@ -58,3 +58,11 @@ def test_functions_given_by_hand() -> None:
         check_vjp(tnp.exp, partial(tj.vjp, lambda x: x.astype("float32")), (np.array([1.0, 2.0]),))
     with pytest.raises(InputError, match="modes"):
         check_grads(tnp.exp, (1.0,), 1, modes="reverse")
+
+
+@pytest.mark.parametrize("x", [0.5, 0.5 + 0.25j])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_numbers_of_python_take_the_dtype_of_others(x: complex, dtype: str) -> None:
+    other = np.linspace(0.5, 1.5, 4, dtype=dtype)
+    check_grads(lambda x, y: tnp.sin(x * y), (x, other), order=2, atol=1e-2, rtol=1e-2)
+    check_grads(lambda x, y: tnp.sin(x * y), (tnp.asarray(x), other), order=1, atol=1e-2, rtol=1e-2)

@@ -86,3 +86,12 @@ def test_passes_of_reverse_mode_are_compiled_once() -> None:
 
 def test_jacobian_is_that_of_reverse_mode() -> None:
     assert tj.jacobian is tj.jacrev
+
+
+def test_types_of_types() -> None:
+    for described in (tj.ShapedArray((2, 3), "float32"), tj.ShapeDtypeStruct((2, 3), "float32")):
+        assert tj.typeof(described) is described
+        for like in (tj.lax.full_like(described, 2), tnp.full_like(described, 2)):
+            assert tj.typeof(like) == described
+            assert np.unique(like).tolist() == [2.0]
+    assert tj.typeof(tj.lax.full_like(tj.eval_shape(tnp.sum, np.ones(3)), 1, "int8")) == tj.ShapedArray((), "int8")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -178,3 +178,52 @@ def test_python_integers_of_any_size() -> None:
         assert np.isnan(float(x.at[v].get(mode="fill")))
         with pytest.raises(IndexingError, match="out of range"):
             x[v]
+
+
+def _numbers(i: Any) -> Any:
+    """The leaves that may be traced: those in the tuples and lists of an index."""
+    return tuple(part for part in i if not isinstance(part, slice))
+
+
+@pytest.mark.parametrize(
+    "index",
+    [
+        ([1, 0],),
+        ([[1]],),
+        ([0, 1], [1, 2]),
+        ((1, 0), (1, -2)),
+        (((1, 1), (1, 0)), 2),
+        ([[0, 1], [1, -1]], slice(None), [[0, 1], [3, 2]]),
+    ],
+)
+def test_positions_in_nested_sequences_that_are_traced(index: Any) -> None:
+    values = np.arange(24.0).reshape(2, 3, 4)
+
+    def key(numbers: Any) -> Any:
+        rest = iter(numbers)
+        return tuple(part if isinstance(part, slice) else next(rest) for part in index)
+
+    expected = values[tuple(np.asarray(part) if isinstance(part, list | tuple) else part for part in index)]
+    functions: list[Callable[[Any, Any], Any]] = [
+        lambda x, i: tnp.asarray(x)[key(i)],
+        lambda x, i: x.at[key(i)].get(),
+        lambda x, i: x.at[key(i)].set(1.0)[key(i)] * tnp.asarray(x)[key(i)],
+        lambda x, i: tj.grad(lambda x: (x[key(i)] ** 2).sum())(x)[key(i)] / 2.0 * (expected.size > 0),
+    ]
+    x = tnp.asarray(values)
+    numbers = _numbers(index)
+    for f in functions[:3]:
+        np.testing.assert_array_equal(tj.jit(f)(x, numbers), expected)
+        np.testing.assert_array_equal(f(x, numbers), expected)
+    np.testing.assert_array_equal(tj.jit(functions[3])(x, numbers), functions[3](x, numbers))
+    doubled = tj.tree.map(lambda n: np.array([n, n]), numbers)
+    batch = tj.vmap(functions[0], in_axes=(None, 0))(x, doubled)
+    np.testing.assert_array_equal(batch, [expected, expected])
+
+
+def test_bad_nested_positions_that_are_traced() -> None:
+    x = np.arange(24.0).reshape(2, 3, 4)
+    with pytest.raises(IndexError, match=r"nested positions differ in shape: ~i64\[\], i64\[2\]"):
+        tj.jit(lambda i: tnp.asarray(x)[[i, np.ones(2, int)],])(1)
+    with pytest.raises(TypeError, match="an index is an integer, a slice"):
+        tj.jit(lambda i: tnp.asarray(x)[[i, 0],])(1.5)

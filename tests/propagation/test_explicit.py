@@ -11,7 +11,8 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import NamedSharding, P, lax
-from tinyjax.errors import ShardingTypeError
+from tinyjax.errors import ShardingError, ShardingTypeError
+from tinyjax.nn import initializers
 from tinyjax.sharding import AxisType, Mesh, Sharding, auto_axes, explicit_axes
 
 MESH = tj.make_mesh((4, 2), ("x", "y"))
@@ -201,3 +202,89 @@ def test_loops_know_how_what_they_take_lies() -> None:
     assert str(lies) == "f64[8@x]"
     with pytest.raises(ShardingTypeError, match="contracting"):
         tj.make_jaxpr(contracted)(put(X, "x", "y"))
+
+
+def test_batches_lie_as_what_they_are_mapped_from() -> None:
+    within = tj.shard_map(tnp.sin, mesh=MESH, in_specs=P("y"), out_specs=P("y"))
+    x = put(X, "x", "y")
+    for f in (tj.vmap(within), tj.jit(tj.vmap(within)), tj.jit(lambda x: tj.vmap(within)(x) * 2.0)):
+        assert spec(f(x)) == P("x", "y")
+    assert spec(tj.jit(tj.vmap(within, in_axes=1, out_axes=1))(put(X.T, "y", "x"))) == P("y", "x")
+    gradient = tj.jit(tj.grad(lambda x: (tj.vmap(within)(x) ** 2).sum()))(x)
+    assert spec(gradient) == P("x", "y")
+    np.testing.assert_allclose(gradient, np.sin(2 * X), rtol=1e-12)
+    nested = tj.jit(tj.vmap(tj.vmap(tj.shard_map(tnp.sin, mesh=MESH, in_specs=P(), out_specs=P()))))
+    assert spec(nested(x)) == P("x", "y")
+    # What isn't divided, or not alike, divides no batch.
+    assert spec(tj.jit(tj.vmap(within))(put(X, None, "y"))) == P(None, "y")
+    other = tj.jit(tj.vmap(lambda x, y: within(x) + within(y)))
+    np.testing.assert_allclose(other(x, put(X, None, "y")), 2 * np.sin(X), rtol=1e-12)
+
+
+def test_batches_lie_as_specifications_within_leave_room() -> None:
+    x = put(X, "x", None)
+    with tj.set_mesh(MESH):
+        assert spec(tj.jit(tj.vmap(lambda v: tj.reshard(v, P("y"))))(x)) == P("x", "y")
+        outer = tj.vmap(lambda v: tnp.einsum("i,j->ij", v, v, out_sharding=P(None, "y")))
+        assert spec(tj.jit(outer)(x)) == P("x", None, "y")
+        assert spec(tj.jit(tj.vmap(lambda v: tnp.dot(v, W[:, :4], out_sharding=P("y"))))(x)) == P("x", "y")
+
+
+def test_a_batch_can_not_lie_along_axes_that_are_used_within() -> None:
+    within = tj.shard_map(tnp.sin, mesh=MESH, in_specs=P("x"), out_specs=P("x"))
+    x = put(X.reshape(4, 8), "x", None)
+    with pytest.raises(ShardingError, match=r"the batch is divided along axis 'x' .*, but a shard_map within divides"):
+        tj.vmap(within)(x)
+    moved = tj.vmap(within)(tj.reshard(x, NamedSharding(MESH, P(None))))
+    np.testing.assert_array_equal(moved, np.sin(X).reshape(4, 8))
+
+
+@pytest.mark.parametrize(
+    "initialize",
+    [
+        initializers.zeros,
+        initializers.ones,
+        initializers.constant(0.5),
+        initializers.uniform(),
+        initializers.normal(),
+        initializers.truncated_normal(),
+        initializers.variance_scaling(1.0, "fan_avg", "uniform"),
+        initializers.he_normal(),
+        initializers.lecun_uniform(),
+        initializers.glorot_normal(),
+        initializers.orthogonal(),
+    ],
+)
+def test_parameters_begin_where_they_are_told_to(initialize: initializers.Initializer) -> None:
+    key = tj.random.key(0)
+    alone = initialize(key, (8, 4), "float32")
+    with tj.set_mesh(MESH):
+        placed = initialize(key, (8, 4), "float32", out_sharding=P("x", "y"))
+        staged = tj.jit(lambda key: initialize(key, (8, 4), "float32", P("x")))(key)
+    assert spec(placed) == P("x", "y")
+    assert spec(staged) == P("x", None)
+    for found in (placed, staged):
+        np.testing.assert_allclose(found, alone, rtol=1e-4, atol=1e-6)
+
+
+def test_results_that_are_told_where_to_lie() -> None:
+    cases: list[tuple[Callable[[Any], tj.Array], Any, tuple[str, ...]]] = [
+        (lambda x: tnp.percentile(x, 25, axis=0, out_sharding=P("y")), np.percentile(X, 25, axis=0), ("y",)),
+        (lambda x: tj.nn.one_hot(x[:, 0] // 4, 8, out_sharding=P("x", "y")), np.eye(8), ("x", "y")),
+    ]
+    with tj.set_mesh(MESH):
+        x = put(X, "x", None)
+        for f, expected, parts in cases:
+            for found in (f(x), tj.jit(f)(x)):
+                assert spec(found) == P(*parts)
+                np.testing.assert_allclose(found, expected)
+
+
+def test_arrays_made_like_a_type_lie_as_it_says() -> None:
+    lies = tj.ShapeDtypeStruct((8, 2), "float32", sharding=NamedSharding(MESH.abstract_mesh, P("x")))
+    placed = tj.ShapeDtypeStruct((8, 2), "float32", sharding=NamedSharding(MESH, P("x")))
+    for made in (tnp.zeros_like, tnp.ones_like, lambda t: tnp.full_like(t, 3), lambda t: lax.full_like(t, 3)):
+        assert spec(made(placed)) == P("x", None)
+        assert not isinstance(made(lies).sharding, NamedSharding)
+        with tj.set_mesh(MESH):
+            assert spec(made(lies)) == P("x", None)

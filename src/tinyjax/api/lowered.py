@@ -15,6 +15,7 @@ from tinyjax.api.jit_reroll import border_of, in_stacks, on_cpu
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.api.signature_info import Signature
 from tinyjax.errors import InputError
+from tinyjax.hlo.locations import with_lines
 from tinyjax.hlo.lowering import lower_module
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
@@ -78,22 +79,31 @@ class Lowered:
         """How its inputs, what it closes over before them, and its results lie on a mesh; None without one."""
         return backend.lay_out(self._traced.jaxpr, self._lie, self._asked, self._name)
 
-    def as_text(self, dialect: Literal["stablehlo", "hlo"] | None = None, *, generic: bool = False) -> str:
+    def as_text(
+        self,
+        dialect: Literal["stablehlo", "hlo"] | None = None,
+        *,
+        debug_info: bool = False,
+        generic: bool = False,
+    ) -> str:
         """The StableHLO module, which is what is compiled. Arrays that the function closes over are constants, as `jit`
         says; those that aren't are its first arguments. With loops of layers (`reroll`) on a CPU, its arguments and
         results are stacks.
 
         `dialect`: "hlo" for what XLA makes of it, before it optimises. `generic`: in MLIR's generic form, which tools
-        read that don't know how StableHLO is printed.
+        read that don't know how StableHLO is printed. `debug_info`: operations say which of the user's lines they
+        are from.
 
         >>> from tinyjax import jit
         >>> "stablehlo.multiply %0, %arg0" in jit(lambda x: 2.0 * x).lower(1.0).as_text()
+        True
+        >>> ":1:0))" in jit(lambda x: 2.0 * x).lower(1.0).as_text(debug_info=True)
         True
         >>> '"stablehlo.multiply"(' in jit(lambda x: 2.0 * x).lower(1.0).as_text(generic=True)
         True
         """
         layout, constants = self.layout, self._constants
-        text = lower_module(
+        module = lower_module(
             self._program,
             platform=self._platform or default_backend(),
             name=self._name,
@@ -101,12 +111,27 @@ class Lowered:
             in_shardings=() if layout is None else backend.passed(constants, layout.ins),
             out_shardings=() if layout is None else layout.outs,
             constants=constants,
-        ).text
+            located=debug_info,
+        )
+        text = with_lines(module.text, module.places) if debug_info else module.text
         if dialect == "hlo":
-            return backend.hlo_text(text)
+            return backend.hlo_text(text, debug_info)
         if dialect not in (None, "stablehlo"):
             raise InputError(f"as_text: the dialect is 'stablehlo' or 'hlo', got {dialect!r}")
-        return backend.generic_text(text) if generic else text
+        return backend.generic_text(text, debug_info) if generic else text
+
+    def compiler_ir(self, dialect: Literal["stablehlo", "hlo"] | None = None) -> object:
+        """What `as_text` prints, as the compiler's own object, for tools that take one: a module of jaxlib's MLIR, or
+        for "hlo" XLA's computation.
+
+        >>> from tinyjax import jit
+        >>> module = jit(lambda x: 2.0 * x).lower(1.0).compiler_ir()
+        >>> "stablehlo.multiply" in str(module)
+        True
+        """
+        if dialect not in (None, "stablehlo", "hlo"):
+            raise InputError(f"compiler_ir: the dialect is 'stablehlo' or 'hlo', got {dialect!r}")
+        return backend.compiler_ir_of_text(self.as_text(), dialect or "stablehlo")
 
     @override
     def __repr__(self) -> str:
@@ -271,6 +296,15 @@ class Compiled:
     def as_text(self) -> str:
         """The optimised HLO."""
         return self._program.as_text()
+
+    def runtime_executable(self) -> object:
+        """What jaxlib runs: an object of its own, for its statistics and its devices.
+
+        >>> from tinyjax import jit
+        >>> jit(lambda x: 2.0 * x).lower(1.0).compile().runtime_executable() is None
+        False
+        """
+        return self._program.runtime_executable()
 
     def cost_analysis(self) -> dict[str, float]:
         """XLA's own estimates: FLOPs, bytes accessed, and others."""

@@ -12,9 +12,9 @@ from tinyjax.tracing.concrete import as_array
 
 
 @filtered
-def typeof(x: ArrayLike) -> ShapedArray | ShapeDtypeStruct:
+def typeof(x: ArrayLike | ShapedArray | ShapeDtypeStruct) -> ShapedArray | ShapeDtypeStruct:
     """The type of an array or a number: what a program knows of it. On a mesh it has a `sharding`, which says how
-    it lies along Explicit axes, as far as is known.
+    it lies along Explicit axes, as far as is known. A type, such as one that `eval_shape` gives, is its own.
 
     Raises:
       InputError: `x` is neither.
@@ -26,6 +26,8 @@ def typeof(x: ArrayLike) -> ShapedArray | ShapeDtypeStruct:
     """
     if isinstance(x, Array):
         return _typed(x)
+    if isinstance(x, ShapedArray | ShapeDtypeStruct):
+        return x
     try:
         return _typed(as_array(x))
     except InputError:

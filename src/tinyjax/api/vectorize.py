@@ -11,6 +11,7 @@ from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.errors import BatchSizeError, ChoiceError, TreeError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
+from tinyjax.lax.explicit import explicit_axes_of
 from tinyjax.primitives.elementwise import unmapped
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
@@ -55,6 +56,8 @@ def vmap(
 
     `spmd_axis_name`, the name of an axis of a mesh or several, divides the batch along it wherever `fun` says how
     values lie on a mesh: in `lax.with_sharding_constraint` and `shard_map`, which must not use that axis themselves.
+    Without it, these are the Explicit axes that the mapped arguments are divided along where they are mapped, if all
+    agree.
 
     `cond` says what becomes of a `lax.cond` or `lax.switch` whose predicate differs from element to element: "select"
     runs all branches on the whole batch and picks; "map" takes the elements one after the other, and runs one branch
@@ -91,7 +94,8 @@ def vmap(
         asked = None if axis_size is None else integer(axis_size, "vmap: axis_size")
         size = _axis_size(describe("vmap", fun), arrays, at, asked, where)
         flat = FlatFunction(fun, "vmap", treedef, fixed=fixed)
-        result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond, spmd=spmd), out_axes)
+        divided = spmd or explicit_axes_of(arrays, at)
+        result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond, spmd=divided), out_axes)
         return result
 
     return mapped

@@ -13,8 +13,9 @@ from attrs import frozen
 from tinyjax.arrays.advice import MASK
 from tinyjax.arrays.basic_indexing import Index, unknown_entry
 from tinyjax.arrays.elementwise import apply, constant_like, convert
+from tinyjax.arrays.shaping import concatenate, expand_dims
 from tinyjax.arrays.windows import Placed, Window
-from tinyjax.errors import IndexingError, InputError
+from tinyjax.errors import IndexingError, InputError, TracerArrayConversionError
 from tinyjax.ir.dtypes import (
     BOOL,
     INT64,
@@ -126,7 +127,10 @@ def _read(x: Array, entry: object) -> _Item:
     if entry is None or entry is Ellipsis or isinstance(entry, slice | Window) or type(entry) is int:
         return entry
     if isinstance(entry, list | tuple):
-        entry = np.asarray(entry) if entry else np.zeros(0, np.int64)
+        try:
+            entry = np.asarray(entry) if entry else np.zeros(0, np.int64)
+        except TracerArrayConversionError:
+            entry = _stacked(x, entry)
     # What arrays can be added to is an array, too.
     array: Array | None = x._binary(_second, entry)
     if array is NotImplemented or array is None:
@@ -142,6 +146,19 @@ def _read(x: Array, entry: object) -> _Item:
         return array
     elements: HostArray = np.asarray(known.data)
     return int(elements) if elements.ndim == 0 else whole_numbers(elements)
+
+
+def _stacked(x: Array, entry: object) -> Array:
+    """Nested positions some of which are being traced, as one array."""
+    if isinstance(entry, list | tuple):
+        parts = [_stacked(x, part) for part in entry]
+        if len({part.shape for part in parts}) > 1:
+            raise IndexingError(f"nested positions differ in shape: {', '.join(str(part.aval) for part in parts)}")
+        return concatenate([expand_dims(part, 0) for part in parts], 0)
+    array = x._binary(_second, entry)
+    if array is NotImplemented or (array.dtype != BOOL and array.dtype not in INTEGERS):
+        raise unknown_entry(entry)
+    return array
 
 
 def _second(_: Array, other: Array) -> Array:

@@ -345,6 +345,10 @@ class Executable:
         """The optimised HLO."""
         return self._loaded.get_hlo_text()
 
+    def runtime_executable(self) -> _jax.LoadedExecutable:
+        """What jaxlib runs."""
+        return self._loaded
+
     def cost_analysis(self) -> dict[str, float]:
         """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""
         return analysed_costs(self._loaded)

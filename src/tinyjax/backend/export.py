@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import jax
+from jax._src import lib
 from jax._src.interpreters import mlir
 from jaxlib import _jax
 from jaxlib._jax.mlir import mlir_module_to_xla_computation, serialize_portable_artifact
@@ -46,9 +47,27 @@ def artifact_text(artifact: bytes) -> str:
         return str(stablehlo.deserialize_portable_artifact(context, artifact))
 
 
-def in_hlo(text: str) -> str:
-    """The text of the HLO module that XLA makes of the text of a StableHLO module."""
-    return mlir_module_to_xla_computation(text).as_hlo_text()
+def in_hlo(text: str, debug_info: bool) -> str:
+    """The text of the HLO module that XLA makes of the text of a StableHLO module, with its locations if asked for."""
+    computation: Any = mlir_module_to_xla_computation(text)
+    if not debug_info:
+        return str(computation.as_hlo_text())
+    library: Any = lib  # Any: each jaxlib has these options in another module
+    options = library.hlo.HloPrintOptions.short_parsable()
+    options.print_metadata = True
+    return str(computation.as_hlo_module().to_string(options))
+
+
+def mlir_module(text: str) -> object:
+    """The text of a StableHLO module as a module of MLIR: that of jaxlib, in a context that knows JAX's dialects."""
+    context = mlir.make_ir_context()
+    with context, ir.Location.unknown(context):
+        return ir.Module.parse(text)
+
+
+def xla_computation(text: str) -> object:
+    """What XLA makes of the text of a StableHLO module, before it optimises it."""
+    return mlir_module_to_xla_computation(text)
 
 
 def estimated_costs(text: str) -> dict[str, float]:
@@ -59,11 +78,12 @@ def estimated_costs(text: str) -> dict[str, float]:
     return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
 
 
-def in_generic_form(text: str) -> str:
-    """The text of a StableHLO module in MLIR's generic form."""
+def in_generic_form(text: str, debug_info: bool) -> str:
+    """The text of a StableHLO module in MLIR's generic form, with its locations if asked for."""
     context = mlir.make_ir_context()
     with context, ir.Location.unknown(context):
-        return str(ir.Module.parse(text).operation.get_asm(print_generic_op_form=True))
+        operation = ir.Module.parse(text).operation
+        return str(operation.get_asm(print_generic_op_form=True, enable_debug_info=debug_info))
 
 
 def exported(

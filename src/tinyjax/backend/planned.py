@@ -76,6 +76,10 @@ class PlannedExecutable:
         """The optimised HLO."""
         return self._loaded.get_hlo_text()
 
+    def runtime_executable(self) -> _jax.LoadedExecutable:
+        """What jaxlib runs."""
+        return self._loaded
+
     def module_bytes(self) -> bytes:
         """The optimised HLO, as XLA writes it to files."""
         return module_bytes(self._loaded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from attrs import frozen
 
@@ -82,6 +82,10 @@ class Compiled:
         """The optimised HLO."""
         return self.executable.as_text()
 
+    def runtime_executable(self) -> object:
+        """What jaxlib runs."""
+        return self.executable.runtime_executable()
+
     def cost_analysis(self) -> dict[str, float]:
         """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""
         return self.executable.cost_analysis()
@@ -91,11 +95,18 @@ class Compiled:
         return self.executable.memory_analysis()
 
 
-def hlo_text(text: str) -> str:
-    """The HLO module that XLA makes of the text of a StableHLO module."""
+def hlo_text(text: str, debug_info: bool = False) -> str:
+    """The HLO module that XLA makes of the text of a StableHLO module, with its locations if asked for."""
     from tinyjax.backend.export import in_hlo
 
-    return in_hlo(text)
+    return in_hlo(text, debug_info)
+
+
+def compiler_ir_of_text(text: str, dialect: Literal["stablehlo", "hlo"]) -> object:
+    """The text of a StableHLO module as the compiler's own object: MLIR's module, or XLA's computation."""
+    from tinyjax.backend.export import mlir_module, xla_computation
+
+    return xla_computation(text) if dialect == "hlo" else mlir_module(text)
 
 
 def costs_of_text(text: str) -> dict[str, float]:
@@ -119,8 +130,8 @@ def divided_results(program: Jaxpr, layout: Layout) -> tuple[Division, ...] | No
     return propagated(program, layout)
 
 
-def generic_text(text: str) -> str:
-    """The text of a StableHLO module in MLIR's generic form."""
+def generic_text(text: str, debug_info: bool = False) -> str:
+    """The text of a StableHLO module in MLIR's generic form, with its locations if asked for."""
     from tinyjax.backend.export import in_generic_form
 
-    return in_generic_form(text)
+    return in_generic_form(text, debug_info)

@@ -274,8 +274,9 @@ def _check_free(mapped: ShardMap, names: Sequence[str]) -> None:
         if name in used:
             does = "communicates along it" if name in talks else "divides operands or results along it"
             raise ShardingError(
-                f"vmap: spmd_axis_name is {along(names)}, to divide the batch along, but a shard_map within {does}, "
-                f"{name!r}. Choose another axis, or leave spmd_axis_name out."
+                f"vmap: the batch is divided along {along(names)} (by spmd_axis_name, or as mapped arrays lie along "
+                f"Explicit axes), but a shard_map within {does}, {name!r}. Choose another axis, or move the arrays "
+                "first: tinyjax.reshard(x, P(None))."
             )
 
 

@@ -131,6 +131,15 @@ def explicit_sharding(x: Array) -> NamedSharding | None:
     return _named(mesh.abstract_mesh, lies)
 
 
+def explicit_axes_of(arrays: Sequence[Array], axes: Sequence[int]) -> tuple[str, ...]:
+    """The Explicit axes of a mesh that these axes of arrays are divided along; none unless all are alike."""
+    found = given(arrays, [x.aval.ndim for x in arrays])
+    if found is None:
+        return ()
+    parts = {() if isinstance(lies, Open) else lies[at] for lies, at in zip(found.lies, axes, strict=True)}
+    return parts.pop() if len(parts) == 1 else ()
+
+
 def typed_sharding(x: Array) -> NamedSharding | None:
     """The same, but where a mesh without Explicit axes is in force, or where the array lies on one, that it is divided
     along none of them."""
@@ -151,6 +160,16 @@ def sharding_like(x: Array) -> NamedSharding | None:
     mesh = explicit_mesh([x])
     lies = Open() if mesh is None else lies_on(mesh, x, x.aval.ndim)
     return None if mesh is None or isinstance(lies, Open) or not divided(lies) else _named(mesh, lies)
+
+
+def described_sharding(x: object) -> NamedSharding | None:
+    """How what is made of a type is to lie: as it says, if there are devices for its mesh, or if it is in force."""
+    found = getattr(x, "sharding", None)
+    if not isinstance(found, NamedSharding):
+        return None
+    mesh = mesh_in_force()
+    in_force = mesh is not None and mesh.shape_tuple == found.mesh.shape_tuple
+    return found if found.has_devices or in_force else None
 
 
 # Functions that are staged.

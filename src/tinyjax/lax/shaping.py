@@ -13,11 +13,13 @@ import numpy.typing as npt
 from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import IndexingError, ShapeError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import axes_tuple, operands, strict
-from tinyjax.lax.explicit import opened, sharding_like
+from tinyjax.lax.explicit import described_sharding, opened, sharding_like
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.signatures import HasAval
 from tinyjax.primitives import conversion, selection
 from tinyjax.primitives.conversion import BitcastConvertType, ReducePrecision
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
@@ -224,18 +226,18 @@ def full(
 
 
 def full_like(
-    x: ArrayLike,
+    x: ArrayLike | ShapedArray | HasAval,
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     shape: Sequence[int] | None = None,
     *,
     sharding: OutSharding = None,
 ) -> Array:
-    """An array like x, filled with one scalar: of x's shape and dtype, unless others are given."""
-    like = as_array(x)
-    aval = like.aval
+    """An array like x, or of such a type, filled with one scalar: of x's shape and dtype, unless others are given."""
+    named = x if isinstance(x, ShapedArray) else getattr(x, "aval", None)
+    aval = named if isinstance(named, ShapedArray) else as_array(x).aval
     if sharding is None and shape is None:
-        sharding = sharding_like(like)
+        sharding = sharding_like(x) if isinstance(x, Array) else described_sharding(x)
     return laid_out(
         full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype), sharding
     )

@@ -13,6 +13,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray, Scalar
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracing.array import Array, ArrayLike
@@ -54,6 +55,13 @@ class Typed(Protocol):
     __required_keys__: ClassVar[frozenset[str]]
 
     def keys(self) -> Iterable[Any]: ...
+
+
+class HasAval(Protocol):
+    """What has the type of an array."""
+
+    @property
+    def aval(self) -> ShapedArray: ...
 
 
 class Several(Protocol):

@@ -5,9 +5,10 @@ from __future__ import annotations
 import enum
 import math
 import operator
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Self, SupportsIndex, TypeAlias, final
+from typing import TYPE_CHECKING, Any, ParamSpec, Self, SupportsIndex, TypeAlias, TypeVar, final
 
 import numpy as np
 from attrs import frozen
@@ -21,6 +22,9 @@ from tinyjax.meshes.device import Device, OneDevice, device_named, plain_device
 
 if TYPE_CHECKING:
     import numpy.typing as npt
+
+ParametersT = ParamSpec("ParametersT")
+ResultT = TypeVar("ResultT")
 
 #: Devices in rows, as an array of them or nested sequences; or the sizes of a mesh without devices.
 Layout: TypeAlias = "npt.NDArray[np.object_] | Sequence[object]"
@@ -212,6 +216,16 @@ class Mesh(Immutable, Spelled):
 
     def __exit__(self, *_: object) -> None:
         LEAVE_MESH.use()
+
+    def __call__(self, function: Callable[ParametersT, ResultT]) -> Callable[ParametersT, ResultT]:
+        """The function, with the mesh in force within each call: `@mesh`, as a block `with mesh:` around its body."""
+
+        @wraps(function)
+        def with_mesh(*args: ParametersT.args, **kwargs: ParametersT.kwargs) -> ResultT:
+            with self:
+                return function(*args, **kwargs)
+
+        return with_mesh
 
     @override
     def __repr__(self) -> str:

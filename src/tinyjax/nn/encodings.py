@@ -10,16 +10,22 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.arrays.shaping import canonical_axis, integer
 from tinyjax.errors import ShapeError
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.tracing.array import Array, ArrayLike
 
 
 def one_hot(
-    x: ArrayLike, num_classes: SupportsIndex, *, dtype: npt.DTypeLike | None = None, axis: SupportsIndex | str = -1
+    x: ArrayLike,
+    num_classes: SupportsIndex,
+    *,
+    dtype: npt.DTypeLike | None = None,
+    axis: SupportsIndex | str = -1,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """For each number of a class a vector with 1 at that place and 0 elsewhere; zeros for others.
 
     The vectors lie along the new axis `axis`, or along the axis of that name which `vmap` maps. They are floats by
-    default.
+    default. `out_sharding` says how the result lies on a mesh.
 
     Raises:
       ShapeError: there is no such axis, or the named one hasn't `num_classes` elements.
@@ -35,9 +41,10 @@ def one_hot(
     if isinstance(axis, str):
         if lax.axis_size(axis) != count:
             raise ShapeError(f"one_hot: {count} classes along axis {axis!r}, which has {lax.axis_size(axis)} elements")
-        return tnp.astype(found == tnp.astype(lax.axis_index(axis), found.dtype), chosen)
+        own = tnp.astype(found == tnp.astype(lax.axis_index(axis), found.dtype), chosen)
+        return laid_out(own, out_sharding)
     along = canonical_axis(axis, found.ndim + 1, "one_hot")
     shape = [1] * (found.ndim + 1)
     shape[along] = count
     classes = tnp.reshape(tnp.arange(count, dtype=found.dtype), tuple(shape))
-    return tnp.astype(tnp.expand_dims(found, along) == classes, chosen)
+    return laid_out(tnp.astype(tnp.expand_dims(found, along) == classes, chosen), out_sharding)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Final, Literal, Protocol, TypeAlias
 
 import numpy as np
@@ -14,7 +15,7 @@ from tinyjax import random
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.dtypes import FLOAT64, FLOATS, complex_dtype, real_dtype
-from tinyjax.lax.layouts import OutSharding
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.tracing.array import Array, ArrayLike
 
 _Axes: TypeAlias = int | Sequence[int]
@@ -24,14 +25,17 @@ _DISTRIBUTIONS = ("truncated_normal", "normal", "uniform")
 
 
 class Initializer(Protocol):
-    """What makes an array of parameters. The dtype is that of the initializer, or float64.
+    """What makes an array of parameters. The dtype is that of the initializer, or float64. `out_sharding` says how the
+    array lies on a mesh.
 
     >>> initialize: Initializer = zeros
     >>> initialize(None, (2,))
     Array([0., 0.], dtype=float64)
     """
 
-    def __call__(self, key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None) -> Array: ...
+    def __call__(
+        self, key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None, out_sharding: OutSharding = None
+    ) -> Array: ...
 
 
 def zeros(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None, out_sharding: OutSharding = None) -> Array:
@@ -52,6 +56,16 @@ def ones(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None, out_
     return tnp.ones(shape, dtype, out_sharding=out_sharding)
 
 
+def _lying(initialize: Callable[[ArrayLike, Sequence[int], _Dtype], Array]) -> Initializer:
+    """An initializer whose arrays lie on a mesh as they are told to."""
+
+    @wraps(initialize)
+    def lying(key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None, out_sharding: OutSharding = None) -> Array:
+        return laid_out(initialize(key, shape, dtype), out_sharding)
+
+    return lying
+
+
 def constant(value: ArrayLike, dtype: _Dtype = None) -> Initializer:
     """Makes arrays of one value, or of values that are broadcast.
 
@@ -63,7 +77,7 @@ def constant(value: ArrayLike, dtype: _Dtype = None) -> Initializer:
     def initialize(key: ArrayLike | None, shape: Sequence[int], dtype: _Dtype = None) -> Array:
         return tnp.full(tuple(shape), value, _chosen(dtype, usual))
 
-    return initialize
+    return _lying(initialize)
 
 
 def _chosen(dtype: _Dtype, usual: _Dtype) -> np.dtype[np.generic]:
@@ -88,7 +102,7 @@ def uniform(scale: float = 1e-2, dtype: _Dtype = None) -> Initializer:
     def initialize(key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None) -> Array:
         return _times(random.uniform(key, tuple(shape), _chosen(dtype, usual)), scale)
 
-    return initialize
+    return _lying(initialize)
 
 
 def normal(stddev: float = 1e-2, dtype: _Dtype = None) -> Initializer:
@@ -103,7 +117,7 @@ def normal(stddev: float = 1e-2, dtype: _Dtype = None) -> Initializer:
     def initialize(key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None) -> Array:
         return _times(random.normal(key, tuple(shape), _chosen(dtype, usual)), stddev)
 
-    return initialize
+    return _lying(initialize)
 
 
 def truncated_normal(
@@ -120,7 +134,7 @@ def truncated_normal(
     def initialize(key: ArrayLike, shape: Sequence[int], dtype: _Dtype = None) -> Array:
         return _times(random.truncated_normal(key, lower, upper, tuple(shape), _chosen(dtype, usual)), stddev)
 
-    return initialize
+    return _lying(initialize)
 
 
 def _size(shape: Sequence[int], axes: _Axes) -> int:
@@ -182,7 +196,7 @@ def variance_scaling(
             return random.uniform(key, sizes, found, -1) * (math.sqrt(3) * deviation)
         return random.truncated_normal(key, -2, 2, sizes, found) * (deviation / 0.87962566103423978)
 
-    return initialize
+    return _lying(initialize)
 
 
 def _complex(key: ArrayLike, shape: tuple[int, ...], dtype: np.dtype[np.generic], uniformly: bool) -> Array:
@@ -299,7 +313,7 @@ def orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: _Dtype = None) 
         matrix = random.orthogonal(key, math.prod(rest), (), found, columns)
         return _times(tnp.moveaxis(tnp.reshape(matrix, (*rest, columns)), -1, along), scale)
 
-    return initialize
+    return _lying(initialize)
 
 
 def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: _Dtype = None) -> Initializer:
@@ -321,7 +335,7 @@ def delta_orthogonal(scale: float = 1.0, column_axis: int = -1, dtype: _Dtype = 
         middle = tuple((size - 1) // 2 for size in sizes[:-2])
         return tnp.zeros(sizes, found).at[middle].set(matrix)
 
-    return initialize
+    return _lying(initialize)
 
 
 xavier_uniform: Final = glorot_uniform

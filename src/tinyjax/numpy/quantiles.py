@@ -24,6 +24,8 @@ from tinyjax.arrays.shaping import canonical_axes, expand_dims, moveaxis, ravel,
 from tinyjax.arrays.taking import take_along_axis
 from tinyjax.errors import ChoiceError, InputError, ShapeError, TypingError
 from tinyjax.ir.dtypes import COMPLEXES, INT64
+from tinyjax.lax.explicit import opened
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arithmetic import ceil, floor, rint
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.signatures import Nested
@@ -119,14 +121,16 @@ def percentile(
     keepdims: bool = False,
     *,
     weights: ArrayLike | None = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
-    """The quantiles over axes, q in percent: see `quantile`.
+    """The quantiles over axes, q in percent: see `quantile`. `out_sharding` says how they lie on a mesh.
 
     >>> percentile(np.array([1.0, 2.0, 4.0]), 75)
     Array(3., dtype=float64)
     """
     refuse_out("percentile", out)
-    return _quantile("percentile", a, q, 100, axis, method, keepdims, weights, False)
+    out_sharding, (x,) = opened(out_sharding, as_array(a))
+    return laid_out(_quantile("percentile", x, q, 100, axis, method, keepdims, weights, False), out_sharding)
 
 
 def nanquantile(
