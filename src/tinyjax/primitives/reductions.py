@@ -119,11 +119,11 @@ class ReduceProd(Reduction):
         shape = tuple(aval.shape[i] for i in kept)
         size = math.prod(aval.shape[i] for i in self.axes)
         x, t = (reshape(ctx, permute(ctx, v, self.axes + kept), (size, *shape)) for v in (x, t))
-        half = 1 << (size - 1).bit_length()
-        missing = ((0, half - size, 0), *[(0, 0, 0)] * len(shape))
-        x, t = pad(ctx, x, missing, 1), pad(ctx, t, missing, 0)
-        while half > 1:
-            half //= 2
+        missing = ((0, 1, 0), *[(0, 0, 0)] * len(shape))
+        while size > 1:
+            if size % 2:
+                x, t = pad(ctx, x, missing, 1), pad(ctx, t, missing, 0)
+            half = size = (size + 1) // 2
             (x0, t0), (x1, t1) = (
                 [slice_in_dim(ctx, v, start, start + half, 1, 0) for v in (x, t)] for start in (0, half)
             )
