@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks.closing import closing
 from benchmarks.coldstart import cold_start
 from benchmarks.depth import depth
-from benchmarks.imported import imported
+from benchmarks.imported import IMPORTED, imported
 from benchmarks.parallel import parallel
 from benchmarks.report import Report
 from benchmarks.running import calling, compiling, eager, importing
@@ -43,7 +43,7 @@ def main() -> None:
         "memory": lambda rounds: memory(300 if quick else 10_000),
         "compiling": compiling,
         "closing": closing,
-        "imported": imported,
+        "imported": lambda rounds: imported(1 if quick else rounds, IMPORTED[:-1] if quick else IMPORTED),
         "depth": lambda rounds: depth((2, 12) if quick else (2, 12, 48, 192), rounds),
         "calling": calling,
         "eager": eager,

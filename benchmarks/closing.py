@@ -12,9 +12,9 @@ from typing import ClassVar, Final, final
 import numpy as np
 from typing_extensions import override
 
-from benchmarks.library import OURS, THEIRS, A, Library
+from benchmarks.library import OURS, THEIRS, A, Library, Sizes
 from benchmarks.running import RUNS, repeat
-from benchmarks.timing import Comparison, check, compare
+from benchmarks.timing import Comparison, check, compare, compare_sizes
 
 ROWS, EDGES, WIDTH = 256, 1024, 32
 RNG = np.random.default_rng(0)
@@ -124,11 +124,14 @@ def running(program: Closing, lib: Library[A]) -> Callable[[], object]:
     return lambda: lib.wait(compiled(args))
 
 
-def sizes(program: Closing, lib: Library[A]) -> dict[str, float]:
-    """Bytes: what reverse mode keeps, and the temporary memory of the compiled gradient."""
-    x = lib.asarray(X)
-    kept, temporary = lib.kept(program(lib), x), lib.temporary(gradient(program, lib), [x])
-    return {"kept by vjp": float(kept), "temporary memory": float(temporary)}
+def kept(program: Closing, lib: Library[A]) -> float:
+    """The bytes that reverse mode keeps."""
+    return float(lib.kept(program(lib), lib.asarray(X)))
+
+
+def sizes(program: Closing, lib: Library[A]) -> Sizes:
+    """What XLA makes of the gradient."""
+    return lib.sizes(gradient(program, lib), [lib.asarray(X)])
 
 
 def closing(rounds: int) -> Iterator[Comparison]:
@@ -148,6 +151,6 @@ def closing(rounds: int) -> Iterator[Comparison]:
             units=RUNS,
             rounds=2 * rounds + 1,
         )
-        others = sizes(program, THEIRS)
-        for what, size in sizes(program, OURS).items():
-            yield Comparison(f"closing over arrays: {what}", name, 1, (size,), (others[what],), unit="bytes")
+        found = (kept(program, OURS),), (kept(program, THEIRS),)
+        yield Comparison("closing over arrays: kept by vjp", name, 1, *found, unit="bytes")
+        yield from compare_sizes("closing over arrays: ", name, sizes(program, OURS), sizes(program, THEIRS))

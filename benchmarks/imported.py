@@ -19,9 +19,9 @@ import numpy as np
 from attrs import frozen
 
 import tinyjax as tj
-from benchmarks.library import kept_by_jax, kept_by_us, temporary_of_ours, temporary_of_theirs
+from benchmarks.library import kept_by_jax, kept_by_us, our_sizes, their_sizes
 from benchmarks.running import RUNS, repeat
-from benchmarks.timing import Comparison, check, compare
+from benchmarks.timing import Comparison, check, compare, compare_sizes
 from tinyjax.interop.jax import of_jax
 
 #: A function of one tree of arrays.
@@ -208,13 +208,9 @@ def builds(made: Made) -> tuple[Callable[[], object], Callable[[], object]]:
     return ours, theirs
 
 
-def sizes(made: Made) -> dict[str, tuple[int, int]]:
-    """Bytes, ours and theirs: what reverse mode keeps, and the temporary memory of the compiled step."""
-    ours, theirs = steps(made)
-    return {
-        "kept by vjp": (kept_by_us(of_jax(made.loss), made.point), kept_by_jax(made.loss, made.point)),
-        "temporary memory": (temporary_of_ours(ours, made.point), temporary_of_theirs(theirs, made.point)),
-    }
+def kept(made: Made) -> tuple[float, float]:
+    """The bytes that reverse mode keeps, ours and theirs."""
+    return float(kept_by_us(of_jax(made.loss), made.point)), float(kept_by_jax(made.loss, made.point))
 
 
 def imported(rounds: int, programs: tuple[Imported, ...] = IMPORTED) -> Iterator[Comparison]:
@@ -224,8 +220,10 @@ def imported(rounds: int, programs: tuple[Imported, ...] = IMPORTED) -> Iterator
             made, name = program.make(), program.name
             ours, theirs = runs(made)
             check(name, ours(), theirs(), rtol=1e-3, atol=1e-4)
-            f, g = builds(made)
-            yield compare("programs of libraries: compiling", name, f, g, rounds=rounds, warm=False)
+            build, other_build = builds(made)
+            yield compare(
+                "programs of libraries: compiling", name, build, other_build, rounds=min(rounds, 3), warm=False
+            )
             yield compare(
                 "programs of libraries: a run",
                 name,
@@ -234,7 +232,9 @@ def imported(rounds: int, programs: tuple[Imported, ...] = IMPORTED) -> Iterator
                 units=RUNS,
                 rounds=2 * rounds + 1,
             )
-            for what, (mine, other) in sizes(made).items():
-                yield Comparison(
-                    f"programs of libraries: {what}", name, 1, (float(mine),), (float(other),), unit="bytes"
-                )
+            mine, other = kept(made)
+            yield Comparison("programs of libraries: kept by vjp", name, 1, (mine,), (other,), unit="bytes")
+            f, g = steps(made)
+            yield from compare_sizes(
+                "programs of libraries: ", name, our_sizes(f, made.point), their_sizes(g, made.point)
+            )

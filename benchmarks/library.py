@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Generic, Protocol, Self, TypeAlias, TypeVar, final
 
@@ -35,6 +36,15 @@ class Numeric(Protocol):
 A = TypeVar("A", bound=Numeric)
 #: For each axis of an array, the axes of a mesh along which it is divided.
 Spec: TypeAlias = tuple[str | tuple[str, ...] | None, ...]
+
+
+@final
+@frozen
+class Sizes:
+    """A compiled program: its instructions, and the bytes that a run takes apart from arguments and results."""
+
+    instructions: int
+    temporary: int
 
 
 @final
@@ -77,9 +87,8 @@ class Library(Generic[A]):
     rows_added: Callable[[int, A, A], A]
     #: The bytes of what reverse mode keeps of a function at a point, each array once.
     kept: Callable[[Callable[[A], object], A], int]
-    #: The bytes of memory that XLA takes for a compiled function of a list of arrays while it runs, apart from its
-    #: arguments and results.
-    temporary: Callable[[Callable[[Sequence[A]], object], Sequence[A]], int]
+    #: What XLA has made of a function of a list of arrays.
+    sizes: Callable[[Callable[[Sequence[A]], object], Sequence[A]], Sizes]
     jit: Callable[[Callable[[A], A]], Callable[[A], A]]
     grad: Callable[[Callable[[A], A]], Callable[[A], A]]
     vmap: Callable[[Callable[[A], A]], Callable[[A], A]]
@@ -156,15 +165,21 @@ def kept_by_jax(f: Callable[..., object], *args: object) -> int:
     )
 
 
-def temporary_of_ours(f: Callable[..., object], *args: object) -> int:
-    """The temporary memory of our compiled function, in bytes."""
-    return tj.jit(f).lower(*args).compile().memory_analysis().temp_size_in_bytes
+def our_sizes(f: Callable[..., object], *args: object) -> Sizes:
+    """Of our compiled function."""
+    compiled = tj.jit(f).lower(*args).compile()
+    return Sizes(_instructions(compiled.as_text()), compiled.memory_analysis().temp_size_in_bytes)
 
 
-def temporary_of_theirs(f: Callable[..., object], *args: object) -> int:
-    """The temporary memory of jax's compiled function, in bytes."""
-    found = jax.jit(f).lower(*args).compile().memory_analysis()
-    return 0 if found is None else int(found.temp_size_in_bytes)
+def their_sizes(f: Callable[..., object], *args: object) -> Sizes:
+    """Of jax's compiled function."""
+    compiled = jax.jit(f).lower(*args).compile()
+    memory = compiled.memory_analysis()
+    return Sizes(_instructions(compiled.as_text() or ""), 0 if memory is None else int(memory.temp_size_in_bytes))
+
+
+def _instructions(text: str) -> int:
+    return len(re.findall(r"^\s+(?:ROOT )?%?[\w.\-]+ = ", text, re.MULTILINE))
 
 
 OURS: Library[tj.Array] = Library(
@@ -191,7 +206,7 @@ OURS: Library[tj.Array] = Library(
     rows_at=lambda x, positions: x[positions],
     rows_added=lambda n, positions, rows: tnp.zeros((n, *rows.shape[1:]), rows.dtype).at[positions].add(rows),
     kept=kept_by_us,
-    temporary=temporary_of_ours,
+    sizes=our_sizes,
     jit=tj.jit,
     grad=tj.grad,
     vmap=tj.vmap,
@@ -229,7 +244,7 @@ THEIRS: Library[jax.Array] = Library(
     rows_at=lambda x, positions: x[positions],
     rows_added=lambda n, positions, rows: jnp.zeros((n, *rows.shape[1:]), rows.dtype).at[positions].add(rows),
     kept=kept_by_jax,
-    temporary=temporary_of_theirs,
+    sizes=their_sizes,
     jit=jax.jit,
     grad=jax.grad,
     vmap=jax.vmap,

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from benchmarks.library import OURS, THEIRS, A, Library
+from benchmarks.library import OURS, THEIRS, A, Library, Sizes
 from benchmarks.programs import (
     PROGRAMS,
     Program,
@@ -24,7 +24,7 @@ from benchmarks.programs import (
     reshaping,
 )
 from benchmarks.staging import Family
-from benchmarks.timing import Comparison, check, compare
+from benchmarks.timing import Comparison, check, compare, compare_sizes
 
 #: How often a compiled program is run in each round.
 RUNS = 50
@@ -45,6 +45,12 @@ def compiling(rounds: int) -> Iterator[Comparison]:
             units=RUNS,
             rounds=2 * rounds + 1,
         )
+        yield from compare_sizes("", name, sizes(program, OURS), sizes(program, THEIRS))
+
+
+def sizes(program: Program, lib: Library[A]) -> Sizes:
+    """What XLA makes of a program."""
+    return lib.sizes(program.function(lib), list(map(lib.asarray, program.arrays)))
 
 
 def building(program: Program, lib: Library[A]) -> Callable[[], object]:

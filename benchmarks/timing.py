@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import gc
+import math
 import statistics
 import time
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import final
 
 import numpy as np
 from attrs import frozen
+
+from benchmarks.library import Sizes
 
 
 @final
@@ -28,11 +31,12 @@ class Comparison:
 
     @property
     def ratios(self) -> list[float]:
-        return [ours / theirs for ours, theirs in zip(self.ours, self.theirs, strict=True)] if self.theirs else []
+        pairs = zip(self.ours, self.theirs, strict=True) if self.theirs else ()
+        return [1.0 if ours == theirs else ours / theirs if theirs else math.inf for ours, theirs in pairs]
 
     @property
     def ratio(self) -> float | None:
-        """The median ratio; None where there is nothing to compare with, or neither took anything."""
+        """The median ratio; None where there is nothing to compare with."""
         return statistics.median(self.ratios) if self.theirs else None
 
     def per_unit(self, figures: tuple[float, ...]) -> float | None:
@@ -82,6 +86,14 @@ def compare(
             first = seconds(ours)
             times.append((first, seconds(theirs)))
     return Comparison(group, name, units, tuple(a for a, _ in times), tuple(b for _, b in times))
+
+
+def compare_sizes(group: str, name: str, ours: Sizes, theirs: Sizes) -> Iterator[Comparison]:
+    """What XLA has made of the same program of both."""
+    counts = (float(ours.instructions),), (float(theirs.instructions),)
+    yield Comparison(f"{group}instructions after XLA", name, 1, *counts, unit="instructions")
+    found = (float(ours.temporary),), (float(theirs.temporary),)
+    yield Comparison(f"{group}temporary memory", name, 1, *found, unit="bytes")
 
 
 def check(name: str, ours: object, theirs: object, rtol: float = 1e-7, atol: float = 1e-9) -> None:

@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks import depth, imported
-from benchmarks.closing import CLOSING, Closing, running, sizes
+from benchmarks.closing import CLOSING, Closing, kept, running, sizes
 from benchmarks.coldstart import cold_start
 from benchmarks.library import OURS, THEIRS
 from benchmarks.parallel import STEPS, call, step
@@ -19,7 +19,7 @@ from benchmarks.programs import PROGRAMS, Program
 from benchmarks.report import Report
 from benchmarks.running import compiled, incrementing
 from benchmarks.staging import FAMILIES, memory, staging
-from benchmarks.timing import Comparison, check, compare
+from benchmarks.timing import Comparison, check, compare, compare_sizes
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,10 @@ def test_layers_as_loops_agree() -> None:
 @pytest.mark.parametrize("program", CLOSING, ids=lambda program: program.name)
 def test_programs_that_close_over_arrays_agree(program: Closing) -> None:
     check(program.name, running(program, OURS)(), running(program, THEIRS)())
-    assert sizes(program, OURS)["kept by vjp"] <= 1.05 * sizes(program, THEIRS)["kept by vjp"]
+    assert kept(program, OURS) <= 1.05 * kept(program, THEIRS)
+    (count, _) = compare_sizes("", program.name, sizes(program, OURS), sizes(program, THEIRS))
+    assert count.ratio is not None
+    assert count.ratio <= 1.05 or program.name == "attention under a mask"  # whose maxima keep nan: decision 017
 
 
 @pytest.mark.sweep
@@ -59,8 +62,8 @@ def test_programs_of_libraries_agree(program: imported.Imported) -> None:
         made = program.make()
         ours, theirs = imported.runs(made)
         check(program.name, ours(), theirs(), rtol=1e-3, atol=1e-4)
-        kept, by_jax = imported.sizes(made)["kept by vjp"]
-        assert kept <= 1.05 * by_jax
+        mine, by_jax = imported.kept(made)
+        assert mine <= 1.05 * by_jax
 
 
 def test_a_library_that_is_not_there_is_named(capsys: pytest.CaptureFixture[str]) -> None:
