@@ -236,7 +236,7 @@ def _function(content: Mapping[str, Any], closed: ClosedJaxpr) -> Exported[..., 
     if counts != (in_tree.num_leaves, out_tree.num_leaves) or len(paths) != counts[0] or not platforms:
         raise ValueError("its trees have other leaves than its program has inputs and outputs")
     traced: Traced[..., Any] = Traced(
-        closed, in_tree, out_tree, True, no_inputs, no_outputs, ((), ()), (), (), None, (), EMBEDDED_BYTES,
+        closed, in_tree, out_tree, True, no_inputs, no_outputs, ((), ()), (), (), None, (), EMBEDDED_BYTES, False,
         str(content["fun_name"]), tuple(paths), None,
     )  # fmt: skip
     return Exported(traced, platforms)

@@ -173,8 +173,13 @@ def test_operands_of_several_transformations_are_not_replayed(monkeypatch: pytes
 
 def test_a_tracer_that_has_escaped_is_caught() -> None:
     kept: list[Array] = []
+
+    def escaping(x: Array) -> Array:
+        kept.append(x)
+        return tnp.logaddexp(x, x)
+
     for _ in range(3):
-        tj.make_jaxpr(lambda x: (kept.append(x), tnp.logaddexp(x, x))[1])(X)
+        tj.make_jaxpr(escaping)(X)
         with pytest.raises(LeakedTracerError):
             tnp.logaddexp(kept[-1], kept[-1])
         with pytest.raises(LeakedTracerError):

@@ -116,11 +116,11 @@ class _Checker:
             if type(value) is not tuple:
                 self._fail(f"{name} is a {type(value).__name__}, not a tuple", show=False)
 
-    def _bind(self, variables: Sequence[Var]) -> None:
+    def _bind(self, variables: Sequence[object]) -> None:
         bound = self._bound
         for var in variables:
-            if type(var) is not Var:
-                self._check_var(var)
+            if not isinstance(var, Var):
+                self._fail(f"binds {var!r}, which is not a Var", show=False)
             if var.index != len(bound):
                 if 0 <= var.index < len(bound):
                     self._fail(f"binds {self._name(var)}, variable number {var.index}, which is bound already")
@@ -129,10 +129,6 @@ class _Checker:
                     f"and the next one is number {len(bound)}"
                 )
             bound.append(var.aval)
-
-    def _check_var(self, var: object) -> None:
-        if not isinstance(var, Var):
-            self._fail(f"binds {var!r}, which is not a Var", show=False)
 
     def _read(self, atoms: Sequence[Atom]) -> None:
         bound = self._bound
