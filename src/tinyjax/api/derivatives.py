@@ -27,8 +27,8 @@ from tinyjax.lax.explicit import explicit_shardings, lying_as
 from tinyjax.lax.layouts import left_to_xla
 from tinyjax.meshes import NamedSharding
 from tinyjax.primitives.boundaries import fit
-from tinyjax.primitives.collectives import pvary
 from tinyjax.primitives.structure import instantiate
+from tinyjax.primitives.unreduced import cast
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import active_frame, top_frame
 from tinyjax.tracing.core import activate
@@ -76,7 +76,7 @@ class Linearized:
 
 
 def tangent_array(frame: OpenFrame[V], tangent: V | Zero, aval: ShapedArray) -> Array:
-    """A tangent or cotangent of a value of type `aval`, as an array as weak as that; those of integers have no bits."""
+    """A tangent or cotangent of type `aval`, as an array as weak as that; those of integers have no bits."""
     ctx = frame.context
     if isinstance(tangent, Zero):
         expected = aval.tangent
@@ -158,7 +158,7 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             values = [frame.wrap(known_value(out.primal)) for out in outs]
             lowered = results.replace(values, lambda x: frame.wrap(known_value(inner.read(x).primal)))
         tangents = [
-            partial.instantiate(pvary(partial, out.tangent, value.aval.varying))
+            partial.instantiate(cast(partial, out.tangent, value.aval.axes))
             for out, value in zip(outs, values, strict=True)
             if not isinstance(out.tangent, Zero)
         ]
@@ -200,7 +200,7 @@ def push_forward(program: LinearProgram, residuals: Sequence[Array], tangents: S
 def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
     """Cotangents of the inputs for cotangents of the results."""
     given = [ct for ct, mark in zip(cotangents, program.nonzero_out, strict=True) if mark]
-    varying = [aval.varying for aval, mark in zip(program.out_avals, program.nonzero_out, strict=True) if mark]
+    varying = [aval.cotangent.axes for aval, mark in zip(program.out_avals, program.nonzero_out, strict=True) if mark]
     if program.lies:
         plain = evolve(program, lies=())
         found = pull_back(plain, list(map(left_to_xla, residuals)), list(map(left_to_xla, cotangents)))
@@ -210,10 +210,10 @@ def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Se
         kept: list[V | UndefPrimal] = [frame.read(array) for array in residuals]
         unknown = [UndefPrimal(aval) for aval, mark in zip(program.in_avals, program.nonzero_in, strict=True) if mark]
         ctx = frame.context
-        cts: list[V | Zero] = [pvary(ctx, frame.read(ct), axes) for ct, axes in zip(given, varying, strict=True)]
+        cts: list[V | Zero] = [cast(ctx, frame.read(ct), axes) for ct, axes in zip(given, varying, strict=True)]
         found = transposition.transpose(ctx, program.jaxpr, [*kept, *unknown], cts)
         results = with_zeros([ct for ct in found if ct is not None], program.nonzero_in, program.in_avals)
-        return [tangent_array(frame, ct, aval) for ct, aval in zip(results, program.in_avals, strict=True)]
+        return [tangent_array(frame, ct, aval.cotangent) for ct, aval in zip(results, program.in_avals, strict=True)]
 
     return top_frame([*residuals, *given], program.jaxpr.effects).open(run)
 
@@ -228,6 +228,6 @@ def transpose_at(jaxpr: Jaxpr, constants: Sequence[Array], cotangents: Sequence[
         cts: list[V | Zero] = [frame.read(array) for array in cotangents]
         found = transposition.transpose(frame.context, jaxpr, [*known, *unknown], cts)
         results = [ct for ct in found if ct is not None]
-        return [tangent_array(frame, ct, aval) for ct, aval in zip(results, avals, strict=True)]
+        return [tangent_array(frame, ct, aval.cotangent) for ct, aval in zip(results, avals, strict=True)]
 
     return top_frame([*constants, *cotangents], jaxpr.effects).open(run)

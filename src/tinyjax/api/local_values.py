@@ -43,7 +43,11 @@ def local_values(manual: Manual, specs: Sequence[PartitionSpec], args: Sequence[
         if needed is None or len(constants) < len(captured):
             return ""
         (aval,) = needed.out_avals
-        over = [(name, size) for name, size in manual.sizes if not manual.tracked or name in aval.varying]
+        over = [
+            (name, size)
+            for name, size in manual.sizes
+            if not manual.tracked or name in (*aval.varying, *aval.unreduced)
+        ]
         program = ShardMap(
             _stacked(unvarying(needed), len(over)),
             manual.mesh,

@@ -18,7 +18,6 @@ from tinyjax.errors import InputError, ShapeError, ShardingError, TreeError, Typ
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.shapes import as_axes
-from tinyjax.ir.varying import union
 from tinyjax.lax.bodies import stage
 from tinyjax.lax.explicit import explicit_sharding
 from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
@@ -247,7 +246,8 @@ def _spread(prefix: Any, full: Any, what: str, kind: str, manual: Manual) -> lis
             continue
         if not isinstance(leaf, PartitionSpec):
             raise InputError(f"shard_map: {what} is a tree of PartitionSpecs, such as P('x', None), but has {leaf!r}")
-        for name in leaf.names:
+        _check_sums(leaf, what, manual)
+        for name in (*leaf.names, *sorted(leaf.unreduced | leaf.reduced)):
             if name not in manual.axes:
                 has = ", ".join(map(repr, manual.axes))
                 raise ShardingError(f"shard_map: {what} has {leaf}, but its axes of the mesh are {has}")
@@ -263,6 +263,25 @@ def _spread(prefix: Any, full: Any, what: str, kind: str, manual: Manual) -> lis
             f"  {what}: {prefix!r}\n  the {kind}: {tree.shown(tree.flatten(full)[1])}"
         ) from None
     return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in tree.flatten(subtree)[0]]
+
+
+def _check_sums(spec: PartitionSpec, what: str, manual: Manual) -> None:
+    """A ShardingError for sums yet to be made where nothing outside knows of them."""
+    for kind, names in (("unreduced", spec.unreduced), ("reduced", spec.reduced)):
+        if not names:
+            continue
+        if len(manual.axes) + len(manual.mesh.manual_axes) < manual.mesh.ndim:
+            raise ShardingError(
+                f"shard_map: {what} has {spec}, but {kind} can only be used where all axes of the mesh are manual, and "
+                f"here {', '.join(manual.axes)} of {manual.mesh.axis_names} are. Leave axis_names out."
+            )
+        for name in sorted(names):
+            if name in manual.mesh.axis_names and name not in manual.mesh.explicit_axes:
+                raise ShardingError(
+                    f"shard_map: {what} has {spec}, but {kind} can only be used along Explicit axes of a mesh, as "
+                    f"along these only it is known what is done with the array outside. {name!r} of {manual.mesh} isn't one: "
+                    "make_mesh makes such axes, and Mesh(..., axis_types=AxisType.Explicit)"
+                )
 
 
 def _is_none(x: object) -> bool:
@@ -288,7 +307,7 @@ def _put_together(
     kept = [i for i in range(len(specs)) if i not in traced.erased]
     avals: list[ShapedArray] = []
     for i, aval in zip(kept, traced.jaxpr.out_avals, strict=True):
-        varying = aval.varying_over(union([aval.varying, manual.varying_as(specs[i])]))
+        varying = aval.varying_over(manual.result_axes(aval.axes, specs[i]))
         try:
             manual.check_result(varying, specs[i], f"result{paths[i]}")
             manual.whole(varying, specs[i])

@@ -15,8 +15,8 @@ from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
 
-from tinyjax.errors import UnsupportedError
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.shapes import Axes, as_axes, marked
 
 
 def printing(eqn: JaxprEqn) -> Callable[..., object]:
@@ -79,21 +79,13 @@ def is_mapped(value: object) -> bool:
     return isinstance(value, batching.BatchTracer) and value.batch_dim is not None
 
 
-def varying_of(aval: Any) -> tuple[str, ...]:  # an aval of JAX
-    """Along which axes of a mesh a value of this type varies; an UnsupportedError for sums that are yet to be made."""
+def axes_of(aval: Any) -> Axes:  # an aval of JAX
+    """What a type says along manual axes of a mesh: along which a value varies, is unreduced or reduced."""
     found = getattr(aval, "mat", None)
     if found is None:
         return ()
-    if found.unreduced or found.reduced:
-        raise UnsupportedError(f"{aval} is a sum that is yet to be made along axes of a mesh")
-    return tuple(map(str, found.varying))
-
-
-def check_reduced(aval: Any) -> None:  # an aval of JAX
-    """An UnsupportedError for an array whose type says that it is a sum yet to be made between devices."""
-    spec = getattr(getattr(aval, "sharding", None), "spec", None)
-    if spec is not None and (spec.unreduced or spec.reduced):
-        raise UnsupportedError(f"{aval} is a sum that is yet to be made along axes of a mesh")
+    varying, unreduced, reduced = (as_axes(map(str, each)) for each in (found.varying, found.unreduced, found.reduced))
+    return marked(varying, unreduced, reduced)
 
 
 @contextmanager

@@ -20,7 +20,7 @@ from tinyjax.ir.roles import Foreign, Origin
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.varying import UnevenError, union
+from tinyjax.ir.varying import UnevenError, also
 from tinyjax.primitives.constant import Constant
 
 
@@ -108,7 +108,7 @@ class StagingContext(Context[Atom]):
         return var
 
     def _inside(self, aval: ShapedArray) -> ShapedArray:
-        return aval.varying_over(union((aval.varying, self._varying))) if self._varying else aval
+        return aval.varying_over(also(aval.axes, self._varying)) if self._varying else aval
 
     @override
     def aval(self, value: Atom) -> ShapedArray:

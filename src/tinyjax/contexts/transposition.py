@@ -58,7 +58,7 @@ def _backward(
             continue
         position.source = eqn.source or outer
         found = [pending.pop(out.index, None) for out in eqn.outvars]
-        outs = [Zero(out.aval.tangent) if ct is None else ct for ct, out in zip(found, eqn.outvars, strict=True)]
+        outs = [Zero(out.aval.cotangent) if ct is None else ct for ct, out in zip(found, eqn.outvars, strict=True)]
         ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
         if not any(isinstance(arg, UndefPrimal) for arg in ins):
             raise LinearityError(
@@ -75,7 +75,7 @@ def _backward(
         held = not eqn.primitive.plain  # programs may take a value as one that varies along axes of a mesh
         for atom, result in zip(eqn.invars, results, strict=True):
             if held and not (result is None or isinstance(result, Zero)):
-                accumulate(atom, gathered(ctx, result, atom.aval))
+                accumulate(atom, gathered(ctx, result, atom.aval.cotangent))
             else:
                 accumulate(atom, result)
     position.source = outer
@@ -84,8 +84,8 @@ def _backward(
         """The cotangent of an input: as weak as the input is, and varying along the same axes of a mesh."""
         found = pending.get(var.index)
         if found is None:
-            return Zero(var.aval.tangent)
-        return fit(ctx, found, var.aval)
+            return Zero(var.aval.cotangent)
+        return fit(ctx, found, var.aval.cotangent)
 
     return [total(var) if isinstance(arg, UndefPrimal) else None for var, arg in zip(jaxpr.invars, args, strict=True)]
 

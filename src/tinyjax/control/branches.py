@@ -15,9 +15,9 @@ from tinyjax.ir.merging import sourced
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.varying import axes_of, union
-from tinyjax.primitives.collectives import pvary
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.structure import full
+from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.dce import dce
 from tinyjax.transforms.partial_eval import PartialEvaluation, partial_eval
 
@@ -37,7 +37,7 @@ def with_types(jaxpr: Jaxpr, avals: Sequence[ShapedArray]) -> Jaxpr:
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         outs = interpret(ctx, jaxpr, ins)
         return [
-            pvary(ctx, convert(ctx, out, aval.dtype, aval.weak_type), aval.varying)
+            cast(ctx, convert(ctx, out, aval.dtype, aval.weak_type), aval.axes)
             for out, aval in zip(outs, avals, strict=True)
         ]
 

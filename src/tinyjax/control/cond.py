@@ -24,11 +24,11 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
 from tinyjax.ir.roles import Evaluator
-from tinyjax.ir.shapes import Axes
+from tinyjax.ir.shapes import Axes, unmarked
 from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import all_match, expect_types
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.varying import axes_of, union
+from tinyjax.ir.varying import also, axes_of
 from tinyjax.primitives.checks import CheckEffect
 from tinyjax.primitives.comparison import eq, ge, le
 from tinyjax.primitives.conversion import stop_gradient
@@ -85,9 +85,9 @@ class Cond(Primitive):
 
     @override
     def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
-        chosen = found[0]
+        chosen = unmarked(found[0])[0]
         check_together(self.name, "index", chosen, self.branches)
-        return [chosen, *axes_of(self.branches[0].in_avals)], [union([axes, chosen]) for axes in axes_of(types)]
+        return [found[0], *axes_of(self.branches[0].in_avals)], [also(axes, chosen) for axes in axes_of(types)]
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:

@@ -36,6 +36,7 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.tangents import (
+    cotangent_avals,
     has_tangent,
     nonzero_marks,
     spread_marks,
@@ -227,8 +228,8 @@ class CustomVjp(CustomCall):
             raise ParameterError(f"returned of {self.name} has {len(self.returned)} entries for {len(args)} arguments")
         residuals = self.fwd_jaxpr.out_avals[len(outs) :]
         check_program(self, "fwd_jaxpr", self.fwd_jaxpr, ins, (*outs, *residuals))
-        cts = [aval.tangent for aval, mark in zip(args, self.returned, strict=True) if mark]
-        check_program(self, "bwd_jaxpr", self.bwd_jaxpr, (*captured, *residuals, *tangent_avals(outs)), cts)
+        cts = [aval.cotangent for aval, mark in zip(args, self.returned, strict=True) if mark]
+        check_program(self, "bwd_jaxpr", self.bwd_jaxpr, (*captured, *residuals, *cotangent_avals(outs)), cts)
 
     @property
     @override

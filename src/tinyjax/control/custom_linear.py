@@ -88,15 +88,16 @@ class CustomLin(Primitive):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        n = self.num_residuals
-        expected = (*self.bwd.in_avals[:n], *self.bwd.out_avals)
-        expect_types(f"{self.name} of {self.function_name!r} takes", expected, avals)
-        return self.bwd.in_avals[n:]
+        expect_types(f"{self.name} of {self.function_name!r} takes", self._takes, avals)
+        return tuple([aval.cotangent for aval in self.bwd.in_avals[self.num_residuals :]])
+
+    @property
+    def _takes(self) -> tuple[ShapedArray, ...]:
+        return (*self.bwd.in_avals[: self.num_residuals], *[aval.cotangent for aval in self.bwd.out_avals])
 
     @override
     def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
-        expected = (*self.bwd.in_avals[: self.num_residuals], *self.bwd.out_avals)
-        return axes_of(expected), axes_of(types)
+        return axes_of(self._takes), axes_of(types)
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> NoReturn:

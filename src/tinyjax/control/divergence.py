@@ -17,7 +17,7 @@ from tinyjax.ir.program import Jaxpr, Literal, Var
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.traverse import nested_programs, programs_of
 from tinyjax.ir.varying import union, without
-from tinyjax.primitives.collectives import AxisIndex, Collective, PVary, ReducingCollective
+from tinyjax.primitives.collectives import AxisIndex, Cast, Collective, ReducingCollective
 from tinyjax.primitives.exchanges import AllGather
 
 
@@ -36,7 +36,7 @@ def check_all_come(jaxpr: Jaxpr, ins: Sequence[Axes]) -> list[Axes]:
 
 def _differing(primitive: Primitive, operands: Sequence[Axes], count: int) -> Sequence[Axes]:
     everywhere = union(operands)
-    if isinstance(primitive, Collective | PVary):
+    if isinstance(primitive, Cast | Collective):
         return [_communicated(primitive, everywhere)] * count
     if isinstance(primitive, Cond):
         index, *others = operands
@@ -75,8 +75,8 @@ def _while(primitive: While, operands: Sequence[Axes]) -> Sequence[Axes]:
         carry = _joined(carry, outs)
 
 
-def _communicated(primitive: Collective | PVary, operand: Axes) -> Axes:
-    if isinstance(primitive, PVary):
+def _communicated(primitive: Cast | Collective, operand: Axes) -> Axes:
+    if isinstance(primitive, Cast):
         return operand
     if isinstance(primitive, ReducingCollective | AllGather):
         return without(operand, primitive.names)

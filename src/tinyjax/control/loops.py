@@ -38,7 +38,7 @@ from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import expect_types, listed
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.varying import axes_of, union
+from tinyjax.ir.varying import also, axes_of, union
 from tinyjax.primitives.checks import CheckEffect
 from tinyjax.primitives.reductions import reduce_or
 from tinyjax.primitives.selection import select
@@ -90,10 +90,10 @@ class While(Primitive):
 
     @override
     def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
-        tested = union(axes_of(self.cond_jaxpr.out_avals))
+        tested = union([aval.varying for aval in self.cond_jaxpr.out_avals])
         check_together(self.name, "predicate", tested, (self.cond_jaxpr, self.body_jaxpr))
         consts = axes_of(self.cond_jaxpr.in_avals[: self.cond_nconsts])
-        return [*consts, *axes_of(self.body_jaxpr.in_avals)], [union([axes, tested]) for axes in axes_of(types)]
+        return [*consts, *axes_of(self.body_jaxpr.in_avals)], [also(axes, tested) for axes in axes_of(types)]
 
     @override
     def evaluate_with(self, evaluator: Evaluator, args: Sequence[ConcreteValue]) -> Sequence[ConcreteValue]:

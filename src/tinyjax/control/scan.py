@@ -187,7 +187,7 @@ class Scan(Primitive):
         consts, init, xs = self.operands(args)
         carry_cts, y_cts = self.results(cotangents)
         totals = iter(backward.consts)
-        zeros = [full(ctx, arg.aval.tangent, 0) for arg in consts if isinstance(arg, UndefPrimal) and next(totals)]
+        zeros = [full(ctx, arg.aval.cotangent, 0) for arg in consts if isinstance(arg, UndefPrimal) and next(totals)]
         operands = [
             *known_operands(consts),
             *zeros,
@@ -201,7 +201,7 @@ class Scan(Primitive):
         carry_results: list[V | Zero | None] = []
         for arg, mark in zip(init, backward.carry, strict=True):
             ct = next(found) if mark else None
-            zero = Zero(arg.aval.tangent) if isinstance(arg, UndefPrimal) else None
+            zero = Zero(arg.aval.cotangent) if isinstance(arg, UndefPrimal) else None
             carry_results.append(zero if zero is None or ct is None else ct)
         return [*const_results, *carry_results, *cotangents_of(xs, found, backward.xs)]
 
@@ -363,17 +363,17 @@ def _transposed(scan: Scan, linear: tuple[bool, ...], nonzero: tuple[bool, ...])
         outs = iter(interpret(ctx, program.jaxpr, [*known, *rows, *cts, *y_cts]))
         sums = [add(ctx, total, next(outs)) for total in totals]
         after = [
-            next(outs) if found else full(ctx, aval.tangent, 0)
+            next(outs) if found else full(ctx, aval.cotangent, 0)
             for mark, found, aval in zip(carry, found_carry, carry_avals, strict=True)
             if mark
         ]
         return [*sums, *after, *outs]
 
     known_avals = [aval for aval, mark in zip(in_avals, body_linear, strict=True) if not mark]
-    ct_avals = [aval for aval, mark in zip(scan.jaxpr.out_avals, (*carry, *y_marks), strict=True) if mark]
+    ct_avals = [aval.cotangent for aval, mark in zip(scan.jaxpr.out_avals, (*carry, *y_marks), strict=True) if mark]
     avals = [
         *known_avals[:consts],
-        *(aval.tangent for aval, mark in zip(const_avals, found_consts, strict=True) if mark),
+        *(aval.cotangent for aval, mark in zip(const_avals, found_consts, strict=True) if mark),
         *ct_avals[: sum(carry)],
         *known_avals[consts:],
         *ct_avals[sum(carry) :],

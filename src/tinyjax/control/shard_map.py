@@ -41,14 +41,14 @@ from tinyjax.ir.shapes import Axes, Shape, as_axes
 from tinyjax.ir.tangents import linear_marks, nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.varying import axes_of, union
+from tinyjax.ir.varying import also, axes_of
 from tinyjax.meshes.mesh import Mesh
 from tinyjax.meshes.spec import PartitionSpec
 from tinyjax.primitives.collectives import psum
 from tinyjax.primitives.elementwise import scale
-from tinyjax.primitives.shaping import reshape
-from tinyjax.primitives.slicing import slice_in_dim
-from tinyjax.primitives.structure import broadcast_in_dim, permute
+from tinyjax.primitives.shaping import expand_dims, reshape
+from tinyjax.primitives.slicing import pad, slice_in_dim
+from tinyjax.primitives.structure import broadcast_in_dim, permute, reduce_sum
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.jvp import jvp
 from tinyjax.transforms.partial_eval import partial_eval
@@ -177,14 +177,19 @@ def on_one_device(primitive: ShardMap, avals: tuple[ShapedArray, ...]) -> Jaxpr:
 
 
 def _parted(ctx: Context[V], x: V, primitive: ShardMap, spec: PartitionSpec) -> Batched[V]:
-    """All parts of x, along a new first axis for all devices; x itself if all have the same."""
+    """All parts of x, along a new first axis for all devices; x itself if all have the same. Of a sum yet to be made,
+    the first devices have all."""
     divided = primitive.manual.divided(spec)
-    if not any(divided):
-        return Batched(x, None)
     sizes, shape = dict(primitive.manual.sizes), ctx.aval(x).shape
-    split: list[int] = []
-    place: dict[str, int] = {}  # where the numbers of the parts along each mesh axis are
+    terms = tuple([name for name in sizes if name in spec.unreduced])
+    if not any(divided) and not terms:
+        return Batched(x, None)
+    split: list[int] = [sizes[name] for name in terms]
+    place: dict[str, int] = {name: i for i, name in enumerate(terms)}  # where the numbers of the parts along axes are
     rest: list[int] = []
+    if terms:
+        x = expand_dims(ctx, x, tuple(range(len(terms))))
+        x = pad(ctx, x, (*[(0, size - 1, 0) for size in split], *[(0, 0, 0)] * len(shape)))
     for i, size in enumerate(shape):
         names = divided[i] if i < len(divided) else ()
         for name in names:
@@ -206,7 +211,7 @@ def _repeated(ctx: Context[V], x: V, sizes: Shape, local: Shape) -> V:
 
 
 def _joined(ctx: Context[V], out: Batched[V], primitive: ShardMap, spec: PartitionSpec) -> V:
-    """A result of which each device has a part; that of the first device along axes that aren't named."""
+    """A result of which each device has a part, or a term; that of the first device along axes that aren't named."""
     sizes = dict(primitive.manual.sizes)
     divided = primitive.manual.divided(spec)
     x = place_axis(ctx, out.value, out.axis, 0, math.prod(sizes.values()))
@@ -215,7 +220,9 @@ def _joined(ctx: Context[V], out: Batched[V], primitive: ShardMap, spec: Partiti
     names = list(sizes)
     named = {name for part in divided for name in part}
     for i, name in enumerate(names):
-        if name not in named:
+        if name in spec.unreduced:
+            x = expand_dims(ctx, reduce_sum(ctx, x, (i,)), (i,))
+        elif name not in named:
             x = slice_in_dim(ctx, x, 0, 1, 1, i)
     order: list[int] = [i for i, name in enumerate(names) if name not in named]
     shape: list[int] = []
@@ -257,7 +264,7 @@ def _batched(
     if names and mapped.check_vma:
         more = as_axes(names)
         avals = [
-            aval if at is None else aval.varying_over(union([aval.varying, more]))
+            aval if at is None else aval.varying_over(also(aval.axes, more))
             for aval, at in zip(jaxpr.in_avals, axes, strict=True)
         ]
         jaxpr = stage(avals, lambda ctx, ins: interpret(ctx, batched.jaxpr, ins)).named_by(jaxpr.names)
@@ -333,14 +340,17 @@ def _split(mapped: ShardMap, unknown: tuple[bool, ...]) -> Split:
 
 def _residual_spec(mapped: ShardMap, aval: ShapedArray) -> PartitionSpec:
     """How residuals of this type are put together: along their first axis, over all axes along which they vary."""
+    own = {*mapped.manual_axes}
     over = [name for name in mapped.manual_axes if name in (aval.varying if mapped.check_vma else _told_apart(mapped))]
-    return PartitionSpec(tuple(over)) if over else PartitionSpec()
+    parts = (tuple(over),) if over else ()
+    return PartitionSpec(*parts, unreduced=own & {*aval.unreduced}, reduced=own & {*aval.reduced})
 
 
 def _told_apart(mapped: ShardMap) -> set[str]:
     """The axes along which devices may differ, as far as can be told without types: no other has to do with what is
     divided, put together or communicated."""
-    named = {name for spec in (*mapped.in_specs, *mapped.out_specs) for name in spec.names}
+    specs = (*mapped.in_specs, *mapped.out_specs)
+    named = {name for spec in specs for name in (*spec.names, *spec.unreduced, *spec.reduced)}
     return named | axis_names(mapped.jaxpr.effects)
 
 
@@ -356,11 +366,16 @@ def _transposed(
 ) -> tuple[ShardMap, tuple[bool, ...]]:
     found = transpose_linear(mapped.jaxpr, linear, nonzero, False)
     known = [spec for spec, mark in zip(mapped.in_specs, linear, strict=True) if not mark]
-    given = _marked(mapped.out_specs, nonzero)
-    wanted = _marked(_marked(mapped.in_specs, linear), found.nonzero_out)
+    given = tuple(map(_transposed_spec, _marked(mapped.out_specs, nonzero)))
+    wanted = tuple(map(_transposed_spec, _marked(_marked(mapped.in_specs, linear), found.nonzero_out)))
     jaxpr = found.jaxpr if mapped.check_vma else _untracked(mapped, found.jaxpr, len(known), given, wanted)
     transposed = evolve(mapped, jaxpr=jaxpr, in_specs=(*known, *given), out_specs=wanted)
     return transposed, found.nonzero_out
+
+
+def _transposed_spec(spec: PartitionSpec) -> PartitionSpec:
+    """That of cotangents: of what all devices have, they may have terms, and the other way round."""
+    return spec.update(unreduced=spec.reduced, reduced=spec.unreduced)
 
 
 def _untracked(

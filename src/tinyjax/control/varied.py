@@ -22,7 +22,8 @@ from tinyjax.ir.shapes import Axes
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import axes_of, union
-from tinyjax.primitives.collectives import PVary, pvary
+from tinyjax.primitives.collectives import Cast
+from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.inline import inline
 
 
@@ -54,8 +55,8 @@ class _Varied(Context[Atom]):
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
-        if isinstance(primitive, PVary):
-            return (pvary(self._parent, args[0], primitive.axes),)
+        if isinstance(primitive, Cast) and not primitive.target:
+            return (cast(self._parent, args[0], primitive.axes),)
         return self._parent.bind(primitive, *args)
 
     @override

@@ -79,6 +79,7 @@ from tinyjax.primitives.bitwise import shift_right_logical as shift_right_logica
 from tinyjax.primitives.checks import Check as Check
 from tinyjax.primitives.checks import one_row as one_row
 from tinyjax.primitives.collectives import AxisIndex as AxisIndex
+from tinyjax.primitives.collectives import Cast as Cast
 from tinyjax.primitives.collectives import Collective as Collective
 from tinyjax.primitives.collectives import PMax as PMax
 from tinyjax.primitives.collectives import PMin as PMin
@@ -376,6 +377,14 @@ from tinyjax.primitives.trigonometric import sin as sin
 from tinyjax.primitives.trigonometric import sinh as sinh
 from tinyjax.primitives.trigonometric import tan as tan
 from tinyjax.primitives.trigonometric import tanh as tanh
+from tinyjax.primitives.unreduced import AllGatherReduced as AllGatherReduced
+from tinyjax.primitives.unreduced import PReduced as PReduced
+from tinyjax.primitives.unreduced import ReducedVaryCast as ReducedVaryCast
+from tinyjax.primitives.unreduced import UnreducedPSum as UnreducedPSum
+from tinyjax.primitives.unreduced import UnreducedReduceScatter as UnreducedReduceScatter
+from tinyjax.primitives.unreduced import VaryUnreducedCast as VaryUnreducedCast
+from tinyjax.primitives.unreduced import cast as cast
+from tinyjax.primitives.unreduced import unreduced_psum as unreduced_psum
 from tinyjax.primitives.window_choices import SelectAndGatherAdd as SelectAndGatherAdd
 from tinyjax.primitives.window_choices import SelectAndScatterAdd as SelectAndScatterAdd
 from tinyjax.primitives.window_choices import prefers as prefers

@@ -39,11 +39,12 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
-from tinyjax.ir.shapes import as_axes
+from tinyjax.ir.shapes import REDUCED, as_axes
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.text.registry import Record
 from tinyjax.ir.traverse import programs_of
 from tinyjax.ir.type_lists import all_match, listed
+from tinyjax.ir.varying import without
 from tinyjax.meshes import NamedSharding
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import convert
@@ -182,7 +183,10 @@ class Importer:
         if name in ("custom_jvp_call", "custom_vjp_call"):
             primitive, args = yield from derived(eqn, args, env, rules, _Alone(self._region))
         elif name == "pvary":
-            wanted = [as_axes((*arg.aval.varying, *eqn.params["axes"])) for arg in args]
+            wanted = [
+                as_axes((*without(arg.aval.axes, [REDUCED + n for n in eqn.params["axes"]]), *eqn.params["axes"]))
+                for arg in args
+            ]
             return cast_operands(ctx, args, wanted)  # where JAX's types don't say that a value varies, ours may
         elif name == "custom_vmap_call":
             program = yield request(eqn.params["call"], rules)

@@ -24,9 +24,10 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr, Literal
 from tinyjax.ir.rules import RuleTable
-from tinyjax.ir.shapes import Axes
+from tinyjax.ir.shapes import REDUCED, UNREDUCED, Axes, unmarked
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.varying import without
+from tinyjax.primitives.collectives import Cast
+from tinyjax.primitives.unreduced import casts
 
 # What JAX says of where an equation comes from is then the user's line, and not one of this library.
 source_info_util.register_exclusion(str(Path(__file__).parent.parent))
@@ -68,22 +69,24 @@ class JaxContext(Context[ArrayLike]):
     @override
     def constant(self, value: ConcreteValue | Literal) -> ArrayLike:
         if isinstance(value, Literal):
-            return self.varied(jax_programs.literal(value.value, value.aval), value.aval.varying)
+            return self.varied(jax_programs.literal(value.value, value.aval), value.aval.axes)
         return jax_programs.array_of(value)
 
     @override
     def aval(self, value: ArrayLike) -> ShapedArray:
         found = jax.typeof(value)
-        varying = jax_equations.varying_of(found)
-        return ShapedArray(found.shape, jax_programs.dtype_of(found), bool(found.weak_type), varying)
+        plain = ShapedArray(found.shape, jax_programs.dtype_of(found), bool(found.weak_type))
+        return plain.varying_over(jax_equations.axes_of(found))
 
     def varied(self, value: ArrayLike, axes: Axes) -> ArrayLike:
-        """The value, as one that varies along these axes of a mesh."""
-        more = without(axes, jax_equations.varying_of(jax.typeof(value))) if axes else ()
-        if not more:
+        """The value, as one that varies along these axes of a mesh, or whatever else they say."""
+        if not axes:
             return value
-        found: ArrayLike = jax.lax.pcast(value, more, to="varying")
-        return found
+        terms = unmarked(axes)[1]  # zeros are terms of a sum, too
+        for wanted in (terms, axes) if terms else (axes,):
+            for cast in casts(jax_equations.axes_of(jax.typeof(value)), wanted):
+                value = jax_cast(cast, value)
+        return value
 
     def function(self, primitive: Primitive, part: str, make: Callable[[], Function]) -> Function:
         """The function that JAX is given for a part of a primitive: the same one each time."""
@@ -98,7 +101,7 @@ class JaxContext(Context[ArrayLike]):
 
         def run(*args: ArrayLike) -> Sequence[ArrayLike]:
             outs = interpret(self, jaxpr, args)
-            return tuple([self.varied(out, aval.varying) for out, aval in zip(outs, jaxpr.out_avals, strict=True)])
+            return tuple([self.varied(out, aval.axes) for out, aval in zip(outs, jaxpr.out_avals, strict=True)])
 
         run.__name__ = run.__qualname__ = name
         return run
@@ -119,12 +122,23 @@ ToJaxRules: TypeAlias = RuleTable[[JaxContext, Sequence[ArrayLike]], Sequence[Ar
 TO_JAX: Final[ToJaxRules] = RuleTable("JAX", name="tinyjax.interop.jax.TO_JAX")
 
 
+_KINDS: Final = {"": "varying", UNREDUCED: "unreduced", REDUCED: "reduced"}
+
+
+def jax_cast(cast: Cast, value: ArrayLike) -> ArrayLike:
+    """The value as what else a type may say of it."""
+    found: ArrayLike = jax.lax.pcast(value, cast.axes, to=_KINDS[cast.target])
+    return found
+
+
 def struct(aval: ShapedArray) -> jax.ShapeDtypeStruct:
     """The type as JAX has it."""
     dtype = jax_programs.dtype_in_jax(aval.dtype)
-    if not aval.varying:
+    if not aval.axes:
         return jax.ShapeDtypeStruct(aval.shape, dtype, weak_type=aval.weak_type)
-    varying = jax.sharding.ManualAxisType(varying=frozenset(aval.varying))
+    varying = jax.sharding.ManualAxisType(
+        varying=frozenset(aval.varying), unreduced=frozenset(aval.unreduced), reduced=frozenset(aval.reduced)
+    )
     here = jax.sharding.NamedSharding(jax.sharding.get_abstract_mesh(), jax.sharding.PartitionSpec())
     return jax.ShapeDtypeStruct(aval.shape, dtype, weak_type=aval.weak_type, sharding=here, manual_axis_type=varying)
 

@@ -12,12 +12,21 @@ from jax.sharding import AxisType as JaxAxisType
 
 from tinyjax.backend.shardings import jax_spec
 from tinyjax.control.shard_map import ShardMap
+from tinyjax.control.sums_made import has_sums, with_sums_made
 from tinyjax.interop.first_order import Args
-from tinyjax.interop.jax_context import TO_JAX, Function, JaxContext
+from tinyjax.interop.jax_context import TO_JAX, Function, JaxContext, jax_cast
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.meshes import Mesh
-from tinyjax.primitives.collectives import PVary
+from tinyjax.primitives.collectives import Cast, PVary
 from tinyjax.primitives.resharding import ShardingConstraint
+from tinyjax.primitives.unreduced import (
+    AllGatherReduced,
+    PReduced,
+    ReducedVaryCast,
+    UnreducedPSum,
+    UnreducedReduceScatter,
+    VaryUnreducedCast,
+)
 
 
 @TO_JAX.register(ShardMap)
@@ -25,6 +34,8 @@ def _shard_map(primitive: ShardMap, ctx: JaxContext, args: Args) -> Args:
     mesh = _mesh(primitive.mesh)
     if mesh is None:
         return primitive.expand(ctx, args)
+    if has_sums(primitive):  # which JAX knows of along Explicit axes only; here they are all left to XLA
+        primitive = with_sums_made(primitive)
     run = ctx.runner(primitive.jaxpr, "shard_map")
     mapped: Function = jax.shard_map(
         lambda *parts: tuple(run(*parts)),
@@ -55,6 +66,30 @@ def _mesh(mesh: Mesh) -> jax.sharding.Mesh | jax.sharding.AbstractMesh | None:
 @TO_JAX.register(PVary)
 def _pvary(primitive: PVary, ctx: JaxContext, args: Args) -> Args:
     return [ctx.varied(args[0], primitive.axes)]
+
+
+def _cast(primitive: Cast, ctx: JaxContext, args: Args) -> Args:
+    return [jax_cast(primitive, args[0])]
+
+
+TO_JAX[PReduced] = TO_JAX[ReducedVaryCast] = TO_JAX[VaryUnreducedCast] = _cast
+
+
+@TO_JAX.register(UnreducedPSum)
+def _unreduced_psum(primitive: UnreducedPSum, ctx: JaxContext, args: Args) -> Args:
+    return [lax.psum(args[0], primitive.axis_name)]
+
+
+@TO_JAX.register(UnreducedReduceScatter)
+def _unreduced_reduce_scatter(primitive: UnreducedReduceScatter, ctx: JaxContext, args: Args) -> Args:
+    at = primitive.scatter_dimension
+    return [lax.psum_scatter(args[0], primitive.axis_name, scatter_dimension=at, tiled=True)]
+
+
+@TO_JAX.register(AllGatherReduced)
+def _all_gather_reduced(primitive: AllGatherReduced, ctx: JaxContext, args: Args) -> Args:
+    at = primitive.all_gather_dimension
+    return [lax.all_gather(args[0], primitive.axis_name, axis=at, tiled=True, to="reduced")]
 
 
 @TO_JAX.register(ShardingConstraint)

@@ -22,7 +22,6 @@ from tinyjax.ir.dtypes import (
     HostArray,
     integer_limits,
 )
-from tinyjax.ir.shapes import as_axes
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
@@ -37,17 +36,16 @@ def type_of(aval: object) -> ShapedArray:
     shape, dtype = getattr(aval, "shape", None), getattr(aval, "dtype", None)
     keys = jax_programs.key_dtype(aval)
     if keys is not None and shape is not None:
-        return array_type(shape, keys, False, as_axes(jax_equations.varying_of(aval)))
+        return array_type(shape, keys, False, jax_equations.axes_of(aval))
     if jax_programs.is_key(aval):
-        return array_type(jax_programs.key_shape(aval), UINT32, False, as_axes(jax_equations.varying_of(aval)))
+        return array_type(jax_programs.key_shape(aval), UINT32, False, jax_equations.axes_of(aval))
     if shape is None or dtype is None:
         raise UnsupportedError(f"{aval} is no type of arrays")
     if dtype not in SUPPORTED and dtype != FLOAT0:
         raise UnsupportedError(f"there are no arrays of dtype {dtype}")
-    jax_equations.check_reduced(aval)
     # Here bool is never weak: it gives way to every other dtype anyway.
     weak = bool(getattr(aval, "weak_type", False)) and dtype != BOOL
-    return ShapedArray(shape, dtype, weak, jax_equations.varying_of(aval))
+    return ShapedArray(shape, dtype, weak).varying_over(jax_equations.axes_of(aval))
 
 
 def constant_of(value: object, aval: ShapedArray) -> ConcreteValue:
@@ -59,7 +57,7 @@ def narrow(aval: ShapedArray) -> ShapedArray:
     """The type that JAX has for this now: a weak one of 64 bits has 32 where those are switched off."""
     if not aval.weak_type or aval.dtype not in _NARROW or jax_programs.x64_enabled():
         return aval
-    return ShapedArray(aval.shape, _NARROW[aval.dtype], True, aval.varying)
+    return ShapedArray(aval.shape, _NARROW[aval.dtype], True, aval.varying, aval.unreduced, aval.reduced)
 
 
 def fitting(elements: HostArray) -> HostArray:

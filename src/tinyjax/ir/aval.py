@@ -9,7 +9,7 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, short_name
-from tinyjax.ir.shapes import Axes, Shape, as_axes, as_shape, axes_text, dtype_of
+from tinyjax.ir.shapes import Axes, Shape, as_axes, as_shape, axes_text, dtype_of, marked
 from tinyjax.ir.shared_types import array_type
 
 
@@ -19,8 +19,10 @@ class ShapedArray:
     """The set of arrays of one shape and dtype.
 
     `weak_type` marks values that came from Python scalars: they take the dtype of the other operand. A dtype may be
-    spelled as programs print it, so "i8" is int8, or as NumPy does. `varying` names the axes of a mesh along which each
-    device has its own array: that of a value within `shard_map`, see `ir.varying`.
+    spelled as programs print it, so "i8" is int8, or as NumPy does. The others are of values within `shard_map`, see
+    `ir.varying`: `varying` names the axes of a mesh along which each device has its own array, `unreduced` those along
+    which each has a term of a sum yet to be made, and `reduced` those along which all have the same, whose cotangent
+    is such a sum.
 
     >>> ShapedArray((2, 3), "float32"), ShapedArray((2, 3), "f32")
     (ShapedArray(f32[2,3]), ShapedArray(f32[2,3]))
@@ -28,12 +30,24 @@ class ShapedArray:
     ShapedArray(~f64[])
     >>> ShapedArray((4,), "f32", varying=("x", "y"))
     ShapedArray(f32[4]{V:(x,y)})
+    >>> ShapedArray((4,), "f32", varying=("x",), unreduced=("y",))
+    ShapedArray(f32[4]{V:x, U:y})
     """
 
     shape: Shape = field(converter=as_shape)
     dtype: DType = field(converter=dtype_of)
     weak_type: bool = False
     varying: Axes = field(default=(), converter=as_axes)
+    unreduced: Axes = field(default=(), converter=as_axes)
+    reduced: Axes = field(default=(), converter=as_axes)
+    #: All three, as the rules of `ir.varying` take them.
+    axes: Axes = field(init=False, eq=False)
+
+    @axes.default
+    def _marked(self) -> Axes:
+        if not (self.unreduced or self.reduced):
+            return self.varying
+        return marked(self.varying, self.unreduced, self.reduced)
 
     @property
     def vma(self) -> frozenset[str]:
@@ -55,19 +69,28 @@ class ShapedArray:
     @property
     def tangent(self) -> ShapedArray:
         """The type of tangents: the same array type, or float0 where there is nothing to differentiate."""
-        return self if self.dtype in INEXACT else array_type(self.shape, FLOAT0, False, self.varying)
+        return self if self.dtype in INEXACT else array_type(self.shape, FLOAT0, False, self.axes)
+
+    @property
+    def cotangent(self) -> ShapedArray:
+        """The type of cotangents: that of tangents, but that of what all devices have they may have terms each, and
+        the other way round."""
+        tangent = self.tangent
+        if self.axes == self.varying:
+            return tangent
+        return tangent.varying_over(marked(self.varying, self.reduced, self.unreduced))
 
     def strengthen(self) -> ShapedArray:
         """The same type without the weak mark."""
-        return array_type(self.shape, self.dtype, False, self.varying) if self.weak_type else self
+        return array_type(self.shape, self.dtype, False, self.axes) if self.weak_type else self
 
     def of_shape(self, shape: Shape) -> ShapedArray:
         """The same but for the shape."""
-        return array_type(shape, self.dtype, self.weak_type, self.varying)
+        return array_type(shape, self.dtype, self.weak_type, self.axes)
 
     def varying_over(self, axes: Axes) -> ShapedArray:
-        """The same but for the axes of a mesh along which it varies."""
-        return self if axes == self.varying else array_type(self.shape, self.dtype, self.weak_type, axes)
+        """The same but for what it says along axes of a mesh."""
+        return self if axes == self.axes else array_type(self.shape, self.dtype, self.weak_type, axes)
 
     def matches(self, other: ShapedArray) -> bool:
         """Whether shape and dtype are the same, weak or not."""
@@ -76,7 +99,7 @@ class ShapedArray:
     @override
     def __str__(self) -> str:
         mark = "~" if self.weak_type else ""
-        return f"{mark}{short_name(self.dtype)}[{','.join(map(str, self.shape))}]{axes_text(self.varying)}"
+        return f"{mark}{short_name(self.dtype)}[{','.join(map(str, self.shape))}]{axes_text(self.axes)}"
 
     @override
     def __repr__(self) -> str:

@@ -212,9 +212,9 @@ def transpose(
             if arg.aval.tangent is arg.aval:
                 rule.fail(f"returned None as {what}, which is linear", "a cotangent; a Zero if there is none")
         elif isinstance(result, Zero):
-            rule.expect(f"{what}, a Zero", result.aval, arg.aval.tangent)
+            rule.expect(f"{what}, a Zero", result.aval, arg.aval.cotangent)
         else:
-            rule.expect(what, rule.aval(ctx, what, result), arg.aval.tangent)
+            rule.expect(what, rule.aval(ctx, what, result), arg.aval.cotangent)
     return results
 
 

@@ -89,8 +89,8 @@ def fits_transpose(ctx: Context[V], found: Sequence[V | Zero | None], args: Sequ
             if result is not None:
                 return False
         elif isinstance(result, Zero):
-            if not result.aval.matches(arg.aval.tangent):
+            if not result.aval.matches(arg.aval.cotangent):
                 return False
-        elif not fits_value(ctx, result, arg.aval.tangent):
+        elif not fits_value(ctx, result, arg.aval.cotangent):
             return False
     return True

@@ -18,7 +18,7 @@ from tinyjax.ir.shapes import Axes
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.typed import Typed
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.varying import union
+from tinyjax.ir.varying import of_operands
 
 if TYPE_CHECKING:
     from tinyjax.ir.context import Context
@@ -120,8 +120,12 @@ class Primitive(Parameters):
     def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray], /) -> tuple[Sequence[Axes], Sequence[Axes]]:
         """Along which axes of a mesh the operands have to vary, and the results of these types do, for operands that
         vary along `found`: all along all of them."""
-        axes = union(found)
-        return [axes] * len(found), [axes] * len(types)
+        return of_operands(self.name, found, self.linear_in(len(found)), len(types))
+
+    def linear_in(self, arity: int, /) -> Sequence[Sequence[int]]:
+        """In which operands this is linear, together, as long as the others stay as they are: of a sum it is an
+        addend, of a product a factor."""
+        return ()
 
     def evaluate(self, *args: Any, **_: Any) -> tuple[HostArray, ...]:
         """The outputs for NumPy arrays whose types `type_of` has accepted."""

@@ -44,7 +44,7 @@ def _types_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[Shape
 
         types = contracts.type_of(primitive, avals)
     for aval in avals:
-        if aval.varying:
+        if aval.axes:
             return spread(primitive, avals, types)
     return types
 

@@ -8,12 +8,16 @@ from typing import Final, TypeAlias
 
 import numpy.typing as npt
 
-from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
+from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError, TypingError
 from tinyjax.ir.dtypes import DType, printed_dtype
 
 Shape: TypeAlias = tuple[int, ...]
-#: Names of axes of a mesh, in alphabetical order.
+#: Names of axes of a mesh, in alphabetical order. What types say along them is written so, too: `x` for an axis along
+#: which devices have their own values, and with a mark for one along which values are terms of a sum, or its result.
 Axes: TypeAlias = tuple[str, ...]
+UNREDUCED: Final = "U:"
+REDUCED: Final = "R:"
+MARKS: Final = (UNREDUCED, REDUCED)
 
 
 #: The largest size that XLA and NumPy count to.
@@ -44,11 +48,33 @@ def as_axes(names: Iterable[str]) -> Axes:
     return tuple(sorted({*found}))
 
 
+def marked(varying: Axes, unreduced: Axes, reduced: Axes) -> Axes:
+    """Axes along which a value varies, or is a term of a sum, or the result of one; a TypingError for both."""
+    found = [*varying, *[UNREDUCED + name for name in unreduced], *[REDUCED + name for name in reduced]]
+    plain = [*varying, *unreduced, *reduced]
+    if twice := sorted({name for name in plain if plain.count(name) > 1}):
+        raise TypingError(f"a type says one thing along an axis, but two along {twice[0]!r}: {axes_text(tuple(found))}")
+    return tuple(sorted(found))
+
+
+def unmarked(axes: Axes) -> tuple[Axes, Axes, Axes]:
+    """The axes along which a value varies, those along which it is unreduced, and those along which it is reduced."""
+    parts: dict[str, list[str]] = {"": [], UNREDUCED: [], REDUCED: []}
+    for name in axes:
+        mark = name[:2] if name.startswith(MARKS) else ""
+        parts[mark].append(name[len(mark) :])
+    varying, unreduced, reduced = map(tuple, parts.values())
+    return varying, unreduced, reduced
+
+
 def axes_text(axes: Axes) -> str:
-    """Axes along which values of a type vary, as types are printed."""
+    """What types say along axes of a mesh, as they are printed: `{V:(x,y), U:z}`."""
     if not axes:
         return ""
-    return f"{{V:{axes[0]}}}" if len(axes) == 1 else f"{{V:({','.join(axes)})}}"
+    marked = [(name[:2], name[2:]) if name.startswith(MARKS) else ("V:", name) for name in axes]
+    parts = {mark: [name for own, name in marked if own == mark] for mark in ("V:", UNREDUCED, REDUCED)}
+    listed = {mark: names[0] if len(names) == 1 else f"({','.join(names)})" for mark, names in parts.items() if names}
+    return "{" + ", ".join([mark + names for mark, names in listed.items()]) + "}"
 
 
 def inserted(values: tuple[int, ...], at: int, value: int) -> tuple[int, ...]:

@@ -25,6 +25,11 @@ def tangent_avals(avals: Iterable[ShapedArray]) -> tuple[ShapedArray, ...]:
     return tuple([aval.tangent for aval in avals if has_tangent(aval)])
 
 
+def cotangent_avals(avals: Iterable[ShapedArray]) -> tuple[ShapedArray, ...]:
+    """The types of the cotangents of those that can have one."""
+    return tuple([aval.cotangent for aval in avals if has_tangent(aval)])
+
+
 def zero_tangents(ctx: Context[V], outs: Iterable[V]) -> list[Zero]:
     """The tangents of values that depend on nothing that is differentiated with respect to."""
     return [Zero(ctx.aval(out).tangent) for out in outs]
@@ -69,6 +74,6 @@ def cotangents_of(
     which have a cotangent, the next of `nonzero`, and which have zero."""
     rest, marked = iter(nonzero), iter(marks)
     return [
-        (next(rest) if next(marked) else Zero(arg.aval.tangent)) if isinstance(arg, UndefPrimal) else None
+        (next(rest) if next(marked) else Zero(arg.aval.cotangent)) if isinstance(arg, UndefPrimal) else None
         for arg in args
     ]

@@ -6,17 +6,22 @@ one of them does. Operands must all vary alike; one that varies along fewer axes
 So it is in the program where a value that is the same everywhere meets others, and the transpose of that is a sum over
 the axes: derivatives of programs with collectives follow from their types.
 
+Two more things may hold along an axis. A value is *unreduced* along it if each device has a term, and the value is the
+sum of them, which is yet to be made: only what is linear in it may be done with it. A value is *reduced* if all devices
+have the same, as where a type says nothing of the axis, but its cotangent is unreduced, so the sum that derivatives
+need is made where somebody asks for it. `Axes` have marks for these: `U:x`, `R:x`.
+
 Source: "varying manual axes" of JAX's shard_map, which this follows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.shapes import Axes
+from tinyjax.ir.shapes import MARKS, REDUCED, UNREDUCED, Axes, as_axes, axes_text
 
 if TYPE_CHECKING:
     from tinyjax.ir.primitive import Primitive
@@ -24,13 +29,13 @@ if TYPE_CHECKING:
 
 @final
 class UnevenError(TypingError):
-    """Operands vary along fewer axes than they have to. `wanted`: along which each has to."""
+    """Operands vary along fewer axes than they have to, or are reduced along fewer. `wanted`: what each has to be."""
 
     wanted: Sequence[Axes]
 
 
 def union(found: Sequence[Axes]) -> Axes:
-    """All axes that are in one of these.
+    """All axes that are in one of these. A TypingError for a sum that one of them is and another isn't.
 
     >>> union([("x",), (), ("x", "y")])
     ('x', 'y')
@@ -38,7 +43,68 @@ def union(found: Sequence[Axes]) -> Axes:
     first = found[0] if found else ()
     if all(axes == first for axes in found):
         return first
-    return tuple(sorted({name for axes in found for name in axes}))
+    every = {name for axes in found for name in axes}
+    if any(name.startswith(MARKS) for name in every):
+        every -= {REDUCED + name for name in every}  # which may vary
+        for name in every:
+            if name.startswith(UNREDUCED) and any(name not in axes for axes in found):
+                raise TypingError(f"{_one(name)}, {_YET}, meets one that isn't. {_first(name)}")
+    return tuple(sorted(every))
+
+
+def also(axes: Axes, names: Axes) -> Axes:
+    """What a type says of a value that varies along these axes besides."""
+    if not names:
+        return axes
+    for name in names:
+        if UNREDUCED + name in axes:
+            raise TypingError(f"{_one(UNREDUCED + name)}, {_YET}, would vary along it. {_first(UNREDUCED + name)}")
+    return as_axes([*without(axes, [REDUCED + name for name in names]), *names])
+
+
+_YET: Final = "a sum that the devices have yet to make"
+
+
+def _one(name: str) -> str:
+    return f"a value that is unreduced along {name[len(UNREDUCED) :]!r}"
+
+
+def _first(name: str) -> str:
+    axis = name[len(UNREDUCED) :]
+    return f"Make the sum first: lax.psum(x, {axis!r}), or lax.psum_scatter"
+
+
+def of_operands(
+    name: str, found: Sequence[Axes], groups: Sequence[Sequence[int]], count: int
+) -> tuple[Sequence[Axes], Sequence[Axes]]:
+    """What is wanted of the operands, and what results are, along axes of a mesh: of operands that vary, all have to,
+    and results do. What is unreduced must be all operands in one of the groups in which the function is linear, and
+    the rest the same for all devices."""
+    sums = sorted({axis for axes in found for axis in axes if axis.startswith(UNREDUCED)})
+    common = union([without(axes, sums) for axes in found] if sums else found)
+    if not sums:
+        return [common] * len(found), [common] * count
+    inside: dict[str, Sequence[int]] = {}
+    for axis in sums:
+        own = axis[len(UNREDUCED) :]
+        terms = [i for i, axes in enumerate(found) if axis in axes]
+        group = next((group for group in groups if {*terms} <= {*group}), None)
+        if group is None:
+            why = "a product of sums is no sum of products" if groups else f"{name} isn't linear"
+            raise TypingError(f"{name}: operand {terms[0]} is {_one(axis)}, {_YET}, but {why}. {_first(axis)}")
+        if own in common:
+            raise TypingError(f"{name}: operand {terms[0]} is {_one(axis)}, {_YET}, and another varies. {_first(axis)}")
+        if any(REDUCED + own in found[i] for i in group):
+            raise TypingError(f"{name}: operand {terms[0]} is {_one(axis)}, {_YET}, and another isn't. {_first(axis)}")
+        inside[axis] = group
+    common = without(common, [REDUCED + axis[len(UNREDUCED) :] for axis in sums])
+    wanted = [
+        as_axes(
+            [*common, *[axis if i in group else REDUCED + axis[len(UNREDUCED) :] for axis, group in inside.items()]]
+        )
+        for i in range(len(found))
+    ]
+    return wanted, [as_axes([*common, *sums])] * count
 
 
 def without(axes: Axes, names: Sequence[str]) -> Axes:
@@ -47,8 +113,8 @@ def without(axes: Axes, names: Sequence[str]) -> Axes:
 
 
 def axes_of(avals: Sequence[ShapedArray]) -> list[Axes]:
-    """Along which axes values of these types vary."""
-    return [aval.varying for aval in avals]
+    """Along which axes values of these types vary, are unreduced or reduced."""
+    return [aval.axes for aval in avals]
 
 
 def spread(
@@ -62,12 +128,12 @@ def spread(
     """
     wanted, results = primitive.varying(axes_of(avals), types)
     for i, (aval, axes) in enumerate(zip(avals, wanted, strict=True)):
-        if not {*aval.varying} <= {*axes}:
+        if not all(name in axes or name.removeprefix(REDUCED) in axes for name in aval.axes):
+            said = f"varies along {_named(aval.varying)}" if aval.axes == aval.varying else f"is {axes_text(aval.axes)}"
             raise TypingError(
-                f"{primitive.name}: operand {i} is {aval}, which varies along {_named(aval.varying)}; it may vary "
-                f"along {_named(axes)} only"
+                f"{primitive.name}: operand {i} is {aval}, which {said}; it may vary along {_named(axes)} only"
             )
-    if any(aval.varying != axes for aval, axes in zip(avals, wanted, strict=True)):
+    if any(aval.axes != axes for aval, axes in zip(avals, wanted, strict=True)):
         found = ", ".join(map(str, avals))
         error = UnevenError(
             f"{primitive.name} takes operands that vary alike, got ({found}); cast those that are the same along an "

@@ -13,11 +13,10 @@ from tinyjax.errors import AxisNameError, InputError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Axes
-from tinyjax.ir.varying import without
 from tinyjax.lax.signatures import AxisName
 from tinyjax.primitives.accuracy import AccuracyMode, Accurate, Tolerance
-from tinyjax.primitives.collectives import PVary
 from tinyjax.primitives.contractions import DimensionNumbers
+from tinyjax.primitives.unreduced import casts
 from tinyjax.primitives.window_shapes import Padding
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -87,9 +86,10 @@ def bind_pair(primitive: Primitive, x: Array, y: Array) -> Array:
 
 
 def varied(x: Array, axes: Axes) -> Array:
-    """x as a value that varies along these axes of a mesh; itself if it does."""
-    more = without(axes, x.aval.varying)
-    return bind(PVary(more), x)[0] if more else x
+    """x as a value that varies along these axes of a mesh, or whatever else they say; itself if it is such a one."""
+    for kind in casts(x.aval.axes, axes):
+        (x,) = bind(kind, x)
+    return x
 
 
 def axes_tuple(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> tuple[int, ...]:

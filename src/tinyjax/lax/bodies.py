@@ -111,8 +111,8 @@ def stage_body(
         traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies)
         returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     _check_types(what, f, treedef, [x.aval for x in promoted], returned)
-    while any(without(new.varying, old.aval.varying) for new, old in zip(returned, promoted, strict=True)):
-        promoted = [varied(x, aval.varying) for x, aval in zip(promoted, returned, strict=True)]
+    while any(without(new.axes, old.aval.axes) for new, old in zip(returned, promoted, strict=True)):
+        promoted = [varied(x, aval.axes) for x, aval in zip(promoted, returned, strict=True)]
         traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies)
         returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     return Body(_varying_alike(traced, promoted), promoted)
@@ -120,9 +120,9 @@ def stage_body(
 
 def _varying_alike(traced: Traced, carry: Sequence[Array]) -> Traced:
     """The body, whose first results, the carry, vary along the axes of a mesh along which the carry does."""
-    own = [x.aval.varying for x in carry if x.aval.dtype != FLOAT0]
+    own = [x.aval.axes for x in carry if x.aval.dtype != FLOAT0]
     avals = list(traced.jaxpr.out_avals)
-    if all(aval.varying == axes for aval, axes in zip(avals, own, strict=False)):
+    if all(aval.axes == axes for aval, axes in zip(avals, own, strict=False)):
         return traced
     avals[: len(own)] = [aval.varying_over(axes) for aval, axes in zip(avals, own, strict=False)]
     return evolve(traced, jaxpr=with_types(traced.jaxpr, avals).named_by(traced.jaxpr.names))

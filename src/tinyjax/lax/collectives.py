@@ -3,20 +3,22 @@ enclosing `shard_map`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TypeVar
+from collections.abc import Callable, Mapping
+from typing import Final, TypeVar
 
 from tinyjax.arrays.elementwise import convert, promote_inexact
-from tinyjax.errors import ChoiceError
+from tinyjax.errors import AxisNameError, ChoiceError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, INT32
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.shapes import as_axes
+from tinyjax.ir.shapes import Axes, as_axes
 from tinyjax.lax.binary import div
 from tinyjax.lax.binding import axis_names
-from tinyjax.lax.groups import axis_groups
+from tinyjax.lax.groups import Group, axis_groups
 from tinyjax.lax.index_groups import AxisIndexGroups, Grouped
 from tinyjax.lax.signatures import AxisName
-from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum, PVary
+from tinyjax.primitives.collectives import AxisIndex, Cast, PMax, PMin, PSum, PVary, name_of
+from tinyjax.primitives.unreduced import PReduced, ReducedVaryCast, UnreducedPSum, VaryUnreducedCast
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array, find_axis
@@ -29,7 +31,10 @@ def _reduce(make: Callable[[str | tuple[str, ...]], Primitive], x: _T, axis_name
     def reduce(leaf: object) -> Array:
         array = as_array(leaf)
         for group in axis_groups(axis_name):
-            (array,) = bind(make(group.name), group.admit(array))
+            if make is PSum and group.sums("psum", array):
+                (array,) = bind(UnreducedPSum(group.name), array)
+            else:
+                (array,) = bind(make(group.name), group.admit(array))
         return array
 
     return tree.map_leaves(reduce, x)
@@ -42,7 +47,7 @@ def psum(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | Non
     in its relatives, each element is then sent what all of them have.
 
     Of a value that is the same all along the axis, such as 1, it is that value times the size: of a number of Python, a
-    number that is known. Booleans are counted, in int32.
+    number that is known. Of what is unreduced (`pcast`) it is the sum that this is. Booleans are counted, in int32.
 
     >>> import numpy as np
     >>> from tinyjax.api.vectorize import vmap
@@ -117,15 +122,19 @@ def axis_size(axis_name: AxisName) -> int:
 
 
 def pcast(x: _T, axis_name: AxisName, *, to: str) -> _T:
-    """The leaves of x, which are the same along these axes of the mesh of a `shard_map`, as values that may vary along
-    them (`to="varying"`).
+    """The leaves of x as what else they may be taken for along these axes of the mesh of a `shard_map`. No number
+    changes, and nothing is communicated.
 
-    Where values meet that vary along different axes, this is done without being asked for. It says where the sum of
-    cotangents over the devices belongs, which is the transpose of it.
+    - `to="varying"`: what is the same for all, or reduced, as values that may vary. Where values meet that vary along
+      different axes, this is done without being asked for. It says where the sum of cotangents over the devices
+      belongs, which is the transpose of it.
+    - `to="unreduced"`: what varies as the terms of a sum that is yet to be made, by `psum` or `psum_scatter`, or
+      outside, where `out_specs` say `P(unreduced={...})`. Until then, only what is linear may be done with it.
+    - `to="reduced"`: what is the same for all as values whose cotangents are such sums, and aren't made.
 
     Raises:
-      AxisNameError: a leaf varies along one of the axes already, or the axis is none of a mesh whose types say so.
-      ChoiceError: `to` is something else. ("reduced" and "unreduced" belong to JAX's explicit mode.)
+      AxisNameError: a leaf is none of these along the axes, or not along all of them, or one is no axis of a mesh.
+      ChoiceError: `to` is something else.
 
     >>> import numpy as np
     >>> from tinyjax.api.shard_map import shard_map
@@ -135,17 +144,53 @@ def pcast(x: _T, axis_name: AxisName, *, to: str) -> _T:
     ...     np.ones(1)
     ... )
     Array([1., 1., 1.], dtype=float64)
+    >>> make_jaxpr(
+    ...     shard_map(
+    ...         lambda a: psum(pcast(a, "x", to="unreduced"), "x"),
+    ...         mesh=mesh,
+    ...         in_specs=P("x"),
+    ...         out_specs=P(),
+    ...     )
+    ... )(np.ones(3)).eqns[0].primitive.jaxpr
+    { lambda ; a:f64[1]{V:x}. let
+        b:f64[1]{U:x} = vary_unreduced_cast[axes=(x,)] a
+        c:f64[1] = unreduced_psum[axis_name=x] b
+      in (c,) }
     """
-    if to != "varying":
-        raise ChoiceError(f"pcast: to must be 'varying', got {to!r}")
+    if to not in ("varying", "unreduced", "reduced"):
+        raise ChoiceError(f"pcast: to must be 'varying', 'unreduced' or 'reduced', got {to!r}")
     groups = axis_groups(axis_name)
     names = as_axes([name for group in groups for name in group.varying])
+    together = Group(name_of(names), 0, names)
 
     def cast(leaf: object) -> Array:
         array = as_array(leaf)
-        return bind(PVary(names), array)[0] if names else array
+        if not names:
+            return array
+        kind = _CASTS.get((together.state("pcast", array), to))
+        if kind is None:
+            raise AxisNameError(_no_cast(array.aval, names, to))
+        return bind(kind(names), array)[0]
 
     return tree.map_leaves(cast, x)
+
+
+_CASTS: Final[Mapping[tuple[str, str], type[Cast]]] = {
+    ("invarying", "varying"): PVary,
+    ("invarying", "reduced"): PReduced,
+    ("reduced", "varying"): ReducedVaryCast,
+    ("varying", "unreduced"): VaryUnreducedCast,
+}
+
+
+def _no_cast(aval: ShapedArray, names: Axes, to: str) -> str:
+    takes = {
+        "varying": "is the same along them",
+        "unreduced": "varies along them",
+        "reduced": "is the same along them",
+    }
+    make = f"; lax.psum(x, {names[0]!r}) makes the sum that it is" if {*names} & {*aval.unreduced} else ""
+    return f"pcast to {to!r} along {', '.join(map(repr, names))} takes what {takes[to]}, not {aval}{make}"
 
 
 def pvary(x: _T, axis_name: AxisName) -> _T:

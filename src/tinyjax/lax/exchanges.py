@@ -9,17 +9,18 @@ from typing import TypeVar
 import numpy as np
 
 from tinyjax.arrays.shaping import canonical_axis, expand_dims, integer, integers, moveaxis, reshape, squeeze
-from tinyjax.errors import AxisNameError, ShapeError
+from tinyjax.errors import AxisNameError, ChoiceError, ShapeError
 from tinyjax.lax.binding import axis_names, number_pairs
-from tinyjax.lax.collectives import axis_index, axis_size
-from tinyjax.lax.groups import axis_groups
+from tinyjax.lax.collectives import axis_index, axis_size, psum
+from tinyjax.lax.groups import Group, axis_groups
 from tinyjax.lax.index_groups import AxisIndexGroups, Grouped
-from tinyjax.lax.indexing import dynamic_index_in_dim
+from tinyjax.lax.indexing import dynamic_index_in_dim, dynamic_update_slice
 from tinyjax.lax.shaping import broadcast, clamp, full_like, index_in_dim, select
 from tinyjax.lax.signatures import AxisName
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
+from tinyjax.primitives.unreduced import AllGatherReduced, UnreducedReduceScatter
 from tinyjax.tracing import tree
-from tinyjax.tracing.array import Array
+from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 from tinyjax.transforms.arguments import flag
@@ -28,12 +29,22 @@ _T = TypeVar("_T")
 
 
 def all_gather(
-    x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | None = None, axis: int = 0, tiled: bool = False
+    x: _T,
+    axis_name: AxisName,
+    *,
+    axis_index_groups: AxisIndexGroups | None = None,
+    axis: int = 0,
+    tiled: bool = False,
+    to: str = "varying",
 ) -> _T:
     """The leaves of x of all elements along one named axis or several, along a new axis, or put together along one.
 
     `axis` is where the new axis is in the result; with `tiled`, the axis along which they are put together. Of several
     names, the last one counts fastest.
+
+    Along axes of a mesh all elements have the same result, but its type doesn't say so, unless `to` asks for it:
+    `"reduced"` for a value whose cotangent is a sum yet to be made (`pcast`), of which `psum_scatter` gives each device
+    its part; `"invarying"` for one whose cotangent is the same for all devices, too.
 
     >>> import numpy as np
     >>> from tinyjax.api.vectorize import vmap
@@ -42,6 +53,10 @@ def all_gather(
            [-2.,  0.]], dtype=float64)
     """
     tiled = flag("all_gather: tiled", tiled)
+    if to not in ("varying", "reduced", "invarying"):
+        raise ChoiceError(f"all_gather: to must be 'varying', 'reduced' or 'invarying', got {to!r}")
+    if to != "varying" and axis_index_groups is not None:
+        raise ChoiceError(f"all_gather to {to!r} is among all devices along the axes: leave axis_index_groups out")
     grouped = None
     if axis_index_groups is not None:
         grouped = Grouped.of("all_gather", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
@@ -54,10 +69,23 @@ def all_gather(
         if not tiled:
             array = expand_dims(array, at)
         for group in reversed(axis_groups(axis_name)):
-            (array,) = bind(AllGather(group.name, group.size, at), group.admit(array))
+            array = _gathered(group, group.admit(array), at, to)
         return array
 
     return tree.map_leaves(gathered, x)
+
+
+def _gathered(group: Group, x: Array, at: int, to: str) -> Array:
+    if to == "varying" or not group.varying:
+        return bind(AllGather(group.name, group.size, at), x)[0]
+    if to == "reduced":
+        return bind(AllGatherReduced(group.name, group.size, at), x)[0]
+    # A sum, of which each device has a part, is the same for all by its type.
+    shape, part = x.aval.shape, x.aval.shape[at]
+    starts: list[ArrayLike] = [0] * len(shape)
+    starts[at] = axis_index(group.name) * part
+    zeros = full_like(x, 0, shape=(*shape[:at], part * group.size, *shape[at + 1 :]))
+    return psum(dynamic_update_slice(zeros, x, starts), group.name)
 
 
 def psum_scatter(
@@ -71,7 +99,8 @@ def psum_scatter(
     """The sums of the leaves of x over one named axis or several, of which each element gets a part.
 
     The size of `scatter_dimension` is that of the named axis, and the result doesn't have it; with `tiled`, it is a
-    multiple, and each element gets as many equal parts. It is `psum` and the part at `axis_index`.
+    multiple, and each element gets as many equal parts. It is `psum` and the part at `axis_index`. Of what is
+    unreduced (`pcast`), it is the sum that this is.
 
     >>> import numpy as np
     >>> from tinyjax.api.vectorize import vmap
@@ -91,7 +120,10 @@ def psum_scatter(
         if not tiled:
             _check_size("psum_scatter", array, at, axis_name)
         for group in axis_groups(axis_name):
-            (array,) = bind(ReduceScatter(group.name, group.size, at), group.admit(array))
+            if group.sums("psum_scatter", array):
+                (array,) = bind(UnreducedReduceScatter(group.name, group.size, at), array)
+            else:
+                (array,) = bind(ReduceScatter(group.name, group.size, at), group.admit(array))
         return array if tiled else squeeze(array, at)
 
     return tree.map_leaves(scattered, x)

@@ -144,7 +144,7 @@ def typed_sharding(x: Array) -> NamedSharding | None:
     """The same, but where a mesh without Explicit axes is in force, or where the array lies on one, that it is divided
     along none of them."""
     found = explicit_sharding(x)
-    if found is not None or x.aval.varying:
+    if found is not None or x.aval.axes:
         return found
     own = own_sharding(x)
     mesh = mesh_in_force() if own is None else own.mesh

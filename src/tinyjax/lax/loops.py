@@ -20,7 +20,7 @@ from tinyjax.ir.primitive import BatchAxis
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.shared_types import array_type
-from tinyjax.ir.varying import axes_of, union
+from tinyjax.ir.varying import union
 from tinyjax.lax.binding import varied
 from tinyjax.lax.bodies import Body, described, out_avals, stage, stage_body
 from tinyjax.lax.by_python import while_by_python
@@ -253,7 +253,7 @@ def _stage_while(
         body = stage_body(what, body_fun, treedef, value_tree, arrays, varying=decided)
         avals = [x.aval for x in body.carry]
         cond = stage(what, cond_fun, treedef, avals, Scope(varying=decided), lies=of_arguments(body.carry))
-        found = union([decided, *axes_of(out_avals(cond))])
+        found = union([decided, *[aval.varying for aval in out_avals(cond)]])
         if found == decided:
             return body, cond
         decided, arrays = found, [varied(x, found) for x in body.carry]

@@ -49,6 +49,10 @@ class Div(Binary):
     of_complex: ClassVar[NumPyFunction | None] = complex_values.divide
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,),)
+
+    @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
         return div(ctx, t, y)
 

@@ -7,22 +7,26 @@ from typing import TypeVar
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.varying import without
-from tinyjax.primitives.collectives import psum, pvary
+from tinyjax.primitives.collectives import name_of, psum
 from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.unreduced import cast, unreduced_psum
 
 V = TypeVar("V")
 
 
-def gathered(ctx: Context[V], cotangent: V, declared: ShapedArray) -> V:
-    """The cotangent of a value of the type `declared`, of which it may vary along more axes of a mesh: it is then what
-    each device contributes, and their sum is the value's cotangent."""
-    varying = ctx.aval(cotangent).varying
-    more = without(varying, declared.varying) if varying else ()
-    return psum(ctx, cotangent, more[0] if len(more) == 1 else more) if more else cotangent
+def gathered(ctx: Context[V], cotangent: V, wanted: ShapedArray) -> V:
+    """A cotangent that is to be of the type `wanted`, and may vary along more axes of a mesh: it is then what each
+    device contributes, and their sum is the value's cotangent. Where that is a sum yet to be made, it isn't made."""
+    own = ctx.aval(cotangent)
+    if not own.axes:
+        return cotangent
+    if more := without(own.varying, (*wanted.varying, *wanted.unreduced)):
+        cotangent = psum(ctx, cotangent, name_of(more))
+    more = without(own.unreduced, wanted.unreduced)
+    return unreduced_psum(ctx, cotangent, name_of(more)) if more else cotangent
 
 
-def fit(ctx: Context[V], x: V, declared: ShapedArray) -> V:
-    """A tangent or cotangent of a value of the type `declared`: as weak as that, and varying along the same axes of a
-    mesh."""
-    x = convert(ctx, x, ctx.aval(x).dtype, declared.weak_type)
-    return pvary(ctx, gathered(ctx, x, declared), declared.varying)
+def fit(ctx: Context[V], x: V, wanted: ShapedArray) -> V:
+    """A tangent or cotangent as one of the type `wanted`: as weak, and varying along the same axes of a mesh."""
+    x = convert(ctx, x, ctx.aval(x).dtype, wanted.weak_type)
+    return cast(ctx, gathered(ctx, x, wanted), wanted.axes)

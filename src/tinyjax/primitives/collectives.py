@@ -16,16 +16,16 @@ from typing import ClassVar, TypeVar, final
 from attrs import evolve, frozen
 from typing_extensions import override
 
-from tinyjax.errors import AxisNameError
+from tinyjax.errors import AxisNameError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import INT32, NUMERIC, SUPPORTED, HostArray
 from tinyjax.ir.effects import Effects, NamedAxisEffect, names_of
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.roles import Tracking
-from tinyjax.ir.shapes import Axes, as_axes
+from tinyjax.ir.shapes import MARKS, REDUCED, UNREDUCED, Axes, as_axes
 from tinyjax.ir.shared_types import array_type
-from tinyjax.ir.varying import union, without
+from tinyjax.ir.varying import axes_of, of_operands, without
 from tinyjax.primitives.elementwise import Dtypes, check_dtype, scale
 from tinyjax.primitives.grouping import group_of
 from tinyjax.primitives.reductions import reduce_max, reduce_min
@@ -33,6 +33,11 @@ from tinyjax.primitives.shaping import iota
 from tinyjax.primitives.structure import Linear, broadcast_in_dim, check_arity, move_axis, reduce_sum
 
 V = TypeVar("V")
+
+
+def name_of(axes: Axes) -> str | tuple[str, ...]:
+    """Axes as collectives have them: one by itself."""
+    return axes[0] if len(axes) == 1 else axes
 
 
 @frozen
@@ -50,6 +55,20 @@ class Collective(Primitive):
     @override
     def effects(self) -> Effects:
         return frozenset(map(NamedAxisEffect, self.names))
+
+    def check_own(self, axes: Axes) -> None:
+        """A TypingError if the operand is a sum along one of the axes yet to be made, or reduced."""
+        for name in self.names:
+            if UNREDUCED + name in axes:
+                raise TypingError(
+                    f"{self.name}: the operand is unreduced along {name!r}, a sum that the devices have yet to make: "
+                    f"lax.psum(x, {name!r}) and lax.psum_scatter make it"
+                )
+            if REDUCED + name in axes:
+                raise TypingError(
+                    f"{self.name}: the operand is reduced along {name!r}; lax.pcast(x, {name!r}, to='varying') makes "
+                    "it what each device has"
+                )
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
@@ -100,7 +119,9 @@ class ReducingCollective(Collective):
 
     @override
     def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
-        return found, [without(axes, self.names) for axes in found]
+        self.check_own(found[0])
+        wanted, results = of_operands(self.name, found, self.linear_in(1), 1)
+        return wanted, [without(axes, self.names) for axes in results]
 
 
 @final
@@ -110,6 +131,10 @@ class PSum(ReducingCollective):
 
     name: ClassVar[str] = "psum"
     accepts: ClassVar[Dtypes] = NUMERIC
+
+    @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,),)
 
     @override
     def reduce(self, ctx: Context[V], x: V, axis: int) -> V:
@@ -130,30 +155,40 @@ class PSum(ReducingCollective):
     ) -> Sequence[V | Zero | None]:
         (ct,), (x,) = cotangents, args
         if isinstance(ct, Zero):
-            return [Zero(x.aval.tangent) if isinstance(x, UndefPrimal) else ct]
+            return [Zero(x.aval.cotangent) if isinstance(x, UndefPrimal) else ct]
         tracked = isinstance(x, UndefPrimal) and {*self.names} <= {*x.aval.varying}
         return [pvary(ctx, ct, as_axes(self.names))] if tracked else ctx.bind(self, ct)
 
 
-@final
 @frozen
-class PVary(Linear):
-    """The operand, the same along these axes of a mesh, as a value that may differ: what it is for each device."""
+class Cast(Linear):
+    """The operand as it is: only its type says something else along these axes of a mesh."""
 
     axes: Axes
-    name: ClassVar[str] = "pvary"
+    #: The marks of the axes in the types of the operand, None for those that it says nothing of, and of the result.
+    source: ClassVar[str | None]
+    target: ClassVar[str]
+    #: What the operand is along the axes, in words.
+    takes: ClassVar[str]
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 1)
-        (x,) = avals
-        if not self.axes or {*self.axes} & {*x.varying}:
-            raise AxisNameError(f"pvary takes a value that is the same along {self.axes}, got {x}")
-        return (x.varying_over(union([x.varying, as_axes(self.axes)])),)
+        (x,), source = avals, self.source
+        here = [name for name in self.axes for mark in ("", *MARKS) if mark + name in x.axes]
+        wrong = here if source is None else [name for name in self.axes if source + name not in x.axes]
+        if not self.axes or wrong:
+            raise AxisNameError(f"{self.name} takes a value that {self.takes} along {self.axes}, got {x}")
+        rest = x.axes if source is None else without(x.axes, [source + name for name in self.axes])
+        return (x.varying_over(as_axes([*rest, *[self.target + name for name in self.axes]])),)
 
     @override
     def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
-        return found, [aval.varying for aval in types]
+        return found, axes_of(types)
+
+    def transposed(self) -> Primitive:
+        """What cotangents go through."""
+        raise self._missing("Transposition rule", "transposed")
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
@@ -171,8 +206,23 @@ class PVary(Linear):
     ) -> Sequence[V | Zero | None]:
         (ct,), (x,) = cotangents, args
         if isinstance(ct, Zero):
-            return [Zero(x.aval.tangent) if isinstance(x, UndefPrimal) else ct]
-        return ctx.bind(PSum(self.axes[0] if len(self.axes) == 1 else self.axes), ct)
+            return [Zero(x.aval.cotangent) if isinstance(x, UndefPrimal) else ct]
+        return ctx.bind(self.transposed(), ct)
+
+
+@final
+@frozen
+class PVary(Cast):
+    """The operand, the same along these axes of a mesh, as a value that may differ: what it is for each device."""
+
+    name: ClassVar[str] = "pvary"
+    source: ClassVar[str | None] = None
+    target: ClassVar[str] = ""
+    takes: ClassVar[str] = "is the same"
+
+    @override
+    def transposed(self) -> PSum:
+        return PSum(name_of(self.axes))
 
 
 @final

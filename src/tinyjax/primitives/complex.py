@@ -91,6 +91,10 @@ class Complex(TwoOperands):
         return complex_dtype(dtype)
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0, 1),)
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         outs, (tx, ty) = ctx.bind(self, *primals), tangents
         aval = ctx.aval(outs[0])

@@ -124,6 +124,10 @@ class Bilinear(Primitive):
         """The same with a result of the operands' dtype."""
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,), (1,))
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         (x, y), (tx, ty) = primals, tangents
         (out,) = ctx.bind(self, x, y)

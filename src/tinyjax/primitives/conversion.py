@@ -16,6 +16,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
     FLOATS,
+    INEXACT,
     INTEGERS,
     KEYS,
     MOVABLE,
@@ -64,6 +65,10 @@ class ConvertElementType(LinearUnary):
     new_dtype: DType = field(converter=array_dtype)
     weak_type: bool = False
     name: ClassVar[str] = "convert_element_type"
+
+    @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,),) if self.new_dtype in INEXACT else ()
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

@@ -123,6 +123,10 @@ class CumSum(Cumulative):
     operator: ClassVar[np.ufunc] = np.add
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,),)
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         return linear_jvp(self, ctx, primals, tangents)
 

@@ -83,6 +83,10 @@ class DynamicSlice(Primitive):
     plain: ClassVar[bool] = True
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,),)
+
+    @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         if not avals:
             raise TypingError(f"{self.name} needs an operand")
@@ -128,7 +132,7 @@ class DynamicSlice(Primitive):
         known = _no_linear_starts(self.name, starts)
         if isinstance(ct, Zero) or not isinstance(x, UndefPrimal):
             return [None] * len(args)
-        zeros = full(ctx, array_type(x.aval.shape, ctx.aval(ct).dtype, x.aval.weak_type), 0)
+        zeros = full(ctx, array_type(x.aval.shape, ctx.aval(ct).dtype, x.aval.weak_type, ctx.aval(ct).axes), 0)
         return [dynamic_update_slice(ctx, zeros, ct, *known), *[None] * len(known)]
 
 
@@ -139,6 +143,10 @@ class DynamicUpdateSlice(Primitive):
 
     name: ClassVar[str] = "dynamic_update_slice"
     plain: ClassVar[bool] = True
+
+    @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0, 1),)
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
@@ -199,7 +207,7 @@ class DynamicUpdateSlice(Primitive):
         kept: V | None = None
         taken: V | None = None
         if isinstance(x, UndefPrimal):
-            zeros = full(ctx, array_type(aval.shape, ctx.aval(ct).dtype, ctx.aval(ct).weak_type), 0)
+            zeros = full(ctx, array_type(aval.shape, ctx.aval(ct).dtype, ctx.aval(ct).weak_type, ctx.aval(ct).axes), 0)
             kept = dynamic_update_slice(ctx, ct, zeros, *known)
         if isinstance(update, UndefPrimal):
             taken = dynamic_slice(ctx, ct, aval.shape, *known)

@@ -224,6 +224,10 @@ class LinearUnary(OneOperand):
         """The transpose of the primitive, applied to a cotangent of its result. The result has the operand's type."""
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,),)
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         outs, (t,) = ctx.bind(self, *primals), tangents
         tangent = ctx.aval(outs[0]).tangent
@@ -302,6 +306,10 @@ class Additive(Binary):
     """A sum of its operands, up to sign: linear in both together."""
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0, 1),)
+
+    @override
     def transpose(
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
@@ -362,6 +370,10 @@ class Mul(Binary):
     name: ClassVar[str] = "mul"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = np.multiply
+
+    @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,), (1,))
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:

@@ -19,8 +19,8 @@ from tinyjax.errors import AxisNameError, ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import NUMERIC
-from tinyjax.ir.primitive import BatchAxis, UndefPrimal, Zero
-from tinyjax.ir.shapes import Shape
+from tinyjax.ir.primitive import BatchAxis, Primitive, UndefPrimal, Zero
+from tinyjax.ir.shapes import Axes, Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.collectives import Collective
 from tinyjax.primitives.elementwise import check_dtype
@@ -45,7 +45,7 @@ class Exchange(Collective, Linear):
         """The results for an operand whose first dimension is the named axis, and where that is in them."""
 
     @abstractmethod
-    def transposed(self) -> Exchange:
+    def transposed(self) -> Primitive:
         """What cotangents go through."""
 
     def part(self, x: ShapedArray, dimension: int, count: int) -> int:
@@ -76,6 +76,11 @@ class Exchange(Collective, Linear):
             return [group.apply(ctx, x, lambda y: self.moved(1).exchanged(ctx, y, group.size))], [0]
         out, where = self.exchanged(ctx, x, axis.size)
         return [out], [where]
+
+    @override
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        self.check_own(found[0])
+        return super().varying(found, types)
 
     def check_size(self, size: int) -> None:
         """An error unless the named axis may have this size."""

@@ -112,6 +112,10 @@ class Gather(Primitive):
     plain: ClassVar[bool] = True
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,),)
+
+    @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 2)
         (x, indices), dims, sizes = avals, self.dimension_numbers, self.slice_sizes
@@ -218,7 +222,7 @@ class Gather(Primitive):
             return [None, None]
         dims = ScatterDimensionNumbers.of(self.dimension_numbers)
         adding = ScatterAdd(dims, self.mode, self.indices_are_sorted, self.unique_indices)
-        zeros = full(ctx, array_type(x.aval.shape, ctx.aval(ct).dtype, x.aval.weak_type), 0)
+        zeros = full(ctx, array_type(x.aval.shape, ctx.aval(ct).dtype, x.aval.weak_type, ctx.aval(ct).axes), 0)
         return [ctx.bind(adding, zeros, indices, ct)[0], None]
 
 
@@ -317,6 +321,10 @@ class ScatterAdd(Scattering):
     @override
     def write(self, target: HostArray, index: tuple[Positions, ...], updates: HostArray) -> None:
         np.add.at(target, index, updates)
+
+    @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0, 2),)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:

@@ -47,6 +47,10 @@ class Scatter(Scattering):
         target[index] = updates
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0, 2),)
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         x, indices, updates = primals
         if not _moving(tangents):
@@ -96,7 +100,7 @@ class Scatter(Scattering):
         kept: V | None = None
         taken: V | None = None
         if isinstance(x, UndefPrimal):
-            (kept,) = ctx.bind(self, ct, indices, full(ctx, array_type(aval.shape, ctx.aval(ct).dtype), 0))
+            (kept,) = ctx.bind(self, ct, indices, full(ctx, ctx.aval(ct).of_shape(aval.shape).strengthen(), 0))
         if isinstance(updates, UndefPrimal):
             (taken,) = ctx.bind(self.taking(ctx.aval(ct).shape, aval.shape), ct, indices)
         return [kept, None, taken]

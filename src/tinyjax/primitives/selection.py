@@ -48,6 +48,10 @@ class SelectN(Elementwise):
         return ctx.bind(self, which, *cases)[0]
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return (range(1, arity),)
+
+    @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         if len(avals) < 2:
             raise TypingError(f"{self.name} needs a selector and at least one case, got {len(avals)} operands")

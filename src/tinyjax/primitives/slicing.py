@@ -131,6 +131,10 @@ class Concatenate(_Joint):
     plain: ClassVar[bool] = True
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return (range(arity),)
+
+    @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         if not avals:
             raise shape_error(self.name, "at least one array is needed")
@@ -225,6 +229,10 @@ class Pad(_Joint):
     padding_config: PaddingConfig
     name: ClassVar[str] = "pad"
     plain: ClassVar[bool] = True
+
+    @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0, 1),)
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:

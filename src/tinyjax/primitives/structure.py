@@ -96,6 +96,10 @@ class Linear(Primitive):
     """A linear function of one operand: its tangent is the function applied to the operand's tangent."""
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,),)
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         return linear_jvp(self, ctx, primals, tangents)
 
@@ -252,6 +256,10 @@ class ReduceSum(Reduction):
     name: ClassVar[str] = "reduce_sum"
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((0,),)
+
+    @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
         (x,) = args
         total = reduction(np.add, self.axes, array_type(x.shape, x.dtype))(x)
@@ -353,7 +361,9 @@ def full(ctx: Context[V], aval: ShapedArray, value: Scalar) -> V:
     """An array of this type filled with one value. Of keys there is only the one that is 0."""
     if aval.dtype in KEYS:
         return broadcast_in_dim(ctx, ctx.constant(ConcreteValue.of(np.zeros((), aval.dtype))), aval.shape, ())
-    scalar = ctx.constant(Literal(python_scalar(value, aval.dtype), array_type((), aval.dtype, aval.weak_type)))
+    scalar = ctx.constant(
+        Literal(python_scalar(value, aval.dtype), array_type((), aval.dtype, aval.weak_type, aval.axes))
+    )
     return broadcast_in_dim(ctx, scalar, aval.shape, ())
 
 

@@ -109,6 +109,10 @@ class TriangularSolve(OfMatrices):
         return lapack.triangular_solve(a, b, self.left_side, self.lower, transpose, self.unit_diagonal)
 
     @override
+    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
+        return ((1,),)
+
+    @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         (a, b), (ta, tb) = primals, tangents
         (out,) = ctx.bind(self, a, b)

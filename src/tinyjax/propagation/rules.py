@@ -22,6 +22,7 @@ from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
 from tinyjax.primitives.threefry import Threefry2x32
+from tinyjax.primitives.unreduced import PReduced, ReducedVaryCast, VaryUnreducedCast
 from tinyjax.propagation.specs import Lies, Names, Site, Spec, divided, replicated, type_text
 
 RULES: Final = RuleTable[[Sequence[Spec], Site], Sequence[Lies]]("Sharding", name="RULES")
@@ -74,7 +75,8 @@ def _as_they_are(primitive: object, operands: Sequence[Spec], site: Site) -> Seq
     return operands
 
 
-RULES[PVary] = RULES[PSum] = RULES[PMax] = RULES[PMin] = RULES[OptimizationBarrier] = RULES[Rev] = _as_they_are
+RULES[PVary] = RULES[PReduced] = RULES[ReducedVaryCast] = RULES[VaryUnreducedCast] = _as_they_are
+RULES[PSum] = RULES[PMax] = RULES[PMin] = RULES[OptimizationBarrier] = RULES[Rev] = _as_they_are
 
 
 @RULES.register(Reduction)

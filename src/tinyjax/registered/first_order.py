@@ -50,6 +50,7 @@ from tinyjax.primitives import (
     triangular,
     tridiagonal,
     trigonometric,
+    unreduced,
     window_choices,
     windows,
 )
@@ -72,7 +73,7 @@ MODULES: Final = (
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
     generators, hidden_state, incomplete, keys, platforms, reduce_window, reductions, resharding, rounding, scatter,
     selection, shaping, slicing, solutions, sorting, special, spectral, structure, threefry, triangular, tridiagonal,
-    trigonometric, window_choices,
+    trigonometric, unreduced, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

@@ -28,6 +28,7 @@ from tinyjax.primitives import (
     reductions,
     rounding,
     spectral,
+    unreduced,
 )
 from tinyjax.primitives.accuracy import Accurate
 from tinyjax.primitives.annotations import Name
@@ -278,6 +279,7 @@ for _reducing, _positional in (
     (collectives.PMin, reductions.ReduceMin),
 ):
     STANDARD.read_by(_reducing.name, f"{_reducing.name}_invariant")(_collective(_reducing, _positional))
+STANDARD.read_by(unreduced.UnreducedPSum.name)(_collective(unreduced.UnreducedPSum, ReduceSum))
 
 
 def _one_name(name: str, params: Params) -> dict[str, object]:
@@ -291,7 +293,7 @@ def _one_name(name: str, params: Params) -> dict[str, object]:
     return kept
 
 
-def _tiling(cls: type[exchanges.AllGather | exchanges.ReduceScatter], dimension: str) -> None:
+def _tiling(cls: type[exchanges.Tiling], dimension: str) -> None:
     """JAX's have a form with an axis of its own, besides that with tiles."""
 
     @STANDARD.read_by(cls.name)
@@ -307,7 +309,7 @@ def _tiling(cls: type[exchanges.AllGather | exchanges.ReduceScatter], dimension:
         assert type(at) is int
 
         def staged(ctx: StagingContext, ins: Sequence[Atom]) -> Sequence[Atom]:
-            if cls is exchanges.AllGather:
+            if dimension == "all_gather_dimension":
                 return ctx.bind(found, expand_dims(ctx, ins[0], (at,)))
             return [squeeze(ctx, ctx.bind(found, *ins)[0], (at,))]
 
@@ -316,6 +318,8 @@ def _tiling(cls: type[exchanges.AllGather | exchanges.ReduceScatter], dimension:
 
 _tiling(exchanges.AllGather, "all_gather_dimension")
 _tiling(exchanges.ReduceScatter, "scatter_dimension")
+_tiling(unreduced.AllGatherReduced, "all_gather_dimension")
+_tiling(unreduced.UnreducedReduceScatter, "scatter_dimension")
 
 
 @STANDARD.read_by("all_to_all")

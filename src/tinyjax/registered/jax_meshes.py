@@ -20,9 +20,8 @@ from tinyjax.ir.dtypes import BOOL, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.shapes import as_axes
-from tinyjax.ir.varying import union
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
-from tinyjax.primitives.collectives import AxisIndex, PVary, psum, pvary
+from tinyjax.primitives.collectives import AxisIndex, Cast, PVary, psum, pvary
 from tinyjax.primitives.comparison import eq
 from tinyjax.primitives.conversion import convert, copy
 from tinyjax.primitives.dynamic import dynamic_update_slice
@@ -31,6 +30,7 @@ from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.selection import select_n
 from tinyjax.primitives.shaping import expand_dims
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full
+from tinyjax.primitives.unreduced import PReduced, ReducedVaryCast, VaryUnreducedCast
 from tinyjax.registered.jax_control import STANDARD
 from tinyjax.registered.jax_first_order import Avals, Params, primitive_of
 
@@ -64,7 +64,7 @@ def _shard_map(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     manual = Manual(mesh, own, kept.get("check_vma") is True)
     if isinstance(jaxpr, Jaxpr) and isinstance(specs, tuple) and len(specs) == len(jaxpr.outvars):
         avals = [
-            aval.varying_over(union([aval.varying, manual.varying_as(spec)]))
+            aval.varying_over(manual.result_axes(aval.axes, spec))
             for aval, spec in zip(jaxpr.out_avals, specs, strict=True)
             if isinstance(spec, PartitionSpec)
         ]
@@ -72,11 +72,17 @@ def _shard_map(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     return primitive_of(ShardMap, kept)
 
 
-@STANDARD.read_by("pvary")
-def _pvary(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+def _casting(cls: type[Cast]) -> None:
     """JAX has the axes in the order of the mesh."""
-    axes = params.get("axes")
-    return primitive_of(PVary, {**params, "axes": as_axes(axes) if isinstance(axes, tuple) else axes})
+
+    @STANDARD.read_by(cls.name, f"{cls.name}_p")  # as two of them are called there
+    def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+        axes = params.get("axes")
+        return primitive_of(cls, {**params, "axes": as_axes(axes) if isinstance(axes, tuple) else axes})
+
+
+for _cls in (PVary, PReduced, ReducedVaryCast, VaryUnreducedCast):
+    _casting(_cls)
 
 
 @STANDARD.read_by("axis_index")

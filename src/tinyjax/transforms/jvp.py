@@ -17,8 +17,8 @@ from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.tangents import with_zeros
 from tinyjax.ir.verify import verify
-from tinyjax.primitives.collectives import pvary
 from tinyjax.primitives.structure import instantiate
+from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.arguments import marks, tangent_marks
 from tinyjax.transforms.forms import DerivedProgram, Form, derived_names, tangent_names
 from tinyjax.transforms.once import derived_once
@@ -83,7 +83,7 @@ def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> Jv
             marked.append(keep and tangent.aval.dtype != FLOAT0 if isinstance(tangent, Zero) else True)
         with inner.cursor.attributing():
             results = [
-                pvary(ctx, instantiate(ctx, out.tangent), out.primal.aval.varying)
+                cast(ctx, instantiate(ctx, out.tangent), out.primal.aval.axes)
                 for out, mark in zip(outs, marked, strict=True)
                 if mark
             ]

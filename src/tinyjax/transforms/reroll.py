@@ -218,7 +218,7 @@ class _Rolling:
                 continue
             var = next(iter(blocks.values()))
             carry = body.carried(var)
-            if carry is None and set(blocks) == {run.count - 1} and not var.aval.varying:
+            if carry is None and set(blocks) == {run.count - 1} and not var.aval.axes:
                 carry = body.hand_out(var)
             rest = dict(blocks)
             for k in list(blocks):

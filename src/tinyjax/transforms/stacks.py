@@ -12,10 +12,10 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS
 from tinyjax.ir.program import Atom, Literal, Var
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.collectives import PVary
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.shaping import expand_dims, rev, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.rebuild import Rebuilding
 
 
@@ -95,10 +95,10 @@ class Stacks:
             wanted, source = aval.of_shape((len(items),)), self._ctx.cursor.source
             value = ConcreteValue(numbers, wanted.varying_over(()))
             (numbered,) = self._ctx.emit(Constant(value), (), [value.aval], source)
-            if not wanted.varying:
+            if not wanted.axes:
                 return numbered
-            # A literal may vary, but a constant is the same on all devices.
-            return self._ctx.emit(PVary(wanted.varying), (numbered,), [wanted], source)[0]
+            # A literal may vary, but a constant is the same on all devices. (Terms of a sum that are all zero are one.)
+            return cast(self._ctx, cast(self._ctx, numbered, wanted.unreduced), wanted.axes)
         ctx = self._ctx
         joined: list[Atom] = []
         at = 0

@@ -114,7 +114,7 @@ def transpose_linear(
             return [instantiate(ctx, ct) for ct, mark in zip(results, marked, strict=True) if mark]
 
     known_avals = [var.aval for var, mark in zip(jaxpr.invars, linear, strict=True) if not mark]
-    ct_avals = [atom.aval for atom, mark in zip(jaxpr.outvars, nonzero, strict=True) if mark]
+    ct_avals = [atom.aval.cotangent for atom, mark in zip(jaxpr.outvars, nonzero, strict=True) if mark]
     program = stage([*known_avals, *ct_avals], run).named_by(_names(jaxpr, linear, nonzero))
     return TransposedProgram(program, nonzero, tuple(marked))
 

@@ -6,7 +6,7 @@ from tinyjax.caching import remembered
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.ir.roles import Tracking
-from tinyjax.primitives.collectives import PVary
+from tinyjax.primitives.collectives import Cast
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up
 
 
@@ -31,7 +31,7 @@ def _unvarying(jaxpr: Jaxpr) -> Jaxpr:
     for eqn in jaxpr.eqns:
         ins = tuple(map(read, eqn.invars))
         primitive = eqn.primitive
-        if isinstance(primitive, PVary):
+        if isinstance(primitive, Cast):
             env += ins
             continue
         if isinstance(primitive, Tracking):

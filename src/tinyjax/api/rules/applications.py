@@ -308,14 +308,14 @@ def check_types(
         found = array.aval
         if found.weak_type and found.shape == aval.shape and aval.dtype not in (found.dtype, FLOAT0):
             checked.append(convert(array, aval.dtype))
-        elif more := without(found.varying, aval.varying):
+        elif more := without(found.varying, (*aval.varying, *aval.unreduced)):
             raise RuleResultError(
                 f"{what}: {where(i)} is {found}, which varies along {', '.join(map(repr, more))}, but must be {aval}, "
                 f"{expected_as}: the same on all devices. It is what each device contributes, perhaps: then return "
                 f"lax.psum(y, {more[0]!r})"
             )
         elif found.matches(aval):
-            checked.append(varied(array, aval.varying))
+            checked.append(varied(array, aval.axes))
         else:
             hint = " (zeros of dtype tinyjax.float0, or a SymbolicZero)" if aval.dtype == FLOAT0 else ""
             raise RuleResultError(f"{what}: {where(i)} must have type {aval}{hint}, {expected_as}; got {found}")

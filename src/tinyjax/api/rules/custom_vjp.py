@@ -41,7 +41,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Outputs, Primitive, Zero
 from tinyjax.ir.program import Atom, Jaxpr, Var
-from tinyjax.ir.tangents import has_tangent, nonzero_marks, spread_marks, tangent_avals, with_zeros, without_zeros
+from tinyjax.ir.tangents import cotangent_avals, has_tangent, nonzero_marks, spread_marks, with_zeros, without_zeros
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
 from tinyjax.tracebacks import filter_class, filtered
@@ -185,7 +185,7 @@ class _VjpApplication(Application):
             outs, residuals = ([frame.read(array) for array in arrays] for arrays in found)
         out_avals = [ctx.aval(out) for out in outs]
         known = [(ctx.aval(value), ctx.concrete(value)) for value in residuals]
-        possible = tangent_avals(out_avals)
+        possible = cotangent_avals(out_avals)
         cases = ask(
             choices(len(possible)) if self._tells_apart(len(possible)) else [(True,) * len(possible)],
             lambda given: self._stage_bwd(known, given, out_avals),
@@ -223,7 +223,7 @@ class _VjpApplication(Application):
         leading = [context.argument(aval, value) for aval, value in residuals]
         cts: list[Var | Zero] = [
             context.argument(aval) if mark else Zero(aval)
-            for aval, mark in zip(tangent_avals(out_avals), given, strict=True)
+            for aval, mark in zip(cotangent_avals(out_avals), given, strict=True)
         ]
         with activate(context, self.at) as inner, inner:
             wrapped = [ct if isinstance(ct, Zero) else inner.wrap(ct) for ct in cts]
@@ -260,7 +260,7 @@ class _VjpApplication(Application):
         what = f"{function_name(self._bwd)}, the bwd rule of custom_vjp function {call.name},"
         if self.treedef is None or self._residuals is None:
             raise InputError(f"{what} was called before fwd")
-        avals = [array.aval.tangent for array in call.arrays]
+        avals = [array.aval.cotangent for array in call.arrays]
         results: list[Array | Zero] = [Zero(aval) for aval in avals]
         if not cotangents:  # no result has a derivative
             return results
@@ -324,7 +324,7 @@ class _VjpApplication(Application):
             return CustomVjp(call.name, program[0], num_captured=len(program[1])), program[1]
         rule = RuleInProgress(self, out_avals, captured)
         count = sum(map(has_tangent, avals))
-        distinct = self._tells_apart(count + len(tangent_avals(out_avals)))
+        distinct = self._tells_apart(count + len(cotangent_avals(out_avals)))
         cases = ask(
             choices(count) if distinct else [(True,) * count],
             lambda given: self._stage_case(rule, avals, out_avals, given, distinct),
@@ -372,7 +372,7 @@ class _VjpApplication(Application):
 
         fwd = stage_rule(rule, avals, run_fwd)
         residuals = fwd[0].out_avals[len(out_avals) :]
-        n, possible = len(residuals), tangent_avals(out_avals)
+        n, possible = len(residuals), cotangent_avals(out_avals)
 
         def stage_bwd(present: tuple[bool, ...]) -> StagedBackward:
             nonzero: list[bool] = []

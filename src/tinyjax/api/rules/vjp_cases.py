@@ -17,7 +17,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, DType
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
-from tinyjax.ir.tangents import has_tangent, tangent_avals
+from tinyjax.ir.tangents import cotangent_avals, has_tangent
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import broadcast_in_dim, full, reduce_sum
@@ -57,12 +57,12 @@ class StagedCase:
         everywhere = bool(self.backwards.refused)
         marks = any_of([*owns, tuple(everywhere and has_tangent(aval) for aval in in_avals)])
         found = [next(programs) for _ in owns]
-        types = {i: aval.tangent for i, aval in enumerate(in_avals)}
+        types = {i: aval.cotangent for i, aval in enumerate(in_avals)}
         for jaxpr, own in zip(found, owns, strict=True):
             types.update(zip(compress(range(len(own)), own), jaxpr.out_avals, strict=True))
         wanted = [(i, types[i]) for i, mark in enumerate(marks) if mark]
         same = [_returning(jaxpr, own, wanted) for jaxpr, own in zip(found, owns, strict=True)]
-        cts = tangent_avals(out_avals)
+        cts = cotangent_avals(out_avals)
         if same:
             bwd, special = backward(list(map(Backward, self.backwards.given, same)), cts)
         else:

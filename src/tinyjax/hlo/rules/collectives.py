@@ -21,11 +21,19 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shared_types import array_type
 from tinyjax.meshes import PartitionSpec
 from tinyjax.primitives.arithmetic import max_, min_
-from tinyjax.primitives.collectives import AxisIndex, Collective, PMax, PMin, PSum, PVary, ReducingCollective
+from tinyjax.primitives.collectives import AxisIndex, Cast, Collective, PMax, PMin, PSum, PVary, ReducingCollective
 from tinyjax.primitives.elementwise import Elementwise, add
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.shaping import expand_dims
+from tinyjax.primitives.unreduced import (
+    AllGatherReduced,
+    PReduced,
+    ReducedVaryCast,
+    UnreducedPSum,
+    UnreducedReduceScatter,
+    VaryUnreducedCast,
+)
 from tinyjax.transforms.unvarying import unvarying
 
 #: What XLA numbers itself; without it, some operations end the process.
@@ -131,9 +139,24 @@ def _pmin(primitive: PMin, ctx: LoweringContext, args: Sequence[SSA], types: Seq
     return [_all_reduce(primitive, ctx, args[0], types[0], min_)]
 
 
-@RULES.register(PVary)
-def _pvary(primitive: PVary, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+def _cast(primitive: Cast, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
     return args
+
+
+for _kind in (PVary, PReduced, ReducedVaryCast, VaryUnreducedCast):
+    RULES[_kind] = _cast
+
+
+def _made(
+    primitive: UnreducedPSum | UnreducedReduceScatter | AllGatherReduced,
+    ctx: LoweringContext,
+    args: Sequence[SSA],
+    types: Sequence[ShapedArray],
+) -> Sequence[SSA]:
+    return ctx.bind(primitive.untracked(), *args)
+
+
+RULES[UnreducedPSum] = RULES[UnreducedReduceScatter] = RULES[AllGatherReduced] = _made
 
 
 @RULES.register(AxisIndex)

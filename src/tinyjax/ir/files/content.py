@@ -127,7 +127,7 @@ def _encode(value: object, digests: Mapping[Jaxpr, bytes]) -> bytes:
     if isinstance(value, Jaxpr):
         return b"jaxpr" + digests[value]
     if isinstance(value, ShapedArray):
-        varying = _sequence(value.varying, digests) if value.varying else b""
+        varying = _sequence(value.axes, digests) if value.axes else b""
         plain = _dtype(value.dtype) + _encode(value.weak_type, digests) + _sequence(value.shape, digests)
         return b"aval" + plain + varying
     if isinstance(value, ConcreteValue):

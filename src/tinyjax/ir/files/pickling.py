@@ -103,7 +103,7 @@ def _read(
     names: Sequence[str] = (),
     inner_names: Sequence[Sequence[str]] = (),
 ) -> Jaxpr:
-    shared = [array_type(aval.shape, aval.dtype, aval.weak_type, aval.varying) for aval in avals]
+    shared = [array_type(aval.shape, aval.dtype, aval.weak_type, aval.axes) for aval in avals]
     wide = {name: column.astype(np.uint64) for name, column in columns.items()}
     reader = ColumnReader(shared, literals, sources, wide)
     # What an older version has pickled has names for the outermost program only.

@@ -63,7 +63,7 @@ def members_of(program: ClosedJaxpr | Jaxpr) -> dict[str, Content]:
         columns={name: f"u{column.dtype.itemsize}" for name, column in columns.items()},
         closed=isinstance(program, ClosedJaxpr),
         consts=held,
-        varying=[(number, aval.varying) for aval, number in writer.avals.items() if aval.varying],
+        varying=[(number, aval.axes) for aval, number in writer.avals.items() if aval.axes],
     )
     header = schema.Header(schema.FORMAT, schema.VERSION, f"tinyjax {schema.library_version()}")
     return {

@@ -172,7 +172,7 @@ class ProgramExtent(Entry, frozen=True):
 
 class Table(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """The whole table. The last program is the one that was saved; `closed`: with constants, by the numbers of their
-    values. `varying` has the array types that vary along axes of a mesh: their numbers, and the axes."""
+    values. `varying` has the array types that say something along axes of a mesh: their numbers, and what."""
 
     avals: list[Aval]
     literals: list[LiteralEntry]

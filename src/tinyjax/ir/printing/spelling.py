@@ -87,7 +87,7 @@ def format_literal(literal: Literal) -> str:
     value, aval = literal.value, literal.aval
     text = format_scalar(value, aval.dtype)
     own = aval.dtype == _own_dtype(value) and aval.weak_type != isinstance(value, bool)
-    if own and aval.shape == () and not aval.varying:
+    if own and aval.shape == () and not aval.axes:
         return text
     return f"{text}:{aval}"
 

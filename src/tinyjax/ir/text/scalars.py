@@ -33,7 +33,7 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.program import Literal
-from tinyjax.ir.shapes import as_axes
+from tinyjax.ir.shapes import as_axes, marked
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
 
@@ -45,6 +45,9 @@ REAL: Final = r"(?:nan\(0x[0-9a-fA-F]{1,16}\)|nan|inf|(?:\d+(?:\.\d*)?|\.\d+)(?:
 _COMPLEX: Final = re.compile(rf"(-?{REAL}) *([+-]{REAL})j")
 #: After a size: along which axes of a mesh the array is divided.
 _LYING: Final = re.compile(r"@(?:\w+|\([\w, ]*\))")
+#: After the sizes: along which axes of a mesh the array varies, and what else is said along such.
+_MARK: Final = re.compile(r"([VUR]):(\([^()]*\)|[^,()}]+)")
+_MARKS: Final = re.compile(rf"{_MARK.pattern}(?:, {_MARK.pattern})*\}}")
 _ESCAPE: Final = re.compile(r"\\(?:[\\'\"abfnrtv\n]|[0-7]{1,3}|x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8})")
 
 
@@ -90,17 +93,16 @@ def read_string(text: str) -> object:
 
 @lru_cache(maxsize=4096)
 def read_aval(text: str) -> ShapedArray:
-    """The type written `f32[2,3]`, with `~` for a weak one, with `{V:x}` or `{V:(x,y)}` for one that varies.
+    """The type written `f32[2,3]`, with `~` for a weak one, and within braces what it says along axes of a mesh, such
+    as `{V:(x,y), U:z}` for one that varies along `x` and `y` and is unreduced along `z`.
 
     JAX's say how arrays lie on a mesh, too: `f32[2@x,3@(y,z)]`. Types of ours don't.
     """
     text, _, marks = text.partition("{")
-    if marks and not marks.startswith("V:"):
-        raise InputError(f"{{{marks} is a sum that is yet to be made along axes of a mesh: there is no such type here")
-    varying, _, more = marks.removeprefix("V:").partition(", ")
-    if more:
-        raise InputError(f"{more.removesuffix('}')} is a sum that is yet to be made: there is no such type here")
-    axes = as_axes(name.strip() for name in varying.removesuffix("}").strip("()").split(",") if name.strip())
+    if marks and not _MARKS.fullmatch(marks):
+        raise InputError(f"{{{marks} says nothing of a type: along axes of a mesh that is {{V:x}}, {{U:x}} or {{R:x}}")
+    said = {mark: as_axes(one.strip() for one in names.strip("()").split(",")) for mark, names in _MARK.findall(marks)}
+    axes = marked(*[said.get(mark, ()) for mark in "VUR"])
     name, _, sizes = text.removesuffix("]").partition("[")
     weak = name.startswith("~")
     name = name.removeprefix("~")

@@ -18,7 +18,7 @@ from tinyjax.ir.rules import RuleTable
 from tinyjax.primitives.annotations import Name, OptimizationBarrier
 from tinyjax.primitives.arithmetic import Abs, Div, Extreme, IntegerPow, NextAfter, Rem, Square
 from tinyjax.primitives.checks import Check
-from tinyjax.primitives.collectives import PVary
+from tinyjax.primitives.collectives import Cast
 from tinyjax.primitives.complex import Complex
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral
@@ -155,7 +155,7 @@ def _written(primitive: Primitive, eqn: Eqn) -> Cost:
 
 
 register_all(
-    COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, OptimizationBarrier, Constant, PVary, ShardingConstraint)
+    COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, OptimizationBarrier, Constant, Cast, ShardingConstraint)
 )
 COSTS[Check] = _nothing
 register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Pad, Copy, BitcastConvertType, RandomWrap,

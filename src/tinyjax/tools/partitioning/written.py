@@ -24,6 +24,7 @@ from tinyjax.ir.traverse import nested_programs
 from tinyjax.primitives.collectives import Collective as NamedCollective
 from tinyjax.primitives.collectives import PMax, PMin, PSum
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
+from tinyjax.primitives.unreduced import AllGatherReduced, UnreducedPSum, UnreducedReduceScatter
 from tinyjax.tools.cost.records import Times
 from tinyjax.tools.partitioning.groups import Along, along_groups, along_pairs
 from tinyjax.tools.partitioning.records import Collective, Kind, OpenLoop
@@ -34,6 +35,9 @@ _KINDS: Final[dict[type[Primitive], Kind]] = {
     PMin: "all-reduce",
     AllGather: "all-gather",
     ReduceScatter: "reduce-scatter",
+    UnreducedPSum: "all-reduce",
+    AllGatherReduced: "all-gather",
+    UnreducedReduceScatter: "reduce-scatter",
     AllToAll: "all-to-all",
     PPermute: "collective-permute",
 }
