@@ -279,8 +279,8 @@ def _check_sums(spec: PartitionSpec, what: str, manual: Manual) -> None:
             if name in manual.mesh.axis_names and name not in manual.mesh.explicit_axes:
                 raise ShardingError(
                     f"shard_map: {what} has {spec}, but {kind} can only be used along Explicit axes of a mesh, as "
-                    f"along these only it is known what is done with the array outside. {name!r} of {manual.mesh} isn't "
-                    "one: make_mesh makes such axes, and Mesh(..., axis_types=AxisType.Explicit)"
+                    f"along these only it is known what is done with the array outside. {name!r} of {manual.mesh} "
+                    "isn't one: make_mesh makes such axes, and Mesh(..., axis_types=AxisType.Explicit)"
                 )
 
 
