@@ -24,6 +24,8 @@ from tinyjax.primitives.windows import GatherDimensionNumbers
 #: Primitives that need the axis of a `vmap`, hold programs, or have messages and no results.
 ELSEWHERE = {
     "psum", "pmax", "pmin", "axis_index", "all_gather", "all_to_all", "reduce_scatter", "ppermute", "pvary",
+    "preduced", "vary_unreduced_cast", "reduced_vary_cast",
+    "unreduced_psum", "unreduced_reduce_scatter", "all_gather_reduced",
     "call", "shard_map", "sharding_constraint", "cond", "scan", "while", "checkpoint", "custom_jvp", "forward_pass",
     "custom_linear_solve", "custom_root", "custom_vmap", "composite",
     "custom_vjp", "custom_lin", "mapped_custom", "enclosing", "pure_callback", "io_callback", "debug_callback",
