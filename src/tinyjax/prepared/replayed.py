@@ -135,7 +135,7 @@ def replayed(
 def replay_of(program: FunctionProgram) -> Replay | None:
     """How a program is applied again; None if that could make a difference."""
     jaxpr = program.jaxpr
-    if program.captured or any(aval.varying for aval in jaxpr.in_avals):
+    if program.captured or any(aval.axes for aval in jaxpr.in_avals):
         return None
     if any(isinstance(out, Literal) for out in jaxpr.outvars):
         return None
