@@ -201,13 +201,9 @@ def _parted(ctx: Context[V], x: V, primitive: ShardMap, spec: PartitionSpec) -> 
     x = permute(ctx, x, (*[place[name] for name in sizes if name in place], *rest))
     local = tuple([split[i] for i in rest])
     x = reshape(ctx, x, (*[sizes[name] if name in place else 1 for name in sizes], *local))
-    return Batched(_repeated(ctx, x, tuple(sizes.values()), local), 0)
-
-
-def _repeated(ctx: Context[V], x: V, sizes: Shape, local: Shape) -> V:
-    whole = (*sizes, *local)
+    whole = (*sizes.values(), *local)
     x = broadcast_in_dim(ctx, x, whole, tuple(range(len(whole))))
-    return reshape(ctx, x, (math.prod(sizes), *local))
+    return Batched(reshape(ctx, x, (math.prod(sizes.values()), *local)), 0)
 
 
 def _joined(ctx: Context[V], out: Batched[V], primitive: ShardMap, spec: PartitionSpec) -> V:
@@ -340,8 +336,8 @@ def _split(mapped: ShardMap, unknown: tuple[bool, ...]) -> Split:
 
 def _residual_spec(mapped: ShardMap, aval: ShapedArray) -> PartitionSpec:
     """How residuals of this type are put together: along their first axis, over all axes along which they vary."""
-    own = {*mapped.manual_axes}
-    over = [name for name in mapped.manual_axes if name in (aval.varying if mapped.check_vma else _told_apart(mapped))]
+    own, named = {*mapped.manual_axes}, aval.varying if mapped.check_vma else _told_apart(mapped)
+    over = [name for name in mapped.manual_axes if name in named]
     parts = (tuple(over),) if over else ()
     return PartitionSpec(*parts, unreduced=own & {*aval.unreduced}, reduced=own & {*aval.reduced})
 
@@ -366,16 +362,11 @@ def _transposed(
 ) -> tuple[ShardMap, tuple[bool, ...]]:
     found = transpose_linear(mapped.jaxpr, linear, nonzero, False)
     known = [spec for spec, mark in zip(mapped.in_specs, linear, strict=True) if not mark]
-    given = tuple(map(_transposed_spec, _marked(mapped.out_specs, nonzero)))
-    wanted = tuple(map(_transposed_spec, _marked(_marked(mapped.in_specs, linear), found.nonzero_out)))
+    given = tuple([spec.dual for spec in _marked(mapped.out_specs, nonzero)])
+    wanted = tuple([spec.dual for spec in _marked(_marked(mapped.in_specs, linear), found.nonzero_out)])
     jaxpr = found.jaxpr if mapped.check_vma else _untracked(mapped, found.jaxpr, len(known), given, wanted)
     transposed = evolve(mapped, jaxpr=jaxpr, in_specs=(*known, *given), out_specs=wanted)
     return transposed, found.nonzero_out
-
-
-def _transposed_spec(spec: PartitionSpec) -> PartitionSpec:
-    """That of cotangents: of what all devices have, they may have terms, and the other way round."""
-    return spec.update(unreduced=spec.reduced, reduced=spec.unreduced)
 
 
 def _untracked(

@@ -144,6 +144,11 @@ class PartitionSpec(Immutable, Spelled):
             reduced=self.reduced if reduced is None else reduced,
         )
 
+    @property
+    def dual(self) -> PartitionSpec:
+        """How cotangents of what lies so lie: unreduced where it is reduced, and the other way round."""
+        return self.update(unreduced=self.reduced, reduced=self.unreduced) if self.unreduced or self.reduced else self
+
     @override
     def __repr__(self) -> str:
         parts = repr(self.partitions)[1:-1]
