@@ -37,7 +37,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.roles import Evaluator, Tracking
-from tinyjax.ir.shapes import Axes, Shape, as_axes
+from tinyjax.ir.shapes import Axes, as_axes
 from tinyjax.ir.tangents import linear_marks, nonzero_marks, with_zeros, without_zeros
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue

@@ -84,6 +84,9 @@ class Split:
 
 Outputs: TypeAlias = tuple[Sequence[V], Sequence["V | Zero"]]
 
+#: Operands, by their numbers, in groups.
+Groups: TypeAlias = Sequence[Sequence[int]]
+
 
 @frozen
 class Primitive(Parameters):
@@ -95,6 +98,8 @@ class Primitive(Parameters):
     """
 
     name: ClassVar[str]
+    #: What `linear_in` says, where it is the same for any number of operands.
+    linear: ClassVar[Groups] = ()
     #: Whether `evaluate` depends on nothing but the elements of its arguments: not on programs, effects or the
     #: surroundings. It runs where NumPy warns of nothing, and what types alone decide is found out once.
     plain: ClassVar[bool] = False
@@ -125,7 +130,7 @@ class Primitive(Parameters):
     def linear_in(self, arity: int, /) -> Sequence[Sequence[int]]:
         """In which operands this is linear, together, as long as the others stay as they are: of a sum it is an
         addend, of a product a factor."""
-        return ()
+        return self.linear
 
     def evaluate(self, *args: Any, **_: Any) -> tuple[HostArray, ...]:
         """The outputs for NumPy arrays whose types `type_of` has accepted."""

@@ -30,7 +30,7 @@ from tinyjax.ir.dtypes import (
     Scalar,
     short_name,
 )
-from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.primitive import BatchAxis, Groups, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
@@ -219,13 +219,11 @@ class Unary(Smooth):
 class LinearUnary(OneOperand):
     """Linear in its one operand: its tangent is the primitive applied to the operand's tangent."""
 
+    linear: ClassVar[Groups] = ((0,),)
+
     @abstractmethod
     def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
         """The transpose of the primitive, applied to a cotangent of its result. The result has the operand's type."""
-
-    @override
-    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
-        return ((0,),)
 
     @override
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
@@ -284,9 +282,6 @@ class Binary(TwoOperands):
         return [out], [broadcast_scalar(ctx, total, ctx.aval(out).shape)]
 
 
-# The four that all other rules are built from.
-
-
 @final
 @frozen
 class Neg(LinearUnary):
@@ -305,9 +300,7 @@ class Neg(LinearUnary):
 class Additive(Binary):
     """A sum of its operands, up to sign: linear in both together."""
 
-    @override
-    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
-        return ((0, 1),)
+    linear: ClassVar[Groups] = ((0, 1),)
 
     @override
     def transpose(
@@ -367,13 +360,10 @@ class Sub(Additive):
 class Mul(Binary):
     """The product. Integers wrap around."""
 
+    linear: ClassVar[Groups] = ((0,), (1,))
     name: ClassVar[str] = "mul"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = np.multiply
-
-    @override
-    def linear_in(self, arity: int) -> Sequence[Sequence[int]]:
-        return ((0,), (1,))
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
@@ -398,8 +388,6 @@ class Mul(Binary):
             return [None, unbroadcast(ctx, mul(ctx, x, ct), y.aval.shape)]
         return [None, None]
 
-
-# The vocabulary.
 
 neg: Final = Neg()
 add: Final = Add()
