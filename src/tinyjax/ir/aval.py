@@ -5,17 +5,18 @@ from __future__ import annotations
 import math
 from typing import final
 
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 from typing_extensions import override
 
 from tinyjax.ir.dtypes import FLOAT0, INEXACT, DType, short_name
-from tinyjax.ir.shapes import Axes, Shape, as_axes, as_shape, axes_text, dtype_of, marked
+from tinyjax.ir.duality import AlongAxes
+from tinyjax.ir.shapes import Axes, Shape, as_axes, as_shape, axes_text, dtype_of
 from tinyjax.ir.shared_types import array_type
 
 
 @final
 @frozen(cache_hash=True, repr=False)
-class ShapedArray:
+class ShapedArray(AlongAxes):
     """The set of arrays of one shape and dtype.
 
     `weak_type` marks values that came from Python scalars: they take the dtype of the other operand. A dtype may be
@@ -41,18 +42,7 @@ class ShapedArray:
     unreduced: Axes = field(default=(), converter=as_axes)
     reduced: Axes = field(default=(), converter=as_axes)
     #: All three, as the rules of `ir.varying` take them.
-    axes: Axes = field(init=False, eq=False)
-
-    @axes.default
-    def _marked(self) -> Axes:
-        if not (self.unreduced or self.reduced):
-            return self.varying
-        return marked(self.varying, self.unreduced, self.reduced)
-
-    @property
-    def vma(self) -> frozenset[str]:
-        """`varying` by its name in JAX: the manual axes of a mesh along which the value varies."""
-        return frozenset(self.varying)
+    axes: Axes = field(init=False, eq=False, default=Factory(AlongAxes.all_axes, takes_self=True))
 
     @property
     def ndim(self) -> int:
@@ -67,18 +57,10 @@ class ShapedArray:
         return self.size * self.dtype.itemsize
 
     @property
+    @override
     def tangent(self) -> ShapedArray:
         """The type of tangents: the same array type, or float0 where there is nothing to differentiate."""
         return self if self.dtype in INEXACT else array_type(self.shape, FLOAT0, False, self.axes)
-
-    @property
-    def cotangent(self) -> ShapedArray:
-        """The type of cotangents: that of tangents, but that of what all devices have they may have terms each, and
-        the other way round."""
-        tangent = self.tangent
-        if self.axes == self.varying:
-            return tangent
-        return tangent.varying_over(marked(self.varying, self.reduced, self.unreduced))
 
     def strengthen(self) -> ShapedArray:
         """The same type without the weak mark."""

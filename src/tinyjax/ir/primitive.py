@@ -14,11 +14,10 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.effects import NO_EFFECTS, Effects
 from tinyjax.ir.parameters import Parameters
-from tinyjax.ir.shapes import Axes
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.typed import Typed
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.ir.varying import of_operands
+from tinyjax.ir.varying import Spreading
 
 if TYPE_CHECKING:
     from tinyjax.ir.context import Context
@@ -84,12 +83,9 @@ class Split:
 
 Outputs: TypeAlias = tuple[Sequence[V], Sequence["V | Zero"]]
 
-#: Operands, by their numbers, in groups.
-Groups: TypeAlias = Sequence[Sequence[int]]
-
 
 @frozen
-class Primitive(Parameters):
+class Primitive(Spreading, Parameters):
     """An operation that programs apply. Subclass it as a frozen attrs class; the fields are the parameters.
 
     Rules are methods, generic in the value type `V` of the context they run in, so a rule can only use what the context
@@ -98,8 +94,6 @@ class Primitive(Parameters):
     """
 
     name: ClassVar[str]
-    #: What `linear_in` says, where it is the same for any number of operands.
-    linear: ClassVar[Groups] = ()
     #: Whether `evaluate` depends on nothing but the elements of its arguments: not on programs, effects or the
     #: surroundings. It runs where NumPy warns of nothing, and what types alone decide is found out once.
     plain: ClassVar[bool] = False
@@ -121,16 +115,6 @@ class Primitive(Parameters):
     def type_of(self, *avals: Any, **_: Any) -> tuple[ShapedArray, ...]:
         """The types of the outputs for inputs of these types; a TypingError if it doesn't accept them."""
         raise self._missing("Abstract evaluation", "type_of")
-
-    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray], /) -> tuple[Sequence[Axes], Sequence[Axes]]:
-        """Along which axes of a mesh the operands have to vary, and the results of these types do, for operands that
-        vary along `found`: all along all of them."""
-        return of_operands(self.name, found, self.linear_in(len(found)), len(types))
-
-    def linear_in(self, arity: int, /) -> Sequence[Sequence[int]]:
-        """In which operands this is linear, together, as long as the others stay as they are: of a sum it is an
-        addend, of a product a factor."""
-        return self.linear
 
     def evaluate(self, *args: Any, **_: Any) -> tuple[HostArray, ...]:
         """The outputs for NumPy arrays whose types `type_of` has accepted."""

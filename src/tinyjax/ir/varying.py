@@ -17,7 +17,7 @@ Source: "varying manual axes" of JAX's shard_map, which this follows.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, final
 
 from tinyjax.errors import TypingError
 from tinyjax.ir.aval import ShapedArray
@@ -25,6 +25,10 @@ from tinyjax.ir.shapes import MARKS, REDUCED, UNREDUCED, Axes, as_axes, axes_tex
 
 if TYPE_CHECKING:
     from tinyjax.ir.primitive import Primitive
+
+
+#: Operands, by their numbers, in groups.
+Groups: TypeAlias = Sequence[Sequence[int]]
 
 
 @final
@@ -105,6 +109,28 @@ def of_operands(
         for i in range(len(found))
     ]
     return wanted, [as_axes([*common, *sums])] * count
+
+
+class Spreading:
+    """What is applied to values that vary along axes of a mesh: what its results then do."""
+
+    __slots__ = ()
+
+    name: ClassVar[str]
+    #: What `linear_in` says, where it is the same for any number of operands.
+    linear: ClassVar[Groups] = ()
+    #: Whether each result is one of the operands, and nothing of the others.
+    apart: ClassVar[bool] = False
+
+    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray], /) -> tuple[Sequence[Axes], Sequence[Axes]]:
+        """Along which axes of a mesh the operands have to vary, and the results of these types do, for operands that
+        vary along `found`: all along all of them. What is a sum yet to be made, says `linear_in`."""
+        return (found, found) if self.apart else of_operands(self.name, found, self.linear_in(len(found)), len(types))
+
+    def linear_in(self, arity: int, /) -> Groups:
+        """In which operands this is linear, together, as long as the others stay as they are: of a sum it is an
+        addend, of a product a factor."""
+        return self.linear
 
 
 def without(axes: Axes, names: Sequence[str]) -> Axes:

@@ -12,7 +12,6 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import MOVABLE, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
-from tinyjax.ir.shapes import Axes
 from tinyjax.ir.tangents import without_zeros
 from tinyjax.primitives import numpy_values
 from tinyjax.primitives.elementwise import Dtypes, LinearUnary, NumPyFunction
@@ -45,14 +44,11 @@ class OptimizationBarrier(Primitive):
     """The operands. The compiler moves nothing across and sees no common subexpressions beyond it."""
 
     name: ClassVar[str] = "optimization_barrier"
+    apart: ClassVar[bool] = True
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         return avals
-
-    @override
-    def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
-        return found, found
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:

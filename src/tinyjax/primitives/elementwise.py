@@ -30,7 +30,7 @@ from tinyjax.ir.dtypes import (
     Scalar,
     short_name,
 )
-from tinyjax.ir.primitive import BatchAxis, Groups, Outputs, Primitive, UndefPrimal, Zero
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.tangents import zero_tangents
@@ -219,7 +219,7 @@ class Unary(Smooth):
 class LinearUnary(OneOperand):
     """Linear in its one operand: its tangent is the primitive applied to the operand's tangent."""
 
-    linear: ClassVar[Groups] = ((0,),)
+    linear: ClassVar[Sequence[Sequence[int]]] = ((0,),)
 
     @abstractmethod
     def transposed(self, ctx: Context[V], ct: V, operand: ShapedArray) -> V:
@@ -300,7 +300,7 @@ class Neg(LinearUnary):
 class Additive(Binary):
     """A sum of its operands, up to sign: linear in both together."""
 
-    linear: ClassVar[Groups] = ((0, 1),)
+    linear: ClassVar[Sequence[Sequence[int]]] = ((0, 1),)
 
     @override
     def transpose(
@@ -360,7 +360,7 @@ class Sub(Additive):
 class Mul(Binary):
     """The product. Integers wrap around."""
 
-    linear: ClassVar[Groups] = ((0,), (1,))
+    linear: ClassVar[Sequence[Sequence[int]]] = ((0,), (1,))
     name: ClassVar[str] = "mul"
     accepts: ClassVar[Dtypes] = NUMERIC
     function: ClassVar[NumPyFunction] = np.multiply
