@@ -198,6 +198,11 @@ def deserialize(blob: bytes | bytearray, registry: Registry | None = None) -> Ex
 
     Raises:
       FileFormatError: it isn't that, or isn't intact.
+
+    >>> import tinyjax as tj
+    >>> blob = export(tj.jit(tj.numpy.sin))(tj.ShapedArray((), "float64")).serialize()
+    >>> deserialize(blob).call(0.0)
+    Array(0., dtype=float64)
     """
     if not isinstance(blob, bytes | bytearray):
         raise InputError(f"deserialize takes the bytes that serialize returned, got {type(blob).__name__}")

@@ -238,3 +238,23 @@ def test_passes_keep_types() -> None:
         ir.typecheck(changed)
         for found, each in zip(tj.eval_jaxpr(changed.jaxpr, changed.consts, X, W), wanted, strict=True):
             agree(found, each)
+
+
+@pytest.mark.parametrize("spec", [P("x", unreduced={"y"}), P(None, "x", reduced={"y"})], ids=str)
+def test_arrays_on_devices_are_their_sums(spec: P) -> None:
+    """However an array gets there: a specification of terms is one of what they come to."""
+    sharding = tj.NamedSharding(tj.make_mesh((4, 2), ("x", "y")), spec)
+    for placed in (
+        tj.device_put(X, sharding),
+        tj.make_array_from_callback(X.shape, sharding, lambda index: X[index]),
+        tj.jit(lambda x: x, in_shardings=sharding)(X),
+        tj.jit(lambda x: x, out_shardings=sharding)(X),
+        tj.jit(lambda x: lax.with_sharding_constraint(x, sharding))(X),
+    ):
+        np.testing.assert_array_equal(placed, X)
+        assert repr(placed) == repr(tj.numpy.asarray(X))
+        assert len(placed.sharding.device_set) == 8
+        piece = placed.addressable_shards[0].data
+        assert piece is not None
+        assert piece.shape == sharding.shard_shape(X.shape)
+        np.testing.assert_array_equal(placed + placed, X + X)

@@ -64,7 +64,8 @@ def jax_sharding(sharding: Sharding) -> jax.sharding.Sharding:
         if isinstance(sharding, SingleDeviceSharding):
             return JaxSingle(device_of_jax(sharding.device), memory_kind=kind)
         if isinstance(sharding, NamedSharding):
-            return JaxNamed(jax_mesh(sharding.mesh), jax_spec(sharding.spec), memory_kind=kind)
+            spec = jax_spec(sharding.spec.made)  # an array is its sum: devices have no terms of it
+            return JaxNamed(jax_mesh(sharding.mesh), spec, memory_kind=kind)
     except ValueError as error:
         if kind is None:
             raise

@@ -58,20 +58,20 @@ def apply_known(parent: Context[V], primitive: Primitive, args: Sequence[Known[V
     if len(values) > 1:
         return tuple(map(Known, values))
     if type(primitive) not in _CHEAP or (args and _shrinks(parent, primitive, args[0])):
-        if type(primitive) in _QUICK:
+        if type(primitive) in QUICK:
             depth = 1 + max([arg.depth for arg in args])
-            if depth <= _DEPTH:
+            if depth <= DEPTH:
                 return (Known(values[0], None, None, (primitive, tuple(args)), depth),)
         return (Known(values[0]),) if values else ()
     return (Known(values[0], None, (primitive, args[0] if args else None)),)
 
 
 #: What takes next to no time to compute of values that are there, with the same result to the bit.
-_QUICK: Final = frozenset(
+QUICK: Final = frozenset(
     {Abs, Add, And, Eq, Ge, Gt, IntegerPow, Le, Lt, Max, Min, Mul, Ne, Neg, Not, Or, SelectN, Sign, Square, Sub, Xor}
 )
 #: How many of these are done for one value. It bounds how long values are held that formulas are of.
-_DEPTH: Final = 4
+DEPTH: Final = 4
 
 
 def _shrinks(parent: Context[V], primitive: Primitive, operand: Known[V]) -> bool:

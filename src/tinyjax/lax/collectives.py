@@ -137,6 +137,7 @@ def pcast(x: _T, axis_name: AxisName, *, to: str) -> _T:
       ChoiceError: `to` is something else.
 
     >>> import numpy as np
+    >>> from tinyjax import make_jaxpr
     >>> from tinyjax.api.shard_map import shard_map
     >>> from tinyjax.meshes import AbstractMesh, PartitionSpec as P
     >>> mesh = AbstractMesh((3,), ("x",))

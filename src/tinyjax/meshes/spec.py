@@ -149,6 +149,11 @@ class PartitionSpec(Immutable, Spelled):
         """How cotangents of what lies so lie: unreduced where it is reduced, and the other way round."""
         return self.update(unreduced=self.reduced, reduced=self.unreduced) if self.unreduced or self.reduced else self
 
+    @property
+    def made(self) -> PartitionSpec:
+        """How the sum of what is unreduced lies once it is made, and the same of what is reduced."""
+        return self.update(unreduced=set(), reduced=set()) if self.unreduced or self.reduced else self
+
     @override
     def __repr__(self) -> str:
         parts = repr(self.partitions)[1:-1]

@@ -76,8 +76,8 @@ def polyfit(
       InputError: the degree is negative.
       ShapeError: x, y and w don't fit together.
 
-    >>> polyfit(np.array([0.0, 1.0, 2.0]), np.array([1.0, 2.0, 5.0]), 2).round(6)
-    Array([ 1., -0.,  1.], dtype=float64)
+    >>> polyfit(np.array([0.0, 1.0, 2.0]), np.array([1.0, 3.0, 7.0]), 2).round(6)
+    Array([1., 1., 1.], dtype=float64)
     """
     degree = integer(deg, "polyfit: the degree")
     if degree < 0:

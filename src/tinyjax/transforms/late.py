@@ -1,10 +1,12 @@
-"""Equations that only arrange one operand, moved to where their results are read first."""
+"""Equations that cost next to nothing, moved to where their results are read first."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+from tinyjax.contexts.rebuilding import DEPTH, QUICK
 from tinyjax.ir.program import Eqn, Var
 from tinyjax.primitives.shaping import Iota, Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate
@@ -17,18 +19,44 @@ _ARRANGING: Final = (BroadcastInDim, Iota, Reshape, Squeeze, Transpose)
 
 def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     """These equations in another order, in which each that only arranges its operand comes right before the first that
-    reads it. Those which nobody reads stay at their places.
+    reads it, and so does each that is quickly computed, of what is kept until about then anyway. Those which nobody
+    reads stay at their places.
 
     A backward pass opens with such equations, about what the forward pass has kept of all layers. Among the others of
     their layer, they are part of its block: XLA makes them part of what reads them, and nothing is stacked.
     """
     first: dict[int, int] = {}  # the first place where a variable is read
+    last: dict[int, int] = {}  # and the last one
+    makers = {out.index: eqn for eqn in eqns for out in eqn.outvars}
+    readers = Counter(
+        index for eqn in eqns for index in {lazy.root(atom).index for atom in eqn.invars if isinstance(atom, Var)}
+    )
+
+    def longer(eqn: Eqn, at: int, place: int, depth: int = 0) -> int:
+        """For how many equations more operands are kept if this one moves there, from `at`, with those before it that
+        are for it alone."""
+        found = 0
+        for atom in eqn.invars:
+            if isinstance(atom, Var):
+                root = lazy.root(atom).index
+                maker = makers.get(root)
+                if maker is None:
+                    continue
+                if readers[root] == 1 and depth < DEPTH and type(maker.primitive) in QUICK:
+                    found += longer(maker, at, place, depth + 1)
+                else:
+                    found += max(0, place - max(at, last.get(root, at)))
+        return found
+
     keys: list[int] = []
     for at in range(len(eqns) - 1, -1, -1):
         eqn = eqns[at]
         place = at
-        if isinstance(eqn.primitive, _ARRANGING):
-            place = max(at, min([first.get(out.index, at) for out in eqn.outvars], default=at))
+        wanted = max(at, min([first.get(out.index, at) for out in eqn.outvars], default=at))
+        if isinstance(eqn.primitive, _ARRANGING) or (
+            wanted > at and type(eqn.primitive) in QUICK and 2 * longer(eqn, at, wanted) <= wanted - at
+        ):
+            place = wanted
         keys.append(place)
         # What is joined has come from where it is made: there, it is part of a block.
         read = -1 if isinstance(eqn.primitive, Concatenate) else place
@@ -36,6 +64,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
             if isinstance(atom, Var):
                 root = lazy.root(atom).index
                 first[root] = min(first.get(root, read), read)
+                last[root] = max(last.get(root, read), read)
     keys.reverse()
     # Of those with one place, whoever is read comes before who reads; and what has its place there was last already.
     return [eqns[at] for at in sorted(range(len(eqns)), key=keys.__getitem__)]

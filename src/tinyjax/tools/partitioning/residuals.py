@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, TypeAlias, final
+from typing import Literal as Literal_
+from typing import TypeAlias, final
 
 from attrs import frozen
 
 from tinyjax import backend
 from tinyjax.backend.layouts import Layout
+from tinyjax.contexts.rebuilding import DEPTH, QUICK
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.program import ClosedJaxpr, Eqn, Jaxpr, Var
+from tinyjax.ir.program import ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.source import SourceInfo
 from tinyjax.meshes import Mesh, PartitionSpec
 from tinyjax.tools.cost.residuals import residual_memory
@@ -23,7 +25,7 @@ from tinyjax.transforms.inline import inline
 from tinyjax.transforms.linearize import linearize
 
 #: Whether the program is a derivative and keeps them itself, or its gradient would.
-Owner: TypeAlias = Literal["program", "gradient"]
+Owner: TypeAlias = Literal_["program", "gradient"]
 
 
 @final
@@ -91,20 +93,31 @@ def _own(jaxpr: Jaxpr, layout: Layout) -> tuple[Placed, ...] | None:
 
 
 def _crossing(jaxpr: Jaxpr) -> list[tuple[Var, SourceInfo | None]]:
+    """What backward equations read of others, without what is computed for them alone of what they read anyway."""
     made: dict[int, Eqn] = {}
     backward: set[int] = set()
-    crossing: dict[int, tuple[Var, SourceInfo | None]] = {}
+    read: dict[int, Var] = {}
     for eqn in jaxpr.eqns:
         reads = [atom for atom in eqn.invars if isinstance(atom, Var)]
         if _is_backward(eqn) or (eqn.source is None and any(atom.index in backward for atom in reads)):
-            for atom in reads:
-                maker = made.get(atom.index)
-                if maker is not None:
-                    crossing[atom.index] = atom, maker.source
+            read |= {atom.index: atom for atom in reads if atom.index not in backward}
             backward |= {var.index for var in eqn.outvars}
         else:
             made |= {var.index: eqn for var in eqn.outvars}
-    return list(crossing.values())
+
+    def follows(eqn: Eqn | None, depth: int = 0) -> bool:
+        if eqn is None or type(eqn.primitive) not in QUICK or depth > DEPTH:
+            return False
+        return all(
+            isinstance(atom, Literal) or atom.index in read or follows(made.get(atom.index), depth + 1)
+            for atom in eqn.invars
+        )
+
+    return [
+        (var, made[index].source)
+        for index, var in read.items()
+        if index in made and not (var.aval.shape and follows(made[index]))
+    ]
 
 
 def _is_backward(eqn: Eqn) -> bool:
