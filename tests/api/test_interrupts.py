@@ -132,6 +132,45 @@ def test_interrupts_at_the_moment_of_entering_and_leaving(name: str, transform: 
     assert float(tnp.sin(0.0)) == 0.0
 
 
+class AtALine:
+    """Raises in the line of this number among those of entering and leaving frames."""
+
+    def __init__(self, at: int) -> None:
+        self.at, self.count = at, 0
+
+    def __call__(self, frame: FrameType, event: str, _: object) -> AtALine:
+        code = frame.f_code
+        entering = code.co_name in ("__enter__", "__exit__", "end") and code.co_filename.endswith("frames.py")
+        if entering and event in ("line", "call"):
+            self.count += 1
+            if self.count == self.at:
+                sys.settrace(None)
+                raise KeyboardInterrupt
+        return self
+
+
+@pytest.mark.parametrize("transform", [tj.jit, tj.grad, tj.vmap, tj.watch])
+def test_interrupts_at_every_line_of_entering_and_leaving(transform: Callable[..., Any]) -> None:
+    """However far it came, the frame is no longer the innermost one."""
+    x = np.ones(2) if transform is tj.vmap else 0.5
+    at, before = 0, sys.gettrace()
+    while True:
+        at += 1
+        f, line = transform(lambda x: tnp.sin(x) * 2.0), AtALine(at)
+        sys.settrace(line)
+        try:
+            f(x)
+        except KeyboardInterrupt:
+            pass
+        finally:
+            sys.settrace(before)
+        assert innermost() is ROOT, at
+        if line.count < at:
+            break
+    assert at > 12
+    assert float(tnp.sin(0.0)) == 0.0
+
+
 # What is raised while a generator is closed can go nowhere.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 @pytest.mark.sweep

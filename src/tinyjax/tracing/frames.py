@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
@@ -117,19 +118,20 @@ class Entered(Frame):
     _token: Token[Frame] | None
 
     def __enter__(self) -> Self:
-        if self._token is None:
-            try:
+        try:
+            if self._token is None:
                 self._token = self._variable.set(self)
-            except BaseException:  # an interrupt, and nobody leaves what wasn't entered
-                self.end()
-                raise
-        return self
+            return self
+        except BaseException:  # an interrupt, and nobody leaves what wasn't entered
+            self.__exit__()
+            raise
 
     def __exit__(self, *_: object) -> None:
         self.end()
-        token, self._token = self._token, None
-        if token is not None:
-            self._variable.reset(token)
+        if self._token is not None:
+            with suppress(RuntimeError):  # an interrupt came right after this, the first time
+                self._variable.reset(self._token)
+            self._token = None
 
 
 class OpenFrame(Frame, Generic[V]):
