@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Generic, TypeVar, final
 from attrs import frozen
 from typing_extensions import override
 
+from tinyjax.contexts.around import Around
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive, UndefPrimal, Zero
-from tinyjax.ir.program import Literal
-from tinyjax.ir.roles import Customised, Foreign, Origin
-from tinyjax.ir.source import SourceCursor
+from tinyjax.ir.roles import Customised
 from tinyjax.ir.value import ConcreteValue
 
 if TYPE_CHECKING:
@@ -160,59 +159,6 @@ class Watcher:
             self._open[-1].append(step)
 
 
-class Around(Context[V]):
-    """A context that has the values of another one, and leaves most to it."""
-
-    __slots__ = ("cursor", "inner")
-
-    inner: Context[V]
-
-    @property
-    @override
-    def label(self) -> str:
-        return self.inner.label
-
-    @override
-    def shown(self, value: V) -> str:
-        return self.inner.shown(value)
-
-    @override
-    def bind(self, primitive: Primitive, *args: V) -> tuple[V, ...]:
-        return self.inner.bind(primitive, *args)
-
-    @override
-    def constant(self, value: ConcreteValue | Literal) -> V:
-        return self.inner.constant(value)
-
-    @override
-    def aval(self, value: V) -> ShapedArray:
-        return self.inner.aval(value)
-
-    @override
-    def holds(self, value: object) -> bool:
-        return self.inner.holds(value)
-
-    @override
-    def lift(self, value: Foreign) -> V:
-        return value.into(self.inner)
-
-    @override
-    def concrete(self, value: V) -> ConcreteValue | None:
-        return self.inner.concrete(value)
-
-    @override
-    def carries_tangent(self, value: V) -> bool:
-        return self.inner.carries_tangent(value)
-
-    @override
-    def call_custom(self, function: Customised, args: Sequence[V]) -> Sequence[V] | None:
-        return self.inner.call_custom(function, args)
-
-    @override
-    def origin(self, value: V) -> Origin:
-        return self.inner.origin(value)
-
-
 @final
 class WatchingContext(Around[V], Generic[V]):
     """The context within, with every application of a primitive noted by the watcher."""
@@ -220,9 +166,8 @@ class WatchingContext(Around[V], Generic[V]):
     __slots__ = ("watcher",)
 
     def __init__(self, inner: Context[V], watcher: Watcher) -> None:
-        self.inner: Context[V] = inner
+        super().__init__(inner)
         self.watcher: Watcher = watcher
-        self.cursor: SourceCursor = inner.cursor
 
     @override
     def bind(self, primitive: Primitive, *args: V) -> tuple[V, ...]:

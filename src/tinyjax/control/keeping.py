@@ -14,20 +14,18 @@ from typing import TypeAlias, final
 from attrs import evolve, frozen
 from typing_extensions import override
 
+from tinyjax.contexts.around import Around
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import of_one_type
 from tinyjax.control.call import Call
 from tinyjax.control.cond import Cond
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import SUPPORTED
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive, Zero
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
-from tinyjax.ir.roles import Foreign
-from tinyjax.ir.value import ConcreteValue
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.primitives.annotations import Name
 from tinyjax.primitives.structure import instantiate
 from tinyjax.stack import with_room
@@ -230,29 +228,13 @@ def without_calls(jaxpr: Jaxpr) -> Jaxpr:
 
 
 @final
-class _SpellingOut(Context[Atom]):
+class _SpellingOut(Around[Atom]):
     """Staging, but the equations of what is called instead of the call."""
 
-    __slots__ = ("cursor", "parent")
-
-    def __init__(self, parent: StagingContext) -> None:
-        self.parent = parent
-        self.cursor = parent.cursor
+    __slots__ = ()
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
         if isinstance(primitive, Call):
             return tuple(with_room(lambda: interpret(self, primitive.jaxpr, args)))
-        return self.parent.bind(primitive, *args)
-
-    @override
-    def constant(self, value: ConcreteValue | Literal) -> Atom:
-        return self.parent.constant(value)
-
-    @override
-    def aval(self, value: Atom) -> ShapedArray:
-        return value.aval
-
-    @override
-    def lift(self, value: Foreign) -> Atom:
-        return self.parent.lift(value)
+        return self.inner.bind(primitive, *args)

@@ -19,18 +19,16 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.caching import BoundedCache, register, remembered
+from tinyjax.contexts.around import Around
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import MissingRuleError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effect, Effects
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, Jaxpr, Literal
-from tinyjax.ir.roles import Foreign
+from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.traverse import programs_of, record_values
-from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import axes_of
 
 V = TypeVar("V")
@@ -231,24 +229,23 @@ def _close(jaxpr: Jaxpr, primitive: Primitive, level: int) -> Jaxpr:
 
 
 @final
-class _Closing(Context[Atom]):
+class _Closing(Around[Atom]):
     """Staging, but with a primitive in the place of the references to it."""
 
-    __slots__ = ("_level", "_primitive", "cursor", "parent")
+    __slots__ = ("_level", "_primitive")
 
     def __init__(self, parent: StagingContext, primitive: Primitive, level: int) -> None:
-        self.parent = parent
-        self.cursor = parent.cursor
+        super().__init__(parent)
         self._primitive = primitive
         self._level = level
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
         if Recursion(self._level) not in primitive.effects:
-            return self.parent.bind(primitive, *args)
+            return self.inner.bind(primitive, *args)
         if isinstance(primitive, Enclosing):
-            return self.parent.bind(self._primitive, *args)
-        return self.parent.bind(self._within(primitive, self._level), *args)
+            return self.inner.bind(self._primitive, *args)
+        return self.inner.bind(self._within(primitive, self._level), *args)
 
     def _within(self, record: Primitive, level: int) -> Primitive:
         """The primitive with references in its programs replaced; in its rules, they are one level further out."""
@@ -272,15 +269,3 @@ class _Closing(Context[Atom]):
         if isinstance(value, tuple):
             return tuple(self._replaced(item, level) for item in value)
         return value
-
-    @override
-    def constant(self, value: ConcreteValue | Literal) -> Atom:
-        return self.parent.constant(value)
-
-    @override
-    def aval(self, value: Atom) -> ShapedArray:
-        return value.aval
-
-    @override
-    def lift(self, value: Foreign) -> Atom:
-        return self.parent.lift(value)

@@ -11,16 +11,13 @@ from typing import final
 
 from typing_extensions import override
 
+from tinyjax.contexts.around import Around
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.errors import TinyjaxError
-from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.context import Context
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.shapes import Axes
-from tinyjax.ir.source import SourceCursor
-from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import axes_of, union
 from tinyjax.primitives.collectives import Cast
 from tinyjax.primitives.unreduced import cast
@@ -44,25 +41,13 @@ def reading_varied(jaxpr: Jaxpr, axes: Axes) -> Jaxpr:
 
 
 @final
-class _Varied(Context[Atom]):
+class _Varied(Around[Atom]):
     """Stages equations, without casts of what varies already."""
 
-    __slots__ = ("_parent", "cursor")
-
-    def __init__(self, parent: StagingContext) -> None:
-        self._parent = parent
-        self.cursor: SourceCursor = parent.cursor
+    __slots__ = ()
 
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Atom, ...]:
         if isinstance(primitive, Cast) and not primitive.target:
-            return (cast(self._parent, args[0], primitive.axes),)
-        return self._parent.bind(primitive, *args)
-
-    @override
-    def constant(self, value: ConcreteValue | Literal) -> Atom:
-        return self._parent.constant(value)
-
-    @override
-    def aval(self, value: Atom) -> ShapedArray:
-        return self._parent.aval(value)
+            return (cast(self.inner, args[0], primitive.axes),)
+        return self.inner.bind(primitive, *args)

@@ -8,8 +8,9 @@ from typing import TypeVar, final
 
 from typing_extensions import override
 
+from tinyjax.contexts.around import Around
 from tinyjax.contexts.jvp import JvpContext
-from tinyjax.contexts.watching import Around, unwatched
+from tinyjax.contexts.watching import unwatched
 from tinyjax.errors import LeakedTracerError
 from tinyjax.ir.context import Context
 from tinyjax.ir.roles import Foreign
@@ -56,7 +57,7 @@ class _AtContext(Around[V]):
     __slots__ = ("_limit",)
 
     def __init__(self, inner: Context[V], limit: int) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.cursor = inner.cursor.in_progress()
         self._limit = limit
 
