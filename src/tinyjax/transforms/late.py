@@ -14,7 +14,7 @@ from tinyjax.primitives.structure import BroadcastInDim, Transpose
 from tinyjax.transforms.rows import Lazy
 
 #: What has no fewer elements than its operand, so that there is no more to keep where it is applied later.
-_ARRANGING: Final = (BroadcastInDim, Iota, Reshape, Squeeze, Transpose)
+ARRANGING: Final = (BroadcastInDim, Iota, Reshape, Squeeze, Transpose)
 
 
 def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
@@ -53,7 +53,7 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
         eqn = eqns[at]
         place = at
         wanted = max(at, min([first.get(out.index, at) for out in eqn.outvars], default=at))
-        if isinstance(eqn.primitive, _ARRANGING) or (
+        if isinstance(eqn.primitive, ARRANGING) or (
             wanted > at and type(eqn.primitive) in QUICK and 2 * longer(eqn, at, wanted) <= wanted - at
         ):
             place = wanted

@@ -16,6 +16,7 @@ from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.primitives.structure import full
 from tinyjax.transforms.arguments import whole
+from tinyjax.transforms.early import early
 from tinyjax.transforms.late import late
 from tinyjax.transforms.near_repeats import Stopped, near_runs
 from tinyjax.transforms.padded_sums import stacked_sums
@@ -73,7 +74,7 @@ class _Rolling:
         self._at_least = at_least
         self._lazy: Lazy = find_lazy(jaxpr)
         eqns = [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions]
-        self._eqns: list[Eqn] = late(eqns, self._lazy)
+        self._eqns: list[Eqn] = late(early(eqns, self._lazy), self._lazy)
         self._home = self._lazy.homes(jaxpr, self._eqns)
         self._ctx = Rebuilding(jaxpr.invars, jaxpr.names)
         self._stacks = Stacks(self._ctx)

@@ -1,0 +1,115 @@
+"""Equations that can be applied long before they are, moved to where the last of their operands is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final, final
+
+from tinyjax.contexts.rebuilding import DEPTH
+from tinyjax.ir.effects import must_stay
+from tinyjax.ir.program import Atom, Eqn, Var
+from tinyjax.primitives.elementwise import Elementwise
+from tinyjax.transforms.late import ARRANGING
+from tinyjax.transforms.rows import Lazy
+
+#: At most so many equations follow from one that moves, one after the other.
+_LENGTH: Final = 32
+#: And it moves before so many others at least: the order within a block is as good as another one.
+_FAR: Final = 8
+#: Where what is read by equations at several places goes: before all of them.
+_BEFORE: Final = -1
+
+
+def early(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
+    """These equations in another order, in which those which are for results of the program alone come right after what
+    they read.
+
+        { lambda ; a:f64[3] b:f64[3]. let c:f64[3] = cos a; …; d:f64[3] = cos b; …; e:f64[3] = sub a c;
+            f:f64[3] = sub b d in (e, f) }
+        { lambda ; a:f64[3] b:f64[3]. let c:f64[3] = cos a; d:f64[3] = sub a c; …; e:f64[3] = cos b; …;
+            f:f64[3] = sub b e in (d, f) }
+
+    A step of training computes the gradient for all layers, and then what becomes of all weights. Each update is part
+    of the block that computes the gradient it is of here: a loop of these gives new weights, and keeps no gradients.
+    What is computed of inputs alone goes where it is read, if that is one place.
+    """
+    return _Early(eqns, lazy).ordered()
+
+
+@final
+class _Early:
+    """Where equations may go. A place is the position of the equation that they come after."""
+
+    def __init__(self, eqns: Sequence[Eqn], lazy: Lazy) -> None:
+        self._eqns = eqns
+        self._lazy = lazy
+        self._operands = [self._roots(eqn.invars) for eqn in eqns]
+        self._maker = {out.index: i for i, eqn in enumerate(eqns) for out in eqn.outvars}
+        #: The equations that compute something of inputs alone, quickly: how many of them one after the other.
+        self._free: dict[int, int] = {}
+        for i, eqn in enumerate(eqns):
+            depth = self._depth(i, eqn)
+            if depth is not None:
+                self._free[i] = depth
+
+    def _roots(self, atoms: Iterable[Atom]) -> frozenset[int]:
+        return frozenset([self._lazy.root(atom).index for atom in atoms if isinstance(atom, Var)])
+
+    def _depth(self, i: int, eqn: Eqn) -> int | None:
+        if not isinstance(eqn.primitive, (Elementwise, *ARRANGING)):
+            return None
+        depth = 1
+        for index in self._operands[i]:
+            if index in self._maker:
+                known = self._free.get(self._maker[index])
+                if known is None:
+                    return None
+                depth = max(depth, known + 1)
+        return depth if depth <= DEPTH or not eqn.outvars[0].aval.shape else None
+
+    def ordered(self) -> list[Eqn]:
+        """The equations in their new order."""
+        n = len(self._eqns)
+        places = self._places()
+        readers: dict[int, set[int]] = {}  # where results are read that are computed of inputs alone
+        for i in range(n - 1, -1, -1):
+            if i in self._free:
+                found = set[int]().union(*[readers.get(out.index, ()) for out in self._eqns[i].outvars])
+                if found and min(found) < i:
+                    places[i] = min(found) if len(found) == 1 else _BEFORE
+            for index in self._operands[i]:
+                readers.setdefault(index, set()).add(places[i])
+        # Of those with one place, whoever is read comes before who reads.
+        return [self._eqns[i] for i in sorted(range(n), key=places.__getitem__)]
+
+    def _places(self) -> list[int]:
+        """Where each equation is if those move that can."""
+        places = list(range(len(self._eqns)))
+        stayed = [0] * len(self._eqns)  # how many before each stay where they are
+        movable = self._movable()
+        count = 0
+        for i, moves in enumerate(movable):
+            stayed[i] = count
+            if i in self._free:
+                continue
+            if moves:
+                makers = [self._maker[index] for index in self._operands[i] if index in self._maker]
+                place = max([places[maker] for maker in makers if maker not in self._free], default=i)
+                if count - stayed[place] > _FAR:
+                    places[i] = place
+                    continue
+            count += 1
+        return places
+
+    def _movable(self) -> list[bool]:
+        """Which equations can move: those for results of the program, with all that follows from them, and those whose
+        results are scalars, which cost nothing to keep."""
+        found: list[bool] = [False] * len(self._eqns)
+        length: dict[int, int] = {}  # of what follows from a variable
+        for i in range(len(self._eqns) - 1, -1, -1):
+            eqn = self._eqns[i]
+            after = max([length.get(out.index, 0) for out in eqn.outvars if out.aval.shape], default=0) + 1
+            found[i] = after <= _LENGTH and not must_stay(eqn.primitive.effects)
+            for index in self._operands[i]:
+                length[index] = max(length.get(index, 0), after if found[i] else _LENGTH)
+        return found
