@@ -36,6 +36,7 @@ from .api.autodiff import jvp as jvp
 from .api.autodiff import linear_transpose as linear_transpose
 from .api.autodiff import linearize as linearize
 from .api.autodiff import vjp as vjp
+from .api.by_python import default_matmul_precision as default_matmul_precision
 from .api.by_python import disable_jit as disable_jit
 from .api.by_python import ensure_compile_time_eval as ensure_compile_time_eval
 from .api.caches import cache_info as cache_info

@@ -31,6 +31,8 @@ class Deferred(Generic[T]):
 
 #: The number of this process among those that work together.
 PROCESS_INDEX: Final = Deferred[Callable[[], int]]()
+#: How products are computed that don't say so themselves.
+PRECISION: Final = Deferred[Callable[[], object]]()
 #: Puts a mesh in force, and takes it back.
 ENTER_MESH: Final = Deferred[Callable[["Mesh"], object]]()
 LEAVE_MESH: Final = Deferred[Callable[[], None]]()

@@ -1,30 +1,32 @@
-"""Blocks in which nothing is compiled, and blocks in which nothing is staged."""
+"""Blocks in which nothing is compiled, in which nothing is staged, and in which products are computed as is said."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ContextDecorator
 from typing import final
 
 from typing_extensions import override
 
-from tinyjax.lax.within import AtOnce, Interpreted, Within
+from tinyjax.arrays.products import DotPrecisionLike
+from tinyjax.lax.within import AtOnce, Interpreted, Precise, Within
+from tinyjax.primitives.contractions import as_dot_precision
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.concrete import active_frame
+from tinyjax.tracing.frames import Frame
 
 
 @final
 class Block(AbstractContextManager[None], ContextDecorator):
     """What is in force within `with` blocks, and within calls of functions that this decorates."""
 
-    def __init__(self, by_python: bool | None) -> None:
-        self._by_python = by_python
+    def __init__(self, within: Callable[[Frame], Within]) -> None:
+        self._within = within
         self._entered: list[Within] = []
 
     @override
     def __enter__(self) -> None:
-        inner = active_frame()
-        frame = AtOnce(inner) if self._by_python is None else Interpreted(inner, self._by_python)
-        self._entered.append(frame.__enter__())
+        self._entered.append(self._within(active_frame()).__enter__())
 
     @override
     def __exit__(self, *_: object) -> None:
@@ -48,7 +50,8 @@ def disable_jit(disable: bool = True) -> Block:
     ...     y = f(3.0)
     x is 3.0
     """
-    return Block(bool(disable))
+    by_python = bool(disable)
+    return Block(lambda inner: Interpreted(inner, by_python))
 
 
 @filtered
@@ -68,4 +71,28 @@ def ensure_compile_time_eval() -> Block:
     >>> f(2.0)
     Array(8., dtype=float64, weak_type=True)
     """
-    return Block(None)
+    return Block(AtOnce)
+
+
+@filtered
+def default_matmul_precision(precision: DotPrecisionLike) -> Block:
+    """Has products of matrices and convolutions be computed with this precision, in a `with` block, if they don't say
+    themselves: as if it were given to each as `precision=`.
+
+    It is a precision or its name, a pair of these, one for each operand, or an algorithm, such as
+    `lax.DotAlgorithmPreset.BF16_BF16_F32` or "F32_F32_F32", which products of matrices have; None: none is in force.
+    Programs that are traced in the block hold it, so they mean the same elsewhere. A compiled function that is called
+    in the block is traced for it once, apart from what it was traced to elsewhere. It is in force in this thread or
+    task only, and only in the block.
+
+    An UnsupportedError, a NotImplementedError, for what is neither.
+
+    >>> import numpy as np
+    >>> from tinyjax import make_jaxpr
+    >>> x = np.ones((2, 2), "float32")
+    >>> with default_matmul_precision("float32"):
+    ...     print(make_jaxpr(lambda x: x @ x)(x).jaxpr.eqns[0].params["precision"])
+    Precision.HIGHEST
+    """
+    chosen = as_dot_precision(precision)
+    return Block(lambda inner: Precise(inner, chosen))

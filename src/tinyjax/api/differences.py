@@ -9,6 +9,7 @@ from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.meshes import Mesh
+from tinyjax.primitives.contractions import DotPrecision
 
 
 @final
@@ -95,4 +96,22 @@ class MeshChanged:
         return f"the mesh in force: {self.now or 'none'}, was {self.earlier or 'none'}"
 
 
-Difference: TypeAlias = LeafChanged | StaticChanged | StructureChanged | MeshChanged
+@final
+@frozen
+class PrecisionChanged:
+    """Another `default_matmul_precision` in force; None: there was none, or is none."""
+
+    earlier: DotPrecision
+    now: DotPrecision
+
+    @property
+    def row(self) -> tuple[str, str, str]:
+        """What differs, as it is now, and as it was."""
+        return "the precision of products", str(self.now or "none"), str(self.earlier or "none")
+
+    @override
+    def __str__(self) -> str:
+        return f"the precision of products: {self.now or 'none'}, was {self.earlier or 'none'}"
+
+
+Difference: TypeAlias = LeafChanged | StaticChanged | StructureChanged | MeshChanged | PrecisionChanged

@@ -14,7 +14,14 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.api.arguments import StaticCall, WithStatic, static_key
-from tinyjax.api.differences import Difference, LeafChanged, MeshChanged, StaticChanged, StructureChanged
+from tinyjax.api.differences import (
+    Difference,
+    LeafChanged,
+    MeshChanged,
+    PrecisionChanged,
+    StaticChanged,
+    StructureChanged,
+)
 from tinyjax.caching import CacheInfo
 from tinyjax.control.key_reuse import reuse_notes
 from tinyjax.control.recursion import is_open
@@ -22,7 +29,9 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.mesh_in_force import mesh_in_force
+from tinyjax.lax.within import precision_in_force
 from tinyjax.meshes import Mesh
+from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import Tracer
@@ -117,7 +126,7 @@ class Explanation:
 @frozen(eq=False)
 class Signature:
     """What a program is found by: the tree of the arguments, the types of their leaves, the static arguments, and the
-    mesh in force.
+    mesh and the precision in force.
 
     `unkept` says why the program wasn't kept, if it wasn't. The function isn't part of it, which would keep it alive.
     """
@@ -126,12 +135,14 @@ class Signature:
     avals: tuple[ShapedArray, ...]
     static: Mapping[int | str, object]
     mesh: Mesh | None
+    precision: DotPrecision
     unkept: str | None = None
 
     @staticmethod
     def of(call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef, unkept: str | None = None) -> Signature:
         static = call.function.filled if isinstance(call.function, WithStatic) else {}
-        return Signature(treedef, tuple(avals), static, _abstract(mesh_in_force()), unkept)
+        mesh = _abstract(mesh_in_force())
+        return Signature(treedef, tuple(avals), static, mesh, precision_in_force(), unkept)
 
     def leaves(self, fun: Callable[..., object]) -> dict[str, ShapedArray]:
         """The types of the leaves, by their paths in the arguments of the function."""
@@ -181,8 +192,8 @@ def _log_of(fun: Callable[..., object], own: MissLog) -> MissLog:
 
 
 def signature_key(call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Hashable:
-    """What a program is found by, also the mesh in force."""
-    return treedef, tuple(avals), call.key, _abstract(mesh_in_force())
+    """What a program is found by, also the mesh and the precision in force."""
+    return treedef, tuple(avals), call.key, _abstract(mesh_in_force()), precision_in_force()
 
 
 def _abstract(mesh: Mesh | None) -> Mesh | None:
@@ -313,6 +324,8 @@ def _differences(fun: Callable[..., object], earlier: Signature, now: Signature)
     found += [LeafChanged(path, before[path], aval) for path, aval in after.items() if before.get(path, aval) != aval]
     if earlier.mesh != now.mesh:
         found.append(MeshChanged(earlier.mesh, now.mesh))
+    if earlier.precision != now.precision:
+        found.append(PrecisionChanged(earlier.precision, now.precision))
     return (*found, *_static_differences(_static(fun, earlier), _static(fun, now)))
 
 

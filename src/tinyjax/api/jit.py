@@ -31,7 +31,6 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.bodies import stage
 from tinyjax.lax.explicit import Given, given
-from tinyjax.lax.mesh_in_force import mesh_in_force
 from tinyjax.lax.within import runs_by_python
 from tinyjax.prepared.jitted import MISS, CallsByMesh, JittedCalls
 from tinyjax.prepared.runners import Equation, Launch
@@ -41,6 +40,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, active_frame, innermost, is_outside, top_frame
 from tinyjax.tracing.core import bind
+from tinyjax.tracing.frames import Frame
 from tinyjax.tracing.functions import check_callable, flatten_arguments, function_name
 from tinyjax.tracing.programs import Traced
 
@@ -230,7 +230,7 @@ class Jitted(Bound[P, R]):
             outside = frame is ROOT or is_outside(frame := active_frame())
             if frame is not ROOT and runs_by_python():
                 return self._fun(*args, **kwargs)
-            calls = self._calls if frame.mesh is None else self._by_mesh.under(frame.mesh)
+            calls = self._calls if frame is ROOT else self._calls_within(frame)
             if self._plain:
                 result = calls.run(args, kwargs, ()) if outside else calls.bind(args, kwargs, ())
                 if result is MISS:
@@ -275,11 +275,14 @@ class Jitted(Bound[P, R]):
             outs = bind(equation, *inputs)
             runner = Equation(equation, traced.captured) if complete and kept and lies is None else None
         if runner is not None:
-            mesh = mesh_in_force()
-            calls = self._calls if mesh is None else self._by_mesh.under(mesh)
+            calls = self._calls_within(active_frame())
             calls.keep(call.args, call.kwargs, call.key, treedef, avals, traced.assemble, runner)
         result: R = traced.results(outs)
         return result
+
+    def _calls_within(self, frame: Frame) -> JittedCalls:
+        plain = frame.mesh is None and frame.precision is None
+        return self._calls if plain else self._by_mesh.under(frame.mesh, frame.precision)
 
     def _checked(self, check: Check, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
         """A call whose results are looked at."""
@@ -381,7 +384,7 @@ class Jitted(Bound[P, R]):
         self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
     ) -> machine.Asked | None:
         asked = None if self._shardings is None else self._shardings.asked(call, traced, avals, treedef)
-        return in_force(asked, mesh_in_force())
+        return in_force(asked, active_frame().mesh)
 
     def _lying(self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Jaxpr:
         """The program that says itself how its inputs and outputs lie."""

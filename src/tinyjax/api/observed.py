@@ -32,6 +32,7 @@ class WatchFrame(Entered, OpenFrame[V]):
         self.alive: bool = True
         self.parent: Frame = outer
         self.mesh: Mesh | None = outer.mesh
+        self.precision = outer.precision
         self.level: int = inner.level
         self.base: Frame = self
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes

@@ -51,7 +51,8 @@ class Displayed(ABC):
             return f"Array({self.aval.shape}, dtype={short_name(self.aval.dtype)}) overlaying:\n{self}"
         text = np.array2string(host_array(self.value), separator=", ", prefix="Array(")
         weak = ", weak_type=True" if self.aval.weak_type else ""
-        return f"Array({text}, dtype={self.aval.dtype.name}{weak})"
+        shape = "" if self.aval.size else f", shape={self.aval.shape}"  # which no brackets show
+        return f"Array({text}{shape}, dtype={self.aval.dtype.name}{weak})"
 
     def _repr_html_(self) -> str:
         """A table of the elements of a vector or a matrix, and the text of anything else; and how they lie on several

@@ -13,6 +13,7 @@ from tinyjax.arrays.elementwise import astype, promote, user_dtype
 from tinyjax.arrays.intake import as_operand
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, integers
 from tinyjax.caching import bounded
+from tinyjax.deferred import PRECISION
 from tinyjax.errors import ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
@@ -51,8 +52,13 @@ def contract(
 ) -> Array:
     """`dot_general` after promotion. Its axes: the batch axes, what remains of x, what remains of y."""
     x, y = promote(x, y)
-    chosen = None if precision is None else as_dot_precision(precision)
-    return x._bind(_primitive(dimension_numbers, chosen, user_dtype(preferred_element_type)), x, y)[0]
+    made = _primitive(dimension_numbers, asked_precision(precision), user_dtype(preferred_element_type))
+    return x._bind(made, x, y)[0]
+
+
+def asked_precision(given: DotPrecisionLike) -> DotPrecision:
+    """What is given, or else what is in force: see `tinyjax.default_matmul_precision`."""
+    return as_dot_precision(PRECISION.use() if given is None else given)
 
 
 def matmul(

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tinyjax.arrays.products import PrecisionLike
+from tinyjax.arrays.products import PrecisionLike, asked_precision
 from tinyjax.arrays.shaping import integer, integers, moveaxis
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
@@ -30,6 +30,14 @@ from tinyjax.transforms.arguments import flag
 _NumbersLike: TypeAlias = ConvDimensionNumbers | Sequence[str] | Sequence[Sequence[int]] | None
 _PaddingLike: TypeAlias = str | Sequence[tuple[int, int]]
 _Sizes: TypeAlias = Sequence[int]
+
+
+def _asked(precision: PrecisionLike) -> Precision | tuple[Precision, Precision] | None:
+    """What is given, or else what is in force; an algorithm is for products of matrices only."""
+    if precision is not None:
+        return as_precision(precision)
+    found = asked_precision(None)
+    return found if isinstance(found, Precision | tuple) else None
 
 
 def padtype_to_pads(
@@ -144,8 +152,9 @@ def conv_general_dilated(
     groups = integer(feature_group_count, f"{name}: feature_group_count")
     batches = integer(batch_group_count, f"{name}: batch_group_count")
     dtype = None if preferred_element_type is None else as_dtype(preferred_element_type)
+    exactly = _asked(precision)
     checked = ConvGeneralDilated(
-        strides, ((0, 0),) * len(ones), spread, holes, numbers, groups, batches, as_precision(precision), dtype
+        strides, ((0, 0),) * len(ones), spread, holes, numbers, groups, batches, exactly, dtype
     )
     checked.check(x.aval, y.aval)
     if isinstance(padding, str):
@@ -159,7 +168,7 @@ def conv_general_dilated(
         pads = pads_of(shape, dilated_shape(kernel, holes), strides, padding)
     else:
         pads = padding_pairs(name, padding)
-    made = ConvGeneralDilated(strides, pads, spread, holes, numbers, groups, batches, as_precision(precision), dtype)
+    made = ConvGeneralDilated(strides, pads, spread, holes, numbers, groups, batches, exactly, dtype)
     out_sharding, (x, y) = opened(out_sharding, x, y)
     return laid_out(strict(made, x, y), out_sharding)
 

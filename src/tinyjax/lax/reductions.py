@@ -8,7 +8,7 @@ from typing import overload
 
 import numpy.typing as npt
 
-from tinyjax.arrays.products import DotPrecisionLike
+from tinyjax.arrays.products import DotPrecisionLike, asked_precision
 from tinyjax.arrays.shaping import integer, moveaxis
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
@@ -18,7 +18,7 @@ from tinyjax.lax.explicit import opened
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
-from tinyjax.primitives.contractions import DotGeneral, as_dot_precision
+from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
 from tinyjax.primitives.exponential import pow_
 from tinyjax.primitives.reductions import (
@@ -136,7 +136,7 @@ def dot_general(
     dtype = None if preferred_element_type is None else as_dtype(preferred_element_type)
     if out_sharding is not None:
         out_sharding, (lhs, rhs) = opened(out_sharding, as_array(lhs), as_array(rhs))
-    return laid_out(strict(DotGeneral(numbers, as_dot_precision(precision), dtype), lhs, rhs), out_sharding)
+    return laid_out(strict(DotGeneral(numbers, asked_precision(precision), dtype), lhs, rhs), out_sharding)
 
 
 def dot(

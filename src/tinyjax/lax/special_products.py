@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tinyjax.arrays.products import DotPrecisionLike
+from tinyjax.arrays.products import DotPrecisionLike, asked_precision
 from tinyjax.caching import bounded
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.call import Call
@@ -21,7 +21,7 @@ from tinyjax.lax.explicit import opened
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.reductions import top_k
 from tinyjax.lax.unary import neg
-from tinyjax.primitives.contractions import DimensionNumbers, as_dot_precision
+from tinyjax.primitives.contractions import DimensionNumbers
 from tinyjax.registered import jax_products
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -98,7 +98,7 @@ def ragged_dot_general(
             "ragged_dot_general",
             arrays,
             ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
-            precision=as_dot_precision(precision),
+            precision=asked_precision(precision),
             preferred_element_type=None if preferred_element_type is None else as_dtype(preferred_element_type),
         ),
         out_sharding,

@@ -12,8 +12,10 @@ from typing_extensions import override
 
 from tinyjax.contexts.watching import Watcher
 from tinyjax.control.manual import NamedAxis
+from tinyjax.deferred import PRECISION
 from tinyjax.ir.primitive import Primitive
 from tinyjax.meshes import Mesh
+from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ROOT, active_frame, enterable, innermost
@@ -32,6 +34,7 @@ class Within(Entered):
         self.alive: bool = True
         self.parent: Frame = inner
         self.mesh: Mesh | None = inner.mesh
+        self.precision: DotPrecision = inner.precision
         self.level: int = inner.level
         self.base: Frame = inner.base
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
@@ -59,6 +62,17 @@ class Interpreted(Within):
 
 
 @final
+class Precise(Within):
+    """The frame within, in which products are computed like this if they don't say how."""
+
+    __slots__ = ()
+
+    def __init__(self, inner: Frame, precision: DotPrecision) -> None:
+        super().__init__(inner)
+        self.precision: DotPrecision = precision
+
+
+@final
 class AtOnce(Within):
     """The frame within, in which operations on arrays that have elements are computed, not staged."""
 
@@ -68,6 +82,14 @@ class AtOnce(Within):
         super().__init__(inner)
         self.base: Frame = ROOT
         self.intake: Intake | None = None
+
+
+def precision_in_force() -> DotPrecision:
+    """How products are computed that don't say so themselves."""
+    return active_frame().precision
+
+
+PRECISION.hand(precision_in_force)
 
 
 def runs_by_python() -> bool:

@@ -57,6 +57,8 @@ def einsum(
     for places, step in _steps(spec, tuple(x.aval.shape for x in arrays), order):
         inputs, result = step.split("->")
         terms = [(arrays.pop(place), names) for place, names in zip(places, inputs.split(","), strict=True)]
+        if list(places) == sorted(places, reverse=True):  # so that the last ones are removed first
+            terms.reverse()
         arrays.append(_contract(terms, result, precision, preferred_element_type))
     chosen = user_dtype(preferred_element_type)
     return laid_out(arrays[0] if chosen is None else astype(arrays[0], chosen), out_sharding)
@@ -109,7 +111,7 @@ def _contract(
     x, names = terms[0]
     for i, (y, other) in enumerate(terms[1:], start=2):
         later = "".join(rest for _, rest in terms[i:])
-        x, names = _product(x, names, y, other, result + later, precision, preferred)
+        x, names = _product(x, names, y, other, result, later, precision, preferred)
     x, names = _reduced(x, names, result)
     return transpose(x, tuple(names.index(name) for name in result))
 
@@ -132,9 +134,17 @@ def _reduced(x: Array, names: str, kept: str) -> tuple[Array, str]:
 
 
 def _product(
-    x: Array, x_names: str, y: Array, y_names: str, kept: str, precision: PrecisionLike, preferred: npt.DTypeLike | None
+    x: Array,
+    x_names: str,
+    y: Array,
+    y_names: str,
+    result: str,
+    later: str,
+    precision: PrecisionLike,
+    preferred: npt.DTypeLike | None,
 ) -> tuple[Array, str]:
-    """The product of two arrays, summed over the names that aren't kept."""
+    """The product of two arrays, summed over the names that neither the result has nor what comes later."""
+    kept = result + later
     x, x_names = _reduced(x, x_names, kept + y_names)
     y, y_names = _reduced(y, y_names, kept + x_names)
     # An axis of size 1 is broadcast: the other operand has the axis alone.
@@ -146,8 +156,12 @@ def _product(
     summed = [name for name in shared if name not in kept]
     sums = tuple(map(x_names.index, summed)), tuple(map(y_names.index, summed))
     batches = tuple(map(x_names.index, batch)), tuple(map(y_names.index, batch))
-    rest = [name for name in x_names + y_names if name not in shared]
-    return contract(x, y, (sums, batches), precision, preferred), "".join(batch + rest)
+    of_x, of_y = ("".join(name for name in names if name not in shared) for names in (x_names, y_names))
+    first = "".join(batch)
+    if first + of_y + of_x == result != first + of_x + of_y:  # nothing has to be transposed the other way round
+        given = (precision[1], precision[0]) if isinstance(precision, tuple) else precision
+        return contract(y, x, (sums[::-1], batches[::-1]), given, preferred), result
+    return contract(x, y, (sums, batches), precision, preferred), first + of_x + of_y
 
 
 def _without_ones(x: Array, names: str, others: dict[str, int]) -> tuple[Array, str]:

@@ -25,6 +25,7 @@ from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.prepared.stacked import StackedLaunch
 from tinyjax.prepared.stored_array import StoredArray, new
 from tinyjax.prepared.table import Assemble, Key, Table
+from tinyjax.primitives.contractions import DotPrecision
 
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
@@ -266,8 +267,9 @@ def _admitted(executable: backend.AnyExecutable, args: list[backend.Argument]) -
 
 
 @final
-class CallsByMesh(PlainCache[int, tuple[Mesh, JittedCalls]]):
-    """What the calls of one function are prepared with under each of the meshes that are put in force around them."""
+class CallsByMesh(PlainCache[tuple[int, DotPrecision], tuple[Mesh | None, JittedCalls]]):
+    """What the calls of one function are prepared with under each of the meshes and precisions that are put in force
+    around them."""
 
     __slots__ = ("__weakref__", "_intake")
 
@@ -275,7 +277,8 @@ class CallsByMesh(PlainCache[int, tuple[Mesh, JittedCalls]]):
         super().__init__(_MESHES, "meshes around calls of compiled functions")
         self._intake = intake
 
-    def under(self, mesh: Mesh) -> JittedCalls:
-        """Those under a mesh, which is told by its identity."""
-        found = self.entries.get(id(mesh)) or self.put(id(mesh), (mesh, JittedCalls(self._intake)))
+    def under(self, mesh: Mesh | None, precision: DotPrecision) -> JittedCalls:
+        """Those under a mesh, which is told by its identity, and a precision of products."""
+        key = id(mesh), precision
+        found = self.entries.get(key) or self.put(key, (mesh, JittedCalls(self._intake)))
         return found[1]

@@ -208,6 +208,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.watcher: Watcher | None = None
         self.intake: Intake | None = None
         self.mesh: Mesh | None = None
+        self.precision = None
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:

@@ -97,6 +97,7 @@ class TraceFrame(Entered, OpenFrame[V]):
         watcher = parent.watcher
         self.watcher: Watcher | None = watcher
         self.mesh: Mesh | None = parent.mesh
+        self.precision = parent.precision
         self.context: Context[V] = context if watcher is None else watched_by(watcher, context)
         self._position = context.cursor.to_attribute
         self.parent: Frame = parent

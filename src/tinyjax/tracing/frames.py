@@ -16,6 +16,7 @@ from tinyjax.errors import AxisNameError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.meshes import Mesh
+from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.tracing.captured import Intake
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ class Frame(ABC):
     innermost one can't say that by itself: tasks and threads copy it, and outlive what started them.
     """
 
-    __slots__ = ("alive", "axes", "base", "intake", "level", "mesh", "parent", "watcher")
+    __slots__ = ("alive", "axes", "base", "intake", "level", "mesh", "parent", "precision", "watcher")
 
     #: Whether its transformation is still in progress.
     alive: bool
@@ -61,6 +62,8 @@ class Frame(ABC):
     intake: Intake | None
     #: The mesh that specifications are about which don't name one.
     mesh: Mesh | None
+    #: How products are computed that don't say so themselves.
+    precision: DotPrecision
 
     @abstractmethod
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
