@@ -43,13 +43,13 @@ def convolved(a: Any) -> Any:
 
 
 def rule(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    run: Any = tj.custom_jvp(f)
+    run = tj.custom_jvp(f)
     run.defjvp(lambda primals, tangents: tj.jvp(f, primals, tangents))
     return run
 
 
 def reverse_rule(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    run: Any = tj.custom_vjp(f)
+    run = tj.custom_vjp(f)
     run.defvjp(lambda a: (f(a), a), lambda a, ct: (tj.vjp(f, a)[1](ct)[0],))
     return run
 

@@ -44,7 +44,7 @@ def test_as_few_equations_as_jax_has(spec: str) -> None:
 @pytest.mark.parametrize("out", ["ij", "ji"])
 def test_each_operand_keeps_its_precision(out: str) -> None:
     x = np.ones((3, 3), "float32")
-    pair = "high", "highest"
+    pair = Precision.HIGH, Precision.HIGHEST
     program = tj.make_jaxpr(lambda x, y: tnp.einsum(f"ia,aj->{out}", x, y, precision=pair))(x, x).jaxpr
     (eqn,) = program.eqns
     primitive, operands = eqn.primitive, eqn.invars
