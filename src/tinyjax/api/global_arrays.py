@@ -35,7 +35,7 @@ def make_array_from_callback(
       shape: that of the whole array.
       sharding: how it lies on devices: a sharding, a PartitionSpec on the mesh in force or a device.
       data_callback: gives the part at an index, which is a tuple of slices. It is called once for each part that
-        devices of this process have.
+        devices of this process have. Of a sum yet to be made, the first devices have what it gives, and others zeros.
       dtype: that of the parts, which must be given if this process has none.
 
     Raises:
@@ -56,12 +56,14 @@ def make_array_from_callback(
     lies = _sharding("make_array_from_callback", sharding)
     places = _places("make_array_from_callback", lies)
     indices = lies.devices_indices_map(sizes)
-    made: dict[str, ConcreteValue] = {}
+    terms = dict(zip(lies.flat_devices, lies.partial_sums().tolist(), strict=True))
+    made: dict[tuple[str, bool], ConcreteValue] = {}
     parts: list[ConcreteValue] = []
     for device in places:
-        key = str(indices[device])
+        key = str(indices[device]), terms[device] > 0
         if key not in made:
-            made[key] = _concrete("make_array_from_callback", data_callback(indices[device]))
+            found = _concrete("make_array_from_callback", data_callback(indices[device]))
+            made[key] = ConcreteValue.of(np.zeros(found.aval.shape, found.aval.dtype)) if terms[device] else found
         parts.append(made[key])
     return _assembled("make_array_from_callback", sizes, lies, places, parts, dtype)
 
@@ -169,7 +171,8 @@ def _of_local(place: object, data: object, global_shape: object) -> Array:
     given = global_shape if isinstance(global_shape, tuple | list) else [None] * ndim
     if len(given) != ndim:
         raise ShapeError(f"{what}: the local data has the shape {local.shape}, the whole array can't have {given}")
-    rows = sharding.coordinates(ndim)[[device in set(places) for device in sharding.flat_devices]]
+    here = [device in set(places) for device in sharding.flat_devices]
+    rows, terms = sharding.coordinates(ndim)[here], sharding.partial_sums()[here]
     counts = sharding.blocks(ndim)
     own = [sorted({int(block) for block in rows[:, axis]}) for axis in range(ndim)]
     inferred = [
@@ -185,14 +188,17 @@ def _of_local(place: object, data: object, global_shape: object) -> Array:
                 f"have {parts}; the local data has {local.shape[axis]}: it must be one of these"
             )
 
-    def part(row: Sequence[int]) -> ConcreteValue:
+    def part(row: Sequence[int], term: int) -> ConcreteValue:
+        if term:  # of a sum yet to be made, of which the first devices have all
+            return ConcreteValue.of(np.zeros(block, local.dtype))
         index = []
         for axis, at in enumerate(row):
             start = at if local.shape[axis] == shape[axis] else own[axis].index(at)
             index.append(slice(start * block[axis], (start + 1) * block[axis]))
         return ConcreteValue.of(np.asarray(local)[tuple(index)])
 
-    return _assembled(what, shape, sharding, places, [part(row) for row in rows.tolist()], local.dtype)
+    made = [part(row, term) for row, term in zip(rows.tolist(), terms.tolist(), strict=True)]
+    return _assembled(what, shape, sharding, places, made, local.dtype)
 
 
 @filtered

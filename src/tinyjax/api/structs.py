@@ -16,7 +16,7 @@ from tinyjax.ir.dtypes import DType
 from tinyjax.ir.shapes import Shape, as_shape, dtype_of
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
-from tinyjax.propagation.specs import type_text
+from tinyjax.propagation.specs import lying, sums_said, type_text
 from tinyjax.tracing.concrete import ConcreteArray
 
 
@@ -126,8 +126,9 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
         """The type, and along which axes of a mesh it is divided: `f32[8@x,4]`."""
         if not isinstance(self.sharding, NamedSharding):
             return repr(self)
-        names = [*self.sharding.spec.axes, *((),) * self.ndim][: self.ndim]
-        return type_text(self.aval, tuple(names))
+        spec = self.sharding.spec
+        names = [*spec.axes, *((),) * self.ndim][: self.ndim]
+        return type_text(self.aval, lying(tuple(names), sums_said(spec, self.sharding.mesh)))
 
     @override
     def __repr__(self) -> str:

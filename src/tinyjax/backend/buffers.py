@@ -55,6 +55,10 @@ class StoredBuffer(ABC):
     def place(self) -> object:
         """The devices, in messages."""
 
+    @abstractmethod
+    def elements(self) -> HostArray:
+        """The numbers on the host, once they are computed."""
+
     @property
     def shape(self) -> Shape:
         return self.array.shape
@@ -67,7 +71,7 @@ class StoredBuffer(ABC):
         """The elements on the host, once they are computed; a DeletedBufferError if there are none any more."""
         self.block_until_ready()  # to read what could not be computed ends the process
         try:
-            elements: HostArray = np.asarray(self.array)
+            elements = self.elements()
             if self.keys is not None:
                 elements = elements.view(self.keys)
         except RuntimeError as error:
@@ -147,6 +151,10 @@ class DeviceBuffer(StoredBuffer):
     def place(self) -> object:
         return self.device
 
+    @override
+    def elements(self) -> HostArray:
+        return np.asarray(self.array)
+
 
 @final
 @frozen(eq=False, repr=False)
@@ -178,6 +186,13 @@ class ShardedBuffer(StoredBuffer):
     @override
     def place(self) -> object:
         return self.sharding
+
+    @override
+    def elements(self) -> HostArray:
+        from tinyjax.backend.shardings import sum_of_terms
+
+        found = sum_of_terms(self.array)
+        return np.asarray(self.array) if found is None else found
 
 
 def keys_of(dtype: DType) -> DType | None:

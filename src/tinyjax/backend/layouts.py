@@ -182,11 +182,11 @@ def as_named(sharding: Sharding) -> NamedSharding:
 
 
 def _canonical(sharding: NamedSharding) -> NamedSharding:
-    """The sharding without devices, without parts that say nothing, and of a sum that is made."""
+    """The sharding without devices, and without parts that say nothing."""
     parts = list(sharding.spec.partitions)
     while parts and parts[-1] is None:
         parts.pop()
-    return evolve(sharding.abstract, spec=sharding.spec.made.update(partitions=parts))
+    return evolve(sharding.abstract, spec=sharding.spec.update(partitions=parts))
 
 
 def _alike(own: Sharding, chosen: NamedSharding, ndim: int, devices: tuple[Device, ...] | None) -> bool:

@@ -56,6 +56,8 @@ def chosen_by_xla(
                 (spec,) = parse_flatten_op_sharding(HloSharding.from_proto(said[i]), mesh)
             except Exception as error:  # of several kinds, some of them private
                 raise UnnamedError(i) from error
+            if spec.unreduced:  # nobody has said that it may be a sum that somebody else makes
+                raise UnnamedError(i)
             whole = replicated if asked is None else bind(asked).padded(aval.ndim)
             chosen = whole.with_spec(spec_of(spec)).padded(aval.ndim)
             alike = [] if chosen.mesh.explicit_axes else [s for s in in_shardings if not s.mesh.explicit_axes]

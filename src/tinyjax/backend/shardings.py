@@ -64,8 +64,7 @@ def jax_sharding(sharding: Sharding) -> jax.sharding.Sharding:
         if isinstance(sharding, SingleDeviceSharding):
             return JaxSingle(device_of_jax(sharding.device), memory_kind=kind)
         if isinstance(sharding, NamedSharding):
-            spec = jax_spec(sharding.spec.made)  # an array is its sum: devices have no terms of it
-            return JaxNamed(jax_mesh(sharding.mesh), spec, memory_kind=kind)
+            return JaxNamed(jax_mesh(sharding.mesh), jax_spec(sharding.spec), memory_kind=kind)
     except ValueError as error:
         if kind is None:
             raise
@@ -182,8 +181,8 @@ def put_host(array: HostArray, sharding: Sharding) -> RawBuffer:
     own = to.addressable_devices
     # Copies of their own, which jaxlib may use as they are.
     parts = [
-        array[index].copy()
-        for device, index in zip(_order(sharding), sharding.indices(shape), strict=True)
+        np.zeros_like(array[index]) if term else array[index].copy()
+        for device, index, term in zip(_order(sharding), sharding.indices(shape), sharding.partial_sums(), strict=True)
         if device in own
     ]
     return _put_shards(jax_type(shape, array.dtype), sharding, parts)
@@ -203,6 +202,23 @@ def _put_shards(aval: JaxType, sharding: Sharding, parts: Sequence[HostArray | R
         return _jax.batched_device_put(aval, to, list(parts), devices, True, enable_x64=True)
     except RuntimeError as error:
         raise XlaError(f"an array of type {shown_type(aval)} could not be moved to {to}: {error}") from error
+
+
+def sum_of_terms(array: RawBuffer) -> HostArray | None:
+    """The sum on the host, for an array of whose devices some have terms of one; None for others, and if terms are on
+    devices of other processes."""
+    if not (isinstance(array.sharding, JaxNamed) and array.sharding.spec.unreduced and array.is_fully_addressable):
+        return None
+    own = sharding_of(array.sharding)
+    terms = {shard.device: shard.data for shard in array.addressable_shards}
+    found = np.zeros(array.shape, array.dtype)
+    seen: set[tuple[int, ...]] = set()
+    places = zip(_order(own), own.coordinates(array.ndim).tolist(), own.partial_sums().tolist(), strict=True)
+    for (device, block, term), index in zip(places, own.indices(array.shape), strict=True):
+        if (*block, term) not in seen:
+            seen.add((*block, term))
+            found[index] += np.asarray(terms[device])
+    return found
 
 
 def assemble(

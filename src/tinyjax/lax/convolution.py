@@ -16,8 +16,8 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.shapes import as_shape
 from tinyjax.lax.binding import operands, padding_pairs, strict
-from tinyjax.lax.explicit import opened
-from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.explicit import computed
+from tinyjax.lax.layouts import OutSharding
 from tinyjax.lax.reductions import dot_general
 from tinyjax.lax.shaping import rev
 from tinyjax.primitives.contractions import Precision, as_precision
@@ -169,8 +169,7 @@ def conv_general_dilated(
     else:
         pads = padding_pairs(name, padding)
     made = ConvGeneralDilated(strides, pads, spread, holes, numbers, groups, batches, exactly, dtype)
-    out_sharding, (x, y) = opened(out_sharding, x, y)
-    return laid_out(strict(made, x, y), out_sharding)
+    return computed(lambda x, y: strict(made, x, y), (x, y), out_sharding)
 
 
 def conv(

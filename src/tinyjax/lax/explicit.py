@@ -13,6 +13,7 @@ from tinyjax.contexts.partial_eval import PartialEvalContext
 from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.contexts.watching import unwatched
+from tinyjax.control.call import Call
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Literal, Var
@@ -22,12 +23,14 @@ from tinyjax.lax.mesh_in_force import MeshFrame, enter_mesh, mesh_in_force
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.propagation.propagate import propagate
-from tinyjax.propagation.specs import Lies, Open, divided, lies_as
+from tinyjax.propagation.specs import Lies, Open, divided, divided_by, lies_as, named_spec, parts_of
+from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame
 from tinyjax.tracing.core import TraceFrame, Tracer, bind
-from tinyjax.tracing.frames import Frame, outwards
-from tinyjax.tracing.programs import Traced
+from tinyjax.tracing.frames import Frame, base_in_force, outwards
+from tinyjax.tracing.functions import FlatFunction
+from tinyjax.tracing.programs import Traced, trace
 
 V = TypeVar("V")
 
@@ -80,7 +83,8 @@ def _lies(mesh: Mesh, frame: Frame, context: object, value: object) -> Lies:
         found = _lies(mesh, frame, context.parent, value.value)
         if isinstance(found, Open) or value.axis is None:
             return found
-        return (*found[: value.axis], *found[value.axis + 1 :])
+        at = value.axis
+        return divided_by(found, lambda spec: (*spec[:at], *spec[at + 1 :]))
     if isinstance(context, StagingContext) and isinstance(value, Var | Literal):
         return _staged(mesh, frame, context, value)
     return Open()
@@ -106,15 +110,17 @@ def _lies_of_captured(mesh: Mesh, value: object) -> Lies:
 
 
 def explicit_shardings(arrays: Sequence[Array]) -> tuple[NamedSharding | None, ...]:
-    """How arrays lie that are differentiated by. Empty where there is no Explicit axis, as there hardly ever is."""
+    """How cotangents lie of arrays that are differentiated by: as these, but unreduced where these are reduced, and the
+    other way round. Empty where there is no Explicit axis, as there hardly ever is."""
     found = given(arrays, [x.aval.ndim for x in arrays])
     if found is None:
         return ()
-    return tuple([_named(found.mesh, lies) for lies in found.lies])
+    named = [_named(found.mesh, lies) for lies in found.lies]
+    return tuple([sharding and sharding.with_spec(sharding.spec.dual) for sharding in named])
 
 
 def _named(mesh: Mesh, lies: Lies) -> NamedSharding | None:
-    return None if isinstance(lies, Open) else NamedSharding(mesh, PartitionSpec(*[names or None for names in lies]))
+    return None if isinstance(lies, Open) else NamedSharding(mesh, named_spec(lies))
 
 
 def explicit_sharding(x: Array) -> NamedSharding | None:
@@ -136,7 +142,7 @@ def explicit_axes_of(arrays: Sequence[Array], axes: Sequence[int]) -> tuple[str,
     found = given(arrays, [x.aval.ndim for x in arrays])
     if found is None:
         return ()
-    parts = {() if isinstance(lies, Open) else lies[at] for lies, at in zip(found.lies, axes, strict=True)}
+    parts = {() if isinstance(lies, Open) else parts_of(lies)[at] for lies, at in zip(found.lies, axes, strict=True)}
     return parts.pop() if len(parts) == 1 else ()
 
 
@@ -205,7 +211,7 @@ def of_arguments(arrays: Sequence[Array], scanned: Sequence[Array] = ()) -> Give
     found = given([*arrays, *scanned], [x.aval.ndim for x in (*arrays, *scanned)])
     if found is None:
         return None
-    slices = [lies if isinstance(lies, Open) else lies[1:] for lies in found.lies[len(arrays) :]]
+    slices = [divided_by(lies, lambda spec: spec[1:]) for lies in found.lies[len(arrays) :]]
     kept = [x.aval.dtype != FLOAT0 for x in (*arrays, *scanned)]
     every = [*found.lies[: len(arrays)], *slices]
     return Given(found.mesh, tuple([lies for lies, keep in zip(every, kept, strict=True) if keep]))
@@ -238,20 +244,19 @@ def left_open(x: Array) -> Array:
 
 
 def computed(f: Callable[..., Array], arrays: Sequence[Array], out_sharding: OutSharding) -> Array:
-    """The result of a function of arrays, which lies as `out_sharding` says: XLA may compute it as it likes."""
-    wanted, operands = opened(out_sharding, *arrays)
-    return laid_out(f(*operands), wanted)
+    """The result of a function of arrays, which lies as `out_sharding` says: how XLA computes it is its own business.
 
-
-def opened(out_sharding: OutSharding, *arrays: Array) -> tuple[OutSharding, Sequence[Array]]:
-    """The operands of a function whose result is to lie as `out_sharding` says: XLA may compute it as it likes. In what
-    is being staged nothing needs to be said of that, as there the result counts. And `out_sharding` on their mesh."""
-    if out_sharding is None:
-        return None, arrays
-    mesh = explicit_mesh(arrays)
+    Where operations run one by one, these are one program, as only its result has to lie somewhere.
+    """
+    mesh = None if out_sharding is None else explicit_mesh(arrays)
     if mesh is None:
-        return out_sharding, arrays
-    if isinstance(out_sharding, PartitionSpec):
-        out_sharding = NamedSharding(mesh, out_sharding)
-    staged = [isinstance(x, Tracer) and _inmost(x.frame.context, x.value) is None for x in arrays]
-    return out_sharding, [x if mark else left_open(x) for x, mark in zip(arrays, staged, strict=True)]
+        return laid_out(f(*arrays), out_sharding)
+    wanted = NamedSharding(mesh, out_sharding) if isinstance(out_sharding, PartitionSpec) else out_sharding
+    staged = any(isinstance(x, Tracer) and _inmost(x.frame.context, x.value) is None for x in arrays)
+    if staged or base_in_force(active_frame()) is not ROOT:
+        return laid_out(f(*arrays), wanted)
+    lies = Given(mesh, tuple([lies_on(mesh, x, x.aval.ndim) for x in arrays]))
+    _, treedef = tree.flatten((tuple(arrays), {}))
+    function = FlatFunction(lambda *xs: laid_out(f(*xs), wanted), "out_sharding", treedef)
+    traced = lies.stage(lambda: trace(function, [x.aval for x in arrays]))
+    return bind(Call(function.name, traced.jaxpr), *traced.captured, *arrays)[0]

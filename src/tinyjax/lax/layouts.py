@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeAlias
 
 from attrs import evolve
@@ -36,6 +37,7 @@ def lying(what: str, leaf: object, sharding: object) -> Array:
             f"{what}: {sharding.spec} names the axis {both[0]!r} of the mesh, which is Manual here: within shard_map "
             "each device has its own part along it already. Name other axes."
         )
+    _check_sums(what, sharding, own)
     sharding.check(array.aval.shape, what)
     if isinstance(array, ConcreteArray) and array.evaluated and not sharding.has_devices:
         sharding = _placed(sharding, array)
@@ -43,6 +45,22 @@ def lying(what: str, leaf: object, sharding: object) -> Array:
         return array.to_device(sharding.padded(array.aval.ndim))
     left = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)  # whose axes are all left to XLA
     return bind(ShardingConstraint(NamedSharding(left, sharding.spec)), array)[0]
+
+
+def _check_sums(what: str, sharding: NamedSharding, own: Sequence[str]) -> None:
+    """A ShardingError for sums along axes along which the program doesn't say how arrays lie."""
+    for name in sorted(sharding.spec.unreduced | sharding.spec.reduced):
+        if name in own:
+            raise ShardingError(
+                f"{what}: {sharding.spec} is about the axis {name!r} of the mesh, which is Manual here. In shard_map, "
+                f"lax.pcast(x, {name!r}, to='unreduced') says that devices have terms of a sum, or to='reduced'."
+            )
+        if name not in sharding.mesh.explicit_axes:
+            raise ShardingError(
+                f"{what}: {sharding.spec} is about a sum along {name!r}, which must be an Explicit axis of a mesh, as "
+                f"along these only it is known what is done with it; it is one of {sharding.mesh}. make_mesh makes "
+                "Explicit axes, and Mesh(..., axis_types=AxisType.Explicit)"
+            )
 
 
 def _on_one_device(what: str, array: Array, sharding: SingleDeviceSharding) -> Array:
@@ -89,9 +107,10 @@ def own_sharding(leaf: object) -> NamedSharding | None:
 
 
 def left_to_xla(x: Array) -> Array:
-    """The array on its mesh with Auto axes in the place of Explicit ones; itself if there are none."""
+    """The array on its mesh with Auto axes in the place of Explicit ones, as a sum that is made; itself if there are
+    none."""
     own = own_sharding(x) if isinstance(x, ConcreteArray) else None
     if own is None or not own.mesh.explicit_axes:
         return x
     types = dict.fromkeys(own.mesh.explicit_axes, AxisType.Auto)
-    return x.to_device(evolve(own, mesh=own.mesh.update_axis_types(types)))
+    return x.to_device(evolve(own, mesh=own.mesh.update_axis_types(types), spec=own.spec.made))

@@ -14,8 +14,8 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binding import axes_tuple, bind_pair, dimension_pairs, operands, strict
-from tinyjax.lax.explicit import opened
-from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.explicit import computed
+from tinyjax.lax.layouts import OutSharding
 from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.contractions import DotGeneral
@@ -45,7 +45,7 @@ def _axes(operand: ArrayLike, axes: int | Sequence[int]) -> tuple[int, ...]:
 
 def reduce_sum(operand: ArrayLike, axes: int | Sequence[int], *, out_sharding: OutSharding = None) -> Array:
     """The sum over axes, in the operand's dtype."""
-    return laid_out(strict(ReduceSum(_axes(operand, axes)), operand), out_sharding)
+    return computed(lambda x: strict(ReduceSum(_axes(x, axes)), x), [as_array(operand)], out_sharding)
 
 
 def reduce_prod(operand: ArrayLike, axes: int | Sequence[int]) -> Array:
@@ -134,9 +134,10 @@ def dot_general(
     """
     numbers = dimension_pairs("dot_general", dimension_numbers)
     dtype = None if preferred_element_type is None else as_dtype(preferred_element_type)
-    if out_sharding is not None:
-        out_sharding, (lhs, rhs) = opened(out_sharding, as_array(lhs), as_array(rhs))
-    return laid_out(strict(DotGeneral(numbers, asked_precision(precision), dtype), lhs, rhs), out_sharding)
+    product = DotGeneral(numbers, asked_precision(precision), dtype)
+    if out_sharding is None:
+        return strict(product, lhs, rhs)
+    return computed(lambda x, y: strict(product, x, y), operands(lhs, rhs), out_sharding)
 
 
 def dot(
@@ -149,14 +150,12 @@ def dot(
     out_sharding: OutSharding = None,
 ) -> Array:
     """The product of vectors or matrices, in any combination; with `dimension_numbers`, `dot_general`."""
-    out_sharding, (x, y) = opened(out_sharding, *operands(lhs, rhs))
-    if dimension_numbers is not None:
-        return laid_out(dot_general(x, y, dimension_numbers, precision, preferred_element_type), out_sharding)
-    if not 1 <= x.aval.ndim <= 2 or not 1 <= y.aval.ndim <= 2:
-        raise ShapeError(f"dot takes vectors and matrices, got {x.aval} and {y.aval}")
-    return laid_out(
-        dot_general(x, y, (((x.aval.ndim - 1,), (0,)), ((), ())), precision, preferred_element_type), out_sharding
-    )
+    x, y = operands(lhs, rhs)
+    if dimension_numbers is None:
+        if not 1 <= x.aval.ndim <= 2 or not 1 <= y.aval.ndim <= 2:
+            raise ShapeError(f"dot takes vectors and matrices, got {x.aval} and {y.aval}")
+        dimension_numbers = ((x.aval.ndim - 1,), (0,)), ((), ())
+    return dot_general(x, y, dimension_numbers, precision, preferred_element_type, out_sharding=out_sharding)
 
 
 def batch_matmul(lhs: ArrayLike, rhs: ArrayLike, precision: DotPrecisionLike = None) -> Array:

@@ -17,7 +17,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import axes_tuple, operands, strict
-from tinyjax.lax.explicit import described_sharding, opened, sharding_like
+from tinyjax.lax.explicit import computed, described_sharding, sharding_like
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.signatures import HasAval
 from tinyjax.primitives import conversion, selection
@@ -104,10 +104,11 @@ def reshape(
     out_sharding: OutSharding = None,
 ) -> Array:
     """The elements in row-major order in another shape; in the order of axes `dimensions`, if given."""
-    out_sharding, (x,) = opened(out_sharding, as_array(operand))
-    if dimensions is not None:
-        x = transpose(x, dimensions)
-    return laid_out(strict(Reshape(as_shape(new_sizes)), x), out_sharding)
+
+    def run(x: Array) -> Array:
+        return strict(Reshape(as_shape(new_sizes)), x if dimensions is None else transpose(x, dimensions))
+
+    return computed(run, [as_array(operand)], out_sharding)
 
 
 def transpose(operand: ArrayLike, permutation: Sequence[int]) -> Array:

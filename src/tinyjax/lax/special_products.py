@@ -17,8 +17,8 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOATS, INTEGERS, NUMERIC, as_dtype, short_name
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.binding import dimension_pairs
-from tinyjax.lax.explicit import opened
-from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.explicit import computed
+from tinyjax.lax.layouts import OutSharding
 from tinyjax.lax.reductions import top_k
 from tinyjax.lax.unary import neg
 from tinyjax.primitives.contractions import DimensionNumbers
@@ -78,7 +78,7 @@ def ragged_dot_general(
     """
     if group_offset is not None:
         raise UnsupportedError("ragged_dot_general: group_offset is not supported: leave the groups before it out.")
-    out_sharding, arrays = opened(out_sharding, *[as_array(x) for x in (lhs, rhs, group_sizes)])
+    arrays = [as_array(x) for x in (lhs, rhs, group_sizes)]
     if arrays[2].aval.dtype not in INTEGERS or arrays[2].aval.ndim == 0:
         raise TypingError(f"ragged_dot_general: group_sizes is an array of integers, got {arrays[2].aval}")
     given: object = ragged_dot_dimension_numbers
@@ -93,14 +93,15 @@ def ragged_dot_general(
             "ragged_dot_general: the right operand has groups only if a kept axis of the left one is divided, got "
             f"{given}. Leave out rhs_group_dimensions."
         )
-    return laid_out(
-        _defined(
+    return computed(
+        lambda *arrays: _defined(
             "ragged_dot_general",
             arrays,
             ragged_dot_dimension_numbers=ragged_dot_dimension_numbers,
             precision=asked_precision(precision),
             preferred_element_type=None if preferred_element_type is None else as_dtype(preferred_element_type),
         ),
+        arrays,
         out_sharding,
     )
 

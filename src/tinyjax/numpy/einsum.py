@@ -15,8 +15,8 @@ from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.ir.shapes import Shape
-from tinyjax.lax.explicit import opened
-from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.explicit import computed
+from tinyjax.lax.layouts import OutSharding
 from tinyjax.numpy.signatures import Optimize, Sublist
 from tinyjax.primitives.reductions import ReduceOr
 from tinyjax.primitives.structure import ReduceSum
@@ -51,17 +51,20 @@ def einsum(
     spec, given = (subscripts, operands) if isinstance(subscripts, str) else _named((subscripts, *operands))
     if not given:
         raise InputError("einsum needs at least one operand")
-    out_sharding, named = opened(out_sharding, *map(as_array, given))
-    arrays = list(promote(*named))
     order = optimize if isinstance(optimize, bool | str) else tuple(optimize)
-    for places, step in _steps(spec, tuple(x.aval.shape for x in arrays), order):
-        inputs, result = step.split("->")
-        terms = [(arrays.pop(place), names) for place, names in zip(places, inputs.split(","), strict=True)]
-        if list(places) == sorted(places, reverse=True):  # so that the last ones are removed first
-            terms.reverse()
-        arrays.append(_contract(terms, result, precision, preferred_element_type))
-    chosen = user_dtype(preferred_element_type)
-    return laid_out(arrays[0] if chosen is None else astype(arrays[0], chosen), out_sharding)
+
+    def run(*named: Array) -> Array:
+        arrays = list(promote(*named))
+        for places, step in _steps(spec, tuple(x.aval.shape for x in arrays), order):
+            inputs, result = step.split("->")
+            terms = [(arrays.pop(place), names) for place, names in zip(places, inputs.split(","), strict=True)]
+            if list(places) == sorted(places, reverse=True):  # so that the last ones are removed first
+                terms.reverse()
+            arrays.append(_contract(terms, result, precision, preferred_element_type))
+        chosen = user_dtype(preferred_element_type)
+        return arrays[0] if chosen is None else astype(arrays[0], chosen)
+
+    return computed(run, list(map(as_array, given)), out_sharding)
 
 
 def einsum_path(

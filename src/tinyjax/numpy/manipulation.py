@@ -13,7 +13,7 @@ from tinyjax.arrays.shaping import canonical_axes, canonical_axis, integer, inte
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.ir.result_types import made_once
-from tinyjax.lax.explicit import opened
+from tinyjax.lax.explicit import computed
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arguments import shape_of, with_axes
 from tinyjax.numpy.creation import asarray
@@ -33,17 +33,12 @@ def reshape(
     a: ArrayLike, shape: ShapeLike, order: str = "C", *, copy: bool | None = None, out_sharding: OutSharding = None
 ) -> Array:
     """The same elements in another shape; one size may be -1."""
-    x = as_array(a)
-    if out_sharding is not None:
-        out_sharding, (x,) = opened(out_sharding, x)
-    return laid_out(shaping.reshape(x, shape, order), out_sharding)
+    return computed(lambda x: shaping.reshape(x, shape, order), [as_array(a)], out_sharding)
 
 
 def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding = None) -> Array:
     """The elements in one axis."""
-    if out_sharding is not None:
-        out_sharding, (a,) = opened(out_sharding, as_array(a))
-    return laid_out(shaping.ravel(a, order), out_sharding)
+    return computed(lambda x: shaping.ravel(x, order), [as_array(a)], out_sharding)
 
 
 squeeze: Final = shaping.squeeze
@@ -203,8 +198,11 @@ def repeat(
     >>> repeat(np.array([5, 6]), np.array([2, 1]))
     Array([5, 5, 6], dtype=int64)
     """
-    out_sharding, (x,) = opened(out_sharding, as_array(a))
-    return laid_out(repeating.repeat(x, repeats, axis, total_repeat_length=total_repeat_length), out_sharding)
+    return computed(
+        lambda x: repeating.repeat(x, repeats, axis, total_repeat_length=total_repeat_length),
+        [as_array(a)],
+        out_sharding,
+    )
 
 
 def tile(A: ArrayLike, reps: Axes) -> Array:

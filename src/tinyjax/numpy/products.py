@@ -14,8 +14,8 @@ from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ShapeError
-from tinyjax.lax.explicit import opened
-from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.explicit import computed
+from tinyjax.lax.layouts import OutSharding
 from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array, as_operand
@@ -30,10 +30,8 @@ def matmul(
     out_sharding: OutSharding = None,
 ) -> Array:
     """The matrix product over the last two axes; the axes before are broadcast. Vectors gain an axis and lose it."""
-    x, y = as_operand(a), as_operand(b)
-    if out_sharding is not None:
-        out_sharding, (x, y) = opened(out_sharding, x, y)
-    return laid_out(products.matmul(x, y, precision, preferred_element_type), out_sharding)
+    arrays = as_operand(a), as_operand(b)
+    return computed(lambda x, y: products.matmul(x, y, precision, preferred_element_type), arrays, out_sharding)
 
 
 def dot(
@@ -45,10 +43,12 @@ def dot(
     out_sharding: OutSharding = None,
 ) -> Array:
     """The sum over the last axis of a and the last but one of b; for scalars the product."""
-    if out_sharding is not None:
-        out_sharding, (a, b) = opened(out_sharding, as_operand(a), as_operand(b))
-    found = products.dot(a, b, precision=precision, preferred_element_type=preferred_element_type)
-    return laid_out(found, out_sharding)
+    arrays = as_operand(a), as_operand(b)
+    return computed(
+        lambda x, y: products.dot(x, y, precision=precision, preferred_element_type=preferred_element_type),
+        arrays,
+        out_sharding,
+    )
 
 
 trace: Final = reductions.trace
@@ -120,8 +120,10 @@ def tensordot(
     out_sharding: OutSharding = None,
 ) -> Array:
     """The sum over pairs of axes: the last `axes` of a with the first of b, or those of two lists."""
-    out_sharding, (x, y) = opened(out_sharding, as_operand(a), as_operand(b))
-    return laid_out(products.tensordot(x, y, axes, precision, preferred_element_type), out_sharding)
+    arrays = as_operand(a), as_operand(b)
+    return computed(
+        lambda x, y: products.tensordot(x, y, axes, precision, preferred_element_type), arrays, out_sharding
+    )
 
 
 def kron(a: ArrayLike, b: ArrayLike) -> Array:

@@ -24,8 +24,8 @@ from tinyjax.arrays.shaping import canonical_axes, expand_dims, moveaxis, ravel,
 from tinyjax.arrays.taking import take_along_axis
 from tinyjax.errors import ChoiceError, InputError, ShapeError, TypingError
 from tinyjax.ir.dtypes import COMPLEXES, INT64
-from tinyjax.lax.explicit import opened
-from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.explicit import computed
+from tinyjax.lax.layouts import OutSharding
 from tinyjax.numpy.arithmetic import ceil, floor, rint
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.signatures import Nested
@@ -129,8 +129,11 @@ def percentile(
     Array(3., dtype=float64)
     """
     refuse_out("percentile", out)
-    out_sharding, (x,) = opened(out_sharding, as_array(a))
-    return laid_out(_quantile("percentile", x, q, 100, axis, method, keepdims, weights, False), out_sharding)
+    return computed(
+        lambda x: _quantile("percentile", x, q, 100, axis, method, keepdims, weights, False),
+        [as_array(a)],
+        out_sharding,
+    )
 
 
 def nanquantile(

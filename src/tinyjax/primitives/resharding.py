@@ -23,7 +23,8 @@ V = TypeVar("V")
 @frozen
 class ShardingConstraint(Linear):
     """The operand, which lies on the mesh as `sharding` says; XLA moves what lies otherwise. So do tangents and
-    cotangents. Axes of the mesh along which devices are a `shard_map`'s own must not be named.
+    cotangents, which are unreduced where it is reduced, and the other way round. Axes of the mesh along which devices
+    are a `shard_map`'s own must not be named.
 
     >>> from tinyjax.meshes import AbstractMesh, PartitionSpec
     >>> constraint = ShardingConstraint(NamedSharding(AbstractMesh((4,), ("x",)), PartitionSpec("x")))
@@ -62,4 +63,5 @@ class ShardingConstraint(Linear):
         self, ctx: Context[V], cotangents: Sequence[V | Zero], args: Sequence[V | UndefPrimal]
     ) -> Sequence[V | Zero | None]:
         (ct,) = cotangents
-        return [ct] if isinstance(ct, Zero) else ctx.bind(self, ct)
+        dual = evolve(self, sharding=self.sharding.with_spec(self.sharding.spec.dual))
+        return [ct] if isinstance(ct, Zero) else ctx.bind(dual, ct)

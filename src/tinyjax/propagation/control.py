@@ -11,11 +11,25 @@ from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp,
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.control.shard_map import ShardMap
+from tinyjax.errors import ShardingTypeError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.rules import RuleTable
 from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.primitives.resharding import ShardingConstraint
-from tinyjax.propagation.specs import Lies, Names, Open, Site, Spec, replicated, spec_of
+from tinyjax.propagation.specs import (
+    Lies,
+    Names,
+    Open,
+    Site,
+    Spec,
+    divided_by,
+    lying,
+    named_spec,
+    parts_of,
+    replicated,
+    spec_of,
+    sums_said,
+)
 
 #: How the outputs of a program lie, for how its inputs do.
 Run: TypeAlias = Callable[[Jaxpr, Sequence[Lies]], list[Lies]]
@@ -28,19 +42,24 @@ def _(primitive: ShardingConstraint, operands: Sequence[Lies], site: Site, run: 
     (lies,), said = operands, primitive.sharding.spec
     ndim = site.outs[0].ndim
     spec = spec_of(said, ndim, site.mesh)
+    sums = sums_said(said, site.mesh)
+    if isinstance(lies, Open) and lies.sums and said.unreduced and said.unreduced != {*lies.sums}:
+        why = f"the axes of unreduced={set(said.unreduced)} aren't those that the summed axes are divided along"
+        return [Open(ShardingTypeError(f"out_sharding: {why}, which are {', '.join(map(repr, lies.sums))}"))]
     free = [axis for axis, part in enumerate(said.partitions) if part is UNCONSTRAINED]
     if not free:
-        return [spec]
-    if len(free) == ndim:
+        return [lying(spec, sums)]
+    if len(free) == ndim and not sums:
         return [Open()]
     if isinstance(lies, Open):  # as along a batch
-        return [spec]
-    taken = {name for names in spec for name in names}
+        return [lying(spec, sums)]
+    taken = {name for names in (*spec, said.unreduced, said.reduced) for name in names}
+    before = parts_of(lies)
     kept = [
-        tuple([name for name in lies[axis] if name not in taken]) if axis in free else spec[axis]
+        tuple([name for name in before[axis] if name not in taken]) if axis in free else spec[axis]
         for axis in range(ndim)
     ]
-    return [tuple(kept)]
+    return [lying(tuple(kept), sums)]
 
 
 @PROGRAMS.register(Calling)
@@ -79,16 +98,16 @@ def _(primitive: Scan, operands: Sequence[Lies], site: Site, run: Run) -> Sequen
     for lies in xs:
         if isinstance(lies, Open):
             slices.append(lies)
-        elif lies[0]:
+        elif parts_of(lies)[0]:
             slices.append(site.refuse(operands, "the first axis of what is scanned over is divided"))
         else:
-            slices.append(lies[1:])
+            slices.append(divided_by(lies, lambda spec: spec[1:]))
     outs = run(primitive.jaxpr, [*consts, *carry, *slices])
     found = _kept(carry, outs[: len(carry)], operands, site)
     if found != list(carry):
         outs = run(primitive.jaxpr, [*consts, *found, *slices])
         found = _kept(found, outs[: len(carry)], operands, site)
-    stacks = [lies if isinstance(lies, Open) else ((), *lies) for lies in outs[len(carry) :]]
+    stacks = [divided_by(lies, lambda spec: ((), *spec)) for lies in outs[len(carry) :]]
     return [*found, *stacks]
 
 
@@ -104,13 +123,9 @@ def _same(found: Sequence[Lies], operands: Sequence[Lies], site: Site, who: str)
             return lies
     first = found[0]
     if any(lies != first for lies in found[1:]):
-        specs = " and ".join(str(_parts(lies)) for lies in found if not isinstance(lies, Open))
+        specs = " and ".join(str(named_spec(lies)) for lies in found if not isinstance(lies, Open))
         return site.refuse(operands, f"{who} a result as {specs}, which must be one")
     return first
-
-
-def _parts(spec: Spec) -> object:
-    return f"P({', '.join(repr(names[0] if len(names) == 1 else names or None) for names in spec)})"
 
 
 @PROGRAMS.register(ShardMap)
@@ -120,7 +135,7 @@ def _(primitive: ShardMap, operands: Sequence[Lies], site: Site, run: Run) -> Se
     others = [name for name in site.mesh.explicit_axes if name not in primitive.manual_axes]
     inner: list[Lies]
     if others:
-        inner = run(primitive.jaxpr, [lies if isinstance(lies, Open) else _only(lies, others) for lies in operands])
+        inner = run(primitive.jaxpr, [divided_by(lies, lambda spec: _only(spec, others)) for lies in operands])
     else:
         inner = [replicated(aval) for aval in primitive.jaxpr.out_avals]
     found: list[Lies] = []
@@ -131,8 +146,9 @@ def _(primitive: ShardMap, operands: Sequence[Lies], site: Site, run: Run) -> Se
         own = manual.divided(out_spec)
         own += [()] * (out.ndim - len(own))
         explicit = site.mesh.explicit_axes
-        spec = [(*[name for name in part if name in explicit], *names) for part, names in zip(own, lies, strict=True)]
-        found.append(tuple(spec))
+        parts = zip(own, parts_of(lies), strict=True)
+        spec = [(*[name for name in part if name in explicit], *names) for part, names in parts]
+        found.append(lying(tuple(spec), sums_said(out_spec, site.mesh)))
     return found
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.fourier import Fft
@@ -22,12 +24,8 @@ def _(primitive: DotGeneral, operands: Sequence[Spec], site: Site) -> Sequence[L
                 return [site.refuse(operands, f"the {what} axes {i} and {j} are divided differently")]
     for i, j in zip(x_sum, y_sum, strict=True):
         if x[i] and y[j]:
-            return [
-                site.refuse(
-                    operands,
-                    f"the contracting axes {i} and {j} are divided, so the result may be a sum in several ways",
-                )
-            ]
+            why = f"the contracting axes {i} and {j} are divided, so the result may be a sum in several ways"
+            return [evolve(site.refuse(operands, why), sums=tuple([name for at in x_sum for name in x[at]]))]
     batch = tuple([x[i] for i in x_batch])
     return [(*batch, *without(x, x_sum + x_batch), *without(y, y_sum + y_batch))]
 

@@ -10,15 +10,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.errors import TypingError
 from tinyjax.ir import contracts
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.shapes import REDUCED, UNREDUCED
+from tinyjax.ir.varying import without
 from tinyjax.meshes.mesh import Mesh
 from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.propagation import indexing, products  # noqa: F401  (they fill the table)
 from tinyjax.propagation.control import PROGRAMS
 from tinyjax.propagation.rules import RULES
-from tinyjax.propagation.specs import Lies, Open, Site, Spec, divided, replicated
+from tinyjax.propagation.specs import (
+    Lies,
+    Open,
+    Site,
+    Spec,
+    Summed,
+    divided,
+    lying,
+    parts_of,
+    replicated,
+    sums_of,
+)
 
 
 def propagate(jaxpr: Jaxpr, ins: Sequence[Lies], mesh: Mesh) -> list[Lies]:
@@ -52,7 +66,43 @@ def _results(site: Site, eqn: Eqn, operands: Sequence[Lies]) -> Sequence[Lies]:
     if open_:
         worst = next((lies for lies in open_ if lies.error is not None), open_[0])
         return [worst if worst.error is not None or var.aval.ndim else () for var in eqn.outvars]
-    specs: list[Spec] = [lies for lies in operands if not isinstance(lies, Open)]
+    known = [lies for lies in operands if not isinstance(lies, Open)]
+    if any(map(sums_of, known)):
+        return _sums(site, eqn, known)
+    return _parts(site, eqn, list(map(parts_of, known)))
+
+
+def _sums(site: Site, eqn: Eqn, operands: Sequence[Spec | Summed]) -> Sequence[Lies]:
+    """The results for operands of which some are sums yet to be made, or results of such: a sum again, if the primitive
+    is linear in it."""
+    primitive = eqn.primitive
+    if RULES.find(type(primitive)) is None and not isinstance(primitive, OfMatrices):
+        inner = _spelled_out(eqn)
+        if inner is not None:
+            return propagate(inner, operands, site.mesh)
+    names = {name for lies in operands for part in parts_of(lies) for name in part}
+    varying = [REDUCED + name for name in names]
+    found = [without(sums_of(lies), varying) for lies in operands]  # what meets parts is in parts
+    count = len(eqn.outvars)
+    try:
+        wanted, results = primitive.varying(found, [var.aval for var in eqn.outvars])
+    except TypingError as error:
+        return [site.refuse(operands, str(error).partition(". Make the sum")[0])] * count
+    for atom, own, axes in zip(eqn.invars, found, wanted, strict=True):
+        missing = [name for name in axes if name.startswith(UNREDUCED) and name not in own]
+        if missing and not (isinstance(atom, Literal) and atom.value == 0):
+            why = f"an operand is unreduced along {missing[0][len(UNREDUCED) :]!r}, and another isn't"
+            return [site.refuse(operands, why)] * count
+    lies = _parts(site, eqn, list(map(parts_of, operands)))
+    return [
+        each if isinstance(each, Open) else lying(parts_of(each), axes)
+        for each, axes in zip(lies, results, strict=True)
+    ]
+
+
+def _parts(site: Site, eqn: Eqn, specs: Sequence[Spec]) -> Sequence[Lies]:
+    """The results for operands that are divided so."""
+    primitive = eqn.primitive
     if not any(map(divided, specs)):
         return [replicated(var.aval) for var in eqn.outvars]
     rule = RULES.find(type(primitive))
@@ -62,8 +112,8 @@ def _results(site: Site, eqn: Eqn, operands: Sequence[Lies]) -> Sequence[Lies]:
         return products.of_matrices(primitive, specs, site)
     inner = _spelled_out(eqn)
     if inner is not None:
-        return propagate(inner, operands, site.mesh)
-    return [site.refuse(operands, f"it isn't known how a result of {primitive.name} lies")] * len(eqn.outvars)
+        return propagate(inner, specs, site.mesh)
+    return [site.refuse(specs, f"it isn't known how a result of {primitive.name} lies")] * len(eqn.outvars)
 
 
 def _spelled_out(eqn: Eqn) -> Jaxpr | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
@@ -12,10 +12,10 @@ from tinyjax.errors import ShardingTypeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import short_name
 from tinyjax.ir.program import Eqn
-from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shapes import Axes, Shape, as_axes, axes_text, marked, unmarked
 from tinyjax.meshes.mesh import Mesh
 from tinyjax.meshes.named import NamedSharding
-from tinyjax.meshes.spec import UNCONSTRAINED, PartitionSpec, axes_of
+from tinyjax.meshes.spec import UNCONSTRAINED, Part, PartitionSpec, axes_of
 
 #: The axes of the mesh along which one axis of an array is divided.
 Names: TypeAlias = tuple[str, ...]
@@ -32,13 +32,47 @@ HINT: Final = (
 @final
 @frozen
 class Open:
-    """XLA decides how a value lies. With an `error`, that mustn't be, unless the program says later how it lies."""
+    """XLA decides how a value lies. With an `error`, that mustn't be, unless the program says later how it lies.
+
+    `sums` are the axes of the mesh along which devices have the terms of the sum that it is, before it is made.
+    """
 
     error: ShardingTypeError | None = field(default=None, eq=False)
+    sums: Names = ()
+
+
+@final
+@frozen
+class Summed:
+    """A value that is a sum between devices yet to be made, or the result of one, and how the terms lie. `axes` says
+    along which axes of the mesh, with the marks that `ir.varying` has for it."""
+
+    spec: Spec
+    axes: Axes
 
 
 #: What is known of a value.
-Lies: TypeAlias = Spec | Open
+Lies: TypeAlias = Spec | Summed | Open
+
+
+def lying(spec: Spec, axes: Axes) -> Spec | Summed:
+    """How a value lies that is divided so, and a sum along these axes."""
+    return Summed(spec, axes) if axes else spec
+
+
+def parts_of(lies: Spec | Summed) -> Spec:
+    """How what devices have of a value is divided."""
+    return lies.spec if isinstance(lies, Summed) else lies
+
+
+def sums_of(lies: Spec | Summed) -> Axes:
+    """Along which axes a value is a sum yet to be made, or the result of one."""
+    return lies.axes if isinstance(lies, Summed) else ()
+
+
+def divided_by(lies: Lies, change: Callable[[Spec], Spec]) -> Lies:
+    """The same with what is divided changed."""
+    return lies if isinstance(lies, Open) else lying(change(parts_of(lies)), sums_of(lies))
 
 
 def replicated(aval: ShapedArray) -> Spec:
@@ -46,9 +80,9 @@ def replicated(aval: ShapedArray) -> Spec:
     return ((),) * aval.ndim
 
 
-def divided(spec: Spec) -> bool:
-    """Whether anything is divided."""
-    return any(spec)
+def divided(lies: Spec | Summed) -> bool:
+    """Whether anything is divided, or a sum."""
+    return isinstance(lies, Summed) or any(lies)
 
 
 def spec_of(spec: PartitionSpec, ndim: int, mesh: Mesh) -> Spec:
@@ -61,21 +95,40 @@ def spec_of(spec: PartitionSpec, ndim: int, mesh: Mesh) -> Spec:
 def lies_as(sharding: NamedSharding, ndim: int, mesh: Mesh) -> Lies:
     """How an array lies along the Explicit axes of a mesh. Open, if it is divided along axes that are Auto for it."""
     left = [name for name in sharding.spec.names if name in sharding.mesh.auto_axes]
-    return Open() if any(name in mesh.explicit_axes for name in left) else spec_of(sharding.spec, ndim, mesh)
+    if any(name in mesh.explicit_axes for name in left):
+        return Open()
+    return lying(spec_of(sharding.spec, ndim, mesh), sums_said(sharding.spec, mesh))
 
 
-def partition_spec(spec: Spec, mesh: Mesh) -> PartitionSpec:
+def sums_said(spec: PartitionSpec, mesh: Mesh) -> Axes:
+    """What a specification says of sums along the Explicit axes of a mesh."""
+    if not (spec.unreduced or spec.reduced):
+        return ()
+    explicit = mesh.explicit_axes
+    unreduced, reduced = ([n for n in explicit if n in names] for names in (spec.unreduced, spec.reduced))
+    return marked((), as_axes(unreduced), as_axes(reduced))
+
+
+def partition_spec(lies: Spec | Summed, mesh: Mesh) -> PartitionSpec:
     """The specification that says so. Where a mesh has other axes, too, XLA may divide along them what isn't."""
     free = UNCONSTRAINED if mesh.auto_axes else None
-    return PartitionSpec(*[names or free for names in spec])
+    return named_spec(lies, free)
 
 
-def type_text(aval: ShapedArray, spec: Spec) -> str:
-    """A type with the axes that are divided: `f32[8@x,4]`."""
-    if not divided(spec):
+def named_spec(lies: Spec | Summed, free: Part = None) -> PartitionSpec:
+    """The same, with this where nothing is divided."""
+    _, unreduced, reduced = unmarked(sums_of(lies))
+    parts = [names or free for names in parts_of(lies)]
+    return PartitionSpec(*parts, unreduced=frozenset(unreduced), reduced=frozenset(reduced))
+
+
+def type_text(aval: ShapedArray, lies: Spec | Summed) -> str:
+    """A type with the axes that are divided: `f32[8@x,4]`, and sums yet to be made: `{U:y}`."""
+    if not divided(lies):
         return str(aval)
-    sizes = [f"{size}{_at(names)}" for size, names in zip(aval.shape, spec, strict=True)]
-    return f"{'~' if aval.weak_type else ''}{short_name(aval.dtype)}[{','.join(sizes)}]"
+    sizes = [f"{size}{_at(names)}" for size, names in zip(aval.shape, parts_of(lies), strict=True)]
+    marks = axes_text(sums_of(lies))
+    return f"{'~' if aval.weak_type else ''}{short_name(aval.dtype)}[{','.join(sizes)}]{marks}"
 
 
 def _at(names: Names) -> str:
@@ -132,7 +185,10 @@ class Site:
         """The same, unless a mesh axis would divide it twice."""
         if isinstance(lies, Open):
             return lies
-        names = [name for part in lies for name in part]
+        names = [name for part in parts_of(lies) for name in part]
+        if both := [name for name in unmarked(sums_of(lies))[1] if name in names]:
+            shown = type_text(aval, lies)
+            return self.refuse(operands, f"the result would be {shown}, divided along {both[0]!r} and a sum along it")
         if len(set(names)) == len(names):
             return lies
         twice = next(name for name in names if names.count(name) > 1)

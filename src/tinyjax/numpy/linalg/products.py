@@ -12,8 +12,8 @@ from tinyjax.arrays import shaping
 from tinyjax.arrays.products import PrecisionLike
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.lax.binding import sequence
-from tinyjax.lax.explicit import opened
-from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.explicit import computed
+from tinyjax.lax.layouts import OutSharding
 from tinyjax.numpy import products
 from tinyjax.numpy.einsum import einsum
 from tinyjax.tracing.array import Array, ArrayLike
@@ -73,9 +73,11 @@ def tensordot(
     >>> tensordot(np.ones((2, 3)), np.ones((2, 3)), axes=2)
     Array(6., dtype=float64)
     """
-    out_sharding, (x, y) = opened(out_sharding, as_array(x1), as_array(x2))
-    found = products.tensordot(x, y, axes, precision=precision, preferred_element_type=preferred_element_type)
-    return laid_out(found, out_sharding)
+    return computed(
+        lambda x, y: products.tensordot(x, y, axes, precision=precision, preferred_element_type=preferred_element_type),
+        (as_array(x1), as_array(x2)),
+        out_sharding,
+    )
 
 
 def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
