@@ -10,6 +10,7 @@ from attrs import field, frozen
 
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import ParameterError, ShapeError, UnsupportedError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BFLOAT16, DType, as_dtype
 from tinyjax.ir.program import Atom
 from tinyjax.primitives.bitwise import logical_and
@@ -60,12 +61,11 @@ def ragged_dot_general(ctx: StagingContext, params: Params, args: Sequence[Atom]
         raise UnsupportedError("ragged_dot_general[group_offset=...] is not supported")
     ((x_sum, y_sum), (x_batch, y_batch)), (ragged,) = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions
     x_rest = tuple(i for i in range(x.aval.ndim) if i not in (*x_sum, *x_batch))
+    _check_groups(numbers, x.aval, y.aval, sizes.aval, x_rest)
     precision, preferred = as_dot_precision(params.get("precision")), _dtype(params.get("preferred_element_type"))
     if ragged in x_batch:
         return ctx.bind(DotGeneral(numbers.dot_dimension_numbers, precision, preferred), x, y)
     if ragged in x_rest:
-        if len(numbers.rhs_group_dimensions) != 1:
-            raise ShapeError("ragged_dot_general: the right operand needs an axis of groups if a kept axis is ragged")
         spread = _by_group(ctx, x, sizes, ragged, (*x_batch, *x_rest[: x_rest.index(ragged)]))
         dims = ((*_next(x_sum), 0), (*y_sum, numbers.rhs_group_dimensions[0])), (_next(x_batch), y_batch)
         return ctx.bind(DotGeneral(dims, precision, preferred), spread, y)
@@ -74,6 +74,39 @@ def ragged_dot_general(ctx: StagingContext, params: Params, args: Sequence[Atom]
     right = _by_group(ctx, y, sizes, y_sum[place], (*y_batch, *y_sum[:place]))
     both = (_next(x_sum), _next(y_sum)), ((0, *_next(x_batch)), (0, *_next(y_batch)))
     return ctx.bind(DotGeneral(both, precision, preferred), left, right)
+
+
+def _check_groups(
+    numbers: RaggedDotDimensionNumbers, x: ShapedArray, y: ShapedArray, sizes: ShapedArray, x_rest: Axes
+) -> None:
+    """A ShapeError if groups are no axis of the right operand where they have to be, or if their sizes, which may
+    differ along the axes before the divided one, haven't the shape for that."""
+    ((x_sum, y_sum), (x_batch, y_batch)), (ragged,) = numbers.dot_dimension_numbers, numbers.lhs_ragged_dimensions
+    count, groups = sizes.shape[-1], numbers.rhs_group_dimensions
+    if ragged in x_rest:
+        if len(groups) != 1:
+            raise ShapeError("ragged_dot_general: the right operand needs an axis of groups if a kept axis is ragged")
+        if groups[0] in (*y_sum, *y_batch) or not 0 <= groups[0] < y.ndim:
+            raise ShapeError(
+                f"ragged_dot_general: rhs_group_dimensions {groups} is an axis of the right operand {y} that is "
+                f"neither summed over, as {y_sum} are, nor one of the batch, as {y_batch} are"
+            )
+        if y.shape[groups[0]] != count:
+            raise ShapeError(
+                f"ragged_dot_general: there are {count} groups in group_sizes {sizes}, and {y.shape[groups[0]]} along "
+                f"axis {groups[0]} of the right operand {y}"
+            )
+        before = (*x_batch, *x_rest[: x_rest.index(ragged)])
+    elif ragged in x_batch:
+        before = x_batch[: x_batch.index(ragged)]
+    else:
+        before = (*x_batch, *x_sum[: x_sum.index(ragged)])
+    expected = (*(x.shape[axis] for axis in before), count)
+    if sizes.ndim > 1 and sizes.shape != expected:
+        raise ShapeError(
+            f"ragged_dot_general: group_sizes has the shape {expected}, for the axes {before} of the left operand {x} "
+            f"before the divided one, {ragged}, or ({count},) for all of them; got {sizes}"
+        )
 
 
 def _by_group(ctx: StagingContext, x: Atom, sizes: Atom, axis: int, before: Axes) -> Atom:
