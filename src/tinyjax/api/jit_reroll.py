@@ -14,7 +14,7 @@ from tinyjax.caching import remembered
 from tinyjax.errors import InputError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.prepared.runners import Launch
-from tinyjax.prepared.stacked import StackedLaunch, operands_in_stacks, results_of_stacks
+from tinyjax.prepared.stacked import StackedLaunch, free, operands_in_stacks, results_of_stacks
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.programs import Traced
@@ -71,11 +71,14 @@ def on_cpu(platform: str | None = None) -> bool:
     return (platform or default_backend()) == "cpu"
 
 
-def in_stacks(border: Bordered, flags: Sequence[bool]) -> tuple[bool, ...]:
-    """What is said of the whole program's inputs, of stacks: those of which it is said of all rows."""
-    return tuple(
-        [all(flags[i] for i in place) if isinstance(place, tuple) else flags[place] for place in border.inputs]
-    )
+def donated_in_stacks(border: Bordered, flags: Sequence[bool], first: int) -> tuple[tuple[bool, ...], tuple[int, ...]]:
+    """What is donated, if that is said of the whole program's inputs: which inputs XLA may write results to, none of
+    which is a stack; and which operands, after the `first` inputs, are stacks of nothing but donated rows."""
+    if not any(flags):
+        return (), ()
+    told = tuple([not isinstance(place, tuple) and flags[place] for place in border.inputs])
+    stacks = [i for i, place in enumerate(border.inputs) if isinstance(place, tuple) and all(flags[at] for at in place)]
+    return told, tuple([i - first for i in stacks])
 
 
 def launched_first(
@@ -99,10 +102,11 @@ def launched_first(
         executable, found = launched(traced.jaxpr, values, n, name, largest, donated, asked)
         passed = backend.passed(executable.constants, captured)
         return list(map(ConcreteArray, found)), lambda: Launch.of(executable, passed, avals, name)
-    given = in_stacks(border, donated) if any(donated) else ()
-    executable, found = launched(border.program, [*captured, *values], n, name, largest, given)
+    told, stacks = donated_in_stacks(border, donated, n)
+    executable, found = launched(border.program, [*captured, *values], n, name, largest, told)
+    free(values, stacks)
     passed = backend.passed(executable.constants, captured)
-    launch = StackedLaunch(executable, passed, border, n, avals, name)
+    launch = StackedLaunch(executable, passed, border, n, avals, name, stacks)
     return results_of_stacks(border, found, avals, ConcreteArray), lambda: launch
 
 

@@ -11,7 +11,7 @@ from tinyjax import backend
 from tinyjax.api.adapting import adapted
 from tinyjax.api.compiler_options import with_options
 from tinyjax.api.devices import default_backend
-from tinyjax.api.jit_reroll import border_of, in_stacks, on_cpu
+from tinyjax.api.jit_reroll import border_of, donated_in_stacks, on_cpu
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.api.signature_info import Signature
 from tinyjax.errors import InputError
@@ -25,7 +25,7 @@ from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Sharding
-from tinyjax.prepared.stacked import operands_in_stacks, results_of_stacks
+from tinyjax.prepared.stacked import free, operands_in_stacks, results_of_stacks
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -65,7 +65,11 @@ class Lowered:
         # What is compiled: of a program with loops of layers, the one that takes and returns stacks.
         self._border = border_of(traced, asked) if rolled and not any(lie) and on_cpu(platform) else None
         self._program = traced.jaxpr if self._border is None else self._border.program
-        self._donated = donated if self._border is None or not donated else in_stacks(self._border, donated)
+        self._donated, self._stacks = (
+            (donated, ())
+            if self._border is None
+            else donated_in_stacks(self._border, donated, len(self.closed_jaxpr.consts))
+        )
         self._platform = platform
         self._constants = backend.embedded(self.closed_jaxpr.consts, largest)
         self._lie = lie or [None] * len(traced.jaxpr.invars)
@@ -184,7 +188,9 @@ class Lowered:
         lie = self._lie if self._border is None else ()
         program = backend.compile_program(self._program, self._name, donated, asked, lie, constants=constants)
         captured = backend.passed(constants, self.closed_jaxpr.consts)
-        return Compiled(program, self._traced, self.closed_jaxpr, captured, self._signature, self._name, self._border)
+        return Compiled(
+            program, self._traced, self.closed_jaxpr, captured, self._signature, self._name, self._border, self._stacks
+        )
 
 
 def _family(platform: str) -> str:
@@ -206,8 +212,10 @@ class Compiled:
         signature: Signature,
         name: str,
         border: Bordered | None = None,
+        stacks: tuple[int, ...] = (),
     ) -> None:
         self._program = program
+        self._stacks = stacks
         self._border = border
         self._traced = traced
         self._closed = closed
@@ -244,6 +252,7 @@ class Compiled:
                 "are elsewhere. Put them there by tinyjax.device_put, or call what jit returns."
             )
         outs = self._program([*self._captured, *values])
+        free(values, self._stacks)
         return results_of_stacks(border, outs, self._traced.jaxpr.out_avals, ConcreteArray)
 
     @override

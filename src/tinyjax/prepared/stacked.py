@@ -32,6 +32,8 @@ class StackedLaunch:
     first: int
     out_avals: tuple[ShapedArray, ...]
     name: str
+    #: Which of its operands, after those arrays, are stacks that are donated.
+    donated: tuple[int, ...] = ()
 
     def launch(self, args: list[backend.Argument], on_host: bool, kind: type[E]) -> list[E] | None:
         """None: `run` does it, which is given the arrays themselves."""
@@ -48,6 +50,7 @@ class StackedLaunch:
         if values is None or not on(self.executable, values):
             return None
         outs = self.executable([*self.captured, *values], self.name)
+        free(values, self.donated)
         return results_of_stacks(self.border, outs, self.out_avals, kind)
 
 
@@ -82,6 +85,15 @@ def operands_in_stacks(
                 if isinstance(member, StoredArray) and member.host is None:
                     become_row(member, backend.Row(stack.data, len(members), at))
     return found
+
+
+def free(values: Sequence[ConcreteValue], donated: Iterable[int]) -> None:
+    """Frees stacks that are donated, once what reads them is launched. XLA isn't told: where it may write results to
+    a stack that loops read, it copies the whole of it first."""
+    for i in donated:
+        data = values[i].data
+        if isinstance(data, backend.DeviceBuffer):
+            data.delete()
 
 
 def _part(operand: StoredArray | ConcreteValue) -> ConcreteValue | backend.Row:
