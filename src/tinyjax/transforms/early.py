@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Final, final
 
 from tinyjax.contexts.rebuilding import DEPTH
 from tinyjax.ir.effects import must_stay
-from tinyjax.ir.program import Atom, Eqn, Var
+from tinyjax.ir.program import Eqn, Var
 from tinyjax.primitives.elementwise import Elementwise
 from tinyjax.transforms.late import ARRANGING
 from tinyjax.transforms.rows import Lazy
@@ -42,8 +42,14 @@ class _Early:
 
     def __init__(self, eqns: Sequence[Eqn], lazy: Lazy) -> None:
         self._eqns = eqns
-        self._lazy = lazy
-        self._operands = [self._roots(eqn.invars) for eqn in eqns]
+        self._operands = [
+            {
+                lazy.root(atom).index if atom.index in lazy.eqns else atom.index
+                for atom in eqn.invars
+                if type(atom) is Var
+            }
+            for eqn in eqns
+        ]
         self._maker = {out.index: i for i, eqn in enumerate(eqns) for out in eqn.outvars}
         #: The equations that compute something of inputs alone, quickly: how many of them one after the other.
         self._free: dict[int, int] = {}
@@ -52,12 +58,7 @@ class _Early:
             if depth is not None:
                 self._free[i] = depth
 
-    def _roots(self, atoms: Iterable[Atom]) -> frozenset[int]:
-        return frozenset([self._lazy.root(atom).index for atom in atoms if isinstance(atom, Var)])
-
     def _depth(self, i: int, eqn: Eqn) -> int | None:
-        if not isinstance(eqn.primitive, (Elementwise, *ARRANGING)):
-            return None
         depth = 1
         for index in self._operands[i]:
             if index in self._maker:
@@ -65,12 +66,16 @@ class _Early:
                 if known is None:
                     return None
                 depth = max(depth, known + 1)
+        if not isinstance(eqn.primitive, (Elementwise, *ARRANGING)):
+            return None
         return depth if depth <= DEPTH or not eqn.outvars[0].aval.shape else None
 
     def ordered(self) -> list[Eqn]:
         """The equations in their new order."""
         n = len(self._eqns)
         places = self._places()
+        if all(place == i for i, place in enumerate(places)):
+            return list(self._eqns)
         readers: dict[int, set[int]] = {}  # where results are read that are computed of inputs alone
         for i in range(n - 1, -1, -1):
             if i in self._free:
