@@ -28,7 +28,9 @@ def calling(function: str) -> dict[str, Path]:
     }
 
 
-PUBLISHING, COLLECTING = calling("publish"), calling("collect")
+PUBLISHING = calling("publish") | {name: path.with_suffix(".pyi") for name, path in calling("publish_later").items()}
+COLLECTING_LATER = calling("collect_later")
+COLLECTING = calling("collect") | COLLECTING_LATER
 
 
 def reexported(path: Path) -> Iterator[tuple[str, str]]:
@@ -41,8 +43,12 @@ def reexported(path: Path) -> Iterator[tuple[str, str]]:
 
 
 def imported_modules(path: Path) -> Iterator[ModuleType]:
-    """The modules of ours that a module imports, by themselves or in a tuple."""
+    """The modules of ours that a module imports, by themselves or in a tuple, or names as those that it collects."""
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            package = ".".join(path.parent.relative_to(ROOT.parent).parts)
+            constants = [part.value for part in ast.walk(node.value) if isinstance(part, ast.Constant)]
+            yield from (import_module(f"{package}.{name}") for name in constants if isinstance(name, str))
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
                 found = getattr(sys.modules[node.module], alias.name)

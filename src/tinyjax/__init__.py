@@ -14,6 +14,7 @@ from lazy_loader import attach_stub
 from tinyjax.collecting import collecting_seldom
 from tinyjax.deferred import (
     ENTER_MESH,
+    FILL_LOOPING,
     FILL_REGISTRY,
     FORI_LOOP,
     LAID_OUT,
@@ -31,6 +32,7 @@ _load, __dir__, __all__ = attach_stub(__name__, __file__)
 __getattr__ = collecting_seldom(_load)  # what is loaded stays, as programs do
 
 FILL_REGISTRY.hand(lambda: import_module("tinyjax.registered.everything"))
+FILL_LOOPING.hand(lambda: import_module("tinyjax.control.rolling"))
 ENTER_MESH.hand(lambda mesh: import_module("tinyjax.lax.mesh_in_force").enter_mesh(mesh))
 LEAVE_MESH.hand(lambda: import_module("tinyjax.lax.mesh_in_force").leave_mesh())
 PRECISION.hand(lambda: None)  # until tinyjax.lax.within, whose blocks say otherwise, is there

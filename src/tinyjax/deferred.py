@@ -38,6 +38,8 @@ ENTER_MESH: Final = Deferred[Callable[["Mesh"], object]]()
 LEAVE_MESH: Final = Deferred[Callable[[], None]]()
 #: Fills the registry of all primitives that come with the library.
 FILL_REGISTRY: Final = Deferred[Callable[[], ModuleType]]()
+#: Brings the rule by which a run of equal blocks becomes a loop.
+FILL_LOOPING: Final = Deferred[Callable[[], ModuleType]]()
 #: The functions that do for arrays what NumPy's do, for messages.
 NUMPY_FUNCTIONS: Final = Deferred[Callable[[], ModuleType]]()
 #: `fori_loop`, for what is done a number of times that isn't known.

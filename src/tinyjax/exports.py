@@ -3,12 +3,20 @@
 A package that chooses says `from module import name as name` in its `__init__`, and calls `publish`. One that offers
 everything that some modules define calls `collect`; for type checkers and editors the names stand in its stub, which is
 derived from the modules: `pytest tests/test_exports.py --update-golden` writes it.
+
+A large package loads what it offers when that is first used: `publish_later` and `collect_later`. Where its names are
+stands in its stub, which these read.
 """
 
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
 from types import ModuleType
 
+from typing_extensions import override
+
+from tinyjax.collecting import collecting_seldom
 from tinyjax.tracebacks import filter_package
 
 
@@ -38,6 +46,56 @@ def collect(
     vars(sys.modules[package]).update(found)
     found |= {part.__name__.rpartition(".")[2]: part for part in packages}
     _offer(package, found, entries)
+
+
+def publish_later(package: str, *, entries: Iterable[str] | None = None) -> None:
+    """As `publish`, with what the stub imports, each at its first use."""
+    homes = dict(_stub(package))
+    own = vars(sys.modules[package])
+    own.update(__all__=sorted(homes), __dir__=lambda: list(own["__all__"]), _HOMES=homes)
+    if any(f"{package}.{name}" == home for name, home in homes.items()):
+        sys.modules[package].__class__ = _Package
+    filtered = frozenset(homes if entries is None else entries)
+
+    @collecting_seldom  # what is loaded stays, as programs do
+    def load(name: str) -> object:
+        home = homes.get(name)
+        if home is None:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        own[name] = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
+        if name in filtered:
+            filter_package(package, [name])
+        return own[name]
+
+    own["__getattr__"] = load
+
+
+def collect_later(package: str, *modules: str, packages: Iterable[str] = ()) -> None:
+    """As `collect`, with what these modules define and packages under it, each at its first use.
+
+    The modules are what the stub is derived from.
+    """
+    publish_later(package)
+
+
+def _stub(package: str) -> Iterator[tuple[str, str]]:
+    """The names that a package imports in its stub, one a line, and where from."""
+    file = sys.modules[package].__file__
+    assert file is not None
+    for line in Path(file).with_suffix(".pyi").read_text(encoding="utf-8").splitlines():
+        if line.startswith("from "):
+            _, home, _, name, *_ = line.split()
+            yield name, home
+
+
+class _Package(ModuleType):
+    """A package in which a function has the name of the module that it is in: importing that doesn't hide it."""
+
+    @override
+    def __setattr__(self, name: str, value: object) -> None:
+        hides = isinstance(value, ModuleType) and vars(self)["_HOMES"].get(name, self.__name__) != self.__name__
+        if not hides:
+            super().__setattr__(name, value)
 
 
 def defined(module: ModuleType) -> Iterator[tuple[str, object]]:

@@ -23,8 +23,6 @@ from tinyjax.api.differences import (
     StructureChanged,
 )
 from tinyjax.caching import CacheInfo
-from tinyjax.control.key_reuse import reuse_notes
-from tinyjax.control.recursion import is_open
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import Jaxpr
@@ -230,6 +228,8 @@ def _why_unkept(traced: Traced) -> str | None:
     names = axis_names(effects)
     if names:
         return f"it uses the axis {', '.join(sorted(names))}, which a transformation outside of it maps"
+    from tinyjax.control.recursion import is_open  # only here, as it takes a while to load
+
     if is_open(effects):
         return "it belongs to a rule that calls the function it is a rule of"
     return _axes_in_scope()
@@ -284,6 +284,8 @@ def explain(
     now = Signature.of(call, avals, treedef)
     known = list(log.signatures)
     if found is not None:
+        from tinyjax.control.key_reuse import reuse_notes  # only here, as it takes a while to load
+
         before = known[: known.index(key)] if key in log.signatures else []
         return Explanation(label, "hit", _nearest(fun, [log.signatures[k] for k in before], now),
                            reuse_notes(found), len(before))  # fmt: skip

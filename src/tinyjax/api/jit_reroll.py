@@ -20,7 +20,6 @@ from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.border import Bordered, bordered
 from tinyjax.transforms.inline import inline, once_or_small
-from tinyjax.transforms.reroll import reroll
 
 #: What `jit` takes as `reroll`.
 Choice: TypeAlias = bool | Literal["auto"]
@@ -48,6 +47,8 @@ class Rerolling:
 
     def rolled(self, traced: Traced) -> Traced:
         """The function, with such a program."""
+        from tinyjax.transforms.reroll import reroll  # few ask for it
+
         # What is called once may be the model, as in a function of jax's: its weights are to be stacked out here.
         flat = inline(traced.jaxpr, once_or_small(traced.jaxpr, 0))
         return evolve(traced, jaxpr=reroll(flat, at_least=self.at_least))

@@ -7,7 +7,6 @@ from collections.abc import Callable, Hashable
 from typing import Final
 
 from tinyjax.caching import BoundedCache
-from tinyjax.control.recursion import is_open
 from tinyjax.ir.effects import axis_names
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.programs import Traced
@@ -30,6 +29,9 @@ def traces_of(fun: Callable[..., object], own: BoundedCache[Hashable, Traced]) -
 def reusable(traced: Traced) -> bool:
     """Whether a program depends on no other transformation in progress, so that it serves other calls too."""
     effects = traced.jaxpr.effects
-    if effects and (axis_names(effects) or is_open(effects)):
-        return False
+    if effects:
+        from tinyjax.control.recursion import is_open  # few programs have any
+
+        if axis_names(effects) or is_open(effects):
+            return False
     return traced.closed and not active_frame().axes

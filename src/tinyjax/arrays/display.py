@@ -16,7 +16,6 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, HostArray, short_name
 from tinyjax.ir.printing.display import Note, Table, page
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.keys import key_words
 
 #: Longer axes are shown by so many of their first and last elements.
 _LONGEST: Final = 12
@@ -70,7 +69,11 @@ class Displayed(ABC):
 
 def _shown(value: ConcreteValue) -> HostArray:
     elements = host_array(value)
-    return key_words(elements) if elements.dtype in KEYS else elements
+    if elements.dtype not in KEYS:
+        return elements
+    from tinyjax.primitives.keys import key_words  # whoever has keys has loaded it
+
+    return key_words(elements)
 
 
 def array_html(elements: HostArray, aval: ShapedArray, more: Sequence[str] = ()) -> str:

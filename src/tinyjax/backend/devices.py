@@ -19,7 +19,6 @@ from tinyjax.ir.dtypes import CARRIERS, KEY_NAMES, SUPPORTED, DType, HostArray, 
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.keys import as_keys, key_words
 
 if TYPE_CHECKING:
     import jax
@@ -135,6 +134,8 @@ def value_of_jax(x: object) -> ConcreteValue | None:
 
     keys = _KEYS.get(str(x.dtype)) if isinstance(x, jax.Array) else None
     if keys is not None and not isinstance(x, jax.core.Tracer):
+        from tinyjax.primitives.keys import as_keys  # few programs need it
+
         assert isinstance(x, jax.Array)
         return ConcreteValue.of(as_keys(np.asarray(jax.random.key_data(x)), keys))
     if not isinstance(x, _jax.ArrayImpl) or x.dtype not in SUPPORTED:
@@ -152,6 +153,8 @@ def value_of_jax(x: object) -> ConcreteValue | None:
 def keys_in_jax(value: ConcreteValue) -> jax.Array:
     """Keys as typed ones of JAX."""
     import jax
+
+    from tinyjax.primitives.keys import key_words
 
     words = jax.numpy.asarray(key_words(np.asarray(value.data)))
     found: jax.Array = jax.random.wrap_key_data(words, impl=KEY_NAMES[value.dtype])

@@ -10,7 +10,6 @@ import numpy as np
 from attrs import frozen
 
 from tinyjax.caching import PlainCache
-from tinyjax.control.callbacks import Callback
 from tinyjax.errors import CallbackError, ContractError
 from tinyjax.hlo.context import HostCall
 from tinyjax.ir import contracts
@@ -77,6 +76,8 @@ def host_function(call: HostCall) -> Callable[..., tuple[HostArray, ...]]:
 
 
 def _called(call: HostCall) -> str:
+    from tinyjax.control.callbacks import Callback  # whoever called one has loaded it
+
     return str(call.primitive.function) if isinstance(call.primitive, Callback) else call.primitive.name
 
 

@@ -8,7 +8,6 @@ from typing import final
 from attrs import evolve, frozen
 
 from tinyjax.backend.embedding import Constants, passed
-from tinyjax.backend.explicit import explicit_results
 from tinyjax.backend.stages import Options
 from tinyjax.caching import bounded
 from tinyjax.errors import ShardingError
@@ -153,6 +152,8 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
     }
     outs = outs or (None,) * len(jaxpr.outvars)
     if explicit is not None:
+        from tinyjax.backend.explicit import explicit_results  # few programs need it
+
         outs = explicit_results(jaxpr, tuple(ins), outs, explicit.abstract_mesh)
         mesh = mesh.update_axis_types(dict.fromkeys(mesh.explicit_axes, AxisType.Auto))  # for what is left to XLA
     return Layout(

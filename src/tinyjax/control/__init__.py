@@ -1,5 +1,17 @@
-"""Primitives whose parameters are programs. Whoever imports one also fills the tables of the passes for all of them."""
+"""Primitives whose parameters are programs. What passes do with them has modules of its own, loaded when needed."""
 
-from tinyjax.control import checked, hoisting, linearity, pruning, rolling, trivial
+from collections.abc import Mapping
+from typing import Final
 
-__all__ = ["checked", "hoisting", "linearity", "pruning", "rolling", "trivial"]
+#: Which module has the rules for these primitives, by the table that they are in: see `ir.RuleTable`.
+RULES: Final[Mapping[str, str]] = {
+    "tinyjax.transforms.CHECKING": "checked",
+    "tinyjax.transforms.FOLDING": "trivial",
+    "tinyjax.transforms.HOISTING": "hoisting",
+    "tinyjax.transforms.INLINING": "trivial",
+    "tinyjax.transforms.LINEARITY": "linearity",
+    "tinyjax.transforms.MERGING": "trivial",
+    "tinyjax.transforms.PRUNING": "pruning",
+    "tinyjax.transforms.SHORTCUTS": "trivial",
+    "tinyjax.transforms.UNROLLING": "rolling",
+}

@@ -1,16 +1,5 @@
 """StableHLO text: `lower` writes a program as a module, by rules in tables that anyone can add to."""
 
-from tinyjax.exports import publish
-from tinyjax.hlo import rules  # noqa: F401 (which fills the tables)
-from tinyjax.hlo.context import SSA as SSA
-from tinyjax.hlo.context import LoweringContext as LoweringContext
-from tinyjax.hlo.context import LoweringRules as LoweringRules
-from tinyjax.hlo.lowering import lower as lower
-from tinyjax.hlo.rules.callbacks import on_host as on_host
-from tinyjax.hlo.rules.callbacks import on_host_of_gpu as on_host_of_gpu
-from tinyjax.hlo.tables import CPU_RULES as CPU_RULES
-from tinyjax.hlo.tables import GPU_RULES as GPU_RULES
-from tinyjax.hlo.tables import RULES as RULES
-from tinyjax.hlo.tables import rules_for as rules_for
+from tinyjax.exports import publish_later
 
-publish(__name__)
+publish_later(__name__)

@@ -33,7 +33,6 @@ from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes.named import NamedSharding
-from tinyjax.propagation.said import with_what_is_known
 from tinyjax.stack import with_room
 from tinyjax.transforms.unread import but_for_unread
 
@@ -130,6 +129,8 @@ def lower_module(
     if in_shardings or out_shardings:
         given = iter(in_shardings)
         ins = [next(given, None) if value is None else None for value in consts] if in_shardings else ()
+        from tinyjax.propagation.said import with_what_is_known  # only here, as it takes a while to load
+
         jaxpr = with_what_is_known(jaxpr, [*ins, *given], out_shardings)
     lie = (tuple(in_shardings), tuple(out_shardings))
     return but_for_unread(

@@ -1,17 +1,84 @@
-"""The tables of lowering rules: one for every platform, and one for each platform that differs."""
+"""The tables of lowering rules: one for every platform, and one for each platform that differs.
+
+The rules are in `hlo.rules`, a file for each family of primitives, which is imported when one of them is lowered.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from tinyjax.hlo.context import LoweringRules
 from tinyjax.ir.rules import RuleTable
 
+#: Which files of rules are for the primitives of which modules.
+RULES_FOR: Final[Mapping[str, Sequence[str]]] = {
+    "arithmetic": (
+        "primitives.arithmetic",
+        "primitives.elementwise",
+        "primitives.exponential",
+        "primitives.rounding",
+        "primitives.special",
+        "primitives.trigonometric",
+    ),
+    "call": ("control.call",),
+    "callbacks": ("control.callbacks",),
+    "checks": ("primitives.checks",),
+    "collectives": (
+        "control.shard_map",
+        "primitives.collectives",
+        "primitives.exchanges",
+        "primitives.resharding",
+        "primitives.unreduced",
+    ),
+    "composite": ("control.composite_call",),
+    "cond": ("control.cond",),
+    "contractions": ("primitives.contractions",),
+    "convolution": ("primitives.convolution",),
+    "custom_derivatives": (
+        "control.checkpoint",
+        "control.custom_derivatives",
+        "control.custom_linear",
+        "control.forward_pass",
+        "control.recursion",
+        "primitives.annotations",
+    ),
+    "elementwise": (
+        "primitives.bitwise",
+        "primitives.comparison",
+        "primitives.complex",
+        "primitives.conversion",
+        "primitives.elementwise",
+        "primitives.selection",
+    ),
+    "fourier": ("primitives.fourier",),
+    "gather": ("primitives.dynamic", "primitives.gather", "primitives.scatter"),
+    "linear_algebra": ("primitives.factorizations", "primitives.triangular", "primitives.tridiagonal"),
+    "loops": ("control.loops", "control.scan"),
+    "platforms": ("primitives.platforms",),
+    "random": (
+        "primitives.generators",
+        "primitives.hidden_state",
+        "primitives.keys",
+        "primitives.threefry",
+    ),
+    "reductions": ("primitives.cumulative", "primitives.reductions", "primitives.structure"),
+    "shapes": ("primitives.constant", "primitives.shaping", "primitives.slicing", "primitives.structure"),
+    "sorting": ("primitives.sorting",),
+    "special": ("primitives.bessel", "primitives.incomplete", "primitives.special"),
+    "spectral": ("primitives.spectral",),
+    "windows": ("control.reducing", "primitives.reduce_window", "primitives.window_choices"),
+}
+_ROOMS: Final[Mapping[str, Sequence[str]]] = {
+    f"tinyjax.{module}": [f"tinyjax.hlo.rules.{name}" for name, modules in RULES_FOR.items() if module in modules]
+    for module in {module for modules in RULES_FOR.values() for module in modules}
+}
+
 #: The rules that hold on every platform, unless its own table says otherwise.
-RULES: Final[LoweringRules] = RuleTable("Translation", name="tinyjax.hlo.RULES")
+RULES: Final[LoweringRules] = RuleTable("Translation", name="tinyjax.hlo.RULES", rooms=_ROOMS)
 #: The rules that hold on one platform only.
-CPU_RULES: Final[LoweringRules] = RuleTable("Translation", name="tinyjax.hlo.CPU_RULES", parent=RULES)
-GPU_RULES: Final[LoweringRules] = RuleTable("Translation", name="tinyjax.hlo.GPU_RULES", parent=RULES)
+CPU_RULES: Final[LoweringRules] = RuleTable("Translation", name="tinyjax.hlo.CPU_RULES", parent=RULES, rooms=_ROOMS)
+GPU_RULES: Final[LoweringRules] = RuleTable("Translation", name="tinyjax.hlo.GPU_RULES", parent=RULES, rooms=_ROOMS)
 
 _PLATFORMS: Final = {"cpu": CPU_RULES, "gpu": GPU_RULES, "cuda": GPU_RULES, "rocm": GPU_RULES}
 

@@ -7,8 +7,12 @@ tools.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Concatenate, Generic, ParamSpec, TypeAlias, TypeVar, cast, final
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
+from types import MappingProxyType
+from typing import Concatenate, Final, Generic, ParamSpec, TypeAlias, TypeVar, cast, final
+from weakref import WeakSet
 
 from typing_extensions import override
 
@@ -26,12 +30,19 @@ R = TypeVar("R")
 P = TypeVar("P", bound=Primitive)
 
 
+_NO_ROOMS: Final[Mapping[str, Sequence[str]]] = MappingProxyType({})
+
+
 @final
 class RuleTable(Generic[Args, R]):
     """Rules by primitive class. A rule takes the primitive, then whatever the tool passes, and returns an R.
 
     A rule for a base class serves its subclasses; the nearest class wins. Rules that a table lacks are those of its
     `parent`. `kind` and `name` are for messages: what the rules do, and where a user finds the table.
+
+    Rules may be in modules that are imported when a table is first asked for one of the classes that they are for.
+    `rooms` names them, by the module of these classes; or the package that defines the classes says in `RULES`, by the
+    name of the table, in which of its modules they are. A rule that was set before stays.
 
     >>> from tinyjax.ir.aval import ShapedArray
     >>> from tinyjax.primitives.elementwise import Elementwise, Mul, mul
@@ -47,17 +58,29 @@ class RuleTable(Generic[Args, R]):
     0
     """
 
-    __slots__ = ("kind", "name", "own", "parent", "reasons")
+    __slots__ = ("_asked", "kind", "name", "own", "parent", "reasons", "rooms")
 
-    def __init__(self, kind: str, *, name: str, parent: RuleTable[Args, R] | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        *,
+        name: str,
+        parent: RuleTable[Args, R] | None = None,
+        rooms: Mapping[str, Sequence[str]] = _NO_ROOMS,
+    ) -> None:
         self.kind: str = kind
         self.name: str = name
         self.parent: RuleTable[Args, R] | None = parent
         self.own: dict[type[Primitive], Callable[Concatenate[Primitive, Args], R]] = {}
         #: Why some classes have no rule, for messages.
         self.reasons: dict[type[Primitive], str] = {}
+        self.rooms: Mapping[str, Sequence[str]] = rooms
+        #: Classes for which what may have rules has been imported.
+        self._asked: WeakSet[type[Primitive]] = WeakSet()
 
     def __setitem__(self, cls: type[P], rule: Callable[Concatenate[P, Args], R]) -> None:
+        if not any(room in sys.modules for room in self._rooms_of(cls.__module__)):  # nor is it such a module that sets
+            self._fill(cls)
         # A rule for P is no rule for every Primitive, but `apply` gives it none but instances of `cls`.
         self.own[cls] = cast("Callable[Concatenate[Primitive, Args], R]", rule)
 
@@ -81,6 +104,7 @@ class RuleTable(Generic[Args, R]):
 
     def find(self, cls: type[Primitive]) -> Callable[Concatenate[Primitive, Args], R] | None:
         """The rule for a class: its own, or that of the nearest base class, here or in a parent table."""
+        self._fill(cls)
         for base in cls.__mro__:
             table: RuleTable[Args, R] | None = self
             while table is not None:
@@ -91,6 +115,7 @@ class RuleTable(Generic[Args, R]):
 
     def owner(self, cls: type[Primitive]) -> type[Primitive] | None:
         """The class that the rule for a class was registered for: its own, or the nearest base class. None: no rule."""
+        self._fill(cls)
         for base in cls.__mro__:
             table: RuleTable[Args, R] | None = self
             while table is not None:
@@ -101,6 +126,7 @@ class RuleTable(Generic[Args, R]):
 
     def entry(self, cls: type[Primitive]) -> str | None:
         """Where that rule is, as one would write it: `table[class]`. None if there is none."""
+        self._fill(cls)
         for base in cls.__mro__:
             table: RuleTable[Args, R] | None = self
             while table is not None:
@@ -146,6 +172,35 @@ class RuleTable(Generic[Args, R]):
                     return table.reasons[base]
                 table = table.parent
         return None
+
+    def _fill(self, cls: type[Primitive]) -> None:
+        """Imports what has rules for a class, here or in a parent table, if it hasn't been asked for before."""
+        if cls in self._asked:
+            return
+        tables = self._with_parents()
+        rooms = [room for base in cls.__mro__ for table in tables for room in table._rooms_of(base.__module__)]  # noqa: SLF001
+        before = [(table.own, dict(table.own)) for table in tables] if rooms else ()
+        for room in rooms:
+            import_module(room)
+        for rules, set_before in before:
+            rules.update(set_before)
+        self._asked.add(cls)  # only now: another thread waits for the import, too
+
+    def _with_parents(self) -> Sequence[RuleTable[Args, R]]:
+        tables: list[RuleTable[Args, R]] = []
+        table: RuleTable[Args, R] | None = self
+        while table is not None:
+            tables.append(table)
+            table = table.parent
+        return tables
+
+    def _rooms_of(self, module: str) -> Sequence[str]:
+        """The modules that may have rules for the classes of a module."""
+        package = module.rpartition(".")[0]
+        found = sys.modules.get(package)
+        said: object = None if found is None else vars(found).get("RULES")
+        room: str | None = said.get(self.name) if isinstance(said, Mapping) else None
+        return self.rooms.get(module, ()) if room is None else (f"{package}.{room}",)
 
     @override
     def __repr__(self) -> str:

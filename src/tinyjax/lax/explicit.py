@@ -22,7 +22,6 @@ from tinyjax.lax.layouts import OutSharding, laid_out, left_to_xla, lying, own_s
 from tinyjax.lax.mesh_in_force import MeshFrame, enter_mesh, mesh_in_force
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from tinyjax.primitives.resharding import ShardingConstraint
-from tinyjax.propagation.propagate import propagate
 from tinyjax.propagation.specs import Lies, Open, divided, divided_by, lies_as, named_spec, parts_of
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -99,6 +98,8 @@ def _staged(mesh: Mesh, frame: Frame, context: StagingContext, atom: Var | Liter
     leading = [_lies_of_captured(mesh, value) for value in program.captured]
     if len(leading) + len(given) != len(program.jaxpr.invars):
         given = [Open()] * (len(program.jaxpr.invars) - len(leading))
+    from tinyjax.propagation.propagate import propagate  # only here, as it takes a while to load
+
     (lies,) = propagate(program.jaxpr, [*leading, *given], mesh)
     return lies
 
@@ -199,6 +200,8 @@ class Given:
     def check(self, traced: Traced) -> list[NamedSharding | None]:
         """How the results lie; None where it is left to XLA."""
         leading = [lies_on(self.mesh, array, array.aval.ndim) for array in traced.captured]
+        from tinyjax.propagation.propagate import propagate
+
         found = propagate(traced.jaxpr, [*leading, *self.lies], self.mesh)
         for lies in found:
             if isinstance(lies, Open) and lies.error is not None:

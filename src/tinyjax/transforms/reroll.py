@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, final
 from attrs import evolve, frozen
 from typing_extensions import override
 
+from tinyjax.deferred import FILL_LOOPING
 from tinyjax.ir.holding import AnyProgram, ProgramT, changed, checked
 from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
@@ -244,6 +245,7 @@ class _Rolling:
         xs = [self._stacks.stacked(items[order], aval) for items, aval in zip(rows, types, strict=True)]
         program, inner = rerolled(program, self._at_least, self._stopped)
         first = self._eqns[run.start].primitive
+        FILL_LOOPING.use()
         loop = LOOPING.apply(first, program, run.count, reverse, len(consts), len(inits))
         stacks = [aval.of_shape((run.count, *aval.shape)) for aval in program.out_avals[len(inits) :]]
         outs = self._ctx.emit(loop, (*consts, *inits, *xs), [*program.out_avals[: len(inits)], *stacks], source)

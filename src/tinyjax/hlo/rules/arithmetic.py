@@ -19,6 +19,7 @@ from tinyjax.hlo.rules.elementwise import (
     same_type,
     typed,
 )
+from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, INTEGERS, UNSIGNED
@@ -217,6 +218,6 @@ RULES[trigonometric.Acosh] = either(typed("chlo.acosh"), of_complex.inverse_hype
 RULES[trigonometric.Atanh] = either(typed("chlo.atanh"), of_complex.inverse_hyperbolic_tangent)
 
 RULES[special.Erf] = typed("chlo.erf")
-RULES[special.Erfc] = typed("chlo.erfc")
+RULES[special.Erfc] = of_wider(typed("chlo.erfc"), 8)
 RULES[special.ErfInv] = typed("chlo.erf_inv")
 RULES[special.Lgamma] = typed("chlo.lgamma")

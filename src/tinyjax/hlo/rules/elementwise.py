@@ -14,6 +14,8 @@ from tinyjax.hlo.text import scalar_text, tensor_text, type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
+    CARRIERS,
+    COMPLEX128,
     COMPLEXES,
     FLOAT4,
     FLOAT32,
@@ -21,6 +23,7 @@ from tinyjax.ir.dtypes import (
     INEXACT,
     INT64,
     INTEGERS,
+    KEYS,
     NARROW_SIGNED,
     SIGNED,
     WIDE,
@@ -292,6 +295,25 @@ RULES[bitwise.ShiftLeft] = plain("stablehlo.shift_left")
 RULES[bitwise.ShiftRightLogical] = plain("stablehlo.shift_right_logical")
 RULES[bitwise.ShiftRightArithmetic] = plain("stablehlo.shift_right_arithmetic")
 
+
+def _equal(number: Rule) -> Rule:
+    """Keys of 128 bits have a rule of their own."""
+
+    def rule(
+        primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+    ) -> Sequence[SSA]:
+        dtype = args[0].aval.dtype
+        if dtype not in KEYS or CARRIERS[dtype] != COMPLEX128:
+            return number(primitive, ctx, args, types)
+        from tinyjax.hlo.rules.random import by_words  # which few programs need
+
+        return by_words(primitive, ctx, args, types)
+
+    return rule
+
+
+RULES[comparison.Eq] = _equal(comparing("EQ"))
+RULES[comparison.Ne] = _equal(comparing("NE"))
 RULES[comparison.Lt] = comparing("LT")
 RULES[comparison.Le] = comparing("LE")
 RULES[comparison.Gt] = comparing("GT")

@@ -8,13 +8,13 @@ import numpy as np
 
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.loops import While
-from tinyjax.hlo.context import SSA, LoweringContext, Rule
-from tinyjax.hlo.rules.elementwise import comparing, join_parts
+from tinyjax.hlo.context import SSA, LoweringContext
+from tinyjax.hlo.rules.elementwise import join_parts
 from tinyjax.hlo.rules.shapes import rearranged
 from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import CARRIERS, COMPLEX128, FLOAT64, FLOATS, INT32, INT64, KEYS, UINT32, UINT64
+from tinyjax.ir.dtypes import FLOAT64, FLOATS, INT32, INT64, UINT32, UINT64
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Literal
 from tinyjax.ir.shared_types import array_type
@@ -74,25 +74,16 @@ def _words(ctx: LoweringContext, x: SSA, out: ShapedArray) -> SSA:
     return SSA(concatenate(ctx, halves, out.ndim - 1).name, out)
 
 
-def _comparing(number: Rule, of_words: type[ReduceAnd | ReduceOr]) -> Rule:
-    """Keys of 128 bits word by word: as complex numbers, 0 would equal -0 and nan nothing."""
-
-    def rule(
-        primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
-    ) -> Sequence[SSA]:
-        dtype, (out,) = args[0].aval.dtype, types
-        if dtype not in KEYS or CARRIERS[dtype] != COMPLEX128:
-            return number(primitive, ctx, args, types)
-        words = [_words(ctx, x, array_type((*x.aval.shape, 4), UINT32)) for x in args]
-        whole = (*out.shape, 4)
-        x, y = (broadcast_in_dim(ctx, each, whole, (len(whole) - 1,)) for each in words)
-        return ctx.bind(of_words((out.ndim,)), *ctx.bind(primitive, x, y))
-
-    return rule
-
-
-RULES[comparison.Eq] = _comparing(comparing("EQ"), ReduceAnd)
-RULES[comparison.Ne] = _comparing(comparing("NE"), ReduceOr)
+def by_words(
+    primitive: Primitive, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    """Whether keys of 128 bits are equal, or not, word by word: as complex numbers, 0 would equal -0, nan nothing."""
+    (out,) = types
+    words = [_words(ctx, x, array_type((*x.aval.shape, 4), UINT32)) for x in args]
+    whole = (*out.shape, 4)
+    x, y = (broadcast_in_dim(ctx, each, whole, (len(whole) - 1,)) for each in words)
+    of_words = ReduceAnd if isinstance(primitive, comparison.Eq) else ReduceOr
+    return ctx.bind(of_words((out.ndim,)), *ctx.bind(primitive, x, y))
 
 
 @RULES.register(Threefry2x32)

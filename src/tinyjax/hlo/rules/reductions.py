@@ -10,6 +10,7 @@ import numpy as np
 
 from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
 from tinyjax.hlo.rules.elementwise import convert
+from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.rules.undivided import whole_along
 from tinyjax.hlo.tables import CPU_RULES, RULES
@@ -250,6 +251,8 @@ def _position(
 
 RULES[reductions.ArgMax] = _position(gt, reductions.lowest)
 RULES[reductions.ArgMin] = _position(lt, reductions.highest)
+for _cls in (reductions.ArgMax, reductions.ArgMin):
+    CPU_RULES[_cls] = of_wider(RULES[_cls], 7)
 
 
 def _cumulating(body: Body, identity: Identity, wide: bool = False) -> CumulativeRule:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from tinyjax.hlo.context import SSA, LoweringContext, Rule, types_text
-from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.rules.narrow import of_wider
+from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
@@ -145,3 +146,7 @@ def _constant(
     primitive: constant.Constant, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     return (ctx.constant(primitive.value),)
+
+
+for _cls in (slicing.Concatenate, slicing.Split, slicing.Pad):
+    CPU_RULES[_cls] = of_wider(RULES[_cls], 7)

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 from tinyjax.hlo.context import SSA, Body, LoweringContext, types_text
 from tinyjax.hlo.rules.elementwise import choose, compare, comparison_kind, part, same_type
-from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.rules.narrow import of_wider
+from tinyjax.hlo.tables import CPU_RULES, RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS
 from tinyjax.ir.shared_types import array_type
@@ -61,3 +62,6 @@ def _ordered(ctx: LoweringContext, direction: str, x: SSA, y: SSA) -> SSA:
     kind = "TOTALORDER" if x.aval.dtype in FLOATS else comparison_kind(x.aval.dtype)
     types = f"{types_text((x.aval, y.aval))} -> tensor<i1>"
     return ctx.emit(f"stablehlo.compare {direction}, {x.name}, {y.name}, {kind} : {types}", array_type((), BOOL))
+
+
+CPU_RULES[Sort] = of_wider(RULES[Sort], 7)

@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.rules.elementwise import convert, operands, typed
 from tinyjax.hlo.rules.loops import repeat
+from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT64
@@ -168,7 +169,7 @@ def _zeta(
 
 
 RULES[bessel.BesselI0e] = _by(_bessel_i0e)
-RULES[bessel.BesselI1e] = typed("chlo.bessel_i1e")
+RULES[bessel.BesselI1e] = of_wider(typed("chlo.bessel_i1e"), 8)
 RULES[incomplete.Igamma] = _by(incomplete_formulas.lower_gamma)
 RULES[incomplete.Igammac] = _by(incomplete_formulas.upper_gamma)
 RULES[incomplete.IgammaGradA] = _by(incomplete_formulas.gamma_slope)
