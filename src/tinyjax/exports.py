@@ -16,7 +16,7 @@ from types import ModuleType
 
 from typing_extensions import override
 
-from tinyjax.collecting import collecting_seldom
+from tinyjax.collecting import FewCollections
 from tinyjax.tracebacks import filter_package
 
 
@@ -57,12 +57,12 @@ def publish_later(package: str, *, entries: Iterable[str] | None = None) -> None
         sys.modules[package].__class__ = _Package
     filtered = frozenset(homes if entries is None else entries)
 
-    @collecting_seldom  # what is loaded stays, as programs do
     def load(name: str) -> object:
         home = homes.get(name)
         if home is None:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        own[name] = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
+        with FewCollections():  # what is loaded stays, as programs do
+            own[name] = import_module(f"{home}.{name}") if home == package else getattr(import_module(home), name)
         if name in filtered:
             filter_package(package, [name])
         return own[name]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, ParamSpec, SupportsIndex, TypeVa
 import numpy.typing as npt
 from typing_extensions import override
 
+from tinyjax import lax
 from tinyjax.arrays import shaping
 from tinyjax.arrays.basic_indexing import Index
 from tinyjax.arrays.elementwise import astype, broadcast_to, user_dtype, where
@@ -18,8 +19,6 @@ from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis, ravel, reshape
 from tinyjax.errors import InputError, ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.dtypes import BOOL, Scalar
-from tinyjax.lax.loops import fori_loop
-from tinyjax.lax.scanning import scan
 from tinyjax.numpy.creation import arange, asarray
 from tinyjax.numpy.joining import concatenate
 from tinyjax.numpy.signatures import Nested
@@ -166,7 +165,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
             new = self._step(value, rows[i])
             return new if mask is None else where(mask[i], new, value)
 
-        found = fori_loop(0, rows.shape[0], step, found) if rows.shape[0] else found
+        found = lax.fori_loop(0, rows.shape[0], step, found) if rows.shape[0] else found
         return shaping.expand_dims(found, axes) if keepdims else found
 
     def _values(self, rows: Array) -> Array:
@@ -204,7 +203,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
             new = self._step(value, row)
             return new, new
 
-        return moveaxis(concatenate([rows[:1], scan(step, rows[0], rows[1:])[1]]), 0, at)
+        return moveaxis(concatenate([rows[:1], lax.scan(step, rows[0], rows[1:])[1]]), 0, at)
 
     def outer(self, A: Nested, B: Nested, /) -> _R:
         """The function of all pairs of elements: the axes of the second argument follow those of the first.
@@ -244,7 +243,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
         def step(i: Array, out: Array) -> Array:
             return out.at[where_to[i]].set(self._step(out[where_to[i]], values[i]))
 
-        return reshape(fori_loop(0, where_to.size, step, flat), x.shape) if where_to.size else x
+        return reshape(lax.fori_loop(0, where_to.size, step, flat), x.shape) if where_to.size else x
 
     def reduceat(
         self,
@@ -276,7 +275,7 @@ class ufunc(Generic[_P, _R]):  # noqa: N801 (NumPy's name)
             inside = reshape((i > starts) & (i < ends), shape)
             return where(inside, self._step(value, rows[i]), value)
 
-        return moveaxis(fori_loop(0, rows.shape[0], step, rows[starts]), 0, at)
+        return moveaxis(lax.fori_loop(0, rows.shape[0], step, rows[starts]), 0, at)
 
 
 def _sizes(x: Array, axes: Iterable[int]) -> tuple[int, ...]:
