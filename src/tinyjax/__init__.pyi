@@ -100,7 +100,7 @@ from .ir.aval import ShapedArray as ShapedArray
 from .ir.dtypes import float0 as float0
 from .ir.program import ClosedJaxpr as ClosedJaxpr
 from .ir.program import Jaxpr as Jaxpr
-from .lax.resharding import reshard as reshard
+from .lax import reshard as reshard
 from .meshes.device import Device as Device
 from .meshes.named import NamedSharding as NamedSharding
 from .meshes.spec import P as P
