@@ -7,6 +7,7 @@ waiting for installations.
 import logging
 import os
 import shutil
+import subprocess
 import sys
 import tarfile
 import tempfile
@@ -56,6 +57,41 @@ def sweep(session: nox.Session) -> None:
     logging.getLogger("nox").setLevel(logging.WARNING)
     arguments = session.posargs or ["--numprocesses=auto", "--maxprocesses=4"]
     run_module(session, "pytest", "-m", "sweep", *arguments)
+
+
+@nox.session
+def newest(session: nox.Session) -> None:
+    """The tests with the newest Python found here (3.12 or later) and jax; arguments after `--` go to pytest.
+
+    The environment is made anew in build/newest, which takes a few minutes.
+    """
+    python = newest_python()
+    if python is None:
+        session.error("no Python from 3.12 on is found: neither on the path nor among pyenv's versions")
+    environment = Path("build/newest").absolute()
+    session.run(python, "-m", "venv", "--clear", str(environment), external=True)
+    own = str(environment / ("Scripts" if os.name == "nt" else "bin") / "python")
+    session.run(own, "-m", "pip", "install", "--quiet", "--editable", ".[dev]", external=True)
+    versions = "import platform, jax, numpy, scipy; print('Python', platform.python_version(), 'jax', jax.__version__,"
+    session.run(own, "-c", f"{versions} 'NumPy', numpy.__version__, 'SciPy', scipy.__version__)", external=True)
+    logging.getLogger("nox").setLevel(logging.WARNING)
+    arguments = session.posargs or ["--numprocesses=auto", "--maxprocesses=4"]
+    session.run(own, "-m", "pytest", *arguments, external=True, env=ENVIRONMENT)
+
+
+def newest_python() -> str | None:
+    """The released Python of the highest version, from 3.12 on: of those on the path, and of pyenv's."""
+    root = Path(os.environ.get("PYENV_ROOT", Path.home() / ".pyenv"))
+    found = [*map(str, root.glob("versions/3.*/bin/python")), sys.executable]
+    found += filter(None, (shutil.which(f"python3.{minor}") for minor in range(12, 30)))
+    versions: dict[tuple[int, ...], str] = {}
+    question = "import sys; print(*sys.version_info[:3]) if sys.version_info.releaselevel == 'final' else print(0)"
+    for python in found:
+        answer = subprocess.run([python, "-c", question], capture_output=True, text=True, check=False)
+        if answer.returncode == 0:  # of pyenv there are commands that only say which versions there are
+            versions[tuple(map(int, answer.stdout.split()))] = python
+    newest = max(versions, default=())
+    return versions[newest] if newest >= (3, 12) else None
 
 
 @nox.session

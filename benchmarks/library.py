@@ -161,7 +161,7 @@ def kept_by_jax(f: Callable[..., object], *args: object) -> int:
     return sum(
         int(np.prod(aval.shape, dtype=np.int64)) * np.dtype(aval.dtype).itemsize
         for aval in kept.values()
-        if aval.dtype != jax.dtypes.float0
+        if isinstance(aval, jax.core.ShapedArray) and aval.dtype != jax.dtypes.float0
     )
 
 

@@ -27,7 +27,8 @@ def bytes_of(types: Iterable[tuple[tuple[int, ...], Any]]) -> int:
 def kept_by_jax(f: Function, *args: object) -> int:
     """The bytes of what the function that `jax.vjp` returns holds, each array once."""
     program = jax.make_jaxpr(lambda *xs: jax.tree.leaves(jax.vjp(f, *xs)[1]))(*args)
-    found = {out: (out.aval.shape, out.aval.dtype) for out in program.jaxpr.outvars if not hasattr(out, "val")}
+    avals: dict[object, Any] = {out: out.aval for out in program.jaxpr.outvars if not hasattr(out, "val")}
+    found = {out: (aval.shape, aval.dtype) for out, aval in avals.items()}
     return bytes_of(t for t in found.values() if t[1] != jax.dtypes.float0)
 
 

@@ -72,6 +72,8 @@ CASES: Final[list[tuple[str, type[TinyjaxError], str]]] = [
     ("x.at[m].set(5.0)", MASK, "tinyjax.numpy.where(m, 5.0, x)"),
     ("1.0 if n > 0 else 2.0", BOOL, "tinyjax.lax.cond(n > 0, lambda: 1.0, lambda: 0.0)"),
     ("1.0 if n else 2.0", BOOL, "tinyjax.numpy.where(n, 1.0, 2.0)"),
+    ("1.0 if x[0] else 2.0", BOOL, "tinyjax.numpy.where(x[0], 1.0, 2.0)"),
+    ("1.0 if tnp.any(x) else 2.0", BOOL, "tinyjax.numpy.where(tnp.any(x), 1.0, 2.0)"),
     ("bool(n)", BOOL, "tinyjax.lax.cond(bool(n), "),
     ("n > 0 and n < 2", BOOL, "tinyjax.numpy.logical_and("),
     ("n > 2 or n < 0", BOOL, "tinyjax.numpy.logical_or("),

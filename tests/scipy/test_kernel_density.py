@@ -23,14 +23,15 @@ DATA, WEIGHTS, POINTS = _RNG.normal(size=(3, 15)), _RNG.uniform(size=15), _RNG.n
 @pytest.mark.parametrize("method", [None, "silverman", 0.4, lambda kde: kde.neff**-0.2])
 @pytest.mark.parametrize("weights", [None, WEIGHTS])
 def test_density(method: Any, weights: Any) -> None:
-    ours, expected = gaussian_kde(DATA, method, weights), oracle.gaussian_kde(DATA, method, weights)
+    ours = gaussian_kde(DATA, method, weights)
+    expected: Any = oracle.gaussian_kde(DATA, method, weights)
     np.testing.assert_allclose(ours.evaluate(POINTS), expected.evaluate(POINTS), 1e-9)
     np.testing.assert_allclose(ours.logpdf(POINTS[:, 0]), expected.logpdf(POINTS[:, 0]), 1e-9)
     np.testing.assert_allclose(ours.logpdf(100 * POINTS), expected.logpdf(100 * POINTS), 1e-9)
     np.testing.assert_allclose(
         ours.integrate_gaussian(POINTS[:, 0], np.eye(3)), expected.integrate_gaussian(POINTS[:, 0], np.eye(3)), 1e-9
     )
-    other = gaussian_kde(POINTS), oracle.gaussian_kde(POINTS)
+    other: tuple[Any, Any] = gaussian_kde(POINTS), oracle.gaussian_kde(POINTS)
     np.testing.assert_allclose(ours.integrate_kde(other[0]), expected.integrate_kde(other[1]), 1e-9)
     line, expected = gaussian_kde(DATA[0], method, weights), oracle.gaussian_kde(DATA[0], method, weights)
     np.testing.assert_allclose(line.integrate_box_1d(-1.0, 0.5), expected.integrate_box_1d(-1.0, 0.5), 1e-9)

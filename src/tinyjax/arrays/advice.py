@@ -11,7 +11,6 @@ import linecache
 import math
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from pathlib import Path
 from types import FrameType
 from typing import Final, final
@@ -19,6 +18,7 @@ from typing import Final, final
 import numpy as np
 from attrs import frozen
 
+from tinyjax.arrays.expressions import choice_at, expression_at, text_at
 from tinyjax.arrays.slice_advice import of_slice
 from tinyjax.deferred import NUMPY_FUNCTIONS
 from tinyjax.errors import (
@@ -69,7 +69,7 @@ def use_of(aval: ShapedArray, static: str) -> Use:
     by_library = frame is not None and is_internal(frame.f_code)
     while frame is not None and (is_internal(frame.f_code) or is_helper(frame.f_code.co_filename)):
         frame = frame.f_back
-    return Use(aval, None if frame is None else _expression(frame), frame, by_library, static)
+    return Use(aval, None if frame is None else expression_at(frame), frame, by_library, static)
 
 
 #: Where the library asks an array for its elements on behalf of others.
@@ -87,23 +87,6 @@ _BETWEEN: Final = frozenset(
 )
 
 
-def _expression(frame: FrameType) -> ast.expr | None:
-    """The expression that a frame is at; None if there is no source."""
-    found = next(islice(frame.f_code.co_positions(), frame.f_lasti // 2, None), (None,) * 4)
-    first, last, start, end = found
-    if first is None or last is None or start is None or end is None:
-        return None
-    lines = [line.encode() for line in linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1 : last]]
-    if len(lines) != last - first + 1:
-        return None
-    lines[-1] = lines[-1][:end]
-    lines[0] = lines[0][start:]
-    try:
-        return ast.parse(f"({b''.join(lines).decode()})", mode="eval").body
-    except (SyntaxError, ValueError):
-        return None
-
-
 # What to use instead.
 
 
@@ -111,6 +94,8 @@ def _of_branch(use: Use) -> str:
     code = use.code
     if use.by_library:
         return of_size(use)
+    if use.frame is not None and not isinstance(code, ast.Compare) and not _asks(code):
+        code = choice_at(use.frame) or code
     if isinstance(code, ast.BoolOp):
         name = "logical_and" if isinstance(code.op, ast.And) else "logical_or"
         return f"Use `{_joined(name, code.values)}`."
@@ -140,6 +125,11 @@ def _of_branch(use: Use) -> str:
         f"Use `tinyjax.lax.cond({text}, lambda: 1.0, lambda: 0.0)`, with your branches, or "
         f"`tinyjax.numpy.where({text}, 1.0, 0.0)`; for a loop, tinyjax.lax.while_loop."
     )
+
+
+def _asks(code: ast.expr | None) -> bool:
+    """Whether a function of Python's asks for the value, not what stands around its result."""
+    return isinstance(code, ast.Call) and isinstance(code.func, ast.Name) and code.func.id in {"bool", *_BUILTINS}
 
 
 def _joined(name: str, values: Sequence[ast.expr]) -> str:
@@ -258,8 +248,8 @@ def _of_mask(use: Use) -> str:
 
 
 def _of_text(use: Use) -> str:
-    code = use.code
-    if isinstance(code, ast.JoinedStr):
+    code = None if use.frame is None else text_at(use.frame)
+    if code is not None:
         text = ""
         values: list[ast.expr] = []
         for part in code.values:

@@ -17,11 +17,12 @@ from tinyjax.meshes.spec import UNCONSTRAINED
 
 
 class UnnamedError(Exception):
-    """XLA has divided a result as no axes of the mesh do."""
+    """XLA has a result as no axes of the mesh divide it, or as terms of a sum. `spec`: how it is to lie instead."""
 
-    def __init__(self, result: int) -> None:
-        super().__init__(result)
+    def __init__(self, result: int, spec: PartitionSpec) -> None:
+        super().__init__(result, spec)
         self.result: int = result
+        self.spec: PartitionSpec = spec
 
 
 def is_open(sharding: NamedSharding | None) -> bool:
@@ -55,9 +56,10 @@ def chosen_by_xla(
             try:
                 (spec,) = parse_flatten_op_sharding(HloSharding.from_proto(said[i]), mesh)
             except Exception as error:  # of several kinds, some of them private
-                raise UnnamedError(i) from error
-            if spec.unreduced:  # nobody has said that it may be a sum that somebody else makes
-                raise UnnamedError(i)
+                raise UnnamedError(i, PartitionSpec()) from error
+            # Nobody has said that it may be a sum that somebody else makes. For jax 0.11 that is a part more.
+            if spec.unreduced or len(spec) > aval.ndim:
+                raise UnnamedError(i, PartitionSpec(*spec_of(spec).partitions[: aval.ndim]))
             whole = replicated if asked is None else bind(asked).padded(aval.ndim)
             chosen = whole.with_spec(spec_of(spec)).padded(aval.ndim)
             alike = [] if chosen.mesh.explicit_axes else [s for s in in_shardings if not s.mesh.explicit_axes]

@@ -17,7 +17,7 @@ from tinyjax.backend.store import CompilationCache
 from tinyjax.contexts.watching import Watcher
 from tinyjax.hlo.lowering import LoweredModule, lower_module
 from tinyjax.ir.program import Jaxpr
-from tinyjax.meshes import NamedSharding, PartitionSpec
+from tinyjax.meshes import NamedSharding
 
 T = TypeVar("T")
 
@@ -95,5 +95,5 @@ def _in_names(
             return compiled(module, layout)
         except UnnamedError as error:
             outs = list(layout.outs)
-            outs[error.result] = NamedSharding(layout.mesh, PartitionSpec())
+            outs[error.result] = NamedSharding(layout.mesh, error.spec)
             layout = evolve(layout, outs=tuple(outs))

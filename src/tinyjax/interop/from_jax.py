@@ -15,7 +15,7 @@ from tinyjax.errors import InputError, X64DisabledError
 from tinyjax.interop.importing import Importer
 from tinyjax.interop.jax_context import WIDE, struct
 from tinyjax.interop.missing import Lack, lacks_of, refuse
-from tinyjax.interop.requests import Region
+from tinyjax.interop.requests import Region, open_request
 from tinyjax.interop.types import constant_of, fitting, type_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import ClosedJaxpr
@@ -72,14 +72,14 @@ def traced_by_jax(function: Callable[..., object] | JaxClosedJaxpr | JaxJaxpr, *
 def imported(closed: JaxClosedJaxpr | JaxJaxpr, region: Region | None = None) -> tuple[ClosedJaxpr, tuple[Lack, ...]]:
     """A program that JAX has traced, within a region of a mesh or not, as ours, and what is missing in it. If that is
     anything, it can't be run, and has its constants as inputs."""
-    jaxpr = closed.jaxpr if isinstance(closed, JaxClosedJaxpr) else closed
+    wanted = open_request(closed, region)
     importer = Importer()
-    program = importer.run(jaxpr, region)
+    program = importer.run(wanted)
     lacks = lacks_of(program, importer.types)
     if lacks:
         return ClosedJaxpr(program), lacks
     consts = tuple(getattr(closed, "consts", ()))
-    values = [constant_of(const, type_of(var.aval)) for const, var in zip(consts, jaxpr.constvars, strict=True)]
+    values = [constant_of(const, type_of(var.aval)) for const, var in zip(consts, wanted.jaxpr.constvars, strict=True)]
     return ClosedJaxpr(program, tuple(values)), ()
 
 

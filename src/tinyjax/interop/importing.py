@@ -68,9 +68,9 @@ class Importer:
         self._kept: list[Request] = []  # what `_done` identifies by id
         self._region: Region | None = None  # what the program that goes on now is within
 
-    def run(self, jaxpr: JaxJaxpr | JaxClosedJaxpr, region: Region | None = None) -> Jaxpr:
-        """The program; its constants feed the first inputs, if it isn't closed."""
-        return self._found(request(jaxpr, (), region))
+    def run(self, wanted: Request) -> Jaxpr:
+        """The program."""
+        return self._found(wanted)
 
     def finish(self, step: Step[T], region: Region | None = None) -> T:
         """What comes of something that asks for programs."""
@@ -109,14 +109,17 @@ class Importer:
             return (yield from self._without_refs(wanted))
         ctx = StagingContext()
         env: dict[JaxVar, Atom] = {}
-        for var, const in zip(jaxpr.constvars, wanted.consts, strict=True):
+        # From JAX 0.11 on a rule's program has among its inputs what stands beside it as its constants.
+        ins = (*jaxpr.constvars, *jaxpr.invars)
+        fed, taken = ins[: len(wanted.consts)], ins[len(wanted.consts) :]
+        for var, const in zip(fed, wanted.consts, strict=True):
             if isinstance(const, Given):
                 env[var] = ctx.argument(self._type(var.aval, "inputs"))
                 if const.variable is not None:
                     env[const.variable] = env[var]
-        for var in (*wanted.passed, *jaxpr.invars):
+        for var in (*wanted.passed, *taken):
             env[var] = ctx.argument(self._type(var.aval, "inputs"))
-        for var, const in zip(jaxpr.constvars, wanted.consts, strict=True):
+        for var, const in zip(fed, wanted.consts, strict=True):
             if not isinstance(const, Given):
                 env[var] = self._constant(ctx, const, self._type(var.aval, "constants"))
         for eqn in jaxpr.eqns:
@@ -294,7 +297,7 @@ class _Alone:
 
     def program(self, closed: JaxClosedJaxpr) -> Jaxpr:
         importer = Importer()
-        program = importer.run(closed, self.region)
+        program = importer.run(request(closed, (), self.region))
         refuse("from_jax", lacks_of(program, importer.types))
         return program
 

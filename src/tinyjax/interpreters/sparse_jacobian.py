@@ -66,7 +66,7 @@ class SparseJacobian(Shown):
     @property
     def num_colors(self) -> int:
         """How many directional derivatives were needed."""
-        return int(self.colors.max(initial=-1)) + 1
+        return int(np.max(self.colors, initial=-1)) + 1
 
     def todense(self) -> Any:  # the user's own tree
         """What `jacfwd` returns: a tree like the results, of trees like the argument, of arrays, each of which has the
@@ -198,7 +198,7 @@ def _only_reverse(jaxpr: Jaxpr) -> bool:
 
 def _compressed(colors: Positions, avals: Sequence[ShapedArray], derive: Callable[..., list[Array]]) -> Array:
     """The derivatives in the direction of each color, as rows."""
-    count = int(colors.max(initial=-1)) + 1
+    count = int(np.max(colors, initial=-1)) + 1
     seeds = [
         (colors[start:end] == np.arange(count)[:, None]).astype(aval.dtype).reshape(count, *aval.shape)
         for aval, (start, end) in zip(avals, _ends(avals), strict=True)

@@ -118,7 +118,9 @@ def choose(a: ArrayLike, choices: Sequence[ArrayLike] | ArrayLike, out: None = N
             )
         found = np.asarray(known.data).astype(np.int64)
         if ((found < 0) | (found >= count)).any():
-            raise InputError(f"choose: the numbers are between 0 and {count - 1}, got {found.min()} to {found.max()}")
+            raise InputError(
+                f"choose: the numbers are between 0 and {count - 1}, got {np.min(found)} to {np.max(found)}"
+            )
     elif mode not in ("clip", "wrap"):
         raise InputError(f"choose: mode is 'raise', 'clip' or 'wrap', got {mode!r}")
     wide = astype(numbers, INT64)

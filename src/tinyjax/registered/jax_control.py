@@ -193,7 +193,9 @@ def _composite(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     name, attributes = params["name"], params.get("attributes", ())
     if isinstance(name, Member):  # as names with a dot are read
         name = f"{name.enumeration}.{name.name}"
-    kept = {key: value for key, value in params.items() if key != "name"} | {"function_name": name}
+    # Its program is `call_jaxpr` from JAX 0.11 on.
+    names = {"name": "function_name", "call_jaxpr": "jaxpr"}
+    kept = {names.get(key, key): value for key, value in params.items()} | {"function_name": name}
     if isinstance(attributes, tuple) and any(len(entry) == 3 for entry in attributes):
         found = {key: _unflattened(iter(leaves), tree.fields[0][1]) for key, leaves, tree in attributes}
         given = {key: value for key, value in found.items() if value is not None}
