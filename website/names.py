@@ -48,6 +48,7 @@ MODULES: Final = (
     "tinyjax.typing",
     "tinyjax.debug",
     "tinyjax.distributed",
+    "tinyjax.experimental.mesh_utils",
     "tinyjax.experimental.multihost_utils",
     "tinyjax.checkpoints",
     "tinyjax.sharding",

@@ -15,13 +15,14 @@ from tinyjax.api.arguments import StaticCall
 from tinyjax.api.compiler_options import device_of, options_of
 from tinyjax.backend import Options
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import ConcreteArray
@@ -59,6 +60,12 @@ class JitShardings:
             for leaf in tree.flatten(found, _is_none)[0]:
                 if leaf is not None and not isinstance(leaf, Sharding | PartitionSpec):
                     raise InputError(f"jit: {what} is a tree of shardings, and of None, but has {leaf!r} in it")
+                spec = leaf.spec if isinstance(leaf, NamedSharding) else leaf
+                if what == "in_shardings" and isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.partitions:
+                    raise ShardingError(
+                        f"jit: in_shardings says how arguments lie, so {spec} can't leave that open. P.UNCONSTRAINED "
+                        "is for with_sharding_constraint; None in the place of a sharding says nothing."
+                    )
         if large is not None and (isinstance(large, bool) or not isinstance(large, int) or large < 0):
             raise InputError(f"jit: warn_replicated is a number of bytes, not {large!r}")
         if device is not None and platform is not None:

@@ -1,10 +1,12 @@
 """What programs import from `jax.experimental`, under its names."""
 
+from tinyjax.api.host_callbacks import io_callback as io_callback
 from tinyjax.experimental import checkify as checkify
+from tinyjax.experimental import mesh_utils as mesh_utils
 from tinyjax.experimental import multihost_utils as multihost_utils
 from tinyjax.experimental import ode as ode
 
-__all__ = ["checkify", "multihost_utils", "ode"]
+__all__ = ["checkify", "io_callback", "mesh_utils", "multihost_utils", "ode"]
 
 
 def __dir__() -> list[str]:

@@ -181,6 +181,21 @@ class Mesh(Immutable, Spelled):
         """The names of the `Manual` axes."""
         return self._of_type(AxisType.Manual)
 
+    @property
+    def are_all_axes_auto(self) -> bool:
+        """Whether it has axes, and all are `Auto`."""
+        return {*self.axis_types} == {AxisType.Auto}
+
+    @property
+    def are_all_axes_explicit(self) -> bool:
+        """Whether it has axes, and all are `Explicit`."""
+        return {*self.axis_types} == {AxisType.Explicit}
+
+    @property
+    def are_all_axes_manual(self) -> bool:
+        """Whether it has axes, and all are `Manual`."""
+        return {*self.axis_types} == {AxisType.Manual}
+
     def _of_type(self, axis_type: AxisType) -> tuple[str, ...]:
         return tuple([n for n, t in zip(self.axis_names, self.axis_types, strict=True) if t is axis_type])
 
