@@ -58,6 +58,16 @@ def _telling(
     sums = Sums(jaxpr, lies)
     grown = Rebuilding(jaxpr.invars, jaxpr.names)
     env: list[Atom] = list(grown.invars)
+    #: Of which values devices have terms, and XLA has been told so.
+    held = {i for i, var in enumerate(jaxpr.invars) if whole and unreduced_of(lies[i]) and var.aval.dtype not in KEYS}
+
+    def made(atom: Atom) -> Atom:
+        """The value as one of which devices have no terms: to be read by what knows of none."""
+        spec = where(atom)
+        if not isinstance(atom, Var) or atom.index not in held or isinstance(spec, Open):
+            return read(atom)
+        kept = partition_spec(parts_of(spec), mesh)
+        return grown.bind(ShardingConstraint(NamedSharding(left, kept)), read(atom))[0]
 
     def read(atom: Atom) -> Atom:
         return env[atom.index] if isinstance(atom, Var) else atom
@@ -67,12 +77,20 @@ def _telling(
 
     for eqn in jaxpr.eqns:
         operands, primitive = [where(atom) for atom in eqn.invars], _within(eqn, lies, mesh)
-        args = tuple(map(read, eqn.invars))
         grown.cursor.source = eqn.source
+        told_of = [unreduced_of(lies[var.index]) for var in eqn.outvars]
+        linear = whole and type(primitive) in LINEAR and all(told_of)
         if isinstance(primitive, ShardingConstraint):
+            args: tuple[Atom, ...] = (read(eqn.invars[0]),)
             terms = primitive.sharding.spec.unreduced
-            if terms.difference(unreduced_of(operands[0])) and eqn.outvars[0].index not in sums.made:
-                args = (as_terms(grown, args[0], operands[0], terms, mesh),)
+            there = unreduced_of(operands[0]) if _index(eqn.invars[0]) in held else ()
+            if terms.difference(there) and eqn.outvars[0].index not in sums.made:
+                lie = operands[0] if there or isinstance(operands[0], Open) else parts_of(operands[0])
+                args = (as_terms(grown, args[0], lie, terms, mesh),)
+            if terms:
+                held.add(eqn.outvars[0].index)
+        else:
+            args = tuple(map(read if linear else made, eqn.invars))
         outs = grown.again(eqn, args, primitive)
         matters = whole and _divides(eqn, lies) and not isinstance(primitive, ShardingConstraint)
         for out, var in zip(outs, eqn.outvars, strict=True):
@@ -83,14 +101,27 @@ def _telling(
             told: Atom = out
             if (terms := frozenset(unreduced_of(spec))) and type(primitive) not in LINEAR:
                 told = as_terms(grown, out, parts_of(spec), terms, mesh)
+            if terms:
+                held.add(var.index)
             env += grown.bind(ShardingConstraint(NamedSharding(left, partition_spec(spec, mesh))), told)
-    results = list(map(read, jaxpr.outvars))
-    for i, (sharding, atom) in enumerate(zip(asked, jaxpr.outvars, strict=False)):
+    results: list[Atom] = []
+    for i, atom in enumerate(jaxpr.outvars):
+        sharding = asked[i] if i < len(asked) else None
         terms = frozenset() if sharding is None else sharding.spec.unreduced
-        if sharding is not None and terms.difference(unreduced_of(where(atom))):
-            told = as_terms(grown, results[i], where(atom), terms, mesh)
-            (results[i],) = grown.bind(ShardingConstraint(NamedSharding(left, sharding.spec)), told)
+        if sharding is None or not terms:
+            results.append(made(atom))
+        elif _index(atom) in held and not terms.difference(unreduced_of(where(atom))):
+            results.append(read(atom))
+        else:
+            lie = where(atom)
+            lie = lie if _index(atom) in held or isinstance(lie, Open) else parts_of(lie)
+            told = as_terms(grown, read(atom), lie, terms, mesh)
+            results += grown.bind(ShardingConstraint(NamedSharding(left, sharding.spec)), told)
     return grown.finish(results)
+
+
+def _index(atom: Atom) -> int | None:
+    return atom.index if isinstance(atom, Var) else None
 
 
 def _within(eqn: Eqn, lies: Sequence[Lies], mesh: Mesh) -> Primitive:
