@@ -28,6 +28,12 @@ def printing(eqn: JaxprEqn) -> Callable[..., object]:
     return debug_print
 
 
+def program_of(program: Any) -> JaxJaxpr:  # a program of JAX, closed or not: one class from 0.11 on
+    """A program, without the values of its constants where they stand beside it."""
+    found: JaxJaxpr = getattr(program, "jaxpr", program)
+    return found
+
+
 def has_refs(jaxpr: JaxJaxpr) -> bool:
     """Whether the program makes places that are written to."""
     return any(getattr(eqn.primitive, "ref_allocating", False) for eqn in jaxpr.eqns)

@@ -97,21 +97,15 @@ def request(program: JaxJaxpr | JaxClosedJaxpr, rules: tuple[OpenRule, ...], reg
     consts: Sequence[object] | None = getattr(program, "consts", None)
     if consts is None:
         return open_request(program, region, rules)
-    return Request(program_of(program), tuple(consts), rules, region)
+    return Request(jax_equations.program_of(program), tuple(consts), rules, region)
 
 
 def open_request(
     program: JaxJaxpr | JaxClosedJaxpr, region: Region | None = None, rules: tuple[OpenRule, ...] = ()
 ) -> Request:
     """For a program whose constants feed the first inputs."""
-    jaxpr = program_of(program)
+    jaxpr = jax_equations.program_of(program)
     return Request(jaxpr, (GIVEN,) * len(jaxpr.constvars), rules, region)
-
-
-def program_of(program: JaxJaxpr | JaxClosedJaxpr) -> JaxJaxpr:
-    """A program, without the values of its constants where they stand beside it."""
-    found: JaxJaxpr = getattr(program, "jaxpr", program)
-    return found
 
 
 def resumed(step: Step[T], found: Jaxpr | None, region: Region | None) -> Request | Done[T]:
