@@ -126,3 +126,30 @@ def test_control_flow_within_rules_that_close_over_arrays(kind: str) -> None:
     if kind == "plain":  # which JAX can't
         twice = tj.grad(make(tj, tnp))
         np.testing.assert_allclose(tj.jit(twice)(x, b), twice(x, b), rtol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["custom_jvp", "custom_vjp"])
+def test_what_nothing_maps_stays_unmapped(kind: str) -> None:
+    """Of a function that is mapped because of its collectives, those results are that depend on where an element is."""
+
+    def make(lib: ModuleType, xp: ModuleType) -> Any:
+        def f_of(x: Any) -> Any:
+            return lib.lax.psum(xp.sin(x), "i"), x * 2.0, x + lib.lax.axis_index("i")
+
+        f = getattr(lib, kind)(f_of)
+        if kind == "custom_jvp":
+            f.defjvp(lambda p, t: (f(*p), (lib.lax.psum(xp.cos(p[0]) * t[0], "i"), t[0] * 2.0, t[0])))
+        else:
+            f.defvjp(lambda x: (f(x), x), lambda x, ct: (lib.lax.psum(xp.cos(x) * ct[0], "i") + 2.0 * ct[1] + ct[2],))
+        return f
+
+    def results(lib: ModuleType, xp: ModuleType, wrap: Callable[..., Any]) -> list[Any]:
+        f = make(lib, xp)
+        options: dict[str, Any] = {"in_axes": None, "axis_name": "i", "axis_size": 4}
+        values = wrap(lib.vmap(f, out_axes=(None, None, 0), **options))(0.3)
+        return [*values, wrap(lib.vmap(lib.grad(lambda x: f(x)[0] + f(x)[1]), **options))(0.3)]
+
+    wraps: list[tuple[Callable[..., Any], Callable[..., Any]]] = [(lambda f: f, lambda f: f), (tj.jit, jax.jit)]
+    for ours, theirs in wraps:
+        for found, wanted in zip(results(tj, tnp, ours), results(jax, jnp, theirs), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=2**-40)

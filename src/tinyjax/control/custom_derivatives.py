@@ -48,6 +48,8 @@ from tinyjax.ir.traverse import programs_of
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import axes_of
+from tinyjax.primitives.shaping import squeeze
+from tinyjax.primitives.slicing import slice_in_dim
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.batch import batch, place_axis
 from tinyjax.transforms.unread import evaluate
@@ -96,9 +98,14 @@ class CustomCall(WithRules):
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        out_axes = [0] * len(self.jaxpr.outvars)
-        jaxpr = batch(self.jaxpr, axis, axes, out_axes).jaxpr
-        return ctx.bind(MappedCustom(self.function_name, jaxpr, self, axis, tuple(axes)), *args), out_axes
+        out_axes: list[int | None] = [0] * len(self.jaxpr.outvars)
+        jaxpr = batch(self.jaxpr, axis, axes, [0] * len(out_axes)).jaxpr
+        outs = list(ctx.bind(MappedCustom(self.function_name, jaxpr, self, axis, tuple(axes)), *args))
+        if axis.size and all(at is None for at in axes):  # it is here for its collectives: results may be the same
+            for i, at in enumerate(batch(self.jaxpr, axis, axes).out_axes):
+                if at is None:
+                    outs[i], out_axes[i] = squeeze(ctx, slice_in_dim(ctx, outs[i], 0, 1, 1, 0), (0,)), None
+        return outs, out_axes
 
     @override
     def transpose(
