@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+import os
+import subprocess
+import sys
 from collections.abc import Iterable
 from typing import ClassVar, final
 
@@ -207,3 +210,23 @@ def test_nothing_is_run() -> None:
     for value in ("type(os.system)", "os.system('true')", "__import__('os')", "eval('1')", "(lambda: 1)()"):
         error = refusal(f"{{ lambda ; . let assorted[parameter={value}] in () }}")
         assert "registry" in error.problem or "expected" in error.problem or "can't be read" in error.problem
+
+
+def test_sets_of_programs_print_alike_in_every_process() -> None:
+    """Their order is not that of hashes, which differ from one process to the next; nor are the names of programs."""
+    code = (
+        "from tests.ir.test_parser_values import *\n"
+        "program = holding(frozenset({affine(), applied(affine()), double(), applied(double()), nested(2)}))\n"
+        "print(program, ir.content_hash(program))"
+    )
+    texts = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": seed},
+        ).stdout
+        for seed in "012"
+    }
+    assert len(texts) == 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from functools import lru_cache
 from typing import TypeVar
 
@@ -66,12 +66,21 @@ def programs_of(parameter: object) -> Iterator[Jaxpr]:
     if isinstance(parameter, Jaxpr):
         yield parameter
     elif isinstance(parameter, tuple | frozenset):
-        for item in parameter:
+        for item in items_of(parameter):
             if type(item) not in PLAIN_TYPES:
                 yield from programs_of(item)
     elif not isinstance(parameter, ConcreteValue | Opaque):
         for _, value in record_values(parameter):
             yield from programs_of(value)
+
+
+def items_of(parameter: tuple[object, ...] | frozenset[object]) -> Iterable[object]:
+    """The items; of a set in the order of their texts, which is the same in every process, as that of hashes isn't."""
+    return parameter if isinstance(parameter, tuple) or len(parameter) < 2 else sorted(parameter, key=_text)
+
+
+def _text(item: object) -> str:
+    return f"{{{', '.join(sorted(map(_text, item)))}}}" if isinstance(item, frozenset) else repr(item)
 
 
 def nested_programs(jaxpr: Jaxpr, key: Callable[[Jaxpr], Hashable] | None = None) -> list[Jaxpr]:

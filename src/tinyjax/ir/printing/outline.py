@@ -14,7 +14,7 @@ from attrs import frozen
 from tinyjax.ir.parameters import PLAIN_TYPES
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
-from tinyjax.ir.traverse import programs_of, record_values, shown_values
+from tinyjax.ir.traverse import items_of, programs_of, record_values, shown_values
 
 
 @final
@@ -57,7 +57,7 @@ def _labelled(label: str, value: object) -> Iterator[tuple[str, Jaxpr]]:
         for number, item in enumerate(value):
             yield from _labelled(f"{label}[{number}]", item)
     elif isinstance(value, frozenset):
-        for item in value:
+        for item in items_of(value):
             yield from ((label, program) for program in programs_of(item))
     elif holds_programs(value):
         for name, item in record_values(value):

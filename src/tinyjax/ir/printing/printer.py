@@ -19,7 +19,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.pieces import Pieces, joined
 from tinyjax.ir.printing.spelling import format_array, format_literal, format_parameter, format_string
 from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
-from tinyjax.ir.traverse import nested_programs, programs_of, shown_values, subjaxprs
+from tinyjax.ir.traverse import items_of, nested_programs, programs_of, shown_values, subjaxprs
 from tinyjax.ir.value import ConcreteValue
 
 #: Lines are broken beyond this column, as JAX breaks them.
@@ -312,4 +312,4 @@ class _Printer:
 
 def _items(value: object) -> Iterator[object]:
     if isinstance(value, tuple | frozenset):
-        yield from value
+        yield from items_of(value)
