@@ -28,6 +28,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Mesh
 from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.prepared.stored_array import StoredArray, of_host
+from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, base_in_force, in_force, named_axis
@@ -117,8 +118,7 @@ class ConcreteArray(StoredArray, Displayed, Operand):
 
     @override
     def _convert_scalar(self, dtype: DType, weak_type: bool) -> Array | None:
-        elements = self.host
-        if elements is None:
+        if (elements := self.host) is None:
             return None
         number = elements.item() if self.aval.weak_type else None
         if isinstance(number, int | float) and may_be_key(number):
@@ -208,7 +208,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.watcher: Watcher | None = None
         self.intake: Intake | None = None
         self.mesh: Mesh | None = None
-        self.precision = None
+        self.precision: DotPrecision = None
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
