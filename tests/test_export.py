@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from collections import OrderedDict
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -16,8 +18,14 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import ir
-from tinyjax.errors import FileFormatError, InputError, ParameterError
-from tinyjax.export import Exported, deserialize, export
+from tinyjax.errors import FileFormatError, InputError, ParameterError, TreeError
+from tinyjax.export import (
+    Exported,
+    deserialize,
+    export,
+    register_namedtuple_serialization,
+    register_pytree_node_serialization,
+)
 
 X: Final = np.array([0.5, -1.0, 2.0], np.float32)
 
@@ -168,11 +176,110 @@ def test_another_process_reads_it(tmp_path: Path) -> None:
 def test_what_cant_be_written() -> None:
     exported = export(tj.jit(lambda p: p.a))(Pair(X, X))
     close(exported.call(Pair(X, X)), X)
-    with pytest.raises(InputError, match="the arguments have nodes of classes of your own"):
+    with pytest.raises(
+        InputError,
+        match=r"the arguments have nodes of tests.test_export.Pair, and nobody has said how these are written",
+    ):
         exported.serialize()
     called = export(tj.jit(lambda x: tj.pure_callback(np.sin, x.aval, x)))(X)
     with pytest.raises(ParameterError, match="function of this process"):
         called.serialize()
+
+
+@dataclass
+class Scaled:
+    """A node that knows more than its children, and takes no others."""
+
+    parts: Any
+    by: Any
+    unit: str
+
+    def __post_init__(self) -> None:
+        assert self.unit in ("m", "km"), "never made of what is no unit"
+
+
+class Ordered(NamedTuple):
+    first: Any
+    second: Any
+
+
+def scaled_nodes() -> None:
+    tj.tree.register_dataclass(Scaled, ["parts", "by"], ["unit"])
+    register_pytree_node_serialization(
+        Scaled,
+        serialized_name="tests.Scaled",
+        serialize_auxdata=lambda aux: "".join(aux).encode(),
+        deserialize_auxdata=lambda data: (data.decode(),),
+    )
+    register_namedtuple_serialization(Ordered, serialized_name="tests.Ordered")
+
+
+scaled_nodes()
+
+
+def test_classes_of_ones_own() -> None:
+    def f(p: Any, *, extra: Any) -> Any:
+        doubled = tj.tree.map(lambda x: 2 * x, p)
+        return Ordered(doubled, OrderedDict([("z", extra), ("a", [None, Scaled(extra, (), "km")])])), {3: p.by}
+
+    args, extra = (Scaled({"w": X, "b": Ordered(X, 1.0)}, X * 3, "m"),), OrderedDict([("b", X), ("a", 2.0)])
+    exported = export(tj.jit(f))(*args, extra=extra)
+    read = again(exported)
+    assert (read.in_tree, read.out_tree) == (exported.in_tree, exported.out_tree)
+    close(read.call(*args, extra=extra), f(*args, extra=extra))
+    close(tj.grad(lambda p: read.call(p, extra=extra)[0].first.by.sum())(*args).by, X * 0 + 2)
+    with pytest.raises(TypeError, match="differ"):
+        read.call(Scaled(args[0].parts, X, "km"), extra=extra)
+
+
+def test_checkpoints_know_them_too(tmp_path: Path) -> None:
+    saved = OrderedDict([("z", Scaled([X], Ordered(X, X + 1), "km")), ("a", None)])
+    tj.checkpoints.save(tmp_path, saved)
+    close(tj.checkpoints.load(tmp_path), saved)
+    tj.checkpoints.save(tmp_path, {"p": Pair(X, X), "q": {"b": X, "a": X}})
+    with pytest.raises(InputError, match=r"nodes of the class tests.test_export.Pair.*like=tree"):
+        tj.checkpoints.load(tmp_path)
+    close(tj.checkpoints.load(tmp_path, like={"p": Pair(X, X), "q": {"b": X, "a": X}})["p"], Pair(X, X))
+
+
+def test_classes_that_arent_known_where_it_is_read(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(export(lambda p: p.first)(Ordered(X, 1.0)).serialize())
+    read = f"import tinyjax.export as e; e.deserialize(open({str(tmp_path / 'f')!r}, 'rb').read())"
+    classes = (
+        "import collections; from tinyjax.export import *; "
+        "register_namedtuple_serialization(collections.namedtuple('Ordered', {}), serialized_name='tests.Ordered'); "
+    )
+    for before, message in (
+        ("", "was written as 'tests.Ordered', which isn't known in this process: say which it is by tinyjax.export."),
+        (classes.format("['second', 'first']"), "was written with the fields ['first', 'second'], but here it has ["),
+        (classes.format("['first', 'second']"), ""),
+    ):
+        run = subprocess.run([sys.executable, "-c", before + read], capture_output=True, text=True, check=False)
+        assert message in run.stderr
+        assert (run.returncode == 0) == (not message), run.stderr
+
+
+def test_registrations_that_cant_be() -> None:
+    how: Any = {"serialize_auxdata": bytes, "deserialize_auxdata": bytes}
+    wrong: Any
+    name: Any
+    for wrong, name, message in (
+        (float, "x", "float.* isn't a node of trees: first tinyjax.tree.register_pytree_node it"),
+        (3, "x", "3 isn't a node of trees"),
+        (Pair, 3, "serialized_name must be a string, got 3"),
+        (dict, "x", "how dict is written down is known already"),
+        (Scaled, "x", "how Scaled is written down is known already as 'tests.Scaled'"),
+        (Pair, "tests.Scaled", "'tests.Scaled' is what Scaled is called: take another"),
+    ):
+        with pytest.raises(TreeError, match=message):
+            register_pytree_node_serialization(wrong, serialized_name=name, **how)
+    wrong = None
+    with pytest.raises(TreeError, match="deserialize_auxdata must be a function, got None"):
+        register_pytree_node_serialization(
+            Pair, serialized_name="x", serialize_auxdata=bytes, deserialize_auxdata=wrong
+        )
+    with pytest.raises(TreeError, match=r"takes a named tuple's class, got .*Scaled"):
+        register_namedtuple_serialization(Scaled, serialized_name="x")
 
 
 def test_what_is_no_exported_function() -> None:

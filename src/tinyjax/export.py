@@ -33,11 +33,14 @@ from tinyjax.ir.program import ClosedJaxpr
 from tinyjax.ir.text.registry import STANDARD, Registry
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.functions import check_callable
+from tinyjax.tree.written import register_namedtuple_serialization, register_pytree_node_serialization
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
-__all__ = ["Exported", "deserialize", "export"]
+__all__ = [
+    "Exported", "deserialize", "export", "register_namedtuple_serialization", "register_pytree_node_serialization",
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:
@@ -129,7 +132,7 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
 
         Raises:
           ParameterError: the program calls a Python function, which no other process has.
-          InputError: arguments or results have nodes of classes of your own: give dictionaries, lists and tuples.
+          InputError: arguments or results have nodes of classes of which it wasn't said how they are written down.
         """
         traced = self.traced
         content = {
@@ -212,6 +215,8 @@ def deserialize(blob: bytes | bytearray, registry: Registry | None = None) -> Ex
         closed = program if isinstance(program, ClosedJaxpr) else ClosedJaxpr(program)
         try:
             return _function(content, closed)
+        except FileFormatError:
+            raise
         except (KeyError, TypeError, ValueError, InputError) as error:
             raise FileFormatError(f"it doesn't say what its function takes and returns ({error})") from error
 
@@ -229,7 +234,7 @@ def _content(archive: Archive) -> Mapping[str, Any]:
 
 
 def _function(content: Mapping[str, Any], closed: ClosedJaxpr) -> Exported[..., Any]:
-    in_tree, out_tree = (_structure(content[key]) for key in ("in_tree", "out_tree"))
+    in_tree, out_tree = (rebuilt(content[key]) for key in ("in_tree", "out_tree"))
     no_inputs, no_outputs = (
         tuple((int(i), ShapedArray(tuple(map(int, shape)), FLOAT0)) for i, shape in content[key])
         for key in ("without_inputs", "without_outputs")
@@ -253,16 +258,20 @@ def _without_bits(avals: Sequence[ShapedArray]) -> list[tuple[int, tuple[int, ..
 
 
 def _described(treedef: PyTreeDef, what: str) -> object:
-    """A structure as JSON, in which leaves are zeros."""
-    found = described(tree.unflatten(treedef, [0] * treedef.num_leaves))
-    if '"other"' in json.dumps(found):
+    """A structure as JSON."""
+    found = described(treedef)
+    if (kind := _unknown(found)) is not None:
         raise InputError(
-            f"serialize: {what} have nodes of classes of your own, which another process may not know. Export a "
+            f"serialize: {what} have nodes of {kind}, and nobody has said how these are written down. Say it by "
+            "tinyjax.export.register_pytree_node_serialization or register_namedtuple_serialization, or export a "
             "function that takes and returns dictionaries, lists and tuples."
         )
     return found
 
 
-def _structure(content: object) -> PyTreeDef:
-    count = json.dumps(content).count("0")  # at least as many as there are leaves
-    return tree.structure(rebuilt(content, [0] * count))
+def _unknown(content: Any) -> str | None:
+    """A class that has only a name in a structure that was written down."""
+    if isinstance(content, dict) and "other" in content:
+        return str(content["other"])
+    parts = content.values() if isinstance(content, dict) else content if isinstance(content, list) else ()
+    return next((found for part in parts if (found := _unknown(part)) is not None), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -31,6 +31,14 @@ def with_paths(tree: object, is_leaf: IsLeaf | None = None) -> list[tuple[str, o
     stops = None if is_leaf is None else lambda path, node: is_leaf(node)
     found, _ = _jax.pytree.default_registry().flatten_with_path(tree, stops)
     return [("".join(map(str, path)), leaf) for path, leaf in found]
+
+
+def node_of(kind: type, aux: object, children: Sequence[PyTreeDef]) -> PyTreeDef:
+    """The structure of a node of a class, which knows `aux` of itself."""
+    from jaxlib import _jax
+
+    registry = _jax.pytree.default_registry()
+    return _jax.pytree.PyTreeDef.from_node_data_and_children(registry, (kind, aux), children)
 
 
 @cache

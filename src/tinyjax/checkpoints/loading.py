@@ -36,9 +36,9 @@ def load(path: str | os.PathLike[str], like: Any = None, shardings: Any = None) 
 
     Args:
       path: the folder.
-      like: a tree that is built like the saved one, if that has nodes of classes other than dicts, lists and tuples.
-        Its leaves say how the arrays are to lie, if they are arrays on devices; they must have the same shapes and
-        dtypes.
+      like: a tree that is built like the saved one, if that has nodes of classes other than dicts, lists and tuples,
+        and those of which `export.register_pytree_node_serialization` has said how they are written down. Its leaves
+        say how the arrays are to lie, if they are arrays on devices; they must have the same shapes and dtypes.
       shardings: how the arrays are to lie: a sharding, or a tree of them and of None, a prefix of the saved tree.
         Without it, and without `like`, they are on the host.
 
@@ -85,11 +85,12 @@ def _parsed(folder: Path, text: bytes) -> Manifest:
 def _loaded(reader: _Reader, like: Any, shardings: Any) -> Any:
     arrays = list(reader.manifest.arrays)
     if like is None:
-        structure = None
-        positions = [0] * len(arrays)
-        tree = rebuilt(reader.manifest.tree, positions)
-        if positions:
-            raise FileFormatError(f"{reader.folder}: the tree has fewer leaves than there are arrays")
+        structure = rebuilt(reader.manifest.tree)
+        if structure.num_leaves != len(arrays):
+            raise FileFormatError(
+                f"{reader.folder}: the tree has {structure.num_leaves} leaves, but there are {len(arrays)} arrays"
+            )
+        tree = structure.unflatten([0] * len(arrays))
         known: list[object] = [None] * len(arrays)
     else:
         found, structure = trees.flatten_with_path(like)
@@ -105,9 +106,7 @@ def _loaded(reader: _Reader, like: Any, shardings: Any) -> Any:
     else:
         places = _spread(shardings, tree)
     leaves = [reader.array(array, place) for array, place in zip(arrays, places, strict=True)]
-    if structure is not None:
-        return structure.unflatten(leaves)
-    return rebuilt(reader.manifest.tree, leaves)
+    return structure.unflatten(leaves)
 
 
 def _matched(arrays: Sequence[Saved], names: Sequence[str]) -> list[Saved]:

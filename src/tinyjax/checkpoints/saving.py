@@ -191,7 +191,7 @@ def _finish(folder: Path, new: Path, arrays: tuple[Saved, ...], tree: Any) -> No
             raise DistributedError(f"{new / name} isn't there: the path must be the same folder for all processes")
     _flush(new)
     with replacing(folder / MANIFEST) as stream:
-        stream.write(Manifest(new.name, described(tree), arrays).text().encode())
+        stream.write(Manifest(new.name, described(trees.structure(tree)), arrays).text().encode())
     _flush(folder)
     for other in folder.iterdir():
         if FOLDER.fullmatch(other.name) and other.name != new.name:

@@ -1,45 +1,69 @@
-"""Trees as a manifest has them: dicts, lists, tuples and None. What else is a node has only a name there."""
+"""Structures of trees as they are written down: dicts, lists, tuples and None, and classes of which it was said how.
+What else is a node has only a name there."""
 
 from __future__ import annotations
 
-from typing import Any
+from base64 import b64decode, b64encode
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Final
 
 from tinyjax import tree as trees
+from tinyjax.backend.trees import node_of
 from tinyjax.errors import FileFormatError, InputError
+from tinyjax.tree.written import WRITINGS, writing_of
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+#: Containers of named children, and what they are called.
+_NAMED: Final[dict[type[dict[Any, Any]], str]] = {dict: "dict", OrderedDict: "ordered"}
 
 
-def described(tree: Any) -> Any:
-    """A tree of the user's as JSON, in which a leaf is a 0."""
-    if tree is None:
+def described(treedef: PyTreeDef) -> Any:
+    """A structure as JSON, in which a leaf is a 0."""
+    node = treedef.node_data()
+    if node is None:
+        return 0 if treedef.num_leaves else {"none": []}
+    kind, aux = node
+    children = [described(child) for child in treedef.children()]
+    if kind is type(None):
         return {"none": []}
-    kind = type(tree)
     if kind is list or kind is tuple:
-        return {kind.__name__: [described(child) for child in tree]}
-    if kind is dict and all(type(key) in (str, int) for key in tree):
-        return {"dict": [[key, described(tree[key])] for key in sorted(tree)]}
-    if trees.is_tree_node(kind):
+        return {kind.__name__: children}
+    called = _NAMED.get(kind)
+    if called is not None and all(type(key) in (str, int) for key in aux):
+        return {called: [list(pair) for pair in zip(aux, children, strict=True)]}
+    if kind not in WRITINGS:
         return {"other": f"{kind.__module__}.{kind.__qualname__}"}
-    return 0
+    writing = WRITINGS[kind]
+    data = writing.serialize_auxdata(aux)
+    if not isinstance(data, bytes | bytearray):
+        raise InputError(f"serialize_auxdata of {writing.serialized_name!r} must return bytes, got {data!r}")
+    return {"node": [writing.serialized_name, b64encode(data).decode(), children]}
 
 
-def rebuilt(content: Any, leaves: list[Any]) -> Any:
-    """The tree with these leaves, which are taken away one by one. An InputError if it has nodes of other kinds."""
+def rebuilt(content: Any) -> PyTreeDef:
+    """The structure that was described. An InputError if it has nodes of classes that have only a name there."""
     if content == 0:
-        if not leaves:
-            raise FileFormatError("its tree has more leaves than there are arrays")
-        return leaves.pop(0)
+        return trees.structure(0)
     if not isinstance(content, dict) or len(content) != 1:
         raise FileFormatError(f"its tree has a node {content!r}, which is none")
-    ((kind, children),) = content.items()
-    if kind == "none":
-        return None
-    if kind == "list":
-        return [rebuilt(child, leaves) for child in children]
-    if kind == "tuple":
-        return tuple([rebuilt(child, leaves) for child in children])
-    if kind == "dict":
-        return {key: rebuilt(child, leaves) for key, child in children}
+    ((name, said),) = content.items()
+    if name == "none":
+        return trees.structure(None)
+    if name in ("list", "tuple"):
+        return node_of(list if name == "list" else tuple, None, [rebuilt(child) for child in said])
+    for kind, known in _NAMED.items():
+        if name == known:
+            keys = [key for key, _ in said]
+            node = trees.structure(kind([(key, 0) for key in keys])).node_data()
+            if node is None or list(node[1]) != keys:
+                raise FileFormatError(f"its tree has a node with the keys {keys}, which aren't in order")
+            return node_of(*node, [rebuilt(child) for _, child in said])
+    if name == "node":
+        called, data, children = said
+        return writing_of(called).structure(b64decode(data, validate=True), [rebuilt(child) for child in children])
     raise InputError(
-        f"the tree has nodes of the class {children}, which only you can make: pass a tree that is built alike, "
+        f"the tree has nodes of the class {said}, which only you can make: pass a tree that is built alike, "
         "load(path, like=tree)"
     )
