@@ -75,6 +75,23 @@ def test_derivatives_of_known_solutions() -> None:
     close(tj.grad(lambda y: odeint(lambda y, t, n: -y * n, y, np.array([0.0, 1.0]), 2)[-1])(1.0), np.exp(-2.0))
 
 
+def test_lists_of_scalars_stand_for_vectors() -> None:
+    """And vectors for them."""
+
+    def swing(y: Any, t: Any, k: Any) -> list[Any]:
+        return [y[1], -k * tnp.sin(y[0])]
+
+    def as_array(y: Any, t: Any, k: Any) -> Any:
+        return tnp.stack(swing(y, t, k))
+
+    start = np.array([1.0, 0.5])
+    expected = odeint(as_array, start, T, 9.8)
+    close(odeint(swing, start, T, 9.8), expected)
+    close(tnp.stack(odeint(as_array, [1.0, 0.5], T, 9.8), -1), expected)
+    gradient = tj.grad(lambda f, y: tnp.sum(odeint(f, y, T, 9.8) ** 2), 1)
+    close(gradient(tj.tree_util.Partial(swing), start), gradient(tj.tree_util.Partial(as_array), start))
+
+
 def test_steps_are_limited() -> None:
     stiff = odeint(lambda y, t: -1e4 * y, 1.0, np.array([0.0, 1.0]), mxstep=3)
     assert np.asarray(stiff).shape == (2,)
@@ -87,6 +104,8 @@ def test_steps_are_limited() -> None:
         (lambda: odeint(lambda y, t: y, 1.0, np.arange(3)), "t must be a vector of floats"),
         (lambda: odeint(lambda y, t: y, 1.0, 2.0), "t must be a vector of floats"),
         (lambda: odeint(lambda y, t: (y, y), 1.0, T), "func must return a tree like the state"),
+        (lambda: odeint(lambda y, t: [y[0], y[1]], np.ones(3), T), "func must return a tree like the state"),
+        (lambda: odeint(lambda y, t: [y], np.ones(2), T), "func must return a tree like the state"),
         (lambda: odeint(lambda y, t: tnp.ones(3), 1.0, T), "func must return a tree like the state"),
     ],
 )

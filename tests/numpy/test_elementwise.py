@@ -133,6 +133,17 @@ def test_derivatives_of_sinc_at_zero() -> None:
     close(np.asarray(second(0.0)), np.asarray(-(np.pi**2) / 3))
 
 
+def test_sinc_of_infinities_is_its_limit() -> None:
+    for dtype in ("float32", "float64", "float16", "bfloat16"):
+        x = tnp.asarray([np.inf, -np.inf, np.nan], dtype)
+        for f in (tnp.sinc, tj.jit(tnp.sinc)):
+            np.testing.assert_array_equal(np.asarray(f(x)).astype("float64"), [0, 0, np.nan])
+        np.testing.assert_array_equal(np.asarray(tj.vmap(grad(tnp.sinc))(x[:2])).astype("float64"), [0, 0])
+    z = np.array([complex(np.inf, 1.0), complex(-np.inf, 0.0), complex(np.inf, np.inf)])
+    np.testing.assert_array_equal(np.isnan(tnp.sinc(z)), [False, False, True])
+    np.testing.assert_array_equal(tnp.sinc(z[:2]), [0, 0])
+
+
 def test_logaddexp_of_infinities() -> None:
     x, y = np.meshgrid([-np.inf, 0.0, np.inf], [-np.inf, 0.0, np.inf])
     check("logaddexp", x, y)

@@ -13,6 +13,7 @@ import pytest
 
 import tinyjax as tj
 from tinyjax.errors import ChoiceError, ShapeError, TinyjaxError
+from tinyjax.ir.dtypes import HostArray
 from tinyjax.scipy import linalg as ours
 
 _RNG = np.random.default_rng(0)
@@ -66,6 +67,32 @@ def test_polar() -> None:
         np.testing.assert_allclose(u.conj().mT @ u, np.eye(3), atol=1e-12)
 
 
+@pytest.mark.parametrize("right", [(3,), (3, 2), (1, 3, 2), (2, 3, 1)])
+@pytest.mark.parametrize("left", [(3, 3), (2, 3, 3), (2, 2, 3, 3), (2, 1, 3, 3)])
+def test_axes_before_those_of_matrices_are_broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> None:
+    """Vectors have one axis, as in NumPy and SciPy."""
+    rng = np.random.default_rng(0)
+    a: HostArray = rng.normal(size=left) + 1j * rng.normal(size=left)
+    b: HostArray = rng.normal(size=right)
+    h, lower, unit = a @ a.conj().swapaxes(-1, -2), np.tril(a), np.tril(a, -1) + np.eye(3)
+
+    def solution(matrix: HostArray) -> HostArray:
+        columns = b[:, None] if b.ndim == 1 else b
+        found: HostArray = np.linalg.solve(matrix, columns)
+        return found[..., 0] if b.ndim == 1 else found
+
+    for trans, matrix in enumerate((a, a.swapaxes(-1, -2), a.conj().swapaxes(-1, -2))):
+        for solve in (ours.lu_solve, tj.jit(ours.lu_solve, static_argnums=2)):
+            np.testing.assert_allclose(solve(ours.lu_factor(a), b, trans), solution(matrix), 1e-8, 1e-9)
+    for low in (True, False):
+        np.testing.assert_allclose(ours.cho_solve(ours.cho_factor(h, low), b), solution(h), 1e-8, 1e-9)
+    for triangle, one in ((lower, False), (unit, True)):
+        found = ours.solve_triangular(triangle, b, lower=True, unit_diagonal=one)
+        np.testing.assert_allclose(found, solution(triangle), 1e-8, 1e-9)
+    for how, matrix in (("gen", a), ("pos", h)):
+        np.testing.assert_allclose(ours.solve(matrix, b, assume_a=how), solution(matrix), 1e-8, 1e-9)
+
+
 @pytest.mark.parametrize(
     ("f", "error", "message"),
     [
@@ -74,6 +101,11 @@ def test_polar() -> None:
         (lambda: ours.polar(A, "up"), ChoiceError, "either 'right' or 'left'"),
         (lambda: ours.solve_triangular(A, V, "H"), ChoiceError, "Invalid 'trans' value 'H'"),
         (lambda: ours.lu_solve((A, np.zeros(3, np.int32)), V, 3), ChoiceError, "must be 0, 1, or 2"),
+        (
+            lambda: ours.lu_solve((B, np.zeros((2, 3), np.int32)), np.ones((2, 2))),
+            ShapeError,
+            r"3 unknowns .*b\[\.\.\., None\]",
+        ),
         (lambda: ours.solve(A, V, assume_a="x"), ChoiceError, "Expected assume_a"),
         (lambda: ours.expm(A[:2]), ShapeError, "square matrix"),
         (lambda: ours.block_diag(B), ShapeError, "at most 2 dimensions"),

@@ -107,6 +107,18 @@ def test_a_singular_operator_is_no_disaster() -> None:
     assert np.isfinite(np.asarray(linalg.gmres(np.zeros((3, 3)), np.ones(3))[0])).all()
 
 
+@pytest.mark.parametrize("method", METHODS)
+def test_weak_types_stay_weak(method: str) -> None:
+    """Where the right side is, and what is made of it."""
+    solve = getattr(linalg, method)
+    for run in (solve, tj.jit(solve, static_argnums=0)):
+        assert run(lambda x: 2.0 * x, 1.0)[0].aval.weak_type
+        assert not run(lambda x: np.float64(2.0) * x, 1.0)[0].aval.weak_type
+        assert not run(lambda x: 2.0 * x, np.float32(1.0))[0].aval.weak_type
+        found = run(lambda x: {"a": 2 * x["a"], "b": x["b"]}, {"a": 1.0, "b": np.ones(2, np.float32)})[0]
+        assert [str(x.aval) for x in tj.tree.leaves(found)] == ["~f64[]", "f32[2]"]
+
+
 @pytest.mark.parametrize(
     ("run", "error", "said"),
     [

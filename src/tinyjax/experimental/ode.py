@@ -101,7 +101,8 @@ def odeint(
     for second derivatives, differentiate the gradient in forward mode, as `hessian` does.
 
     Args:
-      func: takes a state, a time and `args`, and returns the derivative of the state. It may close over traced values.
+      func: takes a state, a time and `args`, and returns the derivative of the state, a tree like it; for a vector, a
+        list of its elements will do. It may close over traced values.
       y0: the state at the first time.
       t: times in increasing order, as an array of floats.
       args: trees of arrays.
@@ -132,13 +133,10 @@ def odeint(
     first = tree.map(lambda leaf: leaf[0], times)
     converted, values = closure_convert(func, state, first, *args)
     slopes = tree.map(as_array, converted(state, first, *args, *values))
-    if tree.structure(slopes) != tree.structure(state) or any(
-        one.shape != other.shape for one, other in zip(tree.leaves(slopes), tree.leaves(state), strict=True)
-    ):
-        raise InputError(
-            f"odeint: func must return a tree like the state, {tree.map(_type_of, state)}, got "
-            f"{tree.map(_type_of, slopes)}"
-        )
+    if tree.structure(slopes) != tree.structure(state) or [one.shape for one in tree.leaves(slopes)] != [
+        other.shape for other in tree.leaves(state)
+    ]:
+        _check_sizes(slopes, state)
     flat, unravel = tree.ravel(state)
     leaves, structure = tree.flatten((args, tuple(values)))
     arrays = list(map(as_array, leaves))
@@ -155,6 +153,17 @@ def odeint(
         return _differentiable(jit(dynamics), _Limits(rtol, atol, mxstep, hmax))(flat, times, moving)
 
     return vmap(unravel)(jit(solved)(_strong(flat), times, moving, fixed))
+
+
+def _check_sizes(slopes: Any, state: Any) -> None:
+    """An InputError unless one of both is a vector, the other as many scalars: `[y[1], -y[0]]` is an array."""
+    for one, other in ((slopes, state), (state, slopes)):
+        parts = tree.leaves(other)
+        if isinstance(one, Array) and one.shape == (len(parts),) and not any(part.ndim for part in parts):
+            return
+    raise InputError(
+        f"odeint: func must return a tree like the state, {tree.map(_type_of, state)}, got {tree.map(_type_of, slopes)}"
+    )
 
 
 def _inexact(leaf: Any) -> Array:

@@ -29,7 +29,7 @@ def bessel_i1e(x: ArrayLike) -> Array:
 
 
 def zeta(x: ArrayLike, q: ArrayLike) -> Array:
-    """The Hurwitz zeta function: the sum of (q + n) ** -x over n = 0, 1, 2, … It has a derivative in q only.
+    """The Hurwitz zeta function: the sum of (q + n) ** -x over n = 0, 1, 2, …
 
     >>> zeta(2.0, 1.0)
     Array(1.64493407, dtype=float64, weak_type=True)

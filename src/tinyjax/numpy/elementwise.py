@@ -22,7 +22,9 @@ from tinyjax.numpy.universal import universal
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import arithmetic as arithmetic_primitives
 from tinyjax.primitives import exponential, trigonometric
+from tinyjax.primitives.bitwise import logical_and
 from tinyjax.primitives.complex import complex_
+from tinyjax.primitives.rounding import is_finite
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array, as_operand
 
@@ -230,9 +232,10 @@ def rad2deg(x: ArrayLike, /) -> Array:
 
 
 def sinc(x: ArrayLike, /) -> Array:
-    """sin(πx) / (πx), and 1 at 0."""
+    """sin(πx) / (πx), and 1 at 0; at infinity its limit, 0."""
     (found,) = promote_inexact(as_array(x))
-    angle = found * math.pi
+    endless = _endless(found)
+    angle = where(endless, constant_like(found, 1), found * math.pi)
     # Near 0 the quotient's derivatives are small differences of large numbers, and at 0 there are none. The series has
     # them up to the ninth, and is exact as far as this for numbers of 64 bits, and of fewer.
     near = abs(angle) < (0.1 if angle.dtype in (FLOAT64, COMPLEX128) else 0.5)
@@ -241,7 +244,16 @@ def sinc(x: ArrayLike, /) -> Array:
     series = constant_like(angle, 1)
     for n in (72, 42, 20, 6):
         series = 1 - squared * (1 / n) * series
-    return where(near, series, apply(trigonometric.sin, safe) / safe)
+    ratio = where(near, series, apply(trigonometric.sin, safe) / safe)
+    return where(endless, constant_like(found, 0), ratio)
+
+
+def _endless(x: Array) -> Array:
+    """Whether a number is infinite along the real axis."""
+    if x.aval.dtype in COMPLEXES:
+        finite = apply(is_finite, arithmetic.imag(x))
+        return apply(logical_and, abs(arithmetic.real(x)) == math.inf, finite)
+    return abs(x) == math.inf
 
 
 # NumPy's other names.

@@ -13,9 +13,9 @@ from tinyjax.errors import MissingRuleError
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, HostArray
 from tinyjax.primitives import numpy_values
-from tinyjax.primitives.arithmetic import square
-from tinyjax.primitives.elementwise import Binary, Dtypes, NumPyFunction, Unary, add, mul, neg, scale
-from tinyjax.primitives.exponential import exp
+from tinyjax.primitives.arithmetic import div, square
+from tinyjax.primitives.elementwise import Binary, Dtypes, NumPyFunction, Unary, add, mul, neg, scale, sub
+from tinyjax.primitives.exponential import exp, log, pow_
 from tinyjax.primitives.structure import constant_like
 
 V = TypeVar("V")
@@ -169,11 +169,54 @@ class Zeta(Binary):
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
-        raise MissingRuleError("zeta has no derivative with respect to its exponent")
+        return mul(ctx, t, _zeta_slope(ctx, x, y))
 
     @override
     def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
         return neg(ctx, mul(ctx, t, mul(ctx, x, zeta(ctx, add(ctx, x, constant_like(ctx, x, 1)), y))))
+
+
+#: How many terms of the sum are added one by one, and what is left by the formula of Euler and Maclaurin: the Bernoulli
+#: numbers of even order, over the factorials of those.
+_TERMS: Final = 10
+_BERNOULLI: Final = (
+    1 / 12, -1 / 720, 1 / 30240, -1 / 1209600, 1 / 47900160, -691 / 1307674368000, 1 / 74724249600,
+    -3617 / 10670622842880000, 43867 / 5109094217170944000,
+)  # fmt: skip
+
+
+def _zeta_slope(ctx: Context[V], x: V, q: V) -> V:
+    """The derivative of zeta with respect to its exponent, which the sum of -log(q + n) * (q + n) ** -x begins with."""
+
+    def shifted(value: V, by: float) -> V:
+        return add(ctx, value, constant_like(ctx, value, by))
+
+    def inverse(value: V) -> V:
+        return div(ctx, constant_like(ctx, value, 1), value)
+
+    power = neg(ctx, x)
+    first = log(ctx, q)
+    slope = neg(ctx, mul(ctx, first, pow_(ctx, q, power)))
+    for n in range(1, _TERMS):
+        base = shifted(q, n)
+        slope = sub(ctx, slope, mul(ctx, log(ctx, base), pow_(ctx, base, power)))
+    # The rest, with a = q + n for the next n: the integral a ** (1 - x) / (x - 1), half a term, and corrections.
+    a = shifted(q, _TERMS)
+    size, term = log(ctx, a), pow_(ctx, a, power)
+    beyond = inverse(shifted(x, -1))
+    integral = mul(ctx, pow_(ctx, a, shifted(power, 1)), beyond)
+    slope = sub(ctx, slope, mul(ctx, integral, add(ctx, size, beyond)))
+    slope = sub(ctx, slope, scale(ctx, mul(ctx, size, term), 0.5))
+    squared = square(ctx, a)
+    # Of x (x + 1) ... (x + 2 j - 2) a ** (1 - 2 j - x): the derivative is this times a sum of inverses less log(a).
+    product, ratio = mul(ctx, div(ctx, x, a), term), sub(ctx, inverse(x), size)
+    slope = add(ctx, slope, scale(ctx, mul(ctx, product, ratio), _BERNOULLI[0]))
+    for j, number in enumerate(_BERNOULLI[1:], 2):
+        left, right = shifted(x, 2 * j - 3), shifted(x, 2 * j - 2)
+        product = div(ctx, mul(ctx, mul(ctx, product, left), right), squared)
+        ratio = add(ctx, ratio, add(ctx, inverse(left), inverse(right)))
+        slope = add(ctx, slope, scale(ctx, mul(ctx, product, ratio), number))
+    return slope
 
 
 # The vocabulary.

@@ -60,9 +60,8 @@ def solve_triangular(
     if not isinstance(way, int | np.integer) or way not in ways:
         raise ChoiceError(f"Invalid 'trans' value {trans!r}: it is 0, 1 or 2, or 'N', 'T' or 'C'")
     x, y = _together(a, b)
-    vector = y.ndim == 1
     transpose, conjugate = ways[int(way)]
-    right = y[:, None] if vector else y
+    right, vector = _columns(y)
     batch = tnp.broadcast_shapes(x.shape[:-2], right.shape[:-2])
     x, right = (tnp.broadcast_to(v, (*batch, *v.shape[-2:])) for v in (x, right))
     found = lax.linalg.triangular_solve(
@@ -81,7 +80,7 @@ def _together(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
 def cho_solve(
     c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
 ) -> Array:
-    """The solution x of `a @ x = b`, for what `cho_factor` returns of a.
+    """The solution x of `a @ x = b`, for what `cho_factor` returns of a. Axes before those of a matrix are broadcast.
 
     >>> import numpy as np
     >>> cho_solve((np.array([[2.0, 0.0], [0.0, 1.0]]), True), np.ones(2))
@@ -89,8 +88,16 @@ def cho_solve(
     """
     sequence("cho_solve: c_and_lower", c_and_lower, 2)
     factor, lower = c_and_lower
-    first = solve_triangular(factor, b, 0 if lower else 2, lower)
-    return solve_triangular(factor, first, 2 if lower else 0, lower)
+    right, vector = _columns(b)
+    first = solve_triangular(factor, right, 0 if lower else 2, lower)
+    found = solve_triangular(factor, first, 2 if lower else 0, lower)
+    return found[..., 0] if vector else found
+
+
+def _columns(b: ArrayLike) -> tuple[Array, bool]:
+    """The right side as a matrix, which may be a vector; and whether it is one: solutions are, then."""
+    y = tnp.asarray(b)
+    return (y[:, None], True) if y.ndim == 1 else (y, False)
 
 
 def lu_solve(
@@ -101,10 +108,11 @@ def lu_solve(
     check_finite: bool = True,
 ) -> Array:
     """The solution x of `a @ x = b`, for what `lu_factor` returns of a; with `trans` 1 of its transpose, with 2 of the
-    conjugate of that.
+    conjugate of that. Axes before those of a matrix are broadcast.
 
     Raises:
       ChoiceError: `trans` is something else.
+      ShapeError: there are more or fewer unknowns than equations.
 
     >>> import numpy as np
     >>> lu_solve((np.array([[4.0, 0.0], [0.0, 2.0]]), np.array([1, 1], np.int32)), np.array([2.0, 4.0]))
@@ -116,19 +124,28 @@ def lu_solve(
     factors, pivots = (tnp.asarray(x) for x in sequence("lu_solve: lu_and_piv", lu_and_piv, 2))
     if factors.ndim < 2:
         raise ShapeError(f"lu_solve: factors are a matrix, got {factors.aval}")
+    right, vector = _columns(b)
+    if right.ndim < 2 or right.shape[-2] != factors.shape[-1]:
+        raise ShapeError(
+            f"lu_solve: {factors.shape[-1]} unknowns for a right side of shape {right.shape}; vectors for several "
+            "matrices are matrices of one column each: b[..., None]"
+        )
     order = lax.linalg.lu_pivots_to_permutation(pivots, factors.shape[-2])
-    y = tnp.asarray(b)
-    right = y[:, None] if y.ndim == 1 else y
     if not trans:
-        moved = tnp.take_along_axis(right, order[..., None], -2)
-        found = solve_triangular(
-            factors, solve_triangular(factors, moved, lower=True, unit_diagonal=True)
-        )  # fmt: skip
+        found = solve_triangular(factors, _rows(right, order), lower=True, unit_diagonal=True)
+        found = solve_triangular(factors, found)
     else:
         found = solve_triangular(factors, right, trans)
         found = solve_triangular(factors, found, trans, lower=True, unit_diagonal=True)
-        found = tnp.take_along_axis(found, tnp.argsort(order, -1)[..., None], -2)
-    return found[..., 0] if y.ndim == 1 else found
+        found = _rows(found, tnp.argsort(order, -1))
+    return found[..., 0] if vector else found
+
+
+def _rows(x: Array, order: Array) -> Array:
+    """The rows of matrices in these orders."""
+    batch = tnp.broadcast_shapes(x.shape[:-2], order.shape[:-1])
+    x, order = tnp.broadcast_to(x, (*batch, *x.shape[-2:])), tnp.broadcast_to(order, (*batch, order.shape[-1]))
+    return tnp.take_along_axis(x, order[..., None], -2)
 
 
 def solve(

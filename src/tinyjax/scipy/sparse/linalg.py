@@ -10,16 +10,20 @@ import numpy as np
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
+from tinyjax.api.make_jaxpr import eval_shape
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.flatten_util import ravel_pytree
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.ir.shapes import Shape
+from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.scipy.sparse import krylov
 from tinyjax.scipy.sparse.krylov import Operator
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.core import bind
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -175,7 +179,26 @@ def _solve(
         symmetric=symmetric and right.dtype not in COMPLEXES,
     )
     result: T = back(found)
+    if any(as_array(x).aval.weak_type for x in given):
+        result = _weak_as(result, b, eval_shape(_function(f"{name}: A", a, None), b))
     return result, None
+
+
+def _weak_as(result: T, *others: object) -> T:
+    """Its arrays are of weak types where those of the right side are, and of what A makes of it."""
+    leaves, treedef = tree.flatten(result)
+    marks = [[_weak(x) for x in tree.flatten(other)[0]] for other in others]
+    arrays = map(as_array, leaves)
+    made: T = tree.unflatten(treedef, [_weaken(x) if all(m) else x for x, *m in zip(arrays, *marks, strict=True)])
+    return made
+
+
+def _weak(x: object) -> bool:
+    return (x if isinstance(x, ShapedArray) else as_array(x).aval).weak_type
+
+
+def _weaken(x: Array) -> Array:
+    return bind(ConvertElementType(x.dtype, weak_type=True), x)[0]
 
 
 def _start(name: str, x0: object, like: PyTreeDef, shapes: Sequence[Shape]) -> Array:

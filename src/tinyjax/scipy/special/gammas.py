@@ -210,7 +210,7 @@ def gammaincc(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def zeta(x: ArrayLike, q: ArrayLike | None = None) -> Array:
-    """The Hurwitz zeta function, or without q Riemann's, for x > 1. It has a derivative in q only.
+    """The Hurwitz zeta function, or without q Riemann's, for x > 1.
 
     >>> zeta(2.0)
     Array(1.64493407, dtype=float64, weak_type=True)
