@@ -73,7 +73,10 @@ from .api.jit import jit as jit
 from .api.make_jaxpr import eval_jaxpr as eval_jaxpr
 from .api.make_jaxpr import eval_shape as eval_shape
 from .api.make_jaxpr import make_jaxpr as make_jaxpr
+from .api.mesh_context import get_abstract_mesh as get_abstract_mesh
+from .api.mesh_context import get_mesh as get_mesh
 from .api.mesh_context import set_mesh as set_mesh
+from .api.mesh_context import use_abstract_mesh as use_abstract_mesh
 from .api.meshes import make_mesh as make_mesh
 from .api.naming import named_call as named_call
 from .api.naming import named_scope as named_scope

@@ -222,7 +222,7 @@ def test_colors(pattern: np.ndarray[Any, np.dtype[np.bool_]]) -> None:
     colors = color_columns(pattern)
     for row in pattern:
         assert len(set(colors[row])) == row.sum()
-    assert set(colors) == set(range(np.max(colors, initial=-1) + 1))
+    assert set(colors) == set(range(int(np.max(colors, initial=-1)) + 1))
 
 
 def test_python_functions_are_not_run() -> None:

@@ -57,7 +57,8 @@ def test_unreduced_and_reduced(kept: list[PartLike], unreduced: set[str], reduce
     assert ours.update(partitions=()).unreduced == unreduced
     assert pickle.loads(pickle.dumps(ours)) == ours
     if len(unreduced) <= 1 and len(reduced) <= 1:  # JAX prints sets in any order
-        assert repr(ours) == repr(theirs)
+        # jax 0.11 has other ways to reduce, too, and says which; ours are sums.
+        assert repr(ours) == repr(theirs).replace(", unreduced_kind=sum", "")
     if unreduced:
         with pytest.raises(ShardingError, match=r"spec\.partitions"):
             list(ours)

@@ -92,7 +92,7 @@ def test_they_are_functions_of_arrays_like_others() -> None:
     np.testing.assert_allclose(np.asarray(tj.vmap(tnp.logaddexp)(x, x)), x + math.log(2), rtol=1e-12)
     np.testing.assert_allclose(
         np.asarray(tj.jit(tj.vmap(tnp.logaddexp.reduce))(np.stack([x, -x]))),
-        [np.logaddexp.reduce(x, axis=0), np.logaddexp.reduce(-x, axis=0)],
+        [np.log(np.sum(np.exp(x))), np.log(np.sum(np.exp(-x)))],
         rtol=1e-12,
     )
 

@@ -234,6 +234,21 @@ def ptp(a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = Fals
     return apply(sub, _maximum(x, axis, keepdims), _minimum(x, axis, keepdims))
 
 
+def minmax(
+    a: ArrayLike,
+    axis: Axis = None,
+    out: None = None,
+    keepdims: bool = False,
+    initial: ArrayLike | tuple[ArrayLike, ArrayLike] | None = None,
+    where: ArrayLike | None = None,
+) -> tuple[Array, Array]:
+    """The minimum and the maximum over axes, as `min` and `max` give them; `initial` is for both, or one for each."""
+    refuse_out("minmax", out)
+    x, mask = as_operand(a), optional(where)
+    least, greatest = initial if isinstance(initial, tuple) else (initial, initial)
+    return _minimum(x, axis, keepdims, optional(least), mask), _maximum(x, axis, keepdims, optional(greatest), mask)
+
+
 @prepared_operation
 def all(
     a: ArrayLike, axis: Axis = None, out: None = None, keepdims: bool = False, *, where: ArrayLike | None = None

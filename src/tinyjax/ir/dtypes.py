@@ -186,9 +186,9 @@ def all_numbers(dtype: DType) -> HostArray:
 
 def finite_limits(dtype: DType) -> tuple[float, float]:
     """The least number of a narrow float, and the greatest."""
-    numbers = all_numbers(dtype).astype(FLOAT64)
-    numbers = numbers[np.isfinite(numbers)]
-    return float(numbers.min()), float(numbers.max())
+    numbers: HostArray = all_numbers(dtype).astype(FLOAT64)
+    finite: HostArray = numbers[np.isfinite(numbers)]
+    return float(np.min(finite)), float(np.max(finite))
 
 
 def real_dtype(dtype: DType) -> DType:

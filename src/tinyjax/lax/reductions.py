@@ -53,14 +53,14 @@ def reduce_prod(operand: ArrayLike, axes: int | Sequence[int]) -> Array:
     return strict(ReduceProd(_axes(operand, axes)), operand)
 
 
-def reduce_max(operand: ArrayLike, axes: int | Sequence[int]) -> Array:
+def reduce_max(operand: ArrayLike, axes: int | Sequence[int], *, out_sharding: OutSharding = None) -> Array:
     """The largest element over axes; nan if there is one."""
-    return strict(ReduceMax(_axes(operand, axes)), operand)
+    return computed(lambda x: strict(ReduceMax(_axes(x, axes)), x), [as_array(operand)], out_sharding)
 
 
-def reduce_min(operand: ArrayLike, axes: int | Sequence[int]) -> Array:
+def reduce_min(operand: ArrayLike, axes: int | Sequence[int], *, out_sharding: OutSharding = None) -> Array:
     """The smallest element over axes; nan if there is one."""
-    return strict(ReduceMin(_axes(operand, axes)), operand)
+    return computed(lambda x: strict(ReduceMin(_axes(x, axes)), x), [as_array(operand)], out_sharding)
 
 
 def reduce_and(operand: ArrayLike, axes: int | Sequence[int]) -> Array:

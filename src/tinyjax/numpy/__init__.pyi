@@ -308,6 +308,7 @@ from tinyjax.numpy.ordering import argpartition as argpartition
 from tinyjax.numpy.ordering import lexsort as lexsort
 from tinyjax.numpy.ordering import partition as partition
 from tinyjax.numpy.ordering import sort_complex as sort_complex
+from tinyjax.numpy.ordering import top_k as top_k
 from tinyjax.numpy.polynomials import poly as poly
 from tinyjax.numpy.polynomials import polyadd as polyadd
 from tinyjax.numpy.polynomials import polyder as polyder
@@ -351,6 +352,7 @@ from tinyjax.numpy.reductions import max as max
 from tinyjax.numpy.reductions import mean as mean
 from tinyjax.numpy.reductions import median as median
 from tinyjax.numpy.reductions import min as min
+from tinyjax.numpy.reductions import minmax as minmax
 from tinyjax.numpy.reductions import prod as prod
 from tinyjax.numpy.reductions import ptp as ptp
 from tinyjax.numpy.reductions import sort as sort

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import SupportsIndex
+from typing import Literal, SupportsIndex
 
 from tinyjax.arrays import along_axis
 from tinyjax.arrays.elementwise import astype, inexact_dtype
 from tinyjax.arrays.shaping import canonical_axis, integer
-from tinyjax.errors import ShapeError
+from tinyjax.errors import ChoiceError, ShapeError, TypingError
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, COMPLEXES, FLOAT64, INT64
 from tinyjax.ir.result_types import made_once
 from tinyjax.lax.binding import sequence
@@ -68,6 +68,48 @@ def argpartition(a: ArrayLike, kth: SupportsIndex, axis: SupportsIndex = -1) -> 
     """
     x = as_array(a)
     return along_axis.argsort(x, _kth("argpartition", x, kth, axis))
+
+
+def top_k(
+    a: ArrayLike,
+    k: SupportsIndex,
+    /,
+    *,
+    axis: SupportsIndex = -1,
+    mode: Literal["largest", "smallest"] = "largest",
+    sorted: bool = True,
+) -> tuple[Array, Array]:
+    """The k largest elements along an axis, the largest first, or the k smallest, and their indices, which are int64.
+    nan counts as largest. Of equal elements the first come first, even where `sorted` doesn't ask for order.
+
+    >>> import numpy as np
+    >>> values, places = top_k(np.array([5, 1, 4, 2]), 2)
+    >>> values, places
+    (Array([5, 4], dtype=int64), Array([0, 2], dtype=int64))
+    >>> top_k(np.array([5, 1, 4, 2]), 1, mode="smallest")[1]
+    Array([1], dtype=int64)
+    """
+    del sorted
+    x = as_array(a)
+    if x.dtype in COMPLEXES:
+        raise TypingError(f"top_k does not accept complex operands, got {x.aval}")
+    given: object = mode
+    if given not in ("largest", "smallest"):
+        raise ChoiceError(f"top_k: mode is 'largest' or 'smallest', not {mode!r}")
+    at = canonical_axis(axis, x.ndim, "top_k")
+    count, size = integer(k, "top_k: k"), x.shape[at]
+    if not 0 <= count <= size:
+        raise ShapeError(f"top_k: k is between 0 and the size of axis {at} of {x.aval}, got {count}")
+    every = (slice(None),) * at
+    places = iota(INT64, x.shape, at)
+    if mode == "smallest":
+        chosen = (*every, slice(count))
+    else:  # sorted from the end, and read from there, so that of equal elements the first come first
+        backwards = (*every, slice(None, None, -1))
+        x, places = x[backwards], places[backwards]
+        chosen = (*every, slice(None, -count - 1, -1))
+    values, places = bind(made_once(Sort, at, True, 1), x, places)
+    return values[chosen], places[chosen]
 
 
 def sort_complex(a: ArrayLike) -> Array:

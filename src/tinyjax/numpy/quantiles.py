@@ -207,8 +207,8 @@ def _quantile(
         raise TypingError(f"{name} does not accept complex operands, got {x.aval}")
     known = asked.concrete()
     found = np.zeros(0) if known is None else np.asarray(known.data).astype(float)
-    if found.size and (found.min() < 0 or found.max() > whole):
-        raise InputError(f"{name}: q is between 0 and {whole}, got {found.min()} to {found.max()}")
+    if found.size and (np.min(found) < 0 or np.max(found) > whole):
+        raise InputError(f"{name}: q is between 0 and {whole}, got {np.min(found)} to {np.max(found)}")
     axes = canonical_axes(axis, x.ndim, name)
     kept = [i for i in range(x.ndim) if i not in axes]
     rest, size = tuple(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axes)

@@ -24,6 +24,7 @@ sum: Final = reductions.sum
 prod: Final = reductions.prod
 max: Final = reductions.max
 min: Final = reductions.min
+minmax: Final = reductions.minmax
 ptp: Final = reductions.ptp
 all: Final = reductions.all
 any: Final = reductions.any

@@ -138,7 +138,7 @@ def reduced(choose: np.ufunc, x: Floats, axes: tuple[int, ...]) -> HostArray | n
     if np.count_nonzero(found) == np.size(found):
         return found
     minus = np.signbit(x) if choose is np.minimum else ~np.signbit(x)
-    return _signed(choose, found, np.logical_or.reduce((x == 0) & minus, axis=axes))
+    return _signed(choose, found, np.any((x == 0) & minus, axis=axes))
 
 
 def accumulated(choose: np.ufunc, x: Floats, axis: int) -> HostArray:

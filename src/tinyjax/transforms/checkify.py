@@ -9,7 +9,7 @@ Programs within programs are transformed on their own, and what they return is j
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Generic, TypeAlias, TypeVar, final, overload
 
 from attrs import frozen
@@ -116,9 +116,17 @@ def checked(jaxpr: Jaxpr, kinds: Kinds) -> Checked[Jaxpr]:
     return Checked(program if failures or CheckEffect() in jaxpr.effects else jaxpr, failures)
 
 
+#: Where the classes are for which `added_checks` has rules.
+_ROOMS: Final[Mapping[str, Sequence[str]]] = {
+    f"tinyjax.primitives.{module}": ("tinyjax.transforms.added_checks",)
+    for module in (
+        *("arithmetic", "collectives", "contractions", "cumulative", "dynamic", "elementwise", "fourier", "gather"),
+        *("incomplete", "matrices", "reduce_window", "reductions", "scatter", "structure"),
+    )
+}
 #: What checks a primitive, and applies it, on the context's parent. Without a rule there is nothing to check.
 CHECKING: Final[RuleTable[[CheckContext, Sequence[Atom]], Sequence[Atom]]] = RuleTable(
-    "Checking", name="tinyjax.transforms.CHECKING"
+    "Checking", name="tinyjax.transforms.CHECKING", rooms=_ROOMS
 )
 
 

@@ -115,7 +115,9 @@ class ColumnWriter:
     def columns(self) -> dict[str, HostArray]:
         """The columns so far, as arrays of the narrowest type."""
         wide = {name: np.array(column, np.uint64) for name, column in self._columns.items()}
-        return {name: column.astype(np.min_scalar_type(int(column.max(initial=0)))) for name, column in wide.items()}
+        return {
+            name: column.astype(np.min_scalar_type(int(np.max(column, initial=0)))) for name, column in wide.items()
+        }
 
 
 def _malformed(problem: str) -> VerificationError:
@@ -197,7 +199,7 @@ def _total(counts: Indices) -> int:
 
 
 def _check_indices(name: str, indices: Indices, size: int) -> None:
-    largest = int(indices.max(initial=0))
+    largest = int(np.max(indices, initial=0))
     if len(indices) and largest >= size:
         raise FileFormatError(f"column {name!r} refers to entry {largest} of a table of {size}")
 
