@@ -38,7 +38,7 @@ LAYERS = [
     {"numpy"},
     {"image", "ops"},
     {"api"},
-    {"checkpoints", "distributed", "dtypes", "sharding", "stages", "tree_util", "typing"},
+    {"ad_checkpoint", "checkpoints", "distributed", "dtypes", "sharding", "stages", "tree_util", "typing"},
     {"random"},
     {"scipy"},
     {"nn"},

@@ -57,6 +57,7 @@ MODULES: Final = (
     "tinyjax.custom_batching",
     "tinyjax.custom_derivatives",
     "tinyjax.checkpoint_policies",
+    "tinyjax.ad_checkpoint",
     "tinyjax.test_util",
     "tinyjax.experimental.checkify",
     "tinyjax.experimental.ode",

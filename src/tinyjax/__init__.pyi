@@ -1,5 +1,6 @@
 """The library's names, and where each is defined: for type checkers, and for loading them when they are first used."""
 
+from . import ad_checkpoint as ad_checkpoint
 from . import checkpoint_policies as checkpoint_policies
 from . import checkpoints as checkpoints
 from . import custom_batching as custom_batching
