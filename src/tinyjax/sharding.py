@@ -2,12 +2,14 @@
 
 from tinyjax.api.axis_modes import auto_axes, explicit_axes
 from tinyjax.api.mesh_context import get_abstract_mesh, get_mesh, set_mesh, use_abstract_mesh
+from tinyjax.ir.duality import ManualAxisType
 from tinyjax.lax.resharding import reshard
 from tinyjax.meshes import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 __all__ = [
     "AbstractMesh",
     "AxisType",
+    "ManualAxisType",
     "Mesh",
     "NamedSharding",
     "PartitionSpec",

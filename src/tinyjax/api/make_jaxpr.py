@@ -37,6 +37,9 @@ def abstractify(leaf: object) -> ShapedArray:
         return leaf
     if isinstance(leaf, Array):
         return leaf.aval
+    described = getattr(leaf, "aval", None)
+    if isinstance(described, ShapedArray):
+        return described
     shape, dtype = getattr(leaf, "shape", None), getattr(leaf, "dtype", None)
     if shape is not None and dtype is not None and not hasattr(leaf, "__array__"):
         return ShapedArray(shape, dtype, bool(getattr(leaf, "weak_type", False)))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from enum import Enum, auto
 from functools import partial, wraps
 from typing import Any, Final, ParamSpec, TypeVar, final, overload
@@ -19,9 +19,10 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.shapes import as_axes
 from tinyjax.lax.bodies import stage
-from tinyjax.lax.explicit import explicit_sharding
+from tinyjax.lax.explicit import explicit_mesh, explicit_sharding, lies_on
 from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
 from tinyjax.meshes import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
+from tinyjax.propagation.specs import Lies, divided_by, only
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -151,10 +152,12 @@ def _shard_map(
         ]
         avals = [_part(label, manual, array.aval, spec) for label, array, spec in zip(what, arrays, specs, strict=True)]
         if found.placed is not None and top_frame(arrays) is ROOT:
-            shardings = [NamedSharding(found, spec) for spec in specs]
+            shardings = [
+                _besides(array, NamedSharding(found, spec), manual) for array, spec in zip(arrays, specs, strict=True)
+            ]
             arrays = [_placed(array, sharding) for array, sharding in zip(arrays, shardings, strict=True)]
         axes = tuple([MeshAxis(name, size, tracked) for name, size in manual.sizes])
-        with enter_mesh(manual.within(mesh_in_force())):
+        with enter_mesh(*_within(manual, arrays)):
             traced = stage(
                 "shard_map", f, treedef, avals, Scope(axes, values=local_values(manual, specs, arrays)), static
             )
@@ -192,6 +195,17 @@ def _mesh(mesh: Mesh | None, outer: Mesh | None) -> Mesh:
     return mesh
 
 
+def _within(manual: Manual, arrays: Sequence[Array]) -> tuple[Mesh, Sequence[Lies]]:
+    """The mesh as it is within the program, and how its inputs lie along the Explicit axes that are left of it."""
+    mesh = manual.within(mesh_in_force())
+    outer = explicit_mesh(arrays) if mesh.explicit_axes else None
+    if outer is None:
+        return mesh, ()
+    kept = [array for array in arrays if array.aval.dtype != FLOAT0]
+    lies = [lies_on(outer, array, array.aval.ndim) for array in kept]
+    return mesh, [divided_by(each, lambda spec: only(spec, mesh.explicit_axes)) for each in lies]
+
+
 def kept_as_it_is(leaf: object) -> object:
     """An argument that isn't divided: an array as an array, anything else as it is."""
     return as_array(leaf) if isinstance(leaf, Array) or hasattr(leaf, "__array__") else leaf
@@ -210,8 +224,24 @@ def _inferred(array: Array, manual: Manual, what: str) -> PartitionSpec:
             f"shard_map: without in_specs, arrays are divided as they lie on {manual.mesh}, but {what} doesn't lie "
             "there, as far as can be told before the program runs. Say how by in_specs."
         )
-    parts = [tuple([name for name in names if name in manual.axes]) for names in lies.spec.axes]
-    return PartitionSpec(*[part or None for part in parts])
+    spec = lies.spec
+    parts = [tuple([name for name in names if name in manual.axes]) for names in spec.axes]
+    unreduced, reduced = ({*names}.intersection(manual.axes) for names in (spec.unreduced, spec.reduced))
+    found = PartitionSpec(*[part or None for part in parts], unreduced=unreduced, reduced=reduced)
+    _check_sums(found, "in_specs", manual)
+    return found
+
+
+def _besides(array: Array, sharding: NamedSharding, manual: Manual) -> NamedSharding:
+    """The sharding, and what an array that lies on its mesh is divided along besides: axes that aren't manual."""
+    own = array.sharding if isinstance(array, ConcreteArray) else None
+    if not isinstance(own, NamedSharding) or own.mesh.shape_tuple != sharding.mesh.shape_tuple:
+        return sharding
+    ndim = array.aval.ndim
+    pairs = zip(*[(*named.spec.axes, *((),) * ndim)[:ndim] for named in (sharding, own)], strict=True)
+    parts = [(*names, *[name for name in others if name not in manual.axes]) for names, others in pairs]
+    found = sharding.with_spec(sharding.spec.update([part or None for part in parts]))
+    return own if found.is_equivalent_to(own, ndim) else found
 
 
 def _placed(array: Array, sharding: NamedSharding) -> Array:

@@ -13,7 +13,8 @@ from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
-from tinyjax.ir.shapes import Shape, as_shape, dtype_of
+from tinyjax.ir.duality import ManualAxisType
+from tinyjax.ir.shapes import Shape, as_axes, as_shape, dtype_of
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
 from tinyjax.propagation.specs import lying, sums_said, type_text
@@ -26,6 +27,16 @@ class _TypeOfTypes(type):
     @override
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, ShapedArray) or super().__instancecheck__(instance)
+
+
+def _manual(found: object) -> ManualAxisType:
+    if found is None:
+        return ManualAxisType()
+    if not isinstance(found, ManualAxisType):
+        raise InputError(
+            f"ShapeDtypeStruct: manual_axis_type is sharding.ManualAxisType(varying={{'x'}}), not {found!r}"
+        )
+    return found
 
 
 def _sharding(found: object) -> Sharding | None:
@@ -42,7 +53,8 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     """A shape and a dtype, and how an array lies, for what takes the types of arguments instead of arrays.
 
     JAX's own objects of this name will do there, too, and so will a ShapedArray, which is equal to one that says
-    nothing of where it lies. Source: JAX.
+    nothing of where it lies. Within `shard_map`, `manual_axis_type` says along which axes of the mesh it varies.
+    Source: JAX.
 
     >>> x = ShapeDtypeStruct((2, 3), "float32")
     >>> x, x == ShapedArray((2, 3), "float32"), x.update(shape=(4,)).size
@@ -53,6 +65,7 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     dtype: DType = field(converter=dtype_of)
     sharding: Sharding | None = field(default=None, kw_only=True, converter=_sharding)
     weak_type: bool = field(default=False, kw_only=True)
+    manual_axis_type: ManualAxisType = field(default=None, kw_only=True, converter=_manual)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.sharding, NamedSharding):
@@ -68,17 +81,25 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
             aval.dtype,
             sharding=lies if isinstance(lies, NamedSharding) else None,
             weak_type=aval.weak_type,
+            manual_axis_type=aval.mat,
         )
 
     @property
     def aval(self) -> ShapedArray:
         """The type alone."""
-        return ShapedArray(self.shape, self.dtype, self.weak_type)
+        mat = self.manual_axis_type
+        axes = [as_axes(names) for names in (mat.varying, mat.unreduced, mat.reduced)]
+        return ShapedArray(self.shape, self.dtype, self.weak_type, *axes)
+
+    @property
+    def mat(self) -> ManualAxisType:
+        """`manual_axis_type`, short."""
+        return self.manual_axis_type
 
     @property
     def vma(self) -> frozenset[str]:
-        """The axes of a mesh along which it varies within `shard_map`: none."""
-        return frozenset()
+        """The axes of a mesh along which it varies within `shard_map`."""
+        return self.manual_axis_type.varying
 
     @property
     def ndim(self) -> int:
@@ -95,6 +116,7 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
         dtype: npt.DTypeLike | None = None,
         sharding: Sharding | PartitionSpec | None = None,
         weak_type: bool | None = None,
+        manual_axis_type: ManualAxisType | None = None,
     ) -> ShapeDtypeStruct:
         """The same but for what is given."""
         return ShapeDtypeStruct(
@@ -102,6 +124,7 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
             self.dtype if dtype is None else dtype,
             sharding=self.sharding if sharding is None else sharding,
             weak_type=self.weak_type if weak_type is None else weak_type,
+            manual_axis_type=self.manual_axis_type if manual_axis_type is None else manual_axis_type,
         )
 
     def __len__(self) -> int:
@@ -134,4 +157,5 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     def __repr__(self) -> str:
         more = f", sharding={self.sharding}" if self.sharding is not None else ""
         weak = ", weak_type=True" if self.weak_type else ""
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{more}{weak})"
+        mat = "" if self.mat.empty else f", manual_axis_type={self.mat}"
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{more}{weak}{mat})"

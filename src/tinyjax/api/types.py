@@ -39,4 +39,6 @@ def _typed(x: Array) -> ShapedArray | ShapeDtypeStruct:
     sharding = typed_sharding(x)
     if sharding is None:
         return aval
-    return ShapeDtypeStruct(aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type)
+    return ShapeDtypeStruct(
+        aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type, manual_axis_type=aval.mat
+    )

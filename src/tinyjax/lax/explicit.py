@@ -149,13 +149,13 @@ def explicit_axes_of(arrays: Sequence[Array], axes: Sequence[int]) -> tuple[str,
 
 def typed_sharding(x: Array) -> NamedSharding | None:
     """The same, but where a mesh without Explicit axes is in force, or where the array lies on one, that it is divided
-    along none of them."""
+    along none of them. None where all axes are Manual."""
     found = explicit_sharding(x)
-    if found is not None or x.aval.axes:
+    if found is not None:
         return found
     own = own_sharding(x)
     mesh = mesh_in_force() if own is None else own.mesh
-    if mesh is None or mesh.empty:
+    if mesh is None or mesh.empty or mesh.are_all_axes_manual:
         return None
     return NamedSharding(mesh.abstract_mesh, PartitionSpec(*[None] * x.aval.ndim))
 

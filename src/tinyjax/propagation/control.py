@@ -18,13 +18,12 @@ from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.propagation.specs import (
     Lies,
-    Names,
     Open,
     Site,
-    Spec,
     divided_by,
     lying,
     named_spec,
+    only,
     parts_of,
     replicated,
     spec_of,
@@ -135,7 +134,7 @@ def _(primitive: ShardMap, operands: Sequence[Lies], site: Site, run: Run) -> Se
     others = [name for name in site.mesh.explicit_axes if name not in primitive.manual_axes]
     inner: list[Lies]
     if others:
-        inner = run(primitive.jaxpr, [divided_by(lies, lambda spec: _only(spec, others)) for lies in operands])
+        inner = run(primitive.jaxpr, [divided_by(lies, lambda spec: only(spec, others)) for lies in operands])
     else:
         inner = [replicated(aval) for aval in primitive.jaxpr.out_avals]
     found: list[Lies] = []
@@ -150,8 +149,3 @@ def _(primitive: ShardMap, operands: Sequence[Lies], site: Site, run: Run) -> Se
         spec = [(*[name for name in part if name in explicit], *names) for part, names in parts]
         found.append(lying(tuple(spec), sums_said(out_spec, site.mesh)))
     return found
-
-
-def _only(spec: Spec, axes: Sequence[str]) -> Spec:
-    found: list[Names] = [tuple([name for name in names if name in axes]) for names in spec]
-    return tuple(found)

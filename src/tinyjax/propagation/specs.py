@@ -75,6 +75,12 @@ def divided_by(lies: Lies, change: Callable[[Spec], Spec]) -> Lies:
     return lies if isinstance(lies, Open) else lying(change(parts_of(lies)), sums_of(lies))
 
 
+def only(spec: Spec, axes: Sequence[str]) -> Spec:
+    """What a specification says of these axes of the mesh."""
+    found: list[Names] = [tuple([name for name in names if name in axes]) for names in spec]
+    return tuple(found)
+
+
 def replicated(aval: ShapedArray) -> Spec:
     """Divided along nothing."""
     return ((),) * aval.ndim
@@ -127,7 +133,7 @@ def type_text(aval: ShapedArray, lies: Spec | Summed) -> str:
     if not divided(lies):
         return str(aval)
     sizes = [f"{size}{_at(names)}" for size, names in zip(aval.shape, parts_of(lies), strict=True)]
-    marks = axes_text(sums_of(lies))
+    marks = axes_text(as_axes([*aval.axes, *sums_of(lies)]))
     return f"{'~' if aval.weak_type else ''}{short_name(aval.dtype)}[{','.join(sizes)}]{marks}"
 
 

@@ -58,6 +58,7 @@ def _shard_map(
         )
     )
     names = ", ".join([f'"{name}"' for name in primitive.manual_axes])
+    args = [_no_terms(ctx, arg, primitive, spec) for arg, spec in zip(args, primitive.in_specs, strict=True)]
     takes, ordered = program.in_avals, must_stay(program.effects)
     if ordered:  # each device keeps its own effects in order
         args, types, takes = [ctx.order(), *args], [ORDER, *types], (ORDER, *takes)
@@ -83,6 +84,18 @@ def _shard_map(
     signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
     outs = ctx.emit_many(f'"sdy.manual_computation"({operands}) {attributes} {region} : {signature}', types)
     return ctx.after_effects(outs) if ordered else outs
+
+
+def _no_terms(ctx: LoweringContext, x: SSA, primitive: ShardMap, spec: PartitionSpec) -> SSA:
+    """An operand that is taken as a sum yet to be made: all of it, of which XLA then gives each device a term.
+
+    Unless it is told so, XLA takes devices to have terms of a constant, each of which is all of it. What `propagation`
+    has made says that itself, on meshes without Explicit axes.
+    """
+    if not spec.unreduced.intersection(primitive.mesh.explicit_axes):
+        return x
+    where = spec_text(ctx.module.mesh(primitive.mesh), spec.made, x.aval.ndim)
+    return ctx.emit(f"sdy.sharding_constraint {x.name} {where} : {type_text(x.aval)}", x.aval)
 
 
 def _manual(primitive: Collective, ctx: LoweringContext) -> ManualMesh:
