@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final, SupportsIndex, TypeAlias, final
 
 import numpy as np
@@ -13,6 +14,8 @@ from tinyjax.arrays.at import scatter
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, ConcretizationError, InputError
 from tinyjax.ir.dtypes import BOOL, INTEGERS, DType, Scalar, integer_limits
+from tinyjax.lax.explicit import computed
+from tinyjax.lax.layouts import OutSharding
 from tinyjax.primitives.gather import ScatterAdd, Scattering
 from tinyjax.primitives.scatter import ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.windows import GatherScatterMode
@@ -31,6 +34,7 @@ def segment_sum(
     unique_indices: bool = False,
     bucket_size: SupportsIndex | None = None,
     mode: _Mode = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """For each segment the sum of the entries of `data`, along its first axes, that belong to it.
 
@@ -42,6 +46,7 @@ def segment_sum(
       unique_indices: no segment has two entries.
       bucket_size: so many entries at a time are combined, and then what they gave; None for all at once.
       mode: what becomes of entries out of range, by default "drop".
+      out_sharding: how the result lies on a mesh; entries that are divided along Explicit axes leave it open.
 
     Returns:
       An array of shape `(num_segments, ...)` and of the dtype of `data`; 0 for empty segments.
@@ -56,7 +61,7 @@ def segment_sum(
     Array([1, 5, 4], dtype=int64)
     """
     promises = indices_are_sorted, unique_indices
-    return _SUM(data, segment_ids, num_segments, promises, bucket_size, mode)
+    return _SUM(data, segment_ids, num_segments, promises, bucket_size, mode, out_sharding)
 
 
 def segment_prod(
@@ -67,6 +72,7 @@ def segment_prod(
     unique_indices: bool = False,
     bucket_size: SupportsIndex | None = None,
     mode: _Mode = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """For each segment the product of its entries; 1 for empty ones. The arguments are those of `segment_sum`.
 
@@ -74,7 +80,7 @@ def segment_prod(
     Array([ 0,  6, 20], dtype=int64)
     """
     promises = indices_are_sorted, unique_indices
-    return _PROD(data, segment_ids, num_segments, promises, bucket_size, mode)
+    return _PROD(data, segment_ids, num_segments, promises, bucket_size, mode, out_sharding)
 
 
 def segment_max(
@@ -85,6 +91,7 @@ def segment_max(
     unique_indices: bool = False,
     bucket_size: SupportsIndex | None = None,
     mode: _Mode = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """For each segment its largest entry; -inf, or the least integer, for empty ones. The arguments are those of
     `segment_sum`.
@@ -93,7 +100,7 @@ def segment_max(
     Array([1, 3, 5], dtype=int64)
     """
     promises = indices_are_sorted, unique_indices
-    return _MAX(data, segment_ids, num_segments, promises, bucket_size, mode)
+    return _MAX(data, segment_ids, num_segments, promises, bucket_size, mode, out_sharding)
 
 
 def segment_min(
@@ -104,6 +111,7 @@ def segment_min(
     unique_indices: bool = False,
     bucket_size: SupportsIndex | None = None,
     mode: _Mode = None,
+    out_sharding: OutSharding = None,
 ) -> Array:
     """For each segment its smallest entry; inf, or the greatest integer, for empty ones. The arguments are those of
     `segment_sum`.
@@ -112,7 +120,7 @@ def segment_min(
     Array([0, 2, 4], dtype=int64)
     """
     promises = indices_are_sorted, unique_indices
-    return _MIN(data, segment_ids, num_segments, promises, bucket_size, mode)
+    return _MIN(data, segment_ids, num_segments, promises, bucket_size, mode, out_sharding)
 
 
 @final
@@ -133,18 +141,24 @@ class _Combination:
         promises: tuple[bool, bool],
         bucket_size: SupportsIndex | None,
         mode: _Mode,
+        out_sharding: OutSharding,
     ) -> Array:
         x, ids = tnp.asarray(data), tnp.asarray(segment_ids)
         if ids.dtype not in INTEGERS:
             raise InputError(f"{self.name}: segment_ids must be integers, got {ids.aval}")
         count = _count(self.name, ids, num_segments)
+        size = None if bucket_size is None or count == 0 else integer(bucket_size, f"{self.name}: bucket_size")
+        if size is not None and size < 1:
+            raise ChoiceError(f"{self.name}: bucket_size must be at least 1, got {size}")
+        return computed(partial(self._combined, count, promises, size, mode), [x, ids], out_sharding)
+
+    def _combined(
+        self, count: int, promises: tuple[bool, bool], size: int | None, mode: _Mode, x: Array, ids: Array
+    ) -> Array:
         shape = (count, *x.shape[1:])
-        if bucket_size is None or count == 0:
+        if size is None:
             out = tnp.full(shape, self.empty(x.dtype), dtype=x.dtype)
             return out if count == 0 else scatter(self.kind, out, ids, x, mode, *promises, False)
-        size = integer(bucket_size, f"{self.name}: bucket_size")
-        if size < 1:
-            raise ChoiceError(f"{self.name}: bucket_size must be at least 1, got {size}")
         buckets = np.arange(ids.shape[0]) // size
         out = tnp.full((-(-ids.shape[0] // size), *shape), self.empty(x.dtype), dtype=x.dtype)
         return self.reduction(scatter(self.kind, out, (buckets, ids), x, mode, *promises, False)).astype(x.dtype)

@@ -90,7 +90,7 @@ def test_types_within_are_jaxs(jit: bool, kind: str, axes: set[str], spec: tuple
     assert run(tj, mesh, NamedSharding(mesh, P(*spec))) == wanted
 
 
-def test_where_no_axis_is_left_types_have_no_sharding() -> None:
+def test_where_no_axis_is_left_the_type_says_all() -> None:
     seen: list[object] = []
 
     def f(x: Array) -> Array:
@@ -98,7 +98,12 @@ def test_where_no_axis_is_left_types_have_no_sharding() -> None:
         return x
 
     tj.shard_map(f, mesh=mesh_of(), in_specs=P("x"), out_specs=P("x"))(tnp.asarray(X))
-    assert seen == [tj.ShapedArray((4, 8), "f64", varying=("x",))]
+    (found,) = seen
+    assert isinstance(found, tj.ShapeDtypeStruct)
+    assert found == tj.ShapedArray((4, 8), "f64", varying=("x",))
+    assert isinstance(found.sharding, NamedSharding)
+    assert found.sharding.mesh.are_all_axes_manual
+    assert str(found) == "f64[4,8]{V:x}"
 
 
 @pytest.mark.parametrize("jit", [False, True])

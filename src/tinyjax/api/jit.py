@@ -15,7 +15,7 @@ from tinyjax.api.embedding import checked_size
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE
 from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered_by
-from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already
+from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already, on_device
 from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, traces_of
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
@@ -258,12 +258,12 @@ class Jitted(Bound[P, R]):
         donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
         inputs = (*traced.captured, *arrays)
         complete = len(inputs) == len(traced.jaxpr.invars)
-        if not complete:
-            inputs = tuple(array for array in inputs if array.aval.dtype != FLOAT0)
+        inputs = inputs if complete else tuple(array for array in inputs if array.aval.dtype != FLOAT0)
         name = function_name(self._fun)
         runner: Launch | StackedLaunch | Equation | None
         outs: Sequence[Array]
         if top_frame(inputs, traced.jaxpr.effects) is ROOT:
+            inputs = on_device(self._shardings, inputs)
             donated = donated if any(donated) else ()
             rolled, asked = self._rerolling is not None, self._asked(call, traced, avals, treedef)
             outs, launch = launched_first(traced, inputs, name, self._largest, donated, asked, rolled)

@@ -25,6 +25,7 @@ from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionS
 from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing import tree
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.rebuild import Rebuilding
@@ -60,6 +61,8 @@ class JitShardings:
             for leaf in tree.flatten(found, _is_none)[0]:
                 if leaf is not None and not isinstance(leaf, Sharding | PartitionSpec):
                     raise InputError(f"jit: {what} is a tree of shardings, and of None, but has {leaf!r} in it")
+                if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
+                    raise ShardingError(f"jit: {what} has {leaf!r}, whose mesh is empty: make one by make_mesh")
                 spec = leaf.spec if isinstance(leaf, NamedSharding) else leaf
                 if what == "in_shardings" and isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.partitions:
                     raise ShardingError(
@@ -114,6 +117,14 @@ class JitShardings:
         """The leaves of the arguments, and in the place of those that are asked to lie somehow, types that say so."""
         asked = self._asked_of_arguments(call, avals, treedef)
         return [leaf if s is None else Asking(s) for leaf, s in zip(leaves, asked, strict=True)]
+
+
+def on_device(said: JitShardings | None, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    """The inputs, of which none lies on a mesh if it is said on which one device the function runs."""
+    device = None if said is None else said.device
+    if device is None or not any(isinstance(x, ConcreteArray) and x.value.on_several for x in inputs):
+        return inputs
+    return tuple([x.to_device(device) for x in inputs])
 
 
 @final

@@ -29,6 +29,12 @@ class _TypeOfTypes(type):
         return isinstance(instance, ShapedArray) or super().__instancecheck__(instance)
 
 
+def _said(sharding: Sharding | None) -> Sharding | None:
+    """A sharding that says something: where all axes of the mesh are Manual, the type does."""
+    manual = isinstance(sharding, NamedSharding) and sharding.mesh.are_all_axes_manual
+    return None if manual else sharding
+
+
 def _manual(found: object) -> ManualAxisType:
     if found is None:
         return ManualAxisType()
@@ -135,10 +141,10 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     @override
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ShapedArray):
-            return self.sharding is None and self.aval == other
+            return _said(self.sharding) is None and self.aval == other
         if type(other) is not ShapeDtypeStruct:
             return NotImplemented
-        return self.aval == other.aval and self.sharding == other.sharding
+        return self.aval == other.aval and _said(self.sharding) == _said(other.sharding)
 
     @override
     def __hash__(self) -> int:

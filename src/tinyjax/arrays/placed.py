@@ -12,9 +12,10 @@ from tinyjax.arrays import advice
 from tinyjax.arrays.intake import AS_ARRAY
 from tinyjax.arrays.operators import Operators
 from tinyjax.backend import Device, DeviceLike
+from tinyjax.deferred import LAID_OUT
 from tinyjax.errors import IndexingError, UnsupportedError
 from tinyjax.ir.shapes import Shape
-from tinyjax.meshes import Index, Sharding
+from tinyjax.meshes import Index, NamedSharding, Sharding
 from tinyjax.tracebacks import filter_class, filtered_method
 
 if TYPE_CHECKING:
@@ -61,14 +62,15 @@ class Placed(Operators):
 
     def to_device(self, device: DeviceLike | Sharding, /, *, stream: object = None) -> Array:
         """The array on another device, or on the "host", or as a sharding says; itself if it is there. What is being
-        traced stays as it is: the program that it belongs to says where it runs."""
+        traced stays as it is, as its program says where it runs; but on a mesh it lies as is said."""
         if stream is not None:
             raise UnsupportedError("to_device: a stream can't be chosen, XLA has its own")
         return self._array._placed(device if isinstance(device, Sharding) else backend.as_device(device))
 
     def _placed(self, place: Device | Sharding) -> Array:
         """The array at a place. Here for what is being traced."""
-        return self._array
+        array = self._array
+        return LAID_OUT.use(lambda x: x, [array], place) if isinstance(place, NamedSharding) else array
 
     @property
     @filtered_method

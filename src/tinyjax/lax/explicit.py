@@ -148,14 +148,17 @@ def explicit_axes_of(arrays: Sequence[Array], axes: Sequence[int]) -> tuple[str,
 
 
 def typed_sharding(x: Array) -> NamedSharding | None:
-    """The same, but where a mesh without Explicit axes is in force, or where the array lies on one, that it is divided
-    along none of them. None where all axes are Manual."""
+    """The same, but where a mesh without Explicit axes is in force, that it is divided along none of them; and of an
+    array that lies on a mesh, what it is on that one."""
+    own = own_sharding(x)
+    if own is not None:
+        lies = lies_as(own, x.aval.ndim, own.mesh)
+        return _named(own.mesh.abstract_mesh, lies)
     found = explicit_sharding(x)
     if found is not None:
         return found
-    own = own_sharding(x)
-    mesh = mesh_in_force() if own is None else own.mesh
-    if mesh is None or mesh.empty or mesh.are_all_axes_manual:
+    mesh = mesh_in_force()
+    if mesh is None or mesh.empty:
         return None
     return NamedSharding(mesh.abstract_mesh, PartitionSpec(*[None] * x.aval.ndim))
 

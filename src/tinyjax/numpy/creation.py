@@ -65,7 +65,8 @@ def asarray(
 ) -> Array:
     """An array, or a copy of NumPy's arrays and of lists. Python scalars are weakly typed unless a dtype is given.
 
-    With a `device` it is there. (So it is with that of other functions; but what is being traced stays as it is.)
+    With a `device` it is there, or as a NamedSharding says. (So it is with that of other functions; but what is being
+    traced stays as it is, unless it is to lie on a mesh.)
     """
     if isinstance(a, Array):
         found = array(a, dtype, copy=bool(copy), order=order, device=device)

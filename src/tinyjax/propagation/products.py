@@ -10,6 +10,7 @@ from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.matrices import OfMatrices
+from tinyjax.primitives.solutions import Solve
 from tinyjax.primitives.triangular import TriangularSolve
 from tinyjax.propagation.rules import RULES, without
 from tinyjax.propagation.specs import Lies, Names, Site, Spec, divided
@@ -66,6 +67,17 @@ def _(primitive: TriangularSolve, operands: Sequence[Spec], site: Site) -> Seque
     if own[left ^ transposed] or other[not left]:
         return [site.refuse(operands, "the axes of the unknowns are divided")]
     return [(*a[:-2], *((own[transposed], other[1]) if left else (other[0], own[not transposed])))]
+
+
+@RULES.register(Solve)
+def _(primitive: Solve, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
+    """Right sides are solved for by themselves."""
+    a, b = operands
+    if a[:-2] != b[:-2]:
+        return [site.refuse(operands, "the batches are divided differently")]
+    if divided(a[-2:]) or b[-2]:
+        return [site.refuse(operands, "the axes of the unknowns are divided")]
+    return [b]
 
 
 @RULES.register(Fft)

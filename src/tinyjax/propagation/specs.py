@@ -178,7 +178,10 @@ class Site:
         return Open(ShardingTypeError(f"{self.eqn.primitive.name} of ({', '.join(shown)}){at}: {why}. {HINT}"))
 
     def resized(self, spec: Spec, before: Shape, after: Shape, operands: Sequence[Lies]) -> Lies:
-        """The specification for a result whose sizes are others, which its mesh axes have to divide."""
+        """The specification for a result whose sizes are others, which its mesh axes have to divide. One element is on
+        all devices."""
+        if set(after) <= {1}:
+            return ((),) * len(after)
         for axis, (names, old, new) in enumerate(zip(spec, before, after, strict=True)):
             if old != new and new % (count := self.parts(names)):
                 return self.refuse(
