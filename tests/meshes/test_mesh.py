@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import pickle
 from collections.abc import Callable
 
@@ -102,3 +103,17 @@ def test_refused(make: Callable[[], object], message: str) -> None:
 def test_wrong_types(make: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_the_sizes_of_made_meshes_have_the_names_of_both_versions_of_jax() -> None:
+    """JAX 0.10 calls them `axis_shapes`, JAX 0.11 `axis_sizes`."""
+    mesh = tj.make_mesh((1, 1), ("x", "y"))
+    assert tj.make_mesh(axis_sizes=(1, 1), axis_names=("x", "y")) == mesh
+    assert tj.make_mesh(axis_shapes=(1, 1), axis_names=("x", "y")) == mesh
+    ours, theirs = (set(inspect.signature(make).parameters) for make in (tj.make_mesh, jax.make_mesh))
+    assert theirs <= ours
+    untyped: Callable[..., Mesh] = tj.make_mesh
+    sizes: dict[str, object] = {"axis_sizes": (1,)}
+    for arguments in ({}, sizes, sizes | {"axis_shapes": (1,), "axis_names": ("x",)}):
+        with pytest.raises(InputError, match=r"takes the sizes of the axes, once, and their names: make_mesh\("):
+            untyped(**arguments)
