@@ -27,6 +27,8 @@ Choice: TypeAlias = bool | Literal["auto"]
 #: it to pay, as a loop and its stacks take about as long to compile as so many equations.
 ASKED: Final = 100
 PAYS: Final = 1000
+#: Functions of so many equations are spelled out where they are called, before repetitions are looked for.
+SMALL: Final = 8
 
 
 @final
@@ -49,9 +51,10 @@ class Rerolling:
         """The function, with such a program."""
         from tinyjax.transforms.reroll import reroll  # few ask for it
 
-        # What is called once may be the model, as in a function of jax's: its weights are to be stacked out here.
-        flat = inline(traced.jaxpr, once_or_small(traced.jaxpr, 0))
-        return evolve(traced, jaxpr=reroll(flat, at_least=self.at_least))
+        # What is called once may be the model, as in a function of jax's: its weights are to be stacked out here. And
+        # what is small is often part of an update, whose equations have to move to their layer.
+        flat = inline(traced.jaxpr, once_or_small(traced.jaxpr, SMALL))
+        return evolve(traced, jaxpr=reroll(flat, at_least=self.at_least, bordered=True))
 
 
 @remembered

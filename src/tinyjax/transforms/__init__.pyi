@@ -22,6 +22,8 @@ from tinyjax.transforms.hoist_constants import Hoisted as Hoisted
 from tinyjax.transforms.hoist_constants import hoist_constants as hoist_constants
 from tinyjax.transforms.inline import INLINING as INLINING
 from tinyjax.transforms.inline import Inlinable as Inlinable
+from tinyjax.transforms.found_loops import Repeat as Repeat
+from tinyjax.transforms.found_loops import Repeats as Repeats
 from tinyjax.transforms.inline import inline as inline
 from tinyjax.transforms.inline import once_or_small as once_or_small
 from tinyjax.transforms.jvp import JvpProgram as JvpProgram
@@ -48,8 +50,6 @@ from tinyjax.transforms.pipeline import PassReport as PassReport
 from tinyjax.transforms.pipeline import Pipeline as Pipeline
 from tinyjax.transforms.pipeline import count_primitives as count_primitives
 from tinyjax.transforms.pipeline import optimize as optimize
-from tinyjax.transforms.reroll import Repeat as Repeat
-from tinyjax.transforms.reroll import Repeats as Repeats
 from tinyjax.transforms.reroll import repeats as repeats
 from tinyjax.transforms.reroll import reroll as reroll
 from tinyjax.transforms.residuals import Residual as Residual

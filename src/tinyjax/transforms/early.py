@@ -11,6 +11,7 @@ from tinyjax.ir.program import Eqn, Var
 from tinyjax.primitives.elementwise import Elementwise
 from tinyjax.transforms.late import ARRANGING
 from tinyjax.transforms.rows import Lazy
+from tinyjax.transforms.waiting import by_tensor
 
 #: At most so many equations follow from one that moves, one after the other.
 _LENGTH: Final = 32
@@ -66,16 +67,15 @@ class _Early:
                 if known is None:
                     return None
                 depth = max(depth, known + 1)
-        if not isinstance(eqn.primitive, (Elementwise, *ARRANGING)):
-            return None
-        return depth if depth <= DEPTH or not eqn.outvars[0].aval.shape else None
+        if not any(out.aval.shape for out in eqn.outvars):  # a step of a schedule, say, which may be a call
+            return None if must_stay(eqn.primitive.effects) else depth
+        return depth if depth <= DEPTH and isinstance(eqn.primitive, (Elementwise, *ARRANGING)) else None
 
     def ordered(self) -> list[Eqn]:
         """The equations in their new order."""
         n = len(self._eqns)
-        places = self._places()
-        if all(place == i for i, place in enumerate(places)):
-            return list(self._eqns)
+        movable = self._movable()
+        places = self._places(movable)
         readers: dict[int, set[int]] = {}  # where results are read that are computed of inputs alone
         for i in range(n - 1, -1, -1):
             if i in self._free:
@@ -85,13 +85,23 @@ class _Early:
             for index in self._operands[i]:
                 readers.setdefault(index, set()).add(places[i])
         # Of those with one place, whoever is read comes before who reads.
-        return [self._eqns[i] for i in sorted(range(n), key=places.__getitem__)]
+        order = sorted(range(n), key=places.__getitem__)
+        start = n
+        while start and self._updates(order[start - 1], movable):
+            start -= 1
+        return [self._eqns[i] for i in by_tensor(self._eqns, self._operands, order, start, self._free)]
 
-    def _places(self) -> list[int]:
+    def _updates(self, i: int, movable: Sequence[bool]) -> bool:
+        """Whether an equation may be part of an update: it treats each element by itself, or its result is a scalar. A
+        backward pass has others in each layer."""
+        eqn = self._eqns[i]
+        quick = isinstance(eqn.primitive, (Elementwise, *ARRANGING)) or not any(out.aval.shape for out in eqn.outvars)
+        return i in self._free or (movable[i] and quick)
+
+    def _places(self, movable: Sequence[bool]) -> list[int]:
         """Where each equation is if those move that can."""
         places = list(range(len(self._eqns)))
         stayed = [0] * len(self._eqns)  # how many before each stay where they are
-        movable = self._movable()
         count = 0
         for i, moves in enumerate(movable):
             stayed[i] = count

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, final
+from typing import final
 
-from attrs import evolve, frozen
-from typing_extensions import override
+from attrs import evolve
 
 from tinyjax.deferred import FILL_LOOPING
 from tinyjax.ir.holding import AnyProgram, ProgramT, changed, checked
-from tinyjax.ir.printing.shown import Shown
-from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
-from tinyjax.ir.source import SourceInfo
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.primitives.structure import full
-from tinyjax.transforms.arguments import whole
+from tinyjax.transforms.arguments import flag, whole
 from tinyjax.transforms.early import early
+from tinyjax.transforms.found_loops import Repeat, Repeats
 from tinyjax.transforms.late import late
 from tinyjax.transforms.near_repeats import Stopped, near_runs
 from tinyjax.transforms.padded_sums import stacked_sums
@@ -25,43 +23,16 @@ from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
 from tinyjax.transforms.repeats import Reads, Run, find_runs, labels
 from tinyjax.transforms.rolling import LOOPING, Block, Body, Ref, Result, Slot
 from tinyjax.transforms.rows import Lazy, find_lazy
+from tinyjax.transforms.sizes import Sizes
 from tinyjax.transforms.stacks import Item, Row, Stacks
 
-if TYPE_CHECKING:
-    from tinyjax.ir.printing import display
 
-
-@final
-@frozen
-class Repeat:
-    """A run of equal blocks that became a loop.
-
-    It begins at the line `source`, and `last` is the line of the last block: of `count` blocks of `period` equations.
-    What each hands to the next takes `carried` bytes; `stacked` bytes are what differs from block to block, `results`
-    what is stacked of results, and `shared` what is the same for all.
-    """
-
-    source: SourceInfo | None
-    last: SourceInfo | None
-    count: int
-    period: int
-    carried: int
-    stacked: int
-    results: int
-    shared: int
-    reverse: bool
-
-    @property
-    def row(self) -> tuple[str, ...]:
-        """What a table says of it."""
-        numbers = (self.count, self.period, self.carried, self.stacked, self.results, self.shared)
-        return str(self.source or ""), *(f"{number:,}" for number in numbers)
-
-
-def rerolled(jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None = None) -> tuple[Jaxpr, list[Repeat]]:
+def rerolled(
+    jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None = None, bordered: bool = False
+) -> tuple[Jaxpr, list[Repeat]]:
     """A program with its own repetitions as loops, and also those within their bodies. If a list is given, what stopped
-    others is noted there."""
-    result, repeats = _Rolling(stacked_sums(jaxpr), at_least, stopped).roll()
+    others is noted there. `bordered`: stacks of its inputs and results are made by who calls it."""
+    result, repeats = _Rolling(stacked_sums(jaxpr), at_least, stopped, bordered).roll()
     return (without_unread(result), repeats) if repeats else (jaxpr, repeats)
 
 
@@ -69,8 +40,10 @@ def rerolled(jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None = None) 
 class _Rolling:
     """A program that grows out of another one, with loops in the place of runs."""
 
-    def __init__(self, jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None) -> None:
+    def __init__(self, jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None, bordered: bool) -> None:
         self._jaxpr = jaxpr
+        self._bordered = bordered
+        self._sizes: Sizes = Sizes()
         self._stopped = stopped
         self._at_least = at_least
         self._lazy: Lazy = find_lazy(jaxpr)
@@ -198,16 +171,16 @@ class _Rolling:
 
     def _loop(self, run: Run) -> bool:
         """A loop in the place of a run, if that saves enough equations."""
-        block = Block(self._eqns, self._home, self._lazy.eqns, run)
+        block = Block(self._eqns, self._home, self._lazy.eqns, run, self._item)
         body = Body(block)
         self._ctx.cursor.source = source = self._eqns[run.start].source
         rows = [list(map(self._item, atoms)) for atoms in body.rows]
         wanted = self._wanted(block)
-        overhead = 1 + sum(map(self._stacks.new, rows))
-        overhead += sum(len(blocks) for blocks in wanted.values() if len(blocks) > 1 and self._is_output(blocks))
-        if run.saved - overhead < self._at_least:
-            if self._stopped is not None and run.saved > 1:
-                why = f"a loop saves {run.saved} equations, and takes {overhead} for itself and for stacks"
+        overhead = 1 + sum(map(self._joined, rows)) + sum(self._taken(run, blocks) for blocks in wanted.values())
+        saved = (run.count - 1) * self._sizes.of(block.last)
+        if saved - overhead < self._at_least:
+            if self._stopped is not None and saved > 1:
+                why = f"a loop saves {saved} equations, and takes {overhead} for itself and for stacks"
                 self._stopped.append(Stopped(source, run.count, run.period, why))
             return False
         before = self._before(block, wanted)
@@ -284,8 +257,18 @@ class _Rolling:
                         found.setdefault((j, o), {})[k] = out
         return found
 
-    def _is_output(self, blocks: dict[int, Var]) -> bool:
-        return any(self._last_read[var.index] == len(self._eqns) for var in blocks.values())
+    def _joined(self, items: Sequence[Item]) -> int:
+        """How many equations it takes to stack what blocks read."""
+        inputs = len(self._jaxpr.invars)
+        if self._bordered and all(isinstance(item, Var) and item.index < inputs for item in items):
+            return 1
+        return self._stacks.new(items)
+
+    def _taken(self, run: Run, blocks: Mapping[int, Var]) -> int:
+        """How many equations it takes to have these results of blocks, which are rows of a stack, by themselves."""
+        if len(blocks) < 2 or all(self._last_read[var.index] < len(self._eqns) for var in blocks.values()):
+            return 0
+        return 1 if self._bordered and 2 * len(blocks) > run.count else len(blocks)
 
     def _before(self, block: Block, wanted: dict[Result, dict[int, Var]]) -> dict[Result, Atom]:
         """What is the same in all blocks, computed before the loop."""
@@ -311,28 +294,8 @@ class _Rolling:
         return found
 
 
-@final
-@frozen(repr=False)
-class Repeats(Shown):
-    """What `reroll` made of a program: loops, and what looks alike but stayed as it is. It shows itself."""
-
-    program: ClosedJaxpr
-    found: tuple[Repeat, ...]
-    stopped: tuple[Stopped, ...]
-
-    @override
-    def _blocks(self) -> Iterator[display.Block]:
-        from tinyjax.ir.printing.display import Note, table
-
-        head = ("loop at", "blocks", "equations", "carried", "stacked", "results", "shared")
-        yield from table(head, [each.row for each in self.found], numbers=1) if self.found else [Note("no loops")]
-        if self.stopped:
-            rows = [(str(each.source or ""), str(each.count), str(each.period), each.why) for each in self.stopped]
-            yield from table(("no loop at", "blocks", "equations", "why"), rows)
-
-
-def repeats(program: AnyProgram, *, at_least: int = 1) -> Repeats:
-    """What `reroll` finds in a program, and what stopped it elsewhere.
+def repeats(program: AnyProgram, *, at_least: int = 1, bordered: bool = False) -> Repeats:
+    """What `reroll` finds in a program, given the same arguments, and what stopped it elsewhere.
 
     For each loop: the line of the user's where it begins, how many blocks of how many equations, and in bytes what each
     hands to the next, what differs from block to block, what is stacked of results, and what is the same for all. For
@@ -340,15 +303,18 @@ def repeats(program: AnyProgram, *, at_least: int = 1) -> Repeats:
     what `reroll` makes of it.
     """
     whole("repeats: at_least", at_least)
+    flag("repeats: bordered", bordered)
     found: list[Repeat] = []
     stopped: list[Stopped] = []
 
+    closed = checked(program, "repeats")
+    inputs = closed.jaxpr.invars
+
     def change(jaxpr: Jaxpr) -> Jaxpr:
-        result, more = rerolled(jaxpr, at_least, stopped)
+        result, more = rerolled(jaxpr, at_least, stopped, bordered and jaxpr.invars is inputs)
         found.extend(more)
         return result
 
-    closed = checked(program, "repeats")
     result = changed(closed, "repeats", lambda jaxpr: bottom_up(jaxpr, change))
     return Repeats(result, tuple(found), tuple(stopped))
 
@@ -358,7 +324,7 @@ def _row_bytes(items: Sequence[Item]) -> int:
     return sum(item.stack.aval.nbytes // item.stack.aval.shape[0] for item in items if isinstance(item, Row))
 
 
-def reroll(program: ProgramT, *, at_least: int = 1) -> ProgramT:
+def reroll(program: ProgramT, *, at_least: int = 1, bordered: bool = False) -> ProgramT:
     """The program with loops in the place of equal blocks of equations that follow each other.
 
         { lambda ; a:f64[] b:f64[]. let c:f64[] = sin a; d:f64[] = mul c b; e:f64[] = sin d; f:f64[] = mul e b;
@@ -371,10 +337,18 @@ def reroll(program: ProgramT, *, at_least: int = 1) -> ProgramT:
     loop; or others in each, which are stacked. Rows of an array that is there need no stacking, and neither do results
     of a loop that another one reads, from the first to the last or, as a backward pass does, the other way round.
 
-    A run becomes a loop if that saves `at_least` so many equations, with those for stacks counted. Programs within the
-    program, and blocks within a block, are treated too. What is the same in all blocks is computed once, before the
-    loop. Equations with effects stay where they are. The result is checked, and computes the same, but for the
-    sign of zeros where rows of a gradient are put together; compiled, to rounding.
+    A run becomes a loop if that saves `at_least` so many equations, with those for stacks counted, and with those of
+    the programs that the blocks call or loop over. If it is `bordered`, stacks of the program's own inputs and results
+    count as one equation each, as in `jit`, where the caller makes them. Programs within the program, and blocks within
+    a block, are treated too. What is the same in all blocks is computed once, before the loop. Equations with effects
+    stay where they are. The result is checked, and computes the same, but for the sign of zeros where rows of a
+    gradient are put together; compiled, to rounding.
     """
     whole("reroll: at_least", at_least)
-    return changed(program, "reroll", lambda jaxpr: bottom_up(jaxpr, lambda each: rerolled(each, at_least)[0]))
+    flag("reroll: bordered", bordered)
+
+    def change(jaxpr: Jaxpr) -> Jaxpr:
+        inputs = jaxpr.invars  # those of the whole program stay the same objects
+        return bottom_up(jaxpr, lambda each: rerolled(each, at_least, bordered=bordered and each.invars is inputs)[0])
+
+    return changed(program, "reroll", change)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Final, TypeAlias, TypeVar, final
 from typing import Literal as Literal_
@@ -20,6 +20,7 @@ from tinyjax.primitives.structure import BroadcastInDim
 from tinyjax.transforms.cse import MERGING
 from tinyjax.transforms.rebuild import without_unread
 from tinyjax.transforms.repeats import Run
+from tinyjax.transforms.stacks import Item
 
 T = TypeVar("T")
 
@@ -52,12 +53,14 @@ Result: TypeAlias = tuple[int, int]
 @frozen
 class Block:
     """A run, and what it is part of: the equations, by which of them (and which of its results) each variable is
-    computed, -1 for none of them, and the equations which are applied where their only result is read."""
+    computed, -1 for none of them, the equations which are applied where their only result is read, and what the values
+    from before the run are in the new program."""
 
     eqns: Sequence[Eqn]
     home: Mapping[int, tuple[int, int]]
     lazy: Mapping[int, Eqn]
     run: Run
+    item: Callable[[Atom], Item]
 
     def operands(self, eqn: int, operand: int) -> list[Atom]:
         """What the blocks have as this operand of this equation."""
@@ -97,8 +100,18 @@ class Block:
         atom = self.last[j].invars[i]
         before = self.before(atom)
         if before is None:
-            return same_atom(self.operands(j, i))
+            return self.shared(self.operands(j, i))
         return before == 0 and isinstance(atom, Var) and known[self.result(atom)[0]]
+
+    def shared(self, atoms: Sequence[Atom]) -> bool:
+        """Whether what the blocks have as an operand is one value, of before the run."""
+        if same_atom(atoms):
+            return True
+        if any(isinstance(atom, Literal) or self.before(atom) is not None for atom in atoms):
+            return False
+        # What another loop has found to be the same in all of its blocks is one value by now.
+        first = self.item(atoms[0])
+        return all(self.item(atom) == first for atom in atoms)
 
 
 def same_atom(atoms: Sequence[Atom]) -> bool:
@@ -158,7 +171,7 @@ class Body:
                 return self.own(atom)
             return self._carry(atom, self._block.operands(j, i)[:before])
         atoms = self._block.operands(j, i)
-        if same_atom(atoms):
+        if self._block.shared(atoms):
             return atom if isinstance(atom, Literal) else self._slot("const", atom.index, atom.aval, atom, self.consts)
         return self._slot("row", tuple(map(atom_key, atoms)), atom.aval, atoms, self.rows)
 

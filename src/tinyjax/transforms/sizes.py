@@ -1,0 +1,33 @@
+"""How large equations are: by how many of them there are once the programs within them are counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import final
+
+from tinyjax.ir.program import Eqn, Jaxpr
+from tinyjax.ir.traverse import holds_programs, nested_programs, subjaxprs
+
+
+@final
+class Sizes:
+    """Counts equations, with those of what they call, loop over or choose among; remembers what it has counted."""
+
+    def __init__(self) -> None:
+        self._known: dict[Jaxpr, int] = {}
+
+    def of(self, eqns: Iterable[Eqn]) -> int:
+        """How many these are."""
+        count = 0
+        for eqn in eqns:
+            count += 1
+            if holds_programs(eqn.primitive):
+                count += sum(map(self._program, subjaxprs(eqn.primitive)))
+        return count
+
+    def _program(self, jaxpr: Jaxpr) -> int:
+        if jaxpr not in self._known:
+            for nested in nested_programs(jaxpr):  # those within come first, so that nothing recurses
+                if nested not in self._known:
+                    self._known[nested] = self.of(nested.eqns)
+        return self._known[jaxpr]
