@@ -5,6 +5,7 @@ from tinyjax.api.mesh_context import get_abstract_mesh, get_mesh, set_mesh, use_
 from tinyjax.ir.duality import ManualAxisType
 from tinyjax.lax.resharding import reshard
 from tinyjax.meshes import AbstractMesh, AxisType, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from tinyjax.meshes.sharding import make_single_device_sharding
 
 __all__ = [
     "AbstractMesh",
@@ -19,6 +20,7 @@ __all__ = [
     "explicit_axes",
     "get_abstract_mesh",
     "get_mesh",
+    "make_single_device_sharding",
     "reshard",
     "set_mesh",
     "use_abstract_mesh",

@@ -12,7 +12,7 @@ import pytest
 import tinyjax as tj
 from tinyjax import Array, P
 from tinyjax.errors import ShardingError
-from tinyjax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
+from tinyjax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding, make_single_device_sharding
 
 tnp = tj.numpy
 MESH = tj.make_mesh((4, 2), ("x", "y"), (AxisType.Auto,) * 2)
@@ -150,3 +150,53 @@ def test_a_callback_without_results_may_return_none() -> None:
     tj.shard_map(f, mesh=MESH, in_specs=P(), out_specs=P())(tnp.asarray(X)).block_until_ready()
     np.testing.assert_array_equal(f(tnp.asarray(X)), X + 1)
     assert set(seen) == {float(X.sum())}
+
+
+def test_compiled_for_devices_that_are_named_at_last() -> None:
+    devices = tj.devices()
+    described = tj.ShapeDtypeStruct(X.shape, X.dtype, sharding=HERE.abstract)
+    lowered = tj.jit(lambda x: 2 * x).lower(described)
+    for chosen in (devices, devices[::-1]):
+        out = lowered.compile(device_assignment=chosen)(X)
+        assert out.sharding.flat_devices == tuple(chosen)
+        np.testing.assert_array_equal(out, 2 * X)
+    with pytest.raises(ShardingError, match="is for 8 devices, but device_assignment has 1: cpu:0"):
+        lowered.compile(device_assignment=devices[:1])
+    placed = tj.jit(lambda x: 2 * x).lower(tj.device_put(X, HERE))
+    assert placed.compile(device_assignment=devices)(X).sharding == HERE
+    with pytest.raises(ShardingError, match=r"was lowered for what lies on cpu:0, cpu:1, \.\.\., cpu:7"):
+        placed.compile(device_assignment=devices[::-1])
+    single = tj.jit(lambda x: 2 * x).lower(X)
+    assert single.compile(device_assignment=[devices[3]])(X).sharding == make_single_device_sharding(devices[3])
+    with pytest.raises(ShardingError, match="is for 1 device, but device_assignment has 8"):
+        single.compile(device_assignment=devices)
+
+
+def test_types_like_arrays_say_where_something_has_put_these() -> None:
+    """As jax's do."""
+    makers: list[Callable[[Any, Any], Any]] = [
+        lambda m, s: m.numpy.ones(3),
+        lambda m, s: m.device_put(X, s),
+        lambda m, s: m.jit(m.numpy.sin)(X),
+    ]
+    for made in makers:
+        ours = tj.ShapeDtypeStruct.like(made(tj, make_single_device_sharding(tj.devices()[1])))
+        theirs = jax.ShapeDtypeStruct.like(made(jax, jax.sharding.make_single_device_sharding(jax.devices()[1])))
+        assert (ours.sharding is None) == (theirs.sharding is None)
+        if ours.sharding is not None:
+            assert {d.id for d in ours.sharding.device_set} == {d.id for d in theirs.sharding.device_set} == {1}
+
+
+@pytest.mark.parametrize("update", ["set", "add", "multiply", "min", "max"])
+@pytest.mark.parametrize(("spec", "part"), [(P("x", None, "y"), P("x", "y")), (P("x"), P("x"))])
+def test_gradients_of_updates_lie_as_the_arrays(update: str, spec: P, part: P) -> None:
+    """The rules of minima and maxima scatter into zeros, which aren't divided."""
+    f = tj.vmap(lambda x, i, y: getattr(x.at[i], update)(y))
+    values = np.arange(320.0).reshape(8, 10, 4), np.arange(8) % 5, np.arange(32.0).reshape(8, 4) + 9.5
+    with tj.set_mesh(EXPLICIT):
+        args = [tj.device_put(x, s) for x, s in zip(values, (spec, P("x"), part), strict=True)]
+        gradient = tj.grad(lambda x, i, y: (f(x, i, y) ** 2).sum(), argnums=(0, 2))
+        found = tj.jit(gradient)(*args)
+    for ours, arg, expected in zip(found, (args[0], args[2]), gradient(*values), strict=True):
+        np.testing.assert_allclose(ours, expected)
+        assert ours.sharding.is_equivalent_to(arg.sharding, ours.ndim)

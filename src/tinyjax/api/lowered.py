@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
+from attrs import evolve
 from typing_extensions import override
 
 from tinyjax import backend
@@ -14,6 +15,7 @@ from tinyjax.api.devices import default_backend
 from tinyjax.api.jit_reroll import border_of, donated_in_stacks, on_cpu
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.api.signature_info import Signature
+from tinyjax.backend import DeviceLike
 from tinyjax.errors import InputError
 from tinyjax.hlo.locations import with_lines
 from tinyjax.hlo.lowering import lower_module
@@ -173,10 +175,16 @@ class Lowered:
         """XLA's estimates for the program as it is before XLA optimises it: FLOPs, bytes accessed, and others."""
         return backend.costs_of_text(self.as_text())
 
-    def compile(self, compiler_options: Mapping[str, str | bool | int | float] | None = None) -> Compiled:
+    def compile(
+        self,
+        compiler_options: Mapping[str, str | bool | int | float] | None = None,
+        *,
+        device_assignment: Sequence[DeviceLike] | None = None,
+    ) -> Compiled:
         """The compiled program; an InputError if it was lowered for another platform than the default one.
 
         `compiler_options` are XLA's, by name, besides those that `jit` was given; an XlaError if there is none such.
+        `device_assignment` are the devices to run on, if arguments and results lie on a mesh without any.
         """
         if self._platform is not None and _family(self._platform) != _family(default_backend()):
             raise InputError(
@@ -185,6 +193,9 @@ class Lowered:
         donated = self._donated if any(self._donated) else ()
         constants = self._constants
         asked = with_options("compile", self._asked, compiler_options)
+        if device_assignment is not None:
+            devices = tuple(map(backend.as_device, device_assignment))
+            asked = evolve(asked or backend.Asked(), devices=devices)
         lie = self._lie if self._border is None else ()
         program = backend.compile_program(self._program, self._name, donated, asked, lie, constants=constants)
         captured = backend.passed(constants, self.closed_jaxpr.consts)

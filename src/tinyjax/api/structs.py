@@ -10,6 +10,7 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.api.make_jaxpr import abstractify
+from tinyjax.backend import is_committed
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
@@ -82,10 +83,12 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
         """The type of an array, or of anything that has a shape and a dtype, and how it lies."""
         aval = abstractify(x)
         lies = x.sharding if isinstance(x, ConcreteArray | ShapeDtypeStruct) else None
+        if isinstance(x, ConcreteArray) and not is_committed(x.value):  # nobody has said that it is to be there
+            lies = None
         return cls(
             aval.shape,
             aval.dtype,
-            sharding=lies if isinstance(lies, NamedSharding) else None,
+            sharding=lies,
             weak_type=aval.weak_type,
             manual_axis_type=aval.mat,
         )

@@ -15,7 +15,7 @@ from tinyjax.backend import places
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer
 from tinyjax.backend.cache import OnceCache
 from tinyjax.backend.embedding import Constants, passed
-from tinyjax.backend.layouts import Asked, Layout, lay_out, program_mesh
+from tinyjax.backend.layouts import Asked, Layout, lay_out, on_devices, program_mesh
 from tinyjax.backend.meeting import bound_where_arguments_are, check_devices, meeting_place
 from tinyjax.backend.replication import warn_of_replicated
 from tinyjax.backend.stages import Compiled, Options
@@ -152,6 +152,9 @@ class XlaExecutor:
         chosen = self.options if options is None else options
         chosen = chosen if asked is None else (*chosen, *asked.options)
         layout = lay_out(jaxpr, lie or [None] * len(jaxpr.invars), asked, name)
+        if asked is not None and asked.devices is not None:
+            layout = on_devices(layout, asked.devices, name)
+            asked = evolve(asked, device=asked.devices[0])
         if layout is not None:
             if layout.devices is None and len(places.all_devices()) < layout.mesh.size:
                 from tinyjax.backend.several import plan_laid_out

@@ -31,6 +31,8 @@ class Asked:
     #: XLA's options, and the device that the program runs on, if it is for one.
     options: Options = ()
     device: Device | None = None
+    #: The devices that it runs on, in the order of its mesh, which hasn't any.
+    devices: tuple[Device, ...] | None = None
 
 
 @final
@@ -164,6 +166,26 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
         devices,
         frozenset(single),
     )
+
+
+def on_devices(layout: Layout | None, devices: tuple[Device, ...], name: str) -> Layout | None:
+    """The layout of a program, or of one for a single device, on these devices. A ShardingError if it is for another
+    number of them, or if its arguments lie on others."""
+    count = 1 if layout is None else layout.mesh.size
+    if len(devices) != count:
+        raise ShardingError(
+            f"compile: {name!r} is for {count} device{'s' * (count > 1)}, but device_assignment has {len(devices)}: "
+            f"{_shown(devices)}"
+        )
+    if layout is None or layout.devices == devices:
+        return layout
+    if layout.devices is not None:
+        raise ShardingError(
+            f"compile: device_assignment is {_shown(devices)}, but {name!r} was lowered for what lies on "
+            f"{_shown(layout.devices)}. Lower it for types that lie on a mesh without devices: "
+            "NamedSharding(mesh.abstract_mesh, P('x'))."
+        )
+    return evolve(layout, devices=devices)
 
 
 def input_label(jaxpr: Jaxpr, i: int, name: str) -> str:

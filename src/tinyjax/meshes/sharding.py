@@ -15,7 +15,7 @@ from tinyjax.deferred import PROCESS_INDEX
 from tinyjax.errors import ShardingError
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.shapes import Shape
-from tinyjax.meshes.device import HOST, Device, plain_device
+from tinyjax.meshes.device import HOST, Device, OneDevice, plain_device
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -204,6 +204,15 @@ class SingleDeviceSharding(Sharding):
     @override
     def with_memory_kind(self, kind: str | None) -> SingleDeviceSharding:
         return SingleDeviceSharding(self.device, memory_kind=kind)
+
+
+def make_single_device_sharding(device: OneDevice, *, memory_kind: str | None = None) -> SingleDeviceSharding:
+    """The whole array on this device: a SingleDeviceSharding.
+
+    >>> make_single_device_sharding(Device("cpu")) == SingleDeviceSharding(Device("cpu"))
+    True
+    """
+    return SingleDeviceSharding(plain_device(device), memory_kind=memory_kind)
 
 
 def divides(size: int, count: int) -> bool:

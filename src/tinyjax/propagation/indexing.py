@@ -22,7 +22,7 @@ from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterM
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.propagation.rules import RULES, joined, resized
-from tinyjax.propagation.specs import Lies, Names, Site, Spec, replicated
+from tinyjax.propagation.specs import Lies, Names, Site, Spec, divided, replicated
 
 
 @RULES.register(DynamicSlice)
@@ -80,7 +80,7 @@ def _(primitive: Gather, operands: Sequence[Spec], site: Site) -> Sequence[Lies]
 
 
 def _scattering(primitive: Scattering, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
-    """As the operand lies, and as whole windows of the updates do."""
+    """As the operand lies, and as whole windows of the updates do. If it isn't divided at all, it lies as they do."""
     (x, indices, updates), dims = operands, primitive.dimension_numbers
     shape, given = site.ins[0].shape, site.ins[2].shape
     ours, theirs = dims.operand_batching_dims, dims.scatter_indices_batching_dims
@@ -93,7 +93,10 @@ def _scattering(primitive: Scattering, operands: Sequence[Spec], site: Site) -> 
             return [site.refuse(operands, "the axes of the batch are divided differently")]
         found[axis] = x[axis] or indices[at] or updates[place]
     for place, axis in zip(dims.update_window_dims, dims.gather.window_axes(len(x)), strict=True):
-        if (x[axis] or updates[place]) and (x[axis] != updates[place] or shape[axis] != given[place]):
+        whole = shape[axis] == given[place]
+        if whole and not divided(x):
+            found[axis] = updates[place]
+        elif (x[axis] or updates[place]) and (x[axis] != updates[place] or not whole):
             return [
                 site.refuse(operands, f"axis {axis} of the operand and {place} of the updates are divided differently")
             ]
