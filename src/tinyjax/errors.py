@@ -309,3 +309,9 @@ class ReplicationWarning(UserWarning):
 
 class CompilationCacheWarning(RuntimeWarning):
     """The cache of compiled programs on disk could not be read or written. The program is compiled, and runs."""
+
+
+#: By JAX's names: what programs that were written for it catch.
+ConcretizationTypeError = ConcretizationError
+UnexpectedTracerError = LeakedTracerError
+JaxRuntimeError = XlaError

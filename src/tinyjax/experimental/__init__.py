@@ -2,11 +2,14 @@
 
 from tinyjax.api.host_callbacks import io_callback as io_callback
 from tinyjax.experimental import checkify as checkify
+from tinyjax.experimental import jet as jet
 from tinyjax.experimental import mesh_utils as mesh_utils
 from tinyjax.experimental import multihost_utils as multihost_utils
 from tinyjax.experimental import ode as ode
+from tinyjax.experimental import pjit as pjit
+from tinyjax.experimental import shard_map as shard_map
 
-__all__ = ["checkify", "io_callback", "mesh_utils", "multihost_utils", "ode"]
+__all__ = ["checkify", "io_callback", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map"]
 
 
 def __dir__() -> list[str]:
