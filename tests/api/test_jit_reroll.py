@@ -51,6 +51,17 @@ def test_auto_waits_until_it_pays() -> None:
     assert scans(f.trace(weights(400), X)) == 2
 
 
+def test_auto_counts_all_loops() -> None:
+    """The loops of 70 layers save 1000 equations together, and none of them does by itself."""
+
+    def step(ws: Sequence[Any], x: Any) -> list[Any]:
+        return [w - 0.1 * g for w, g in zip(ws, tj.grad(model)(ws, x), strict=True)]
+
+    rolled = tj.jit(step, reroll="auto").trace(weights(70), X)
+    assert scans(rolled) == 2
+    assert max(len(eqn.params["jaxpr"].eqns) for eqn in rolled.eqns if eqn.primitive.name == "scan") * 69 < 1000
+
+
 def test_short_chains_stay_as_they_are() -> None:
     f = tj.jit(lambda x: x * x * x * x * x * x * x, reroll=True)
     assert scans(f.trace(2.0)) == 0

@@ -23,8 +23,9 @@ from tinyjax.transforms.inline import inline, once_or_small
 
 #: What `jit` takes as `reroll`.
 Choice: TypeAlias = bool | Literal["auto"]
-#: How many equations a loop must save: when one asks for loops, so that a chain of three sums stays what it is; and for
-#: it to pay, as a loop and its stacks take about as long to compile as so many equations.
+#: How many equations a loop must save when one asks for loops, so that a chain of three sums stays what it is; and how
+#: many all of them must save for it to pay. A step on 6 layers of a transformer takes as long to compile with loops as
+#: without, which save 770 equations there; on 4 layers it takes 1.4 times as long, and on 12 0.4 times.
 ASKED: Final = 100
 PAYS: Final = 1000
 #: Functions of so many equations are spelled out where they are called, before repetitions are looked for.
@@ -34,9 +35,9 @@ SMALL: Final = 8
 @final
 @frozen
 class Rerolling:
-    """That programs are to have loops which save `at_least` so many equations each."""
+    """That programs are to have loops, if these save `in_all` so many equations."""
 
-    at_least: int
+    in_all: int
 
     @staticmethod
     def of(choice: object) -> Rerolling | None:
@@ -45,16 +46,19 @@ class Rerolling:
             return Rerolling(PAYS)
         if not isinstance(choice, bool):
             raise InputError(f"jit: reroll is True, False or 'auto', got {choice!r}")
-        return Rerolling(ASKED) if choice else None
+        return Rerolling(0) if choice else None
 
     def rolled(self, traced: Traced) -> Traced:
         """The function, with such a program."""
         from tinyjax.transforms.reroll import reroll  # few ask for it
+        from tinyjax.transforms.sizes import Sizes
 
         # What is called once may be the model, as in a function of jax's: its weights are to be stacked out here. And
         # what is small is often part of an update, whose equations have to move to their layer.
         flat = inline(traced.jaxpr, once_or_small(traced.jaxpr, SMALL))
-        return evolve(traced, jaxpr=reroll(flat, at_least=self.at_least, bordered=True))
+        found = reroll(flat, at_least=ASKED, bordered=True)
+        size = Sizes()
+        return evolve(traced, jaxpr=found) if size.of(flat.eqns) - size.of(found.eqns) >= self.in_all else traced
 
 
 @remembered
