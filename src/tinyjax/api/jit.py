@@ -135,8 +135,8 @@ def jit(
     are passed at each call. Functions that are equal but for constants are compiled each for itself; with 0, once.
 
     With `reroll`, layers that a Python loop repeats become one loop of the program, which takes less to compile and may
-    take more to run: `transforms.reroll`, where it saves 100 equations. With "auto" only where it saves 1000, for less
-    of which a loop and its stacks take as long to compile as they save. A function's call within another
+    take more to run: `transforms.reroll`, where it saves 100 equations. With "auto" only if all loops save 1000, for
+    less of which they and their stacks take as long to compile. A function's call within another
     transformation has these loops, too; `jit(grad(f), reroll=True)` finds them in the gradient. On the CPU, what is
     compiled takes and returns stacks: arguments and results are their rows from then on, and a row keeps its stack.
 
