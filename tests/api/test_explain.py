@@ -101,7 +101,7 @@ def test_the_static_argument_that_differs(args: Any, kwargs: Any, expected: Any)
     def f(x: Any, n: Any, *, mode: str = "exact") -> Any:
         return x
 
-    g = tj.jit(f, static_argnums=1, static_argnames="mode")
+    g = tj.jit(f, static_argnames=("n", "mode"))
     g(X, 3)
     assert g.explain(*args, **kwargs).differences == expected
 

@@ -296,6 +296,31 @@ def test_static_by_number_and_by_name(options: dict[str, Any]) -> None:
     assert float(f(3.0)) == 9.0
 
 
+def test_static_by_number_and_by_name_at_once_is_what_is_said() -> None:
+    """Then neither says anything of the other."""
+    seen: list[tuple[bool, bool]] = []
+
+    def known(x: object, y: object) -> int:
+        seen.append((isinstance(x, tj.Array), isinstance(y, tj.Array)))
+        return 1
+
+    f = tj.jit(known, static_argnums=(1,), static_argnames="x")
+    f(2, "a"), f(1, y=3), f(x="a", y=3)
+    assert seen == [(True, False), (True, True), (False, True)]
+
+
+@pytest.mark.parametrize("kind", ["static", "donate"])
+def test_names_that_no_argument_can_be_given_by(kind: str) -> None:
+    def f(a: object, /, b: object, *args: object, **more: object) -> None: ...
+
+    fine: dict[str, Any] = {f"{kind}_argnames": ("b", "other")}
+    tj.jit(f, **fine)
+    for name in ("a", "args"):
+        wrong: dict[str, Any] = {f"{kind}_argnames": name}
+        with pytest.raises(StaticArgumentError, match=f"argument '{name}' of f, which is marked .*: mark its position"):
+            tj.jit(f, **wrong)
+
+
 def test_static_arguments_of_any_hashable_kind() -> None:
     apply = tj.jit(lambda f, x, options=(): f(x) * len(options), static_argnums=(0, 2))
     assert float(apply(tnp.square, 3.0, ("a", "b"))) == 18.0

@@ -13,7 +13,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, Function, agree, compare, numbers, sample, words
 from tinyjax import Array, grad, lax, make_jaxpr, vmap
-from tinyjax.errors import AxisNameError, InputError, ShapeError, TypingError
+from tinyjax.errors import AxisNameError, InputError, IntegerSizeError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.shapes import Shape
 
@@ -331,6 +331,15 @@ def test_python_integers_that_do_not_fit_keep_their_lowest_bits(dtype: str, valu
         expected = jax.lax.convert_element_type(value, dtype)
     agree(lax.convert_element_type(value, dtype), expected)
     agree(tj.jit(lambda: lax.convert_element_type(value, dtype))(), expected)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
+@pytest.mark.parametrize("value", [2**100, -(2**100), 2**64, -(2**63) - 1])
+def test_python_integers_of_more_than_64_bits_become_floats(dtype: str, value: int) -> None:
+    agree(lax.convert_element_type(value, dtype), jax.lax.convert_element_type(float(value), dtype))
+    for wrong, to in ((value, "int64"), (10**400, dtype)):
+        with pytest.raises(IntegerSizeError, match="doesn't fit in 64 bits"):
+            lax.convert_element_type(wrong, to)
 
 
 def test_one_minus_square_is_exact_where_it_cancels() -> None:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
+import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import DTYPES, check, numbers, weak
 from tinyjax import ArrayLike
@@ -53,6 +54,15 @@ def test_closeness(equal_nan: bool) -> None:
     check("isclose", x, y, 1e-9, 1e-12)
 
 
+def test_keys_are_close_to_themselves() -> None:
+    keys = tj.random.split(tj.random.key(0), 3)
+    for isclose in (tnp.isclose, tj.jit(tnp.isclose)):
+        assert np.asarray(isclose(keys, keys)).tolist() == [True, True, True]
+        assert np.asarray(isclose(keys, keys[0])).tolist() == [True, False, False]
+    assert tnp.allclose(keys, keys)
+    assert not tnp.allclose(keys, keys[::-1])
+
+
 def test_result_type() -> None:
     dtypes: list[npt.DTypeLike] = [*DTYPES, int, float, complex, bool]
     for dtype in dtypes:
@@ -89,6 +99,19 @@ def test_limits_of_floats(dtype: str) -> None:
     ours, theirs = tnp.finfo(dtype), getattr(jnp, "finfo")(dtype)  # noqa: B009  # it has no types
     for name in ("bits", "nmant", "nexp", "max", "min", "eps", "tiny", "smallest_normal", "smallest_subnormal"):
         assert float(getattr(ours, name)) == float(getattr(theirs, name)), name
+
+
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "bfloat16", "float32", "float64"])
+def test_limits_are_floats_that_take_other_dtypes(dtype: str) -> None:
+    largest = tnp.finfo(dtype).max
+    for wanted in ("float32", "bfloat16", "float64"):
+        with np.errstate(over="ignore"):
+            ours, theirs = largest.astype(wanted), getattr(jnp, "finfo")(dtype).max.astype(wanted)  # noqa: B009
+        assert ours.dtype == theirs.dtype
+        assert float(ours.item()) == float(theirs)
+        assert (tnp.ones(2, wanted) * largest).dtype == wanted
+    assert isinstance(largest, float)
+    assert repr(largest) == repr(float(largest))
     with pytest.raises(InputError, match="iinfo is for integer dtypes"):
         tnp.iinfo(dtype)
 

@@ -99,8 +99,12 @@ def resolve_static(
     numbers: int | Sequence[int] | None,
     names: str | Sequence[str] | None,
     kind: str = "static",
+    together: bool = True,
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Positions and names of static (or donated) arguments, each completed by what the signature says of the other."""
+    """Positions and names of static (or donated) arguments, each completed by what the signature says of the other.
+
+    Where both are given `together`, they stand: an argument may be static by name, and not by position.
+    """
     positions, named = as_tuple(numbers), names_tuple(names)
     if not positions and not named:
         return (), ()
@@ -110,16 +114,25 @@ def resolve_static(
         return positions, named
     ordered = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     catch_all = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-    known = {p.name for p in parameters}
+    known = {p.name: p for p in parameters}
     for name in named:
-        if name not in known and not any(p.kind is p.VAR_KEYWORD for p in parameters):
-            raise StaticArgumentError(f"{function_name(f)} has no argument {name!r}, which is marked {kind}")
+        found = known.get(name)
+        if found is None:
+            if not any(p.kind is p.VAR_KEYWORD for p in parameters):
+                raise StaticArgumentError(f"{function_name(f)} has no argument {name!r}, which is marked {kind}")
+        elif found.kind in (found.POSITIONAL_ONLY, found.VAR_POSITIONAL):
+            raise StaticArgumentError(
+                f"argument {name!r} of {function_name(f)}, which is marked {kind}, can't be given by name: mark its "
+                "position"
+            )
     for number in positions:
         if not catch_all and not -len(ordered) <= number < len(ordered):
             raise StaticArgumentError(
                 f"{function_name(f)} has {len(ordered)} positional arguments; number {number} is marked {kind}"
             )
     absolute = {n % len(ordered) if n < 0 and not catch_all else n for n in positions}
+    if positions and named and together:
+        return tuple(sorted(absolute)), tuple(sorted(set(named)))
     absolute |= {i for i, p in enumerate(ordered) if p.name in named}
     also = {p.name for i, p in enumerate(ordered) if i in absolute and p.kind is p.POSITIONAL_OR_KEYWORD}
     return tuple(sorted(absolute)), tuple(sorted({*named, *also}))

@@ -14,7 +14,7 @@ from tinyjax.arrays.elementwise import astype
 from tinyjax.arrays.shaping import canonical_axis, integer, integers
 from tinyjax.errors import IndexingError, ShapeError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import as_dtype
+from tinyjax.ir.dtypes import INEXACT, DType, as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import axes_tuple, operands, strict
 from tinyjax.lax.explicit import computed, described_sharding, sharding_like
@@ -40,9 +40,20 @@ def _known(what: str, *numbers: SupportsIndex) -> tuple[int, ...]:
 def convert_element_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:
     """The operand with another dtype, strongly typed. A float becomes an integer by rounding towards zero; an integer
     that doesn't fit keeps its lowest bits."""
+    dtype = as_dtype(new_dtype)
     if type(operand) is int:  # a weak one may not be wrapped around
-        operand = np.asarray(operand)[()]
-    return astype(as_array(operand), as_dtype(new_dtype))
+        operand = np.asarray(_of_integer(operand, dtype))[()]
+    return astype(as_array(operand), dtype)
+
+
+def _of_integer(number: int, dtype: DType) -> int | float:
+    """It, or where it has more than 64 bits, the nearest float, if that is what it is going to be."""
+    if -(2**63) <= number < 2**64 or dtype not in INEXACT:
+        return number
+    try:
+        return float(number)
+    except OverflowError:
+        return number
 
 
 def bitcast_convert_type(operand: ArrayLike, new_dtype: npt.DTypeLike) -> Array:

@@ -2,9 +2,25 @@
 
 from typing import final
 
-from attrs import frozen
+import numpy as np
+import numpy.typing as npt
+from attrs import field, frozen
 
-from tinyjax.ir.dtypes import DType
+from tinyjax.ir.dtypes import DType, as_dtype
+
+
+@final
+class Limit(float):
+    """A Python float, which next to an array has its dtype, with what NumPy's scalars have to choose one."""
+
+    __slots__ = ()
+
+    def astype(self, dtype: npt.DTypeLike) -> np.generic:
+        """NumPy's scalar of this dtype."""
+        with np.errstate(over="ignore"):
+            (scalar,) = np.array([float(self)]).astype(as_dtype(dtype))
+        found: np.generic = scalar
+        return found
 
 
 @final
@@ -18,15 +34,15 @@ class FloatInfo:
     nmant: int
     nexp: int
     #: The largest finite number, and the lowest.
-    max: float
-    min: float
+    max: Limit = field(converter=Limit)
+    min: Limit = field(converter=Limit)
     #: 1 + eps is the smallest number above 1.
-    eps: float
-    smallest_normal: float
-    smallest_subnormal: float
+    eps: Limit = field(converter=Limit)
+    smallest_normal: Limit = field(converter=Limit)
+    smallest_subnormal: Limit = field(converter=Limit)
 
     @property
-    def tiny(self) -> float:
+    def tiny(self) -> Limit:
         """NumPy's other name for `smallest_normal`."""
         return self.smallest_normal
 

@@ -23,7 +23,19 @@ from tinyjax.arrays.elementwise import (
     where as choose,
 )
 from tinyjax.errors import InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOATS, INT16, INT32, INT64, NARROW_FLOATS, UINT8, real_dtype
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOAT32,
+    FLOATS,
+    INT16,
+    INT32,
+    INT64,
+    KEYS,
+    NARROW_FLOATS,
+    UINT8,
+    real_dtype,
+)
 from tinyjax.numpy.creation import asarray, full
 from tinyjax.numpy.finding import nonzero
 from tinyjax.numpy.signatures import Nested
@@ -80,8 +92,11 @@ def greater_equal(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def isclose(
     a: ArrayLike, b: ArrayLike, rtol: ArrayLike = 1e-05, atol: ArrayLike = 1e-08, equal_nan: bool = False
 ) -> Array:
-    """Whether |a - b| is at most atol + rtol * |b|. Infinities are close to themselves only."""
-    x, y = promote_inexact(*_pair(a, b))
+    """Whether |a - b| is at most atol + rtol * |b|. Infinities are close to themselves only, as keys are."""
+    pair = _pair(a, b)
+    if all(z.aval.dtype in KEYS for z in pair):
+        return equal(*pair)
+    x, y = promote_inexact(*pair)
     dtype = real_dtype(x.aval.dtype)
     relative, absolute = (convert(t, dtype, t.aval.weak_type) for t in (as_array(rtol), as_array(atol)))
     return _is_close(x, y, relative, absolute, bool(equal_nan))

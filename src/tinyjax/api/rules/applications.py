@@ -130,7 +130,7 @@ def nondiff_positions(
     """The positions of arguments outside of differentiation, which are given by position or by name."""
     if not names_tuple(names):
         return as_tuple(numbers)
-    return resolve_static(f, numbers, names, "outside of differentiation (nondiff_argnames)")[0]
+    return resolve_static(f, numbers, names, "outside of differentiation (nondiff_argnames)", together=False)[0]
 
 
 def _positional(
