@@ -156,10 +156,18 @@ def register_dataclass(
         if not is_dataclass:
             advice = "use register_attrs" if attrs.has(nodetype) else "name data_fields and meta_fields"
             raise TreeError(f"register_dataclass: {nodetype.__name__} is no dataclass; {advice}")
-        fields = [field for field in dataclasses.fields(nodetype) if field.init and field.name not in drop_fields]
+        fields = [field for field in dataclasses.fields(nodetype) if field.name not in drop_fields]
+        for field in fields:
+            if not field.init:
+                raise TreeError(
+                    f"register_dataclass: {nodetype.__name__}.{field.name} is no argument of the constructor "
+                    "(init=False), so nodes that are put together again lose what it holds: name it in drop_fields, if "
+                    "they may"
+                )
         data = tuple(field.name for field in fields if not field.metadata.get("static", False))
         meta = tuple(field.name for field in fields if field.metadata.get("static", False))
-    known = {field.name for field in dataclasses.fields(nodetype) if field.init} if is_dataclass else None
+    own = dataclasses.fields(nodetype) if is_dataclass else ()
+    known = {field.name for field in own if field.init or field.name in drop_fields} if is_dataclass else None
     _check_fields("register_dataclass", nodetype, data, meta, drop_fields, known)
     tree_util().register_dataclass(nodetype, data, meta, drop_fields)
     return nodetype

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any  # Any: of users' own nodes
 from tinyjax.errors import TreeError
 from tinyjax.tracing import tree as _tree
 from tinyjax.tree.nodes import is_node
-from tinyjax.tree.operations import IsLeaf, KeyPath
+from tinyjax.tree.operations import IsLeaf
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
@@ -44,16 +44,16 @@ def flatten_one_level(tree: Any) -> tuple[Iterable[Any], Any]:
     return found[0], found[1]
 
 
-def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[KeyPath, Any]], Any]:
-    """The same, with a path of one key for each child.
+def flatten_one_level_with_keys(tree: Any) -> tuple[Iterable[tuple[Any, Any]], Any]:
+    """The same, with the key of each child.
 
     >>> children, _ = flatten_one_level_with_keys({"b": 1, "a": (2, 3)})
     >>> list(children)
-    [((DictKey(key='a'),), (2, 3)), ((DictKey(key='b'),), 1)]
+    [(DictKey(key='a'), (2, 3)), (DictKey(key='b'), 1)]
     """
     _level(tree)
     found, _ = _tree.tree_util().tree_flatten_with_path(tree, is_leaf=lambda x: x is not tree)
-    return tuple(found), _level(tree)[1]
+    return tuple((key, child) for (key,), child in found), _level(tree)[1]
 
 
 def _level(tree: Any) -> tuple[tuple[Any, ...], Any]:
@@ -98,7 +98,8 @@ def treedef_tuple(treedefs: Iterable[PyTreeDef]) -> PyTreeDef:
 
 
 def static(**kwargs: Any) -> Any:  # what `dataclasses.field` takes and gives
-    """A field of a dataclass that belongs to the structure: `dataclasses.field`, marked for `register_dataclass`.
+    """A field of a dataclass that belongs to the structure: `dataclasses.field`, marked for `register_dataclass`,
+    unless its own `metadata` say that it isn't static.
 
     >>> import dataclasses
     >>> from tinyjax import tree
@@ -110,5 +111,5 @@ def static(**kwargs: Any) -> Any:  # what `dataclasses.field` takes and gives
     >>> tree.leaves(Layer(3.0))
     [3.0]
     """
-    kwargs["metadata"] = {**(kwargs.get("metadata") or {}), "static": True}
+    kwargs["metadata"] = {"static": True, **(kwargs.get("metadata") or {})}
     return dataclasses.field(**kwargs)
