@@ -253,7 +253,7 @@ def test_xla_is_told_the_same_as_by_jax(monkeypatch: pytest.MonkeyPatch) -> None
     device = default_device()
     # With its own cache on disk, jax says more about GPUs.
     monkeypatch.setattr("jax._src.compilation_cache.is_persistent_cache_enabled", lambda: False)
-    for options in ((), (("xla_cpu_enable_fast_math", True),), (("optimization_level", 1), ("xla_dump_to", "x"))):
+    for options in ((), (("xla_cpu_enable_fast_math", True),), (("optimization_level", 19), ("xla_dump_to", "x"))):
         overrides: dict[str, Any] = dict(options)
         expected = compiler.get_compile_options(
             num_replicas=1,

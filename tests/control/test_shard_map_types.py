@@ -31,7 +31,8 @@ def mesh_of(types: tuple[AxisType, ...] = TYPES["explicit"]) -> Mesh:
 
 @pytest.mark.parametrize("names", [{}, {"varying": {"x"}}, {"varying": {"x"}, "unreduced": {"y"}}, {"reduced": {"x"}}])
 def test_the_type_along_manual_axes_is_jaxs(names: dict[str, set[str]]) -> None:
-    ours, theirs = ManualAxisType(**names), jax.sharding.ManualAxisType(**names)
+    of_jax: Callable[..., jax.sharding.ManualAxisType] = jax.sharding.ManualAxisType
+    ours, theirs = ManualAxisType(**names), of_jax(**names)
     for found, wanted in ((ours, theirs), (ours.to_ct_mat(), theirs.to_ct_mat())):
         assert (found.varying, found.unreduced, found.reduced) == (wanted.varying, wanted.unreduced, wanted.reduced)
     assert (ours.empty, ours.vur) == (theirs.empty, theirs.vur)

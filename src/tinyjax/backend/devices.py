@@ -168,9 +168,9 @@ def jax_array(value: ConcreteValue) -> _jax.ArrayImpl:
     aval, data = value.aval, value.data
     if not isinstance(data, StoredBuffer):
         data = put(np.asarray(data), aval, default_device())
-    for_jax(data.array, type_of_jax)
-    if aval.weak_type == data.array.weak_type:
-        return data.array
+    array = for_jax(data.array, type_of_jax)
+    if aval.weak_type == array.weak_type:
+        return array
     data.check_alive()
     return _jax.ArrayImpl(
         jax_type(aval.shape, aval.dtype, aval.weak_type),

@@ -179,11 +179,18 @@ def _hand_over(client: _jax.Client) -> None:
     setattr(xla_client, "make_cpu_client", make_cpu_client)  # noqa: B010
 
 
-def for_jax(array: _jax.ArrayImpl, of_jax: Callable[[ShapedArray], object]) -> None:
-    """Gives an array the type that jax expects, if it was made before jax was imported."""
+def for_jax(array: _jax.ArrayImpl, of_jax: Callable[[ShapedArray], object]) -> _jax.ArrayImpl:
+    """An array with the type that jax expects, if it was made before jax was imported."""
     own: object = array.aval
-    if type(own) is ShapedArray:
+    if type(own) is not ShapedArray:
+        return array
+    try:
         setattr(array, "aval", of_jax(own))  # noqa: B010 (it says that it can't be set)
+    except AttributeError:  # from 0.11 on; another array of the same elements, then
+        from jaxlib import _jax
+
+        return _jax.ArrayImpl(of_jax(own), array.sharding, [array], array.committed, _skip_checks=True)
+    return array
 
 
 def _through_jax(array: _jax.ArrayImpl, name: str) -> object:

@@ -73,9 +73,7 @@ def array_of(value: ConcreteValue) -> ArrayLike:
     if value.dtype in KEY_NAMES:
         return keys_in_jax(value)
     data = value.data
-    array = data.array if isinstance(data, DeviceBuffer) else np.asarray(data)
-    if isinstance(data, DeviceBuffer):
-        for_jax(data.array, type_of_jax)
+    array = for_jax(data.array, type_of_jax) if isinstance(data, DeviceBuffer) else np.asarray(data)
     if not value.aval.weak_type:
         return array
     with jax.ensure_compile_time_eval():
