@@ -54,6 +54,7 @@ from .api.global_arrays import make_array_from_process_local_data as make_array_
 from .api.global_arrays import make_array_from_single_device_arrays as make_array_from_single_device_arrays
 from .api.global_arrays import process_allgather as process_allgather
 from .api.gradients import grad as grad
+from .api.config import config as config
 from .api.devices import default_backend as default_backend
 from .api.devices import device_count as device_count
 from .api.devices import devices as devices

@@ -166,6 +166,10 @@ class UnsupportedError(TinyjaxError, NotImplementedError):
     """Something that JAX or NumPy has and tinyjax doesn't, or not yet."""
 
 
+class SettingError(UnsupportedError, AttributeError):
+    """JAX has a setting of the process that isn't known here."""
+
+
 class ImmutableArrayError(TinyjaxError, TypeError):
     """An attempt to write to an array."""
 

@@ -1,0 +1,88 @@
+"""`tinyjax.config`: what JAX's settings are here, and what to write instead of setting them."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from functools import reduce
+from pathlib import Path
+from typing import Final
+
+import jax
+import pytest
+
+import tinyjax as tj
+from tinyjax.api.config import SETTINGS, Config
+from tinyjax.errors import SettingError, UnsupportedError
+
+
+def test_they_are_settings_of_jax() -> None:
+    assert set(SETTINGS) <= set(jax.config.values)
+    assert set(dir(tj.config)) >= set(SETTINGS)
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_what_holds_can_be_said(name: str) -> None:
+    setting = SETTINGS[name]
+    for value in (setting.value, *setting.same):
+        tj.config.update(name, value)
+    assert tj.config.read(name) == getattr(tj.config, name) == setting.value
+    with pytest.raises(UnsupportedError, match=re.escape(f"config.update: {name} is {setting.value!r} here, for the")):
+        tj.config.update(name, "another")
+    with pytest.raises(NotImplementedError, match=re.escape(setting.instead)):
+        tj.config.update(name, 17)
+
+
+@pytest.mark.parametrize("name", sorted(SETTINGS))
+def test_what_is_advised_is_there(name: str) -> None:
+    for path in re.findall(r"tinyjax((?:\.[a-z_0-9]+)+)", SETTINGS[name].instead):
+        assert callable(reduce(getattr, path.split(".")[1:], tj)), path
+
+
+#: JAX's settings in a process that nobody has set any in.
+_DEFAULTS: Final = """\
+import jax, json
+print(json.dumps({name: str(getattr(value, "value", value)) for name, value in jax.config.values.items()}))
+"""
+
+
+def test_values_that_hold_here_are_those_of_jax() -> None:
+    """But for what is said of 64 bits, and that programs are always checked, they are JAX's own."""
+    env = {name: value for name, value in os.environ.items() if not name.startswith("JAX_")}
+    run = subprocess.run([sys.executable, "-c", _DEFAULTS], env=env, capture_output=True, text=True, check=True)
+    there = json.loads(run.stdout)
+    for name in set(SETTINGS) - {"jax_enable_x64"}:
+        setting = SETTINGS[name]
+        assert there[name] in [str(value) for value in (setting.value, *setting.same)], name
+
+
+def test_platforms() -> None:
+    for name in ("jax_platforms", "jax_platform_name"):
+        assert tj.config.read(name) == tj.default_backend()
+        for value in (tj.default_backend(), "", None):
+            tj.config.update(name, value)
+        with pytest.raises(UnsupportedError, match="JAX_PLATFORMS before the process starts"):
+            tj.config.update(name, "abacus")
+
+
+def test_the_directory_of_compiled_programs_is_set(tmp_path: Path) -> None:
+    before = tj.config.read("jax_compilation_cache_dir")
+    try:
+        tj.config.update("jax_compilation_cache_dir", tmp_path)
+        assert tj.config.read("jax_compilation_cache_dir") == str(tmp_path)
+        tj.config.update("jax_compilation_cache_dir", None)
+        assert tj.config.read("jax_compilation_cache_dir") is None
+    finally:
+        tj.config.update("jax_compilation_cache_dir", before)
+
+
+def test_what_isnt_known() -> None:
+    with pytest.raises(SettingError, match="'jax_mock_gpu_topology' is no setting of JAX's that means something here"):
+        tj.config.update("jax_mock_gpu_topology", "")
+    assert not hasattr(tj.config, "jax_pgle_profiling_runs")
+    with pytest.raises(AttributeError, match="config has no attribute 'enable_x64'; settings have names such as jax_"):
+        tj.config.enable_x64  # noqa: B018
+    assert repr(Config()) == "<JAX's settings, as they are here>"
