@@ -18,6 +18,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import ir
+from tinyjax.checkpoints.trees import rebuilt
 from tinyjax.errors import FileFormatError, InputError, ParameterError, TreeError
 from tinyjax.export import (
     Exported,
@@ -240,6 +241,15 @@ def test_checkpoints_know_them_too(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"nodes of the class tests.test_export.Pair.*like=tree"):
         tj.checkpoints.load(tmp_path)
     close(tj.checkpoints.load(tmp_path, like={"p": Pair(X, X), "q": {"b": X, "a": X}})["p"], Pair(X, X))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [1, [], {}, {"list": 3}, {"dict": [["b", 0], ["a", 0]]}, {"dict": [[0]]}, {"node": ["tests.Scaled", "!", []]}],
+)
+def test_structures_that_are_none(content: Any) -> None:
+    with pytest.raises(FileFormatError, match="its tree"):
+        rebuilt(content)
 
 
 def test_classes_that_arent_known_where_it_is_read(tmp_path: Path) -> None:

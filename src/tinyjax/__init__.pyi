@@ -49,12 +49,12 @@ from .api.checkpointing import saved_residuals as saved_residuals
 from .api.closures import closure_convert as closure_convert
 from .api.compilation_cache import disable_compilation_cache as disable_compilation_cache
 from .api.compilation_cache import enable_compilation_cache as enable_compilation_cache
+from .api.config import config as config
 from .api.global_arrays import make_array_from_callback as make_array_from_callback
 from .api.global_arrays import make_array_from_process_local_data as make_array_from_process_local_data
 from .api.global_arrays import make_array_from_single_device_arrays as make_array_from_single_device_arrays
 from .api.global_arrays import process_allgather as process_allgather
 from .api.gradients import grad as grad
-from .api.config import config as config
 from .api.devices import default_backend as default_backend
 from .api.devices import device_count as device_count
 from .api.devices import devices as devices

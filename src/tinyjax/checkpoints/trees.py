@@ -43,7 +43,17 @@ def described(treedef: PyTreeDef) -> Any:
 
 
 def rebuilt(content: Any) -> PyTreeDef:
-    """The structure that was described. An InputError if it has nodes of classes that have only a name there."""
+    """The structure that was described. An InputError if it has nodes of classes that have only a name there, a
+    FileFormatError if it is none."""
+    try:
+        return _made(content)
+    except (InputError, FileFormatError):
+        raise
+    except (TypeError, ValueError) as error:
+        raise FileFormatError(f"its tree is damaged ({error})") from error
+
+
+def _made(content: Any) -> PyTreeDef:
     if content == 0:
         return trees.structure(0)
     if not isinstance(content, dict) or len(content) != 1:
@@ -52,17 +62,17 @@ def rebuilt(content: Any) -> PyTreeDef:
     if name == "none":
         return trees.structure(None)
     if name in ("list", "tuple"):
-        return node_of(list if name == "list" else tuple, None, [rebuilt(child) for child in said])
+        return node_of(list if name == "list" else tuple, None, [_made(child) for child in said])
     for kind, known in _NAMED.items():
         if name == known:
             keys = [key for key, _ in said]
             node = trees.structure(kind([(key, 0) for key in keys])).node_data()
             if node is None or list(node[1]) != keys:
                 raise FileFormatError(f"its tree has a node with the keys {keys}, which aren't in order")
-            return node_of(*node, [rebuilt(child) for _, child in said])
+            return node_of(*node, [_made(child) for _, child in said])
     if name == "node":
         called, data, children = said
-        return writing_of(called).structure(b64decode(data, validate=True), [rebuilt(child) for child in children])
+        return writing_of(called).structure(b64decode(data, validate=True), [_made(child) for child in children])
     raise InputError(
         f"the tree has nodes of the class {said}, which only you can make: pass a tree that is built alike, "
         "load(path, like=tree)"

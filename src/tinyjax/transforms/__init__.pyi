@@ -16,14 +16,14 @@ from tinyjax.transforms.dce import prune as prune
 from tinyjax.transforms.decided import SHORTCUTS as SHORTCUTS
 from tinyjax.transforms.fold_constants import FOLDING as FOLDING
 from tinyjax.transforms.fold_constants import fold_constants as fold_constants
+from tinyjax.transforms.found_loops import Repeat as Repeat
+from tinyjax.transforms.found_loops import Repeats as Repeats
 from tinyjax.transforms.hoist_constants import HOISTING as HOISTING
 from tinyjax.transforms.hoist_constants import Before as Before
 from tinyjax.transforms.hoist_constants import Hoisted as Hoisted
 from tinyjax.transforms.hoist_constants import hoist_constants as hoist_constants
 from tinyjax.transforms.inline import INLINING as INLINING
 from tinyjax.transforms.inline import Inlinable as Inlinable
-from tinyjax.transforms.found_loops import Repeat as Repeat
-from tinyjax.transforms.found_loops import Repeats as Repeats
 from tinyjax.transforms.inline import inline as inline
 from tinyjax.transforms.inline import once_or_small as once_or_small
 from tinyjax.transforms.jvp import JvpProgram as JvpProgram

@@ -47,7 +47,7 @@ class Writing:
         return node_of(kind, aux, children)
 
 
-#: How classes are written down, by class.
+#: How classes are written down, by class: a table of rules, filled where classes are defined, as JAX's of nodes is.
 WRITINGS: Final[dict[type, Writing]] = {}
 
 
