@@ -400,6 +400,7 @@ def rules(fwd: Callable[..., object], bwd: Callable[..., object]) -> Callable[..
             InputError,
             r"the cotangent of argument x must have type f64\[3\].*got f64\[1\]",
         ),
+        (None, lambda _, g: (g * 1j, g), InputError, r"argument x must have type f64\[3\].*got c128\[3\]"),
     ],
 )
 def test_rules_that_do_not_fit(
@@ -508,6 +509,28 @@ def test_cotangents_of_integers_are_whatever_the_rule_returns(jitted: bool) -> N
         f.defvjp(lambda x, n: (x * n, n), lambda n, ct, zero=zero: (10.0 * n * ct, zero))
         g = tj.jit(f) if jitted else f
         assert float(tj.grad(lambda x, g=g: g(x, 3))(2.0)) == 30.0
+
+
+def _returning(lib: Any, numpy: Any, dtype: str) -> Callable[..., Any]:
+    f: Any = lib.custom_vjp(numpy.sin)
+    f.defvjp(lambda x: (f(x), x), lambda x, ct: ((ct * numpy.cos(x)).real.astype(dtype),))
+    return lambda x: f(x).real
+
+
+@pytest.mark.parametrize("returned", ["bool", "int32", "bfloat16", "float16", "float32", "float64"])
+@pytest.mark.parametrize("of", ["float16", "float32", "float64", "complex64"])
+def test_cotangents_of_another_dtype_are_converted(of: str, returned: str) -> None:
+    """JAX's gradient has the dtype that the rule returns, and the rest of a program refuses it. Here it is that of the
+    argument."""
+    x = np.asarray(0.5, of)
+    expected = np.asarray(jax.grad(_returning(jax, jnp, returned))(x)).astype(of)
+    f = _returning(tj, tnp, returned)
+    for derived in (tj.grad(f), tj.jit(tj.grad(f)), tj.grad(tj.jit(f)), tj.grad(tj.checkpoint(f))):
+        assert_matches(derived(x), expected, 0.02)
+    assert_matches(tj.vmap(tj.grad(f))(x[None])[0], expected, 0.02)
+    assert_matches(tj.grad(lambda x: f(x) + f(x))(x), expected + expected, 0.02)
+    loop = tj.grad(lambda x: lax.scan(lambda c, _: (f(c).astype(of), None), x, None, 2)[0].real)
+    assert loop(x).dtype == of
 
 
 def test_a_rule_without_cotangents_is_not_run() -> None:

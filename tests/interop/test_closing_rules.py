@@ -93,6 +93,8 @@ HIGHER: Final[dict[tuple[int, ...], Callable[[Any, Any], Any]]] = {
     (1, 0, 1): lambda w, x: -2 * np.sin(x),
     (0, 1, 1): lambda w, x: 0.0,
     (1, 1, 1): lambda w, x: -2 * w * np.cos(x),
+    (1,) * 6: lambda w, x: -2 * w * np.sin(x),
+    (*(1,) * 6, 0): lambda w, x: -2 * np.sin(x),
 }
 
 
@@ -124,6 +126,27 @@ def test_what_each_of_the_rules_closes_over_is_there_in_the_other() -> None:
         for argument in by:
             theirs, ours, imported = jax.grad(theirs, argument), tj.grad(ours, argument), tj.grad(imported, argument)
         agree(imported(W, X), ours(W, X))
+        agree(imported(W, X), theirs(W, X))
+
+
+@pytest.mark.parametrize("closing", [True, False])
+def test_rules_that_make_another_function_each_time(closing: bool) -> None:
+    """Of the same place and the same value, but each rule closes over what is computed within the one before, or a
+    number that is another one."""
+
+    def of_ever_more(lib: ModuleType, numpy: Any, w: Any, x: Any) -> Any:
+        def made(w: Any) -> Any:
+            f = lib.custom_jvp(numpy.sin)
+            f.defjvp(lambda primals, tangents: (f(*primals), made(w * 2)(*primals) * w * tangents[0]))
+            return f
+
+        return made(w if closing else 2.0)(x)
+
+    theirs, ours = function(jax, jnp, of_ever_more), function(tj, tj.numpy, of_ever_more)
+    imported: Any = of_jax(theirs)
+    for _ in range(3):
+        theirs, ours, imported = jax.grad(theirs, 1), tj.grad(ours, 1), tj.grad(imported, 1)
+        agree(ours(W, X), theirs(W, X))
         agree(imported(W, X), theirs(W, X))
 
 

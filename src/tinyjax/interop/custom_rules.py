@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeAlias, TypeVar, final
 
@@ -61,7 +61,8 @@ def derived(
     call = _Call(eqn, body, env, [var for var in dict.fromkeys(around) if var in env])
     known = _within_itself(call, rules)
     if known is not None:
-        return known, args
+        primitive, operands = known
+        return primitive, [*(env[var] for var in operands), *args]
     primitive = yield from (_custom_jvp(call, rules, None) if call.forward else _custom_vjp(call, rules, None))
     n = call.captured
     if call.symbolic and primitive.refused and not primitive.special and not call.closed_over:
@@ -160,17 +161,20 @@ class _Call:
         return wanted, [self.captured + place for place in (*places, *passed)]
 
 
-def _within_itself(call: _Call, rules: Rules) -> Primitive | None:
+def _within_itself(call: _Call, rules: Rules) -> tuple[Primitive, Sequence[JaxVar]] | None:
     """What stands for a call, if this is within its own rule, or if rules for ever new arguments are nested too
-    deeply."""
+    deeply; and what it takes before the operands: all that the rule closes over."""
     key, body, n = call.key, call.body, call.captured
     for level, rule in enumerate(rules):
-        if rule.recursive and rule.key == key and rule.body == body and not n:
+        reached = all(var in call.env for var in rule.closed_over)
+        if rule.recursive and rule.key == key and rule.body == body and not n and reached:
             rule.seen.append(call.eqn)
-            return Enclosing(call.name, level, body.out_avals)
+            return Enclosing(call.name, level, body.out_avals), tuple(rule.closed_over)
     if sum(rule.key == key for rule in rules) < _MAX_DEPTH:
         return None
-    return CustomJvp(call.name, body, None, n) if call.forward else CustomVjp(call.name, body, None, None, (), n)
+    if call.forward:
+        return CustomJvp(call.name, body, None, n), ()
+    return CustomVjp(call.name, body, None, None, (), n), ()
 
 
 def _custom_jvp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Step[CustomJvp]:
@@ -290,14 +294,19 @@ def _closed_under(call: _Call, importing: Callable[[JaxprEqn, OpenRule], Step[_R
     """A rule, in which applications of the function itself are references to it.
 
     JAX doesn't say that two equations apply one function, but where they were written down and what they compute.
-    If the rule of an application within the rule is the same program again, a reference is right; but not where rules
-    close over something, which it would have to be given.
+    If the rule of an application within the rule is the same program again, which closes over the same, a reference is
+    right.
     """
     key, body = call.key, call.body
     opened = OpenRule(key, body, closed_over=call.closed_over)
     rule = yield from importing(call.eqn, opened)
-    if opened.seen and (call.closed_over or (yield from importing(opened.seen[0], OpenRule(key, body))) != rule):
-        rule = yield from importing(call.eqn, OpenRule(key, body, False, call.closed_over))
+    for eqn in opened.seen:
+        try:
+            same = (yield from importing(eqn, OpenRule(key, body, closed_over=call.closed_over))) == rule
+        except _RefusedError:  # as where it closes over what is made within the rule
+            same = False
+        if not same:
+            return (yield from importing(call.eqn, OpenRule(key, body, False, call.closed_over)))
     return rule
 
 

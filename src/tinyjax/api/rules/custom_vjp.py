@@ -32,7 +32,7 @@ from tinyjax.api.rules.applications import (
 from tinyjax.api.rules.cases import MAX_CASES, Asked, ask, choices
 from tinyjax.api.rules.frames import frame_at
 from tinyjax.api.rules.hinted import HintedContext
-from tinyjax.api.rules.vjp_cases import StagedBackward, StagedCase, linear
+from tinyjax.api.rules.vjp_cases import StagedBackward, StagedCase, checked_cotangent, linear
 from tinyjax.control.custom_derivatives import CustomVjp
 from tinyjax.control.custom_linear import linear_part
 from tinyjax.control.recursion import in_general
@@ -131,7 +131,8 @@ class CustomVjpFunction(Bound[P, R]):
 
         `fwd` takes what the function takes and returns a pair: the results, and residuals, a tree of arrays.
         `bwd(*nondiff_args, residuals, cotangents)` returns a tuple with the cotangent of each argument: of the same
-        tree, shapes and dtypes as the argument, or None for zero.
+        tree and shapes as the argument, or None for zero; of another dtype they are converted, but not from complex
+        to real.
 
         With `symbolic_zeros`, `fwd` gets each array as a CustomVJPPrimal, which says whether it is differentiated with
         respect to; and cotangents known to be zero are SymbolicZero objects. Where the function is staged, the rules
@@ -286,7 +287,7 @@ class _VjpApplication(Application):
                 if isinstance(ct, Zero):
                     check_zero(what, ct, aval, where, ". None stands for zero of any type")
                 elif ct is not None and has_tangent(aval):
-                    results[i] = _checked(what, ct, aval, where)
+                    results[i] = checked_cotangent(what, ct, aval, where)
         return results
 
     def _spread(self, what: str, cotangents: tuple[Any, ...]) -> list[Any]:
@@ -388,12 +389,6 @@ class _VjpApplication(Application):
 
         choose = choices(len(possible)) if distinct else [(True,) * len(possible)]
         return StagedCase(given, fwd, residuals, ask(choose, stage_bwd))
-
-
-def _checked(what: str, cotangent: object, aval: ShapedArray, where: str) -> Array:
-    """A cotangent that bwd returned, which must have this type."""
-    arrays = as_arrays([cotangent], lambda _: f"{what} {where}")
-    return check_types(what, arrays, [aval], lambda _: where, "that of the argument's tangents")[0]
 
 
 def _is_none(x: object) -> bool:

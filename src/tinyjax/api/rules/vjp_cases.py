@@ -8,13 +8,14 @@ from typing import final
 
 from attrs import frozen
 
+from tinyjax.api.rules.applications import check_types
 from tinyjax.api.rules.cases import Asked
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of, with_types
 from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.recursion import Backward, VjpCase
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0, DType
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, SUPPORTED, DType
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.tangents import cotangent_avals, has_tangent
@@ -22,6 +23,7 @@ from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import broadcast_in_dim, full, reduce_sum
 from tinyjax.tracing.array import Array
+from tinyjax.tracing.functions import as_arrays
 
 
 @final
@@ -136,3 +138,12 @@ def _returning(jaxpr: Jaxpr, own: Sequence[bool], wanted: Sequence[tuple[int, Sh
         return [by_position[i] if i in by_position else full(ctx, aval, 0) for i, aval in wanted]
 
     return with_types(stage(jaxpr.in_avals, run), [aval for _, aval in wanted])
+
+
+def checked_cotangent(what: str, cotangent: object, aval: ShapedArray, where: str) -> Array:
+    """A cotangent that bwd returned, as this type: numbers of another dtype are converted, but complex ones to real."""
+    (array,) = as_arrays([cotangent], lambda _: f"{what} {where}")
+    given = array.aval.dtype
+    if given != aval.dtype and given in (SUPPORTED if aval.dtype in COMPLEXES else SUPPORTED - COMPLEXES):
+        array = array.astype(aval.dtype)
+    return check_types(what, [array], [aval], lambda _: where, "that of the argument's tangents")[0]
