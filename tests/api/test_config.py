@@ -15,7 +15,9 @@ import jax
 import pytest
 
 import tinyjax as tj
+from tinyjax.api import setting_blocks
 from tinyjax.api.config import SETTINGS, Config
+from tinyjax.api.setting_blocks import SettingBlock
 from tinyjax.errors import SettingError, UnsupportedError
 
 
@@ -57,6 +59,38 @@ def test_values_that_hold_here_are_those_of_jax() -> None:
     for name in set(SETTINGS) - {"jax_enable_x64"}:
         setting = SETTINGS[name]
         assert there[name] in [str(value) for value in (setting.value, *setting.same)], name
+
+
+BLOCKS: Final = sorted(name for name in dir(setting_blocks) if isinstance(getattr(tj, name, None), SettingBlock))
+
+
+@pytest.mark.parametrize("name", BLOCKS)
+def test_blocks_take_what_holds(name: str) -> None:
+    block = getattr(tj, name)
+    setting = SETTINGS["jax_check_tracer_leaks" if name == "checking_leaks" else f"jax_{name}"]
+    assert block.value == setting.value
+    assert repr(block) == f"<{name}: {setting.value!r}>"
+    for value in (setting.value, *setting.same):
+        with block(value):
+            assert tj.numpy.zeros(2).dtype == "float64"
+        assert block(value)(lambda x: 2 * x)(2.0) == 4.0
+    with pytest.raises(UnsupportedError, match=re.escape(f"{name}: ")):
+        block("another")
+    if isinstance(setting.value, bool) and True not in (setting.value, *setting.same):
+        with pytest.raises(NotImplementedError, match=re.escape(setting.instead)):
+            block()
+    elif isinstance(setting.value, bool):
+        with block():
+            pass
+    assert hasattr(jax, name)
+
+
+def test_blocks_of_the_device_where_compiled_programs_run() -> None:
+    for device in (None, tj.devices()[0], tj.default_backend()):
+        with tj.default_device(device):
+            assert float(tj.jit(lambda x: x + 1.0)(1.0)) == 2.0
+    with pytest.raises(UnsupportedError, match="device_put"):
+        tj.default_device("abacus")
 
 
 def test_platforms() -> None:

@@ -1,4 +1,7 @@
-"""JAX's settings of a process, as they are here: fixed. What could be set there is said where it is used."""
+"""JAX's settings of a process, as they are here: fixed. What could be set there is said where it is used.
+
+`setting_blocks` has JAX's blocks that set them for a while.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +9,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.api.compilation_cache import disable_compilation_cache, enable_compilation_cache
-from tinyjax.api.devices import default_backend
+from tinyjax.api.devices import default_backend, devices
 from tinyjax.errors import SettingError, UnsupportedError
 from tinyjax.tracebacks import filtered
 
@@ -34,7 +37,7 @@ _FIXED: Final = "That can't be changed"
 #: JAX's settings that say what programs mean, by name.
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
-        "jax_check_tracer_leaks": Setting(False, "A leaked tracer is always an error where it is used"),
+        "jax_check_tracer_leaks": Setting(False, "A leaked tracer is always an error where it is used", (True,)),
         "jax_cpu_collectives_implementation": Setting("gloo", _FIXED),
         "jax_debug_infs": Setting(False, "Write tinyjax.jit(f, debug_infs=True), or grad(f, debug_infs=True)"),
         "jax_debug_key_reuse": Setting(False, "Write tinyjax.tools.check_key_reuse(f, *args)"),
@@ -107,10 +110,14 @@ class Config:
             else:
                 enable_compilation_cache(str(val))
             return
+        self.hold("config.update", name, val)
+
+    def hold(self, asked: str, name: str, val: object) -> None:
+        """An UnsupportedError unless this value holds; `asked` is what was called with it."""
         setting = self._setting(name)
         if val not in (setting.value, *setting.same):
             raise UnsupportedError(
-                f"config.update: {name} is {setting.value!r} here, for the whole process. {setting.instead}."
+                f"{asked}: {name} is {setting.value!r} here, for the whole process. {setting.instead}."
             )
 
     def read(self, name: str) -> object:
@@ -131,6 +138,8 @@ class Config:
         found = SETTINGS.get(name)
         if found is None:
             raise SettingError(f"{name!r} is no setting of JAX's that means something here")
+        if name == "jax_default_device":  # what is compiled runs there anyway
+            return evolve(found, same=(default_backend(), devices()[0]))
         return found
 
     @override
