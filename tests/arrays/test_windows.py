@@ -88,6 +88,9 @@ def test_derivatives_and_batches() -> None:
 
 def test_what_ds_returns() -> None:
     assert tj.ds(None) == slice(None)
+    assert tnp.arange(5)[tj.ds(None, stride=2)].tolist() == [0, 2, 4]
+    assert tnp.arange(9)[tj.ds(3, stride=3)].tolist() == [0, 3, 6]
+    assert tnp.arange(9)[tj.ds(None, 3, 2)].tolist() == [0, 2, 4]
     assert tnp.arange(5)[tj.ds(2)].tolist() == [0, 1]
     theirs: object = jax.ds(None)
     assert theirs == slice(None)

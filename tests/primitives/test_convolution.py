@@ -108,3 +108,18 @@ def check_convolution(example: Case) -> None:
         check_batch(example.primitive, example.avals, rng)
     for linear in ((0,), (1,)):
         check_transpose(evolve(example, linear=linear), args, rng)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128", "bfloat16"])
+@pytest.mark.parametrize("spread", [1, 3])
+@pytest.mark.parametrize("features, batches", [(1, 1), (2, 1), (1, 2)])
+def test_infinities_of_a_kernel_meet_elements_only(dtype: str, spread: int, features: int, batches: int) -> None:
+    """Of what is filled in around elements and between them there are no products."""
+    numbers = ("NCH", "OIH", "NCH"), (1,), ((2, 1),), (spread,)
+    primitive, _ = convolution(*numbers, features=features, batches=batches)
+    x, y = np.ones((2, 2, 4)), np.zeros((2, 2 // features, 3))
+    y[0, 0, 0] = 1
+    (there,) = primitive.evaluate(x, y)
+    with np.errstate(invalid="ignore"):  # infinity times a complex number
+        (found,) = primitive.evaluate(x.astype(dtype), np.where(y == 1, np.inf, y).astype(dtype))
+    np.testing.assert_array_equal(~np.isfinite(found.astype(np.complex128)), there != 0)

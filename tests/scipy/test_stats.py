@@ -89,6 +89,15 @@ def test_values(name: str, function: str) -> None:
         np.testing.assert_array_equal(np.isnan(found), np.isnan(expected))
 
 
+@pytest.mark.parametrize(("name", "function"), FUNCTIONS)
+def test_every_argument_is_broadcast(name: str, function: str) -> None:
+    args = arguments(name, function, inner=True)
+    f = getattr(getattr(ours, name), function)
+    for i in range(len(args)):
+        given = [x[:2, None] if i == j else x[:1] for j, x in enumerate(args)]
+        assert f(*given).shape == np.broadcast_shapes(*(x.shape for x in given)), i
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize(("name", "function"), FUNCTIONS)
 def test_derivatives(name: str, function: str) -> None:

@@ -43,7 +43,7 @@ def ds(
 
     When it is read, a negative beginning is counted from the end, and a window that reaches beyond the axis is moved to
     where it fits, as by `lax.dynamic_slice`. In `x.at` nothing is moved, and `mode` decides: by default nothing beyond
-    the axis is updated. `ds(n)` is `:n`, and `ds(None)` is `:`. Source: JAX.
+    the axis is updated. `ds(n)` is `:n`, and `ds(None)` is `:`, or `::stride`. Source: JAX.
 
     Raises:
       IndexKindError: the size isn't known, or it or the stride isn't as large as it must be.
@@ -56,11 +56,10 @@ def ds(
     >>> x.at[ds(np.array(1), 3, 2)].set(0)
     Array([0, 0, 2, 0, 4, 0, 6, 7, 8, 9], dtype=int64)
     """
-    if start is None:
-        return slice(None)
+    step = 1 if stride is None else _known(stride, "stride", 1)
     if size is None:
-        return Window(0, _known(start, "size", 0))
-    return Window(start, _known(size, "size", 0), 1 if stride is None else _known(stride, "stride", 1))
+        return slice(None, None, stride and step) if start is None else Window(0, _known(start, "size", 0), step)
+    return Window(0 if start is None else start, _known(size, "size", 0), step)
 
 
 def _known(value: object, what: str, least: int) -> int:

@@ -310,7 +310,7 @@ def _spaced(low: Array, high: Array, count: int, endpoint: bool, at: int, result
     if result in INTEGERS:
         out = apply(floor, out)
     distance = high - low
-    return astype(out, result), distance / spaces if spaces > 0 else scalar(math.nan, within) + distance
+    return astype(out, result), distance / spaces if spaces > 0 else scalar(math.nan, within)
 
 
 def logspace(

@@ -9,12 +9,13 @@ import numpy as np
 from tinyjax.arrays.elementwise import astype, promote, promote_inexact
 from tinyjax.arrays.shaping import integer, ravel
 from tinyjax.errors import ShapeError
-from tinyjax.ir.dtypes import BOOL, INT64
+from tinyjax.ir.dtypes import BOOL, INEXACT, INT64
 from tinyjax.lax.scanning import scan
 from tinyjax.numpy.arguments import with_axes
 from tinyjax.numpy.creation import arange, asarray, ones, zeros
 from tinyjax.numpy.editing import trim_zeros
 from tinyjax.numpy.joining import concatenate
+from tinyjax.numpy.linalg import eigvals
 from tinyjax.numpy.sequences import convolve
 from tinyjax.numpy.signatures import Nested
 from tinyjax.tracing.array import Array
@@ -124,8 +125,10 @@ def polyder(p: Nested, m: SupportsIndex = 1) -> Array:
     if not order:
         return x
     powers = np.arange(x.size - 1, order - 1, -1)
-    factors = np.prod([powers - i for i in range(order)], axis=0) if powers.size else powers
-    return x[: max(x.size - order, 0)] * astype(as_array(np.asarray(factors)), x.dtype)
+    factors = as_array(np.asarray(np.prod([powers - i for i in range(order)], axis=0) if powers.size else powers))
+    kept = x[: max(x.size - order, 0)]
+    # Small integers become larger ones, as in NumPy: 3 * 100 is no int8.
+    return kept * (astype(factors, x.dtype) if x.dtype in INEXACT else factors)
 
 
 def polyint(p: Nested, m: SupportsIndex = 1, k: Nested | None = None) -> Array:
@@ -148,12 +151,18 @@ def polyint(p: Nested, m: SupportsIndex = 1, k: Nested | None = None) -> Array:
 
 
 def poly(seq_of_zeros: Nested) -> Array:
-    """The coefficients of the polynomial that has these zeros, with 1 as the highest.
+    """The coefficients of the polynomial that has these zeros, with 1 as the highest; of a square matrix, those of its
+    characteristic polynomial, as complex numbers.
 
     >>> poly(np.array([1.0, -2.0]))
     Array([ 1.,  1., -2.], dtype=float64)
     """
-    (roots,) = promote_inexact(_vector("poly", seq_of_zeros))
+    (roots,) = promote_inexact(asarray(seq_of_zeros))
+    if roots.ndim == 2 and roots.shape[0] == roots.shape[1]:
+        roots = eigvals(roots)
+    elif roots.ndim > 1:
+        raise ShapeError(f"poly takes a vector of zeros, or a square matrix, got {roots.aval}")
+    roots = with_axes(roots, 1)
     out = ones((1,), roots.dtype)
     for i in range(roots.size):
         out = concatenate([out, zeros((1,), out.dtype)]) - concatenate([zeros((1,), out.dtype), out * roots[i]])

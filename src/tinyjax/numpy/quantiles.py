@@ -202,7 +202,8 @@ def _quantile(
     given: object = method
     if not isinstance(given, str) or given not in _RULES:
         raise ChoiceError(f"{name}: method is one of {', '.join(_RULES)}, not {method!r}")
-    x, asked = promote_inexact(as_array(a), asarray(q))
+    (x,) = promote_inexact(as_array(a))
+    x, asked = promote_inexact(x, as_array(q) if isinstance(q, float | int) else asarray(q))
     if x.dtype in COMPLEXES:
         raise TypingError(f"{name} does not accept complex operands, got {x.aval}")
     known = asked.concrete()

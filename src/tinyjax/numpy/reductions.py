@@ -174,6 +174,8 @@ def diff(
     count = integer(n, "diff: n")
     if count < 0:
         raise ShapeError(f"diff: n is at least 0, got {count}")
+    if count == 0:  # as in NumPy, nothing is put before or after it either
+        return x
     parts = [_edge(prepend, x, at), [x], _edge(append, x, at)]
     x = shaping.concatenate([part for group in parts for part in group], at)
     for _ in range(count):

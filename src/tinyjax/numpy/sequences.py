@@ -235,7 +235,7 @@ def _slopes(x: Array, axis: int, spacing: Array, order: int) -> Array:
     if spacing.ndim:
         inner = (h1 * slopes[..., 1:] + h2 * slopes[..., :-1]) / (h1 + h2)
     else:
-        inner = (rises[..., 1:] + rises[..., :-1]) / (2 * steps)
+        inner = (y[..., 2:] - y[..., :-2]) / (2 * steps)
     if order == 2:
         first = 2 * first - inner[..., :1] if not spacing.ndim else _end(slopes[..., 0], slopes[..., 1], h1[0], h2[0])
         last = (

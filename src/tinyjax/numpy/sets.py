@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from typing import Literal, NamedTuple, SupportsIndex, overload
 
+import numpy as np
+
 from tinyjax.arrays import along_axis, reductions
-from tinyjax.arrays.elementwise import astype, broadcast_to, is_nan, promote, where
+from tinyjax.arrays.elementwise import astype, broadcast_to, constant_like, is_nan, promote, where
 from tinyjax.arrays.shaping import canonical_axis, concatenate, integer, moveaxis, ravel, reshape
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
-from tinyjax.ir.dtypes import BOOL, INEXACT, INT64
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT64
 from tinyjax.numpy.creation import arange, asarray, full, zeros
 from tinyjax.numpy.finding import nonzero
 from tinyjax.numpy.ordering import lexsort
@@ -56,6 +58,9 @@ def _sorted(rows: Array, equal_nan: bool) -> tuple[Array, Array, Array]:
     """The rows in order, their places, and which of them differ from the one before."""
     count = rows.shape[0]
     flat = reshape(rows, (count, rows.size // count if count else 1)) if rows.size else zeros((count, 0), rows.dtype)
+    if equal_nan and rows.dtype in COMPLEXES:
+        # Whatever the other part is: nans that are one element lie side by side.
+        flat = where(is_nan(flat), constant_like(flat, np.nan), flat)
     if flat.shape[1] == 1:
         places = along_axis.argsort(flat[:, 0])
     elif flat.shape[1]:
@@ -238,13 +243,13 @@ def _selected(name: str, values: Array, chosen: Array, size: int | None, fill_va
         )
     if size is None:
         return values[nonzero(chosen)[0]] if values.size else values
-    # What is missing is the first that is chosen, unless something else is asked for.
+    # What is missing is the first that is chosen, or 0 if none is, unless something else is asked for.
     places = nonzero(chosen, size=size, fill_value=along_axis.argmax(chosen) if values.size else None)[0]
     filling = astype(as_array(0 if fill_value is None else fill_value), values.dtype)
     if not values.size:
         return broadcast_to(filling, (size,))
     if fill_value is None:
-        return values[places]
+        return where(reductions.any(chosen), values[places], filling)
     return where(arange(size) < reductions.sum(chosen), values[places], filling)
 
 

@@ -62,7 +62,7 @@ def cov(
     rows = []
     for array in promote_inexact(*arrays):
         x = with_axes(array, 2)
-        rows.append(transpose(x) if not rowvar and x.shape[0] != 1 else x)
+        rows.append(transpose(x) if not rowvar and array.ndim == 2 else x)
     joined = concatenate(rows) if len(rows) > 1 else rows[0]
     chosen = user_dtype(dtype)
     if chosen is not None and chosen not in INEXACT:

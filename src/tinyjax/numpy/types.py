@@ -211,6 +211,6 @@ def isrealobj(x: Nested) -> bool:
 
 def isscalar(element: object) -> bool:
     """Whether it is a scalar: Python's, NumPy's, or an array without axes."""
-    if isinstance(element, Array):
-        return element.aval.shape == ()
+    if isinstance(element, Array | np.ndarray):
+        return element.shape == ()
     return isinstance(element, bool | int | float | complex | np.generic)

@@ -135,7 +135,8 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 
 
 def spacing(x: ArrayLike, /) -> Array:
-    """The distance to the next float away from 0, with the sign of x.
+    """The distance to the next float away from 0, with the sign of x; of a float16, that to the next float above, as in
+    NumPy. It is infinite where there is none.
 
     >>> spacing(np.float64(1))
     Array(2.22044605e-16, dtype=float64)
@@ -145,11 +146,16 @@ def spacing(x: ArrayLike, /) -> Array:
     # Made of bits: a difference of neighbours may be subnormal, and XLA's arithmetic makes that 0.
     whole, bits, _ = _LAYOUT[found.dtype]
     (pattern,) = bind(BitcastConvertType(whole), found)
-    exponent = maximum((pattern >> bits) & ((1 << (8 * whole.itemsize - 1 - bits)) - 1), 1)
+    negative = (pattern < 0) & (pattern != integer_limits(whole)[0])
+    magnitude = pattern & integer_limits(whole)[1]
+    if found.dtype == FLOAT16:
+        magnitude, negative = where(negative, magnitude - 1, magnitude), constant_like(negative, False)
+    exponent = maximum(magnitude >> bits, 1)
     normal = maximum(exponent - bits, 0) << bits
     subnormal = constant_like(pattern, 1) << clip(exponent - 1, 0, bits - 1)
     (size,) = bind(BitcastConvertType(found.dtype), where(exponent > bits, normal, subnormal))
-    negative = (pattern < 0) & (pattern != integer_limits(whole)[0])
+    greatest = (((1 << (8 * whole.itemsize - 1 - bits)) - 1) << bits) - 1
+    size = where(magnitude == greatest, constant_like(size, np.inf), size)
     return where(isfinite(found), where(negative, -size, size), constant_like(found, np.nan))
 
 

@@ -180,20 +180,31 @@ class ConvGeneralDilated(Bilinear):
         lhs, rhs, out = self.dimension_numbers
         n = x.ndim - 2
         x, y = x.transpose(lhs), y.transpose(rhs)
+        under = self._under_kernels(x, y.shape[2:])
+        rows, groups, inner = under.shape[: 2 + n], under.shape[0], math.prod(under.shape[2 + n :])
+        left, kernel = under.reshape((groups, -1, inner)), y.reshape((groups, -1, inner))
+        filled = any(map(any, self.padding)) or any(step > 1 for step in self.lhs_dilation)
+        if filled and not np.isfinite(kernel).all():
+            there = self._under_kernels(np.ones(x.shape, np.bool_), y.shape[2:]).reshape(left.shape)
+            found = _products(left, there, kernel)
+        else:
+            found = np.matmul(left, kernel.swapaxes(1, 2))
+        found = found.reshape((*rows, -1)).transpose((1, 0, 2 + n, *range(2, 2 + n)))
+        found = found.reshape((rows[1], -1, *rows[2:])).transpose(np.argsort(out))
+        return (found.astype(aval.dtype, copy=False),)
+
+    def _under_kernels(self, x: HostArray, sizes: Shape) -> HostArray:
+        """What lies under the kernel: for each group and each of its examples the positions, then what is summed."""
+        n = len(sizes)
         x = padded(x, 0, ((0, 0), (0, 0), *self.padding), (1, 1, *self.lhs_dilation))
-        under = windows(x, y.shape[2:], self.window_strides, self.rhs_dilation)  # batch, features, positions, kernel
+        under = windows(x, sizes, self.window_strides, self.rhs_dilation)  # batch, features, positions, kernel
         by_batch, groups = self.batch_group_count > 1, max(self.batch_group_count, self.feature_group_count)
         at = 0 if by_batch else 1
         under = under.reshape((*under.shape[:at], groups, -1, *under.shape[at + 1 :]))
         batch, features = (1, 2) if by_batch else (0, 2)
         places = tuple(range(3, 3 + n))
-        under = under.transpose((at, batch, *places, features, *range(3 + n, 3 + 2 * n)))
-        rows, inner = under.shape[: 2 + n], math.prod(under.shape[2 + n :])
-        left = under.reshape((groups, -1, inner))
-        found = np.matmul(left, y.reshape((groups, -1, inner)).swapaxes(1, 2))
-        found = found.reshape((*rows, -1)).transpose((1, 0, 2 + n, *range(2, 2 + n)))
-        found = found.reshape((rows[1], -1, *rows[2:])).transpose(np.argsort(out))
-        return (found.astype(aval.dtype, copy=False),)
+        found: HostArray = under.transpose((at, batch, *places, features, *range(3 + n, 3 + 2 * n)))
+        return found
 
     # Batching.
 
@@ -283,6 +294,15 @@ class ConvGeneralDilated(Bilinear):
         )  # fmt: skip
         (found,) = ctx.bind(turned, _as_dtype(ctx, x, ctx.aval(ct).dtype), ct)
         return _as_dtype(ctx, found, y.dtype, y.weak_type)
+
+
+def _products(left: HostArray, there: HostArray, kernel: HostArray) -> HostArray:
+    """Sums of products where there is an element: none of a kernel's infinities with the zeros in between."""
+    columns = []
+    for i in range(kernel.shape[1]):
+        terms = np.multiply(left, kernel[:, None, i], where=there, out=np.zeros_like(left))
+        columns.append(terms.sum(-1, dtype=terms.dtype))
+    return np.stack(columns, -1)
 
 
 def _sizes(aval: ShapedArray, axes: Spec) -> Shape:

@@ -53,7 +53,8 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     >>> entropy(1.5)
     Array(1.53940465, dtype=float64)
     """
-    mean, _ = floats("poisson.entropy", mu, loc)
+    mean, place = floats("poisson.entropy", mu, loc)
+    mean = tnp.broadcast_to(mean, tnp.broadcast_shapes(mean.shape, place.shape))
     small, count = tnp.where(mean < _LARGE, mean, 1), tnp.arange(3 * _LARGE, dtype=mean.dtype)
     total = tnp.sum(entropies.entr(pmf(count, small[..., None])), -1)
     far = tnp.where(mean < _LARGE, _LARGE, mean)

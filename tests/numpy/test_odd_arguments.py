@@ -1,0 +1,149 @@
+"""What NumPy does of arguments that programs seldom pass, and what follows from a law of a family, against NumPy."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from typing import Any
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+
+nan, inf = np.nan, np.inf
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_spacing_is_numpys_for_every_kind_of_float(dtype: str) -> None:
+    limits = np.finfo(dtype)
+    sizes = [0.0, limits.smallest_subnormal, 3 * limits.smallest_subnormal, limits.tiny, 1.5 * limits.tiny, 0.1, 1, 2, 3]
+    x = np.array([*sizes, limits.max, inf, nan], dtype)
+    x = np.concatenate([x, -x])
+    for function in (tnp.spacing, tj.jit(tnp.spacing)):
+        with np.errstate(all="ignore"):
+            np.testing.assert_array_equal(np.asarray(function(x)), np.spacing(x))
+
+
+@pytest.mark.parametrize("rowvar", [True, False])
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (3, 1), (2, 3), (1, 1)])
+@pytest.mark.parametrize("name", ["cov", "corrcoef"])
+def test_one_row_is_transposed_as_any_other_matrix(name: str, shape: tuple[int, ...], rowvar: bool) -> None:
+    x = np.random.default_rng(0).normal(size=shape)
+    options: dict[str, Any] = {"ddof": 0} if name == "cov" else {}
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        expected = getattr(np, name)(x, rowvar=rowvar, **options)
+    found = getattr(tnp, name)(x, rowvar=rowvar, **options)
+    assert found.shape == np.shape(expected)
+    np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+@pytest.mark.parametrize("edges", [{"prepend": 1}, {"append": np.array([3, 4])}, {"prepend": 0, "append": 5}])
+def test_no_differences_leave_the_array_as_it_is(n: int, edges: dict[str, Any]) -> None:
+    x = np.array([2, 5, 11])
+    np.testing.assert_array_equal(np.asarray(tnp.diff(x, n=n, **edges)), np.diff(x, n=n, **edges))
+
+
+@pytest.mark.parametrize("endpoint", [True, False])
+@pytest.mark.parametrize("num", [0, 1, 2, 5])
+def test_the_step_of_a_range_has_the_shape_of_numpys(num: int, endpoint: bool) -> None:
+    low, high = np.zeros(2), np.ones((3, 2))
+    _, step = tnp.linspace(low, high, num, endpoint, retstep=True)
+    _, expected = np.linspace(low, high, num, endpoint, retstep=True)
+    assert step.shape == np.shape(expected)
+    np.testing.assert_allclose(np.asarray(step), expected)
+
+
+def test_scalars_are_what_has_no_axes() -> None:
+    for scalar in (False, 1, 1.0, 1j, np.int32(5), np.array(16), tnp.array(16), tj.jit(lambda: tnp.array(2))()):
+        assert tnp.isscalar(scalar)
+    for other in (None, [1], (), slice(4), np.array([0]), tnp.zeros(1)):
+        assert not tnp.isscalar(other)
+
+
+@pytest.mark.parametrize("place", range(5))
+@pytest.mark.parametrize("value", [inf, nan])
+def test_slopes_at_a_place_do_not_depend_on_the_element_there(place: int, value: float) -> None:
+    x = np.array([1.0, 4.0, 9.0, 16.0, 25.0])
+    x[place] = value
+    with np.errstate(all="ignore"):
+        expected = np.gradient(x, 0.5)
+    np.testing.assert_array_equal(np.asarray(tnp.gradient(x, 0.5)), expected)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "int32", "int64", "float16", "float32"])
+def test_quantiles_have_the_dtype_of_the_median(dtype: str) -> None:
+    x = np.array([1, 2, 7], dtype)
+    expected = tnp.median(x).dtype
+    for name, q in (("quantile", 0.3), ("nanquantile", 0.3), ("percentile", 30), ("nanpercentile", 30)):
+        for method in ("linear", "nearest", "hazen"):
+            assert getattr(tnp, name)(x, q, method=method).dtype == expected
+    assert tnp.nanmedian(x).dtype == expected
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "uint32", "uint64", "int64", "float32", "bool"])
+@pytest.mark.parametrize("name", ["min", "max", "nanmin", "nanmax", "sum", "prod"])
+def test_masked_reductions_of_every_dtype(name: str, dtype: str) -> None:
+    x, mask = np.arange(6).reshape(2, 3).astype(dtype), np.array([[True, False, True], [False] * 3])
+    for axis, initial in itertools.product((None, 1), (0, 1)):
+        options: dict[str, Any] = {"axis": axis, "where": mask, "initial": initial}
+        expected = getattr(np, name)(x, **options)
+        for function in (getattr(tnp, name), tj.jit(getattr(tnp, name), static_argnames="axis")):
+            found = function(x, **options)
+            np.testing.assert_array_equal(np.asarray(found), expected)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "uint8", "int8", "int32", "int64", "float16", "float32"])
+@pytest.mark.parametrize("order", [0, 1, 2])
+def test_derivatives_of_polynomials_do_not_overflow(dtype: str, order: int) -> None:
+    p = np.array([100, 100, 1, 1], dtype)
+    expected = np.polyder(p, order)
+    np.testing.assert_array_equal(np.asarray(tnp.polyder(p, order)), expected)
+    if dtype not in ("bool", "float16", "float32"):
+        assert tnp.polyder(p, order).dtype == expected.dtype
+
+
+@pytest.mark.parametrize("function", [tnp.poly, tj.jit(tnp.poly)])
+@pytest.mark.parametrize("dtype", ["int32", "float64", "complex64"])
+def test_the_characteristic_polynomial_of_a_matrix(function: Any, dtype: str) -> None:
+    x = np.array([[2, 1, 5], [3, 4, 7], [1, 3, 5]]).astype(dtype)
+    np.testing.assert_allclose(np.asarray(function(x)), np.poly(x), rtol=1e-4, atol=1e-3)
+    with pytest.raises(tj.errors.ShapeError, match=r"a vector of zeros, or a square matrix, got .*\[2,3\]"):
+        tnp.poly(np.ones((2, 3), dtype))
+
+
+def test_nans_are_one_element_whatever_their_other_part_is() -> None:
+    x = np.array([1 + 1j, complex(-5, nan), complex(nan, 1), complex(nan, nan), complex(1, nan), 1 + 1j])
+    expected = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    found = tnp.unique(x, return_index=True, return_inverse=True, return_counts=True)
+    for ours, numpys in zip(found, expected, strict=True):
+        np.testing.assert_array_equal(np.asarray(ours), numpys)
+    assert tnp.unique(x, equal_nan=False).size == np.unique(x, equal_nan=False).size
+    y = np.array([nan, 2])
+    assert tnp.union1d(x, y).size == np.union1d(x, y).size
+    rows = np.array([[complex(1, nan), 2], [complex(nan, 3), 2], [1, 2]])
+    assert tnp.unique(rows, axis=0).shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["intersect1d", "setdiff1d", "setxor1d"])
+def test_what_fills_a_set_without_elements_is_zero(name: str) -> None:
+    x, y = np.array([3, 1, 5]), np.array([-7, 2, 9]) if name == "intersect1d" else np.array([1, 3, 5])
+    for function in (getattr(tnp, name), tj.jit(getattr(tnp, name), static_argnames="size")):
+        assert function(x, y, size=4).tolist() == [0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex128"])
+@pytest.mark.parametrize("name", ["convolve", "correlate"])
+@pytest.mark.parametrize("value", [nan, inf])
+def test_convolutions_multiply_nothing_by_what_is_not_there(name: str, dtype: str, mode: Any, value: float) -> None:
+    x, y = np.array([3.0, 2.0, 7.0], dtype), np.array([value, 4.0], dtype)
+    for left, right in ((x, y), (y, x)):
+        with np.errstate(all="ignore"):
+            expected = getattr(np, name)(left, right, mode)
+        found = np.asarray(getattr(tnp, name)(left, right, mode=mode))
+        np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
+        np.testing.assert_allclose(found[np.isfinite(found)], expected[np.isfinite(expected)], rtol=1e-6)
