@@ -18,7 +18,17 @@ nan, inf = np.nan, np.inf
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
 def test_spacing_is_numpys_for_every_kind_of_float(dtype: str) -> None:
     limits = np.finfo(dtype)
-    sizes = [0.0, limits.smallest_subnormal, 3 * limits.smallest_subnormal, limits.tiny, 1.5 * limits.tiny, 0.1, 1, 2, 3]
+    sizes = [
+        0.0,
+        limits.smallest_subnormal,
+        3 * limits.smallest_subnormal,
+        limits.tiny,
+        1.5 * limits.tiny,
+        0.1,
+        1,
+        2,
+        3,
+    ]
     x = np.array([*sizes, limits.max, inf, nan], dtype)
     x = np.concatenate([x, -x])
     for function in (tnp.spacing, tj.jit(tnp.spacing)):

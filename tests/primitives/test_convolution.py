@@ -112,7 +112,7 @@ def check_convolution(example: Case) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "complex128", "bfloat16"])
 @pytest.mark.parametrize("spread", [1, 3])
-@pytest.mark.parametrize("features, batches", [(1, 1), (2, 1), (1, 2)])
+@pytest.mark.parametrize(("features", "batches"), [(1, 1), (2, 1), (1, 2)])
 def test_infinities_of_a_kernel_meet_elements_only(dtype: str, spread: int, features: int, batches: int) -> None:
     """Of what is filled in around elements and between them there are no products."""
     numbers = ("NCH", "OIH", "NCH"), (1,), ((2, 1),), (spread,)

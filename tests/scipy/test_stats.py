@@ -90,12 +90,15 @@ def test_values(name: str, function: str) -> None:
 
 
 @pytest.mark.parametrize(("name", "function"), FUNCTIONS)
-def test_every_argument_is_broadcast(name: str, function: str) -> None:
+def test_every_argument_is_broadcast_and_promoted(name: str, function: str) -> None:
     args = arguments(name, function, inner=True)
     f = getattr(getattr(ours, name), function)
     for i in range(len(args)):
-        given = [x[:2, None] if i == j else x[:1] for j, x in enumerate(args)]
-        assert f(*given).shape == np.broadcast_shapes(*(x.shape for x in given)), i
+        for other in (x[:1] for x in args), (x[0] for x in args):
+            given = [x[:2, None] if i == j else y for j, (x, y) in enumerate(zip(args, other, strict=True))]
+            assert f(*given).shape == (2, 1), i
+        mixed = [x[:1].astype("int64" if i == j else "float32") for j, x in enumerate(args)]
+        assert f(*mixed).dtype == np.float32, i
 
 
 @pytest.mark.sweep

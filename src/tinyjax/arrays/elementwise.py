@@ -226,8 +226,8 @@ def numeric(primitive: Primitive, *operands: Array) -> Array:
 def constant_like(x: Array, value: Scalar) -> Array:
     """A Python scalar, converted to the dtype of x."""
     aval = x.aval
-    large = isinstance(value, int) and value >= 2**63  # an unsigned integer only
-    constant = x._operands(np.uint64(value) if large else value)[1]
+    # Python's integers become int64, unless only uint64 has them.
+    constant = x._operands(np.uint64(value) if isinstance(value, int) and value >= 2**63 else value)[1]
     return convert(constant, aval.dtype, aval.weak_type)
 
 

@@ -17,7 +17,7 @@ def logpdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     >>> logpdf(0.5)
     Array(-1.14872127, dtype=float64, weak_type=True)
     """
-    return gumbel_r.logpdf(_turned("gumbel_l.logpdf", x), _turned("gumbel_l.logpdf", loc), scale)
+    return gumbel_r.logpdf(*_turned("gumbel_l.logpdf", x, loc, scale))
 
 
 def pdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -35,7 +35,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     >>> cdf(0.5)
     Array(0.80770435, dtype=float64, weak_type=True)
     """
-    return gumbel_r.sf(_turned("gumbel_l.cdf", x), _turned("gumbel_l.cdf", loc), scale)
+    return gumbel_r.sf(*_turned("gumbel_l.cdf", x, loc, scale))
 
 
 def logcdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -62,7 +62,7 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     >>> logsf(0.5)
     Array(-1.64872127, dtype=float64, weak_type=True)
     """
-    return gumbel_r.logcdf(_turned("gumbel_l.logsf", x), _turned("gumbel_l.logsf", loc), scale)
+    return gumbel_r.logcdf(*_turned("gumbel_l.logsf", x, loc, scale))
 
 
 def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -76,5 +76,6 @@ def ppf(p: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     return middle + width * lax.log(-lax.log1p(-within))
 
 
-def _turned(name: str, x: ArrayLike) -> Array:
-    return -floats(name, x)[0]
+def _turned(name: str, x: ArrayLike, loc: ArrayLike, scale: ArrayLike) -> tuple[Array, Array, Array]:
+    point, middle, width = floats(name, x, loc, scale)
+    return -point, -middle, width
