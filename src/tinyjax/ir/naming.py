@@ -33,3 +33,8 @@ def named_types(names: Sequence[str], avals: Sequence[object]) -> str:
 def names_for(names: Sequence[str], count: int) -> tuple[str, ...]:
     """One name for each of `count` inputs: "" for those that are left."""
     return (*names[:count], *[""] * (count - len(names)))
+
+
+def names_at(names: InputNames, positions: Sequence[int | None]) -> InputNames:
+    """The names of inputs at these positions; None: of one that has no name. Not looked at yet."""
+    return InputNames(lambda: ["" if i is None else names_for(names.found, i + 1)[i] for i in positions])

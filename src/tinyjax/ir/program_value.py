@@ -15,7 +15,7 @@ from typing_extensions import override
 from tinyjax.caching import BoundedCache, Keyed, Token, register
 from tinyjax.ir.equality import same_program
 from tinyjax.ir.immutable import Immutable
-from tinyjax.ir.naming import InputNames, names_for
+from tinyjax.ir.naming import InputNames, names_at, names_for
 from tinyjax.ir.printing.printed import Printed
 
 if TYPE_CHECKING:
@@ -87,10 +87,7 @@ class ProgramValue(ProgramPart, Keyed):
 
     def names_at(self, positions: Sequence[int | None]) -> InputNames | None:
         """The names of a program that has these inputs of this one; None: one of its own. Not looked at yet."""
-        names = self.names
-        if names is None:
-            return None
-        return InputNames(lambda: ["" if i is None else names_for(names.found, i + 1)[i] for i in positions])
+        return None if self.names is None else names_at(self.names, positions)
 
     @cached_property
     def inner(self) -> tuple[Jaxpr, ...]:

@@ -63,7 +63,7 @@ def jvp(
         verify(closed)
         n = len(closed.consts)
         found = jvp(closed.jaxpr, (*[False] * n, *tangent_marks("jvp", closed, nonzero)), force=force)
-        named = found.jaxpr.named_by(_names(closed.jaxpr, found.nonzero_in))
+        named = found.jaxpr.named_by(names_with_tangents(closed.jaxpr, found.nonzero_in))
         return JvpProgram(ClosedJaxpr(named, closed.consts), found.nonzero_in[n:], found.nonzero_out)
     verify(jaxpr)
     n = len(jaxpr.outvars)
@@ -91,9 +91,10 @@ def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> Jv
 
     avals = jaxpr.in_avals
     with_tangents = [aval.tangent for aval, mark in zip(avals, nonzero, strict=True) if mark]
-    program = stage([*avals, *with_tangents], run).named_by(_names(jaxpr, nonzero))
+    program = stage([*avals, *with_tangents], run).named_by(names_with_tangents(jaxpr, nonzero))
     return JvpProgram(program, nonzero, tuple(marked))
 
 
-def _names(jaxpr: Jaxpr, nonzero: Sequence[bool]) -> InputNames | None:
+def names_with_tangents(jaxpr: Jaxpr, nonzero: Sequence[bool]) -> InputNames | None:
+    """The names of the inputs, and of the tangents of those that have one."""
     return derived_names(jaxpr, lambda own: [*own, *tangent_names(own, nonzero)])

@@ -1,4 +1,4 @@
-"""Linearization of programs: forward-mode differentiation, then partial evaluation."""
+"""Linearization of programs: forward-mode differentiation, of which what doesn't depend on tangents is computed now."""
 
 from __future__ import annotations
 
@@ -8,14 +8,20 @@ from typing import Generic, final, overload
 from attrs import field, frozen
 
 from tinyjax.caching import remembered
+from tinyjax.contexts.jvp import Dual, JvpContext
+from tinyjax.contexts.partial_eval import Partial, PartialEvalContext
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
+from tinyjax.ir.interpret import interpret
+from tinyjax.ir.primitive import Zero
 from tinyjax.ir.printing.shown import Record
-from tinyjax.ir.program import ClosedJaxpr, Jaxpr
+from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
+from tinyjax.ir.tangents import with_zeros
 from tinyjax.ir.verify import verify
+from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.arguments import tangent_marks
 from tinyjax.transforms.forms import Form, derived_names, tangent_names
-from tinyjax.transforms.jvp import jvp
-from tinyjax.transforms.partial_eval import partial_eval
+from tinyjax.transforms.jvp import names_with_tangents
+from tinyjax.transforms.partial_eval import Outputs, divide
 from tinyjax.transforms.residuals import Residual, as_residuals, close_over
 
 
@@ -72,9 +78,22 @@ def linearize(
 
 @remembered
 def _linearize(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Linearization:
-    derived = jvp(jaxpr, nonzero)
-    num_primal, num_tangents = len(jaxpr.outvars), sum(derived.nonzero_out)
+    nonzero_out: list[bool] = []
+
+    def run(ctx: PartialEvalContext[Atom], args: Sequence[Partial[Atom]]) -> Outputs:
+        n = len(jaxpr.invars)
+        duals = map(Dual, args[:n], with_zeros(args[n:], nonzero, jaxpr.in_avals))
+        inner = JvpContext(ctx)
+        outs = interpret(inner, jaxpr, list(duals))
+        with inner.cursor.attributing():
+            tangents = [
+                cast(ctx, out.tangent, ctx.aval(out.primal).axes) for out in outs if not isinstance(out.tangent, Zero)
+            ]
+        nonzero_out.extend(not isinstance(out.tangent, Zero) for out in outs)
+        # The primal outputs can't depend on a tangent, so they are all known.
+        return [*(out.primal for out in outs), *tangents], [*[False] * len(outs), *[True] * len(tangents)]
+
+    avals = [*jaxpr.in_avals, *(aval.tangent for aval, mark in zip(jaxpr.in_avals, nonzero, strict=True) if mark)]
     unknown = (False,) * len(jaxpr.invars) + (True,) * sum(nonzero)
-    # The primal outputs can't depend on a tangent, so they are all known.
-    parts = partial_eval(derived.jaxpr, unknown, force_unknown=(False,) * num_primal + (True,) * num_tangents)
-    return Linearization(parts.known, parts.staged, nonzero, derived.nonzero_out, parts.residuals)
+    parts = divide(avals, unknown, run, names_with_tangents(jaxpr, nonzero))
+    return Linearization(parts.known, parts.staged, nonzero, tuple(nonzero_out), parts.residuals)

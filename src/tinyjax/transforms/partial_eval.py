@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Generic, final, overload
+from collections.abc import Callable, Sequence
+from typing import Generic, TypeAlias, final, overload
 
 from attrs import field, frozen
 
@@ -11,8 +11,10 @@ from tinyjax.caching import remembered
 from tinyjax.contexts.partial_eval import Partial, PartialEvalContext, Unknown
 from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
+from tinyjax.ir.naming import InputNames
 from tinyjax.ir.printing.shown import Record
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
 from tinyjax.ir.verify import verify
@@ -64,7 +66,7 @@ def partial_eval(
         given = marks_each("partial_eval: unknown", unknown, len(closed.in_avals), "inputs", closed)
         n = len(closed.consts)
         found = partial_eval(closed.jaxpr, (*[False] * n, *given), force_unknown=force_unknown)
-        names, staged_names = part_names(closed.jaxpr, found.unknown_in, found.residuals)
+        names, staged_names = part_names(closed.jaxpr.names, found.unknown_in, found.residuals)
         known, later = found.known.named_by(names), found.staged.named_by(staged_names)
         staged, residuals = close_over(closed, later, found.residuals)
         return PartialEvaluation(ClosedJaxpr(known, closed.consts), staged, given, found.unknown_out, residuals)
@@ -79,17 +81,33 @@ def partial_eval(
 
 @remembered
 def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], force: tuple[bool, ...]) -> PartialEvaluation:
-    avals = jaxpr.in_avals
+    def run(ctx: PartialEvalContext[Atom], args: Sequence[Partial[Atom]]) -> Outputs:
+        return interpret(ctx, jaxpr, args), force
+
+    return divide(jaxpr.in_avals, unknown, run, jaxpr.names)
+
+
+#: The outputs of what is divided, and which of them the staged program returns even if they are known.
+Outputs: TypeAlias = tuple[Sequence[Partial[Atom]], Sequence[bool]]
+
+
+def divide(
+    avals: Sequence[ShapedArray],
+    unknown: tuple[bool, ...],
+    run: Callable[[PartialEvalContext[Atom], Sequence[Partial[Atom]]], Outputs],
+    names: InputNames | None,
+) -> PartialEvaluation:
+    """What `run` computes of inputs of these types, called so, in two parts: of those that are known, and the rest."""
     positions = [i for i, mark in enumerate(unknown) if not mark]
     parts: list[tuple[Jaxpr, tuple[bool, ...], tuple[Residual, ...]]] = []
 
-    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+    def known_part(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         inner = PartialEvalContext[Atom](ctx)
         known_ins = iter(ins)
         args: list[Partial[Atom]] = [
             inner.unknown(aval) if mark else Known(next(known_ins)) for aval, mark in zip(avals, unknown, strict=True)
         ]
-        outs = interpret(inner, jaxpr, args)
+        outs, force = run(inner, args)
         unknown_out = tuple(isinstance(out, Unknown) or mark for out, mark in zip(outs, force, strict=True))
         later = [inner.instantiate(out) for out, mark in zip(outs, unknown_out, strict=True) if mark]
         staged = needed(inner.finish(later))
@@ -101,10 +119,10 @@ def _partial_eval(jaxpr: Jaxpr, unknown: tuple[bool, ...], force: tuple[bool, ..
         computed = [atom for atom, res in zip(staged.residuals, residuals, strict=True) if res.input is None]
         return [*known_outs, *computed]
 
-    known = stage([avals[i] for i in positions], run)
+    known = stage([avals[i] for i in positions], known_part)
     ((staged, unknown_out, residuals),) = parts
-    names, staged_names = part_names(jaxpr, unknown, residuals)
-    known, staged = known.named_by(names), staged.named_by(staged_names)
+    known_names, staged_names = part_names(names, unknown, residuals)
+    known, staged = known.named_by(known_names), staged.named_by(staged_names)
     return PartialEvaluation(known, staged, unknown, unknown_out, with_results(known, residuals))
 
 

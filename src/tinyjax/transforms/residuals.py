@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from tinyjax.caching import remembered
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.naming import InputNames
+from tinyjax.ir.naming import InputNames, names_at
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.shown import Shown
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr, Var
@@ -106,12 +106,14 @@ def as_residuals(found: Iterable[Residual]) -> Residuals:
 
 
 def part_names(
-    jaxpr: Jaxpr, unknown: Sequence[bool], residuals: Sequence[Residual]
+    names: InputNames | None, unknown: Sequence[bool], residuals: Sequence[Residual]
 ) -> tuple[InputNames | None, InputNames | None]:
-    """The names of the inputs of the known program, and of the staged one."""
+    """The names of the inputs of the known program, and of the staged one, if those of the whole are known."""
+    if names is None:
+        return None, None
     now = [i for i, mark in enumerate(unknown) if not mark]
     later = [i for i, mark in enumerate(unknown) if mark]
-    return jaxpr.names_at(now), jaxpr.names_at([*(residual.input for residual in residuals), *later])
+    return names_at(names, now), names_at(names, [*(residual.input for residual in residuals), *later])
 
 
 def close_over(
