@@ -92,9 +92,9 @@ class ProgramValue(ProgramPart, Keyed):
     @cached_property
     def inner(self) -> tuple[Jaxpr, ...]:
         """The programs that its equations hold, one after the other."""
-        from tinyjax.ir.traverse import subjaxprs
+        from tinyjax.ir.traverse import inner_programs
 
-        return tuple([program for eqn in self.eqns for program in subjaxprs(eqn.primitive)])
+        return tuple(inner_programs(self.eqns))
 
     @cached_property
     def lines(self) -> int:

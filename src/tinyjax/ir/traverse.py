@@ -12,7 +12,7 @@ import attrs
 from tinyjax.caching import bounded
 from tinyjax.ir.parameters import PLAIN_TYPES, Opaque, Parameters
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.program import Eqn, Jaxpr
 from tinyjax.ir.value import ConcreteValue
 
 P = TypeVar("P", bound=Primitive)
@@ -88,14 +88,14 @@ def nested_programs(jaxpr: Jaxpr, key: Callable[[Jaxpr], Hashable] | None = None
     what tells them apart: by default, their value."""
     order: list[Jaxpr] = []
     seen: set[Hashable] = set()
-    path: list[tuple[Jaxpr, Iterator[Jaxpr]]] = [(jaxpr, _children(jaxpr))]
+    path: list[tuple[Jaxpr, Iterator[Jaxpr]]] = [(jaxpr, iter(jaxpr.inner))]
     while path:
         program, children = path[-1]
         for child in children:
             found = child if key is None else key(child)
             if found not in seen:
                 seen.add(found)
-                path.append((child, _children(child)))
+                path.append((child, iter(child.inner)))
                 break
         else:
             order.append(program)
@@ -103,13 +103,17 @@ def nested_programs(jaxpr: Jaxpr, key: Callable[[Jaxpr], Hashable] | None = None
     return order
 
 
-def _children(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
-    last: Primitive | None = None
-    for eqn in jaxpr.eqns:
+def inner_programs(eqns: Iterable[Eqn]) -> Iterator[Jaxpr]:
+    """The programs that equations hold, one after the other."""
+    without: set[int] = set()  # primitives that hold none: many equations apply the same one
+    for eqn in eqns:
         primitive = eqn.primitive
-        if primitive is not last:
-            last = primitive
-            yield from subjaxprs(primitive)
+        if id(primitive) not in without:
+            found = subjaxprs(primitive)
+            if found:
+                yield from found
+            else:
+                without.add(id(primitive))
 
 
 def holds_programs(primitive: Primitive) -> bool:

@@ -80,24 +80,24 @@ class _Checker:
         self._accepted = accepted
         self._bound: list[ShapedArray] = []
         self._part = "the inputs"
+        self._number = 0
         self._eqn: Eqn | None = None
 
     def check(self) -> None:
-        jaxpr = self._jaxpr
+        jaxpr, accepted = self._jaxpr, self._accepted
         self._check_tuples(jaxpr, ("invars", "eqns", "outvars"))
         self._bind(jaxpr.invars)
         for number, eqn in enumerate(jaxpr.eqns):
-            self._part, self._eqn = f"equation {number}", eqn
+            self._number, self._eqn = number, eqn
             if type(eqn.invars) is not tuple or type(eqn.outvars) is not tuple:
                 self._check_tuples(eqn, ("invars", "outvars"))
-            self._read(eqn.invars)
+            operands = self._read(eqn.invars)
             primitive = eqn.primitive
-            if id(primitive) not in self._accepted:
+            if id(primitive) not in accepted:
                 self._check_primitive(primitive)
-                self._accepted.add(id(primitive))
-            expected = self._out_types(primitive, eqn.invars)
-            self._bind(eqn.outvars)
-            found = [var.aval for var in eqn.outvars]
+                accepted.add(id(primitive))
+            expected = self._out_types(primitive, operands)
+            found = self._bind(eqn.outvars)
             if len(found) != len(expected):
                 self._fail(
                     f"{primitive.name} gives {len(expected)} outputs {listed(expected)}, but {len(found)} are bound"
@@ -116,8 +116,10 @@ class _Checker:
             if type(value) is not tuple:
                 self._fail(f"{name} is a {type(value).__name__}, not a tuple", show=False)
 
-    def _bind(self, variables: Sequence[object]) -> None:
+    def _bind(self, variables: Sequence[object]) -> list[ShapedArray]:
+        """Binds these variables, and gives their types."""
         bound = self._bound
+        first = len(bound)
         for var in variables:
             if not isinstance(var, Var):
                 self._fail(f"binds {var!r}, which is not a Var", show=False)
@@ -129,9 +131,12 @@ class _Checker:
                     f"and the next one is number {len(bound)}"
                 )
             bound.append(var.aval)
+        return bound[first:]
 
-    def _read(self, atoms: Sequence[Atom]) -> None:
+    def _read(self, atoms: Sequence[Atom]) -> list[ShapedArray]:
+        """Reads these atoms, and gives their types."""
         bound = self._bound
+        found = []
         for atom in atoms:
             if not isinstance(atom, Var):
                 if id(atom) not in self._accepted:
@@ -144,6 +149,8 @@ class _Checker:
                 if aval is not atom.aval and aval != atom.aval:
                     name = self._name(atom)
                     self._fail(f"reads {name} as {atom.aval}, but {name} is bound as {aval}")
+            found.append(atom.aval)
+        return found
 
     def _binder_of(self, var: Var) -> str:
         for number, eqn in enumerate(self._jaxpr.eqns):
@@ -170,14 +177,13 @@ class _Checker:
             if not is_value(value):
                 self._fail(f"parameter {name!r} is not an immutable, hashable value: {value!r}", show=False)
 
-    def _out_types(self, primitive: Primitive, operands: Sequence[Atom]) -> Sequence[ShapedArray]:
+    def _out_types(self, primitive: Primitive, operands: Sequence[ShapedArray]) -> Sequence[ShapedArray]:
         try:
-            return result_types(primitive, [atom.aval for atom in operands])
+            return result_types(primitive, operands)
         except MissingRuleError:
             raise
         except _REFUSALS as error:
-            types = listed([atom.aval for atom in operands])
-            self._fail(f"{primitive.name} does not accept operands of types {types}: {error}", error)
+            self._fail(f"{primitive.name} does not accept operands of types {listed(operands)}: {error}", error)
 
     def _name(self, var: Var) -> str:
         """The variable as it is printed, and an input as the traced function calls it."""
@@ -189,7 +195,8 @@ class _Checker:
         """Raises the error. `show=False`: something in the program isn't what it must be, and can't be printed."""
         place = _place(self._root, self._jaxpr)
         eqn = self._eqn
-        lines = [f"{self._part} of {place}: {problem}"]
+        part = self._part if eqn is None else f"equation {self._number}"
+        lines = [f"{part} of {place}: {problem}"]
         if eqn is not None and show:
             lines += ["", _indented(format_eqn(eqn, variable_names(self._jaxpr), short=True)), ""]
         if eqn is not None and eqn.source is not None:

@@ -220,7 +220,7 @@ class Pipeline(Shown):
         """The program after all passes, and what each of them did.
 
         `show`, say `print`, gets the program as it is given, and after each pass that changes it. With `check`, the
-        verifier looks at each result, and an error says after which pass it is.
+        verifier looks at each result that is another program, and an error says after which pass it is.
         """
         if show is not None:
             show(f"{program}\n")
@@ -228,7 +228,7 @@ class Pipeline(Shown):
         type_before = typecheck(as_closed(program, "report")) if check else None
         for report, result in self.steps(program):
             reports.append(report)
-            if check:
+            if check and result is not program:
                 _check(report.name, result, type_before)
             if show is not None:
                 show(f"after {report}\n{result}\n" if report.changed else f"after {report}\n")

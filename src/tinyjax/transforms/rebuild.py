@@ -19,7 +19,7 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import SourceCursor, SourceInfo
-from tinyjax.ir.traverse import holds_programs, map_programs, subjaxprs
+from tinyjax.ir.traverse import holds_programs, map_programs
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import UnevenError
 from tinyjax.primitives.constant import Constant
@@ -177,14 +177,14 @@ def bottom_up(jaxpr: Jaxpr, change: Callable[[Jaxpr], Jaxpr], before: Callable[[
     if before is not None:
         jaxpr = before(jaxpr)
     done: dict[Key, Jaxpr] = {}
-    path: list[tuple[Jaxpr, Key | None, Iterator[Jaxpr]]] = [(jaxpr, None, _children(jaxpr))]
+    path: list[tuple[Jaxpr, Key | None, Iterator[Jaxpr]]] = [(jaxpr, None, iter(jaxpr.inner))]
     while True:
         program, key, children = path[-1]
         for child in children:
             found = key_of(child)
             if found not in done:
                 inner = child if before is None else before(child)
-                path.append((inner, found, _children(inner)))
+                path.append((inner, found, iter(inner.inner)))
                 break
         else:
             path.pop()
@@ -194,14 +194,10 @@ def bottom_up(jaxpr: Jaxpr, change: Callable[[Jaxpr], Jaxpr], before: Callable[[
             done[key] = result
 
 
-def _children(jaxpr: Jaxpr) -> Iterator[Jaxpr]:
-    for eqn in jaxpr.eqns:
-        if holds_programs(eqn.primitive):
-            yield from subjaxprs(eqn.primitive)
-
-
 def _with_changed(jaxpr: Jaxpr, done: dict[Key, Jaxpr]) -> Jaxpr:
     """The program with others in the place of those within it."""
+    if not jaxpr.inner:
+        return jaxpr
     eqns: list[Eqn] = []
     changed = False
     for eqn in jaxpr.eqns:
