@@ -40,6 +40,8 @@ def align(a: Sequence[Hashable], b: Sequence[Hashable]) -> Pairs:
             continue
         x, y = a[low:high], b[left:right]
         found = myers(x, y)
+        if found is None and set(x).isdisjoint(y):
+            continue
         if found is None:
             found = _anchors(x, y, once=True) if divisions else []
             if not found:

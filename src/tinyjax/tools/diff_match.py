@@ -14,9 +14,10 @@ from typing import Final, TypeAlias, final
 
 from attrs import frozen
 
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.printing.outline import holds_programs
-from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.traverse import record_values
 from tinyjax.tools.diff_align import Pairs, align, stretches
 
@@ -25,6 +26,8 @@ Slots: TypeAlias = tuple[tuple[int | None, int | None], ...]
 
 #: How far a better counterpart of an equation is looked for among its neighbours.
 _REACH: Final = 16
+#: An equation has fewer than two to the power of this operands.
+_OPERANDS: Final = 32
 
 
 @final
@@ -71,16 +74,16 @@ class _Numbering:
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
-        self._primitives: dict[int, int] = {}
+        self._shared: dict[int, int] = {}
 
     def __call__(self, key: Hashable) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
 
-    def primitive(self, primitive: Primitive) -> int:
-        """The number of a primitive. The programs that are compared keep it alive, so its id stays its own."""
-        found = self._primitives.get(id(primitive))
+    def shared(self, part: Primitive | ShapedArray | Literal) -> int:
+        """The number of what many equations share. The programs keep it alive, so its id stays its own."""
+        found = self._shared.get(id(part))
         if found is None:
-            found = self._primitives[id(primitive)] = self(primitive)
+            found = self._shared[id(part)] = self(part)
         return found
 
 
@@ -89,32 +92,36 @@ class _Backward:
     """What becomes of each equation's outputs, and of each input, as numbers."""
 
     def __init__(self, jaxpr: Jaxpr, numbering: _Numbering, by_position: bool) -> None:
-        uses: dict[int, list[int]] = {}
+        shared = numbering.shared
+        uses: dict[
+            int, list[int]
+        ] = {}  # by the number of the equation's key and the position, or of an output: below 0
         for position, atom in enumerate(jaxpr.outvars):
             if isinstance(atom, Var):
-                uses.setdefault(atom.index, []).append(numbering(("out", position if by_position else 0)))
+                uses.setdefault(atom.index, []).append(~position if by_position else -1)
         self.equations = [0] * len(jaxpr.eqns)
         for number in range(len(jaxpr.eqns) - 1, -1, -1):
             eqn = jaxpr.eqns[number]
-            fates = tuple([(var.aval, tuple(sorted(uses.get(var.index, ())))) for var in eqn.outvars])
-            key = self.equations[number] = numbering((numbering.primitive(eqn.primitive), fates))
+            fates = tuple([(shared(var.aval), *sorted(uses.get(var.index, ()))) for var in eqn.outvars])
+            key = self.equations[number] = numbering((shared(eqn.primitive), fates))
             for position, atom in enumerate(eqn.invars):
                 if isinstance(atom, Var):
-                    uses.setdefault(atom.index, []).append(numbering((key, position)))
-        self.inputs = [numbering((var.aval, tuple(sorted(uses.get(var.index, ()))))) for var in jaxpr.invars]
+                    uses.setdefault(atom.index, []).append((key << _OPERANDS) + position)
+        self.inputs = [numbering((shared(var.aval), *sorted(uses.get(var.index, ())))) for var in jaxpr.invars]
 
 
 def _forward(jaxpr: Jaxpr, numbering: _Numbering, inputs: dict[int, int], side: str) -> list[int]:
     """What each equation computes. `inputs` numbers those that both programs have, by position."""
+    shared = numbering.shared
     values: dict[int, int] = {}
     for position, var in enumerate(jaxpr.invars):
         number = inputs.get(position)
         values[var.index] = numbering(("in", side, position) if number is None else ("in", number, var.aval))
     found: list[int] = []
     for eqn in jaxpr.eqns:
-        operands = tuple([values.get(a.index, -1) if isinstance(a, Var) else numbering(a) for a in eqn.invars])
-        types = tuple([var.aval for var in eqn.outvars])
-        key = numbering((numbering.primitive(eqn.primitive), operands, types))
+        operands = tuple([values.get(a.index, -1) if isinstance(a, Var) else shared(a) for a in eqn.invars])
+        types = tuple([shared(var.aval) for var in eqn.outvars])
+        key = numbering((shared(eqn.primitive), operands, types))
         found.append(key)
         for position, var in enumerate(eqn.outvars):
             values[var.index] = key if len(eqn.outvars) == 1 else numbering((key, position))
@@ -202,10 +209,11 @@ def _settle(x: Jaxpr, y: Jaxpr, inputs: Pairs, pairs: Pairs) -> Pairs:
     found: Pairs = []
     i = j = -1
     for number, (v, w) in enumerate(pairs):
-        end = pairs[number + 1] if number + 1 < len(pairs) else (len(x.eqns), len(y.eqns))
-        low, high = (i + 1, j + 1), (min(end[0], v + _REACH), min(end[1], w + _REACH))
+        low = (i + 1, j + 1)
         i, j = v, w
         if not _same_use(x.eqns[v], y.eqns[w], corresponding):
+            end = pairs[number + 1] if number + 1 < len(pairs) else (len(x.eqns), len(y.eqns))
+            high = (min(end[0], v + _REACH), min(end[1], w + _REACH))
             others = (
                 k for k in range(max(low[1], w - _REACH), high[1]) if _same_use(x.eqns[v], y.eqns[k], corresponding)
             )
@@ -223,19 +231,19 @@ def _settle(x: Jaxpr, y: Jaxpr, inputs: Pairs, pairs: Pairs) -> Pairs:
 
 def _same_use(e: Eqn, f: Eqn, corresponding: dict[int, int]) -> bool:
     """Whether two equations apply the same primitive to operands that correspond."""
-    return (
-        len(e.invars) == len(f.invars)
-        and len(e.outvars) == len(f.outvars)
-        and all(same_atom(a, b, corresponding) for a, b in zip(e.invars, f.invars, strict=True))
-        and (e.primitive is f.primitive or e.primitive == f.primitive)
-    )
+    if len(e.invars) != len(f.invars) or len(e.outvars) != len(f.outvars):
+        return False
+    for a, b in zip(e.invars, f.invars, strict=True):
+        if not same_atom(a, b, corresponding):
+            return False
+    return e.primitive is f.primitive or e.primitive == f.primitive
 
 
 def same_atom(old: Atom, new: Atom, corresponding: dict[int, int]) -> bool:
     """Whether an atom of the second program stands for the one of the first, where variables correspond so."""
     if isinstance(old, Var):
         return isinstance(new, Var) and corresponding.get(new.index) == old.index
-    return old == new
+    return old is new or old == new
 
 
 def _correspondence(x: Jaxpr, y: Jaxpr, inputs: Pairs, equations: Pairs) -> dict[int, int]:

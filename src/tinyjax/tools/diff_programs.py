@@ -278,35 +278,43 @@ class _Builder:
         matching = match_programs(x, y)
         corresponding = matching.correspondence(x, y)
         entries: list[Entry] = []
-        for i, j in matching.equations:
-            if i is None:
-                if j is not None:
-                    entries.append(Added(j))
-            elif j is None:
-                entries.append(Removed(i))
-            else:
+        same, following = 0, (0, 0)  # how many equations up to these are the same, and not among the entries yet
+        for i, j in (*matching.equations, (None, None)):
+            change: Entry | None = None
+            if i is not None and j is not None:
                 change = self._change(i, j, x.eqns[i], y.eqns[j], corresponding)
-                last = entries[-1] if entries else None
-                if change is not None:
-                    entries.append(change)
-                elif isinstance(last, Same) and (last.before + last.count, last.after + last.count) == (i, j):
-                    entries[-1] = Same(last.before, last.after, last.count + 1)
-                else:
-                    entries.append(Same(i, j, 1))
+                if change is None and same and following == (i, j):
+                    same, following = same + 1, (i + 1, j + 1)
+                    continue
+            elif i is not None:
+                change = Removed(i)
+            elif j is not None:
+                change = Added(j)
+            if same:
+                entries.append(Same(following[0] - same, following[1] - same, same))
+                same = 0
+            if change is not None:
+                entries.append(change)
+            elif i is not None and j is not None:
+                same, following = 1, (i + 1, j + 1)
         return ProgramDiff(
             x, y, matching.inputs, tuple(entries), matching.outputs, *_changed_slots(matching, x, y, corresponding)
         )
 
     def _change(self, i: int, j: int, e: Eqn, f: Eqn, corresponding: dict[int, int]) -> Changed | None:
         operands = tuple(
-            OperandChange(position, old, new)
-            for position, (old, new) in enumerate(_padded(e.invars, f.invars))
-            if old is None or new is None or not same_atom(old, new, corresponding)
+            [
+                OperandChange(position, old, new)
+                for position, (old, new) in enumerate(_padded(e.invars, f.invars))
+                if old is None or new is None or not same_atom(old, new, corresponding)
+            ]
         )
         types = tuple(
-            TypeChange(position, old.aval, new.aval)
-            for position, (old, new) in enumerate(zip(e.outvars, f.outvars, strict=True))
-            if old.aval != new.aval
+            [
+                TypeChange(position, old.aval, new.aval)
+                for position, (old, new) in enumerate(zip(e.outvars, f.outvars, strict=True))
+                if old.aval is not new.aval and old.aval != new.aval
+            ]
         )
         p, q = e.primitive, f.primitive
         if p is q or same_value(p, q):

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count
 from typing import Final, TypeAlias, final
 
 import numpy as np
 
-from tinyjax.ir.printing.printer import format_eqn, variable_name, variable_names
+from tinyjax.ir.printing.printer import format_eqn, names_from, variable_names
 from tinyjax.ir.printing.spelling import format_literal, format_parameter
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.value import ConcreteValue
@@ -161,16 +160,13 @@ def _names(program: ProgramDiff) -> tuple[Names, Names]:
         if i is not None and j is not None:
             matched[program.after.invars[j].index] = program.before.invars[i].index
     for entry in program.entries:
-        if isinstance(entry, Same):
-            pairs = ((entry.before + k, entry.after + k) for k in range(entry.count))
-        elif isinstance(entry, Changed):
-            pairs = ((i, j) for i, j in [(entry.before, entry.after)])
-        else:
+        if not isinstance(entry, Same | Changed):
             continue
-        for i, j in pairs:
-            for old, new in zip(program.before.eqns[i].outvars, program.after.eqns[j].outvars, strict=True):
+        i, j, length = entry.before, entry.after, entry.count if isinstance(entry, Same) else 1
+        for e, f in zip(program.before.eqns[i : i + length], program.after.eqns[j : j + length], strict=True):
+            for old, new in zip(e.outvars, f.outvars, strict=True):
                 matched[new.index] = old.index
-    letters = map(variable_name, count(sum(name != "_" for name in before.values())))
+    letters = names_from(sum(name != "_" for name in before.values()))
     renamed: dict[int, str] = {}
     for index, name in after.items():
         old_name = before.get(matched.get(index, -1), "_")

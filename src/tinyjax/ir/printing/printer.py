@@ -9,7 +9,7 @@ nothing reads is `_`. A program that occurs several times and doesn't fit on a l
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import count
+from itertools import count, islice, product
 from string import ascii_lowercase
 from typing import Final, final
 
@@ -22,6 +22,8 @@ from tinyjax.ir.program import Atom, ClosedJaxpr, Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import items_of, nested_programs, programs_of, shown_values, subjaxprs
 from tinyjax.ir.value import ConcreteValue
 
+#: Words that mean something else than a variable.
+_WORDS: Final = frozenset({"in", "inf", "lambda", "let", "nan", "infj", "nanj"})
 #: Lines are broken beyond this column, as JAX breaks them.
 _WIDTH: Final = 80
 #: Text in pieces; a piece that is itself in pieces is printed by one loop, so that nesting costs no recursion.
@@ -102,6 +104,12 @@ def variable_name(number: int) -> str:
     return _letters(number)
 
 
+def names_from(number: int) -> Iterator[str]:
+    """The names of variables from this one on: quicker than one by one."""
+    words = ("".join(letters) for length in count(1) for letters in product(ascii_lowercase, repeat=length))
+    return islice((word for word in words if word not in _WORDS), number, None)
+
+
 def _letters(number: int) -> str:
     letters = ""
     while number >= 0:
@@ -118,15 +126,15 @@ def _number(letters: str) -> int:
     return number
 
 
-#: The places, in order, of words that mean something else than a variable.
-_RESERVED: Final = sorted(map(_number, ("in", "inf", "lambda", "let", "nan", "infj", "nanj")))
+#: Their places, in order.
+_RESERVED: Final = sorted(map(_number, _WORDS))
 
 
 def variable_names(jaxpr: Jaxpr) -> dict[int, str]:
     """The names that variables are printed with, by their index. Malformed programs have names too."""
     used = {atom.index for eqn in jaxpr.eqns for atom in eqn.invars if isinstance(atom, Var)}
     used.update(atom.index for atom in jaxpr.outvars if isinstance(atom, Var))
-    letters = map(variable_name, count())
+    letters = names_from(0)
     names: dict[int, str] = {}
     for var in jaxpr.invars:
         if var.index not in names:
