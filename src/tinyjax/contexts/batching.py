@@ -17,6 +17,7 @@ from tinyjax.ir.effects import axis_names, names_of
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import Literal
 from tinyjax.ir.roles import Foreign, Origin
+from tinyjax.ir.slots import made_by_slots
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 
@@ -24,6 +25,7 @@ V = TypeVar("V")
 
 
 @final
+@made_by_slots
 @frozen
 class Batched(Generic[V]):
     """A value of the parent and the position of its mapped axis. None: the same value for every element."""

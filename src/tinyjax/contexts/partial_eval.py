@@ -17,6 +17,7 @@ from tinyjax.ir.merging import merged, staged_operands
 from tinyjax.ir.primitive import Primitive, Split
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.roles import Customised, Foreign, Origin
+from tinyjax.ir.slots import made_by_slots
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 
@@ -24,6 +25,7 @@ V = TypeVar("V")
 
 
 @final
+@made_by_slots
 @frozen
 class Unknown:
     """A value that the staged program will compute."""

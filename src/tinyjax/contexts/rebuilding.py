@@ -14,6 +14,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Literal
 from tinyjax.ir.result_types import result_types
+from tinyjax.ir.slots import made_by_slots
 from tinyjax.primitives.arithmetic import Abs, IntegerPow, Max, Min, Square
 from tinyjax.primitives.bitwise import And, Not, Or, Xor
 from tinyjax.primitives.comparison import Eq, Ge, Gt, Le, Lt, Ne
@@ -32,6 +33,7 @@ _CHEAP: Final = frozenset({BroadcastInDim, Constant, ConvertElementType, Iota, R
 
 
 @final
+@made_by_slots
 @frozen
 class Known(Generic[V]):
     """A value that the parent has. `literal` is set where the program itself spells it out, and `recipe` where a

@@ -18,6 +18,7 @@ from tinyjax.ir.literals import python_scalar, scalar_bits
 from tinyjax.ir.program_type import JaxprType
 from tinyjax.ir.program_value import ProgramPart, ProgramValue
 from tinyjax.ir.shared_types import array_type
+from tinyjax.ir.slots import made_by_slots
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.value import ConcreteValue
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 
 @final
+@made_by_slots
 @frozen
 class Var:
     """A variable: the number of its binding within its jaxpr, and its type."""
@@ -65,6 +67,7 @@ Atom: TypeAlias = Var | Literal
 
 
 @final
+@made_by_slots
 @frozen
 class Eqn(ProgramPart):
     """One application of a primitive. Where it came from (`source`) is no part of its value."""
