@@ -142,16 +142,21 @@ def loops(jaxpr: Jaxpr) -> list[Scan]:
     return [eqn.primitive for eqn in jaxpr.eqns if isinstance(eqn.primitive, Scan)]
 
 
+def _border(step: Any, model: Any, depth: int) -> Jaxpr:
+    """What is compiled of a step."""
+    found = bordered(rolled(step_of(step, model, depth)))
+    assert found is not None
+    return found.program
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("step", [descent, scheduled])
+@pytest.mark.parametrize("step", [descent, scheduled, clipped])
 def test_what_is_compiled_has_one_size(model: Any, step: Any) -> None:
     sizes = []
     for depth in (24, 36):
-        found = rolled(step_of(step, model, depth))
-        border = bordered(found)
-        assert border is not None
-        sizes.append((len(border.program.eqns), len(border.program.invars)))
+        found = _border(step, model, depth)
+        sizes.append((len(found.eqns), len(found.invars)))
     assert sizes[0] == sizes[1]
 
 
@@ -179,6 +184,11 @@ def test_updates_that_wait_are_one_loop() -> None:
     found = loops(rolled(step_of(clipped, residual, 24)))
     assert [(loop.reverse, loop.length >= 22) for loop in found[:3]] == [(False, True), (True, True), (True, True)]
     assert len([loop for loop in found if loop.length > 8]) == 3
+
+
+def test_a_norm_of_all_tensors_has_one_size() -> None:
+    sizes = [len(solo.eqns) for solo in (_border(clipped, residual, depth) for depth in (12, 20))]
+    assert sizes[0] == sizes[1]
 
 
 def test_what_all_layers_make_alike_is_shared() -> None:

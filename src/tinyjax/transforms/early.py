@@ -11,6 +11,7 @@ from tinyjax.ir.program import Eqn, Var
 from tinyjax.primitives.elementwise import Elementwise
 from tinyjax.transforms.late import ARRANGING
 from tinyjax.transforms.rows import Lazy
+from tinyjax.transforms.scalar_sums import joins_scalars
 from tinyjax.transforms.waiting import by_tensor
 
 #: At most so many equations follow from one that moves, one after the other.
@@ -96,6 +97,7 @@ class _Early:
         backward pass has others in each layer."""
         eqn = self._eqns[i]
         quick = isinstance(eqn.primitive, (Elementwise, *ARRANGING)) or not any(out.aval.shape for out in eqn.outvars)
+        quick = quick or joins_scalars(eqn)
         return i in self._free or (movable[i] and quick)
 
     def _places(self, movable: Sequence[bool]) -> list[int]:

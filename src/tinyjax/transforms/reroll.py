@@ -23,6 +23,7 @@ from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
 from tinyjax.transforms.repeats import Reads, Run, find_runs, labels
 from tinyjax.transforms.rolling import LOOPING, Block, Body, Ref, Result, Slot
 from tinyjax.transforms.rows import Lazy, find_lazy
+from tinyjax.transforms.scalar_sums import in_any_order, sums_of_stacks
 from tinyjax.transforms.sizes import Sizes
 from tinyjax.transforms.stacks import Item, Row, Stacks
 
@@ -32,7 +33,7 @@ def rerolled(
 ) -> tuple[Jaxpr, list[Repeat]]:
     """A program with its own repetitions as loops, and also those within their bodies. If a list is given, what stopped
     others is noted there. `bordered`: stacks of its inputs and results are made by who calls it."""
-    result, repeats = _Rolling(stacked_sums(jaxpr), at_least, stopped, bordered).roll()
+    result, repeats = _Rolling(sums_of_stacks(stacked_sums(jaxpr)), at_least, stopped, bordered).roll()
     return (without_unread(result), repeats) if repeats else (jaxpr, repeats)
 
 
@@ -47,6 +48,7 @@ class _Rolling:
         self._stopped = stopped
         self._at_least = at_least
         self._lazy: Lazy = find_lazy(jaxpr)
+        self._in_any_order: frozenset[int] = in_any_order(jaxpr)
         eqns = [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions]
         self._eqns: list[Eqn] = late(early(eqns, self._lazy), self._lazy)
         self._home = self._lazy.homes(jaxpr, self._eqns)
@@ -128,6 +130,8 @@ class _Rolling:
         if parts is not None:
             (out,) = eqn.outvars
             items = [self._only_row(atom) if expanded else self._item(atom) for atom, expanded in parts]
+            if out.index in self._in_any_order:
+                items.sort(key=_place)
             self._items[out.index] = self._stacks.stacked(items, out.aval.of_shape(out.aval.shape[1:]))
             return
         ins = tuple(map(self._alone, eqn.invars))
@@ -317,6 +321,11 @@ def repeats(program: AnyProgram, *, at_least: int = 1, bordered: bool = False) -
 
     result = changed(closed, "repeats", lambda jaxpr: bottom_up(jaxpr, change))
     return Repeats(result, tuple(found), tuple(stopped))
+
+
+def _place(item: Item) -> tuple[int, int]:
+    """Where a value is in a stack: a key that brings the rows of each stack together."""
+    return (item.stack.index, item.at) if isinstance(item, Row) else (-1, 0)
 
 
 def _row_bytes(items: Sequence[Item]) -> int:

@@ -1,0 +1,87 @@
+"""Long sums of scalars, as sums of stacks: what becomes of the squared norms of all gradients, say."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tinyjax.ir.dtypes import FLOATS
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.primitives.elementwise import Add, add
+from tinyjax.primitives.shaping import expand_dims
+from tinyjax.primitives.slicing import Concatenate
+from tinyjax.primitives.structure import ReduceSum
+from tinyjax.transforms.rebuild import Rebuilding, count_reads, without_unread
+
+#: Sums of fewer terms stay.
+_TERMS: Final = 8
+
+
+def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
+    """The program in which the terms of sums of many scalars are joined, and added at once.
+
+        { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[] = add a b; e:f64[] = add d c in (e,) }
+        { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[3] = stack a b c; e:f64[] = reduce_sum[axes=(0,)] d in (e,) }
+
+    (`stack` stands for what it takes here.) The terms that a loop makes are a stack already, so it is all of them that
+    are added, in any order: a sum to rounding.
+    """
+    sums = _long_sums(jaxpr)
+    if not sums:
+        return jaxpr
+    ctx = Rebuilding(jaxpr.invars, jaxpr.names)
+    env: list[Atom] = list(jaxpr.invars)
+
+    def read(atom: Atom) -> Atom:
+        return env[atom.index] if isinstance(atom, Var) else atom
+
+    for eqn in jaxpr.eqns:
+        terms = sums.get(eqn.outvars[0].index) if eqn.outvars else None
+        if terms is None:
+            env += ctx.again(eqn, tuple(map(read, eqn.invars)))
+            continue
+        ctx.cursor.source = eqn.source
+        rows = [expand_dims(ctx, read(term), (0,)) for term in terms if isinstance(term, Var)]
+        (total,) = ctx.bind(ReduceSum((0,)), *ctx.bind(Concatenate(0), *rows))
+        for term in terms:
+            if isinstance(term, Literal) and term.value:
+                total = add(ctx, total, term)
+        env.append(ctx.converted(total, eqn.outvars[0].aval))
+    return without_unread(ctx.finish(tuple(map(read, jaxpr.outvars))))
+
+
+def joins_scalars(eqn: Eqn) -> bool:
+    """Whether it makes a stack of scalars."""
+    return isinstance(eqn.primitive, Concatenate) and eqn.outvars[0].aval.shape == (len(eqn.invars),)
+
+
+def in_any_order(jaxpr: Jaxpr) -> frozenset[int]:
+    """The stacks of scalars that are only added: what those are in another order is the same to rounding."""
+    found = {eqn.outvars[0].index for eqn in jaxpr.eqns if joins_scalars(eqn)}
+    if found:
+        for eqn in jaxpr.eqns:
+            if not isinstance(eqn.primitive, ReduceSum) or eqn.primitive.axes != (0,):
+                found.difference_update(atom.index for atom in eqn.invars if isinstance(atom, Var))
+        found.difference_update(atom.index for atom in jaxpr.outvars if isinstance(atom, Var))
+    return frozenset(found)
+
+
+def _long_sums(jaxpr: Jaxpr) -> dict[int, list[Atom]]:
+    """The scalars that are sums of many, and no part of another such sum; and their terms."""
+    reads = count_reads(jaxpr)
+    sums: dict[int, list[Atom]] = {}
+    for eqn in jaxpr.eqns:
+        if not isinstance(eqn.primitive, Add):
+            continue
+        (out,) = eqn.outvars
+        if out.aval.shape or out.aval.axes or out.aval.dtype not in FLOATS:
+            continue
+        parts: list[list[Atom]] = []
+        for atom in eqn.invars:
+            inner = sums.get(atom.index) if isinstance(atom, Var) and reads[atom.index] == 1 else None
+            parts.append([atom] if inner is None else inner)
+            if inner is not None and isinstance(atom, Var):
+                del sums[atom.index]
+        short, long = sorted(parts, key=len)
+        long += short
+        sums[out.index] = long
+    return {index: terms for index, terms in sums.items() if sum(isinstance(term, Var) for term in terms) >= _TERMS}
