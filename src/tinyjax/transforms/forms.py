@@ -34,6 +34,11 @@ def tangent_names(names: Sequence[str], nonzero: Sequence[bool]) -> list[str]:
     return [f"tangent of {name}" if name else "" for name in compress(names, nonzero)]
 
 
+def names_with_tangents(jaxpr: Jaxpr, nonzero: Sequence[bool]) -> InputNames | None:
+    """The names of the inputs, and of the tangents of those that have one."""
+    return derived_names(jaxpr, lambda own: [*own, *tangent_names(own, nonzero)])
+
+
 def with_first(jaxpr: Jaxpr, first: Sequence[int], values: Sequence[ConcreteValue]) -> ClosedJaxpr:
     """The program with the inputs at these positions first, and fed by constants."""
     rest = [i for i in range(len(jaxpr.invars)) if i not in set(first)]

@@ -12,7 +12,6 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.holding import AnyProgram, HoldsProgram, as_closed
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.naming import InputNames
 from tinyjax.ir.primitive import Zero
 from tinyjax.ir.program import Atom, ClosedJaxpr, Jaxpr
 from tinyjax.ir.tangents import with_zeros
@@ -20,7 +19,7 @@ from tinyjax.ir.verify import verify
 from tinyjax.primitives.structure import instantiate
 from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.arguments import marks, tangent_marks
-from tinyjax.transforms.forms import DerivedProgram, Form, derived_names, tangent_names
+from tinyjax.transforms.forms import DerivedProgram, Form, names_with_tangents
 from tinyjax.transforms.once import derived_once
 
 
@@ -93,8 +92,3 @@ def _jvp(jaxpr: Jaxpr, nonzero: tuple[bool, ...], force: tuple[bool, ...]) -> Jv
     with_tangents = [aval.tangent for aval, mark in zip(avals, nonzero, strict=True) if mark]
     program = stage([*avals, *with_tangents], run).named_by(names_with_tangents(jaxpr, nonzero))
     return JvpProgram(program, nonzero, tuple(marked))
-
-
-def names_with_tangents(jaxpr: Jaxpr, nonzero: Sequence[bool]) -> InputNames | None:
-    """The names of the inputs, and of the tangents of those that have one."""
-    return derived_names(jaxpr, lambda own: [*own, *tangent_names(own, nonzero)])

@@ -19,8 +19,7 @@ from tinyjax.ir.tangents import with_zeros
 from tinyjax.ir.verify import verify
 from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.arguments import tangent_marks
-from tinyjax.transforms.forms import Form, derived_names, tangent_names
-from tinyjax.transforms.jvp import names_with_tangents
+from tinyjax.transforms.forms import Form, derived_names, names_with_tangents, tangent_names
 from tinyjax.transforms.partial_eval import Outputs, divide
 from tinyjax.transforms.residuals import Residual, as_residuals, close_over
 

@@ -41,7 +41,7 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
             continue
         ctx.cursor.source = eqn.source
         rows = [expand_dims(ctx, read(term), (0,)) for term in terms if isinstance(term, Var)]
-        (total,) = ctx.bind(ReduceSum((0,)), *ctx.bind(Concatenate(0), *rows))
+        total: Atom = ctx.bind(ReduceSum((0,)), *ctx.bind(Concatenate(0), *rows))[0]
         for term in terms:
             if isinstance(term, Literal) and term.value:
                 total = add(ctx, total, term)
