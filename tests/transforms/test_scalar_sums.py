@@ -13,6 +13,7 @@ import tinyjax.numpy as tnp
 from tests.transforms.checks import F64, assert_close, numbers, program, run
 from tinyjax import Array, ShapedArray, transforms
 from tinyjax.ir import Jaxpr
+from tinyjax.testing import check_laws
 from tinyjax.transforms.scalar_sums import sums_of_stacks
 
 M = ShapedArray((3, 3), "float64")
@@ -46,7 +47,7 @@ ORDERS = {"forward": lambda i: i, "backward": lambda i: N - 1 - i, "as names are
 @pytest.mark.parametrize("start", [0.0, 2.5])
 def test_all_rows_of_a_stack_are_added_at_once(order: Callable[[int], int], start: float) -> None:
     j = program(added(order, start), M, *[M] * N)
-    rolled = transforms.reroll(j)
+    rolled = transforms.reroll(j, bordered=True)
     args = numbers(j.in_avals)
     assert_close(run(rolled, args), run(j, args))
     assert names(rolled).count("scan") == 1
@@ -56,9 +57,16 @@ def test_all_rows_of_a_stack_are_added_at_once(order: Callable[[int], int], star
 
 
 @pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
+def test_the_order_stays_by_default(order: Callable[[int], int]) -> None:
+    j = program(added(order), M, *[M] * N)
+    check_laws(j, laws=["reroll"])
+    assert "concatenate" not in names(transforms.reroll(j))[-4:]
+
+
+@pytest.mark.parametrize("order", ORDERS.values(), ids=ORDERS)
 def test_derivatives_of_such_sums(order: Callable[[int], int]) -> None:
     j = program(tj.grad(added(order), argnums=tuple(range(N + 1))), M, *[M] * N)
-    rolled = transforms.reroll(j)
+    rolled = transforms.reroll(j, bordered=True)
     args = numbers(j.in_avals)
     assert_close(run(rolled, args), run(j, args))
     assert len(rolled.eqns) < len(j.eqns) / 2

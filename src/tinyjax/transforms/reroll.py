@@ -32,8 +32,10 @@ def rerolled(
     jaxpr: Jaxpr, at_least: int, stopped: list[Stopped] | None = None, bordered: bool = False
 ) -> tuple[Jaxpr, list[Repeat]]:
     """A program with its own repetitions as loops, and also those within their bodies. If a list is given, what stopped
-    others is noted there. `bordered`: stacks of its inputs and results are made by who calls it."""
-    result, repeats = _Rolling(sums_of_stacks(stacked_sums(jaxpr)), at_least, stopped, bordered).roll()
+    others is noted there. `bordered`: stacks of its inputs and results are made by who calls it, and scalars may be
+    added in another order."""
+    given = stacked_sums(jaxpr)
+    result, repeats = _Rolling(sums_of_stacks(given) if bordered else given, at_least, stopped, bordered).roll()
     return (without_unread(result), repeats) if repeats else (jaxpr, repeats)
 
 
@@ -48,7 +50,7 @@ class _Rolling:
         self._stopped = stopped
         self._at_least = at_least
         self._lazy: Lazy = find_lazy(jaxpr)
-        self._in_any_order: frozenset[int] = in_any_order(jaxpr)
+        self._in_any_order: frozenset[int] = in_any_order(jaxpr) if bordered else frozenset()
         eqns = [eqn for i, eqn in enumerate(jaxpr.eqns) if i not in self._lazy.positions]
         self._eqns: list[Eqn] = late(early(eqns, self._lazy), self._lazy)
         self._home = self._lazy.homes(jaxpr, self._eqns)
@@ -347,11 +349,14 @@ def reroll(program: ProgramT, *, at_least: int = 1, bordered: bool = False) -> P
     of a loop that another one reads, from the first to the last or, as a backward pass does, the other way round.
 
     A run becomes a loop if that saves `at_least` so many equations, with those for stacks counted, and with those of
-    the programs that the blocks call or loop over. If it is `bordered`, stacks of the program's own inputs and results
-    count as one equation each, as in `jit`, where the caller makes them. Programs within the program, and blocks within
-    a block, are treated too. What is the same in all blocks is computed once, before the loop. Equations with effects
-    stay where they are. The result is checked, and computes the same, but for the sign of zeros where rows of a
-    gradient are put together; compiled, to rounding.
+    the programs that the blocks call or loop over. Programs within the program, and blocks within a block, are treated
+    too. What is the same in all blocks is computed once, before the loop. Equations with effects stay where they are.
+    The result is checked, and computes the same, but for the sign of zeros where rows of a gradient are put together;
+    compiled, to rounding.
+
+    `bordered` is for what `jit` compiles, whose caller makes stacks of inputs and results: each counts as one equation.
+    Where many scalars are added, as for a norm of all weights, those which loops have stacked are added at once, in
+    another order: the same to rounding.
     """
     whole("reroll: at_least", at_least)
     flag("reroll: bordered", bordered)
