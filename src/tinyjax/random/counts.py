@@ -19,6 +19,7 @@ from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, INTEGERS, DType
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.random.approximate import Method, approximate_poisson, is_approximate
 from tinyjax.random.arguments import ShapeLike, check_shapes, converted, dtype_of, full_shape, halves, number, single
 from tinyjax.random.drawing import fractions
 from tinyjax.random.keys import clone, split
@@ -46,9 +47,12 @@ def poisson(
     shape: ShapeLike | None = None,
     dtype: npt.DTypeLike | None = None,
     *,
+    method: Method = "exact",
     out_sharding: OutSharding = None,
 ) -> Array:
     """Numbers of events of which `lam` are expected, with Poisson's distribution. The dtype is int64 unless given.
+
+    The method "approximate" has no loops; its numbers are almost so distributed.
 
     >>> from tinyjax.random import key
     >>> poisson(key(0), 3.0, (4,))
@@ -56,6 +60,8 @@ def poisson(
     """
     one, found = single("poisson", key), _dtype_of_counts("poisson", dtype)
     sizes = full_shape("poisson", shape, lam)
+    if is_approximate("poisson", method):
+        return laid_out(approximate_poisson(one, lam, sizes, found), out_sharding)
     rate = converted(tnp.broadcast_to(as_array(lam), sizes), FLOAT32)
     few = tnp.isnan(rate) | (rate < 10)
     most = int(tnp.iinfo(found).max)

@@ -12,6 +12,7 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.random.approximate import Method, approximate_gamma, is_approximate
 from tinyjax.random.arguments import (
     ShapeLike,
     check_shapes,
@@ -31,7 +32,11 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
-def _gamma(key: Array, a: ArrayLike, shape: Shape, dtype: DType, log_space: bool = False) -> Array:
+def _gamma(
+    key: Array, a: ArrayLike, shape: Shape, dtype: DType, log_space: bool = False, approximate: bool = False
+) -> Array:
+    if approximate:
+        return approximate_gamma(key, a, shape, dtype, log_space)
     found: Array = random_gamma(key, tnp.broadcast_to(converted(a, dtype), shape), log_space)
     return found
 
@@ -42,16 +47,20 @@ def gamma(
     shape: ShapeLike | None = None,
     dtype: npt.DTypeLike | None = None,
     *,
+    method: Method = "exact",
     out_sharding: OutSharding = None,
 ) -> Array:
     """Positive numbers with the gamma distribution of shape a, and scale 1. Differentiable in a.
+
+    The method "approximate" has no loops; its numbers are almost so distributed.
 
     >>> from tinyjax.random import key
     >>> gamma(key(0), 3.0, (2,))
     Array([2.26291139, 1.96213947], dtype=float64)
     """
     one, found = single("gamma", key), dtype_of("gamma", dtype, float)
-    return laid_out(_gamma(one, a, full_shape("gamma", shape, a), found), out_sharding)
+    approximate = is_approximate("gamma", method)
+    return laid_out(_gamma(one, a, full_shape("gamma", shape, a), found, False, approximate), out_sharding)
 
 
 def loggamma(
@@ -60,16 +69,19 @@ def loggamma(
     shape: ShapeLike | None = None,
     dtype: npt.DTypeLike | None = None,
     *,
+    method: Method = "exact",
     out_sharding: OutSharding = None,
 ) -> Array:
-    """The logarithms of what `gamma` gives, which are exact where a is small and the numbers are next to nothing.
+    """The logarithms of what `gamma` gives, which are exact where a is small and the numbers are next to nothing; with
+    the method "approximate", almost.
 
     >>> from tinyjax.random import key
     >>> loggamma(key(0), 0.001, (2,))
     Array([-1113.02584633, -2280.53575798], dtype=float64)
     """
     one, found = single("loggamma", key), dtype_of("loggamma", dtype, float)
-    return laid_out(_gamma(one, a, full_shape("loggamma", shape, a), found, True), out_sharding)
+    approximate = is_approximate("loggamma", method)
+    return laid_out(_gamma(one, a, full_shape("loggamma", shape, a), found, True, approximate), out_sharding)
 
 
 def beta(
@@ -79,18 +91,19 @@ def beta(
     shape: ShapeLike | None = None,
     dtype: npt.DTypeLike | None = None,
     *,
+    method: Method = "exact",
     out_sharding: OutSharding = None,
 ) -> Array:
-    """Numbers from 0 to 1 with the beta distribution. Differentiable in a and b.
+    """Numbers from 0 to 1 with the beta distribution. Differentiable in a and b. `method` as for gamma.
 
     >>> from tinyjax.random import key
     >>> beta(key(0), 2.0, 3.0, (2,))
     Array([0.32795607, 0.61380901], dtype=float64)
     """
     one, found = single("beta", key), dtype_of("beta", dtype, float)
-    sizes = full_shape("beta", shape, a, b)
+    sizes, approximate = full_shape("beta", shape, a, b), is_approximate("beta", method)
     x, y = (
-        _gamma(part, parameter("beta", p, found), sizes, found, True)
+        _gamma(part, parameter("beta", p, found), sizes, found, True, approximate)
         for part, p in zip(halves(one), (a, b), strict=True)
     )
     most = tnp.maximum(x, y)
@@ -132,17 +145,19 @@ def chisquare(
     shape: ShapeLike | None = None,
     dtype: npt.DTypeLike | None = None,
     *,
+    method: Method = "exact",
     out_sharding: OutSharding = None,
 ) -> Array:
-    """Positive numbers with the chi-square distribution of `df` degrees of freedom.
+    """Positive numbers with the chi-square distribution of `df` degrees of freedom. `method` as for gamma.
 
     >>> from tinyjax.random import key
     >>> chisquare(key(0), 4.0, (2,))
     Array([2.70406159, 2.2487189 ], dtype=float64)
     """
     one, found = single("chisquare", key), dtype_of("chisquare", dtype, float)
-    sizes = full_shape("chisquare", shape, df)
-    return laid_out(lax.exp(_gamma(one, parameter("chisquare", df, found) / 2, sizes, found, True)) * 2, out_sharding)
+    sizes, approximate = full_shape("chisquare", shape, df), is_approximate("chisquare", method)
+    logs = _gamma(one, parameter("chisquare", df, found) / 2, sizes, found, True, approximate)
+    return laid_out(lax.exp(logs) * 2, out_sharding)
 
 
 def f(
