@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -97,6 +98,13 @@ def test_the_sum_is_the_same_however_late_it_is_made(name: str) -> None:
             assert spec_of(found).unreduced == {"y"}
             np.testing.assert_allclose(np.asarray(found), want, rtol=1e-12, atol=1e-12)
             np.testing.assert_allclose(np.asarray(tj.reshard(found, P())), want, rtol=1e-12, atol=1e-12)
+        # Nothing is sent but for the sum over an axis that is divided, and where XLA gathers what it transforms.
+        compiled = tj.jit(lambda x, y, w: f(product(x, y), w)).lower(x, y, w).compile()
+        sent = re.findall(
+            r" (all-reduce|all-gather|all-to-all|reduce-scatter|collective-permute)\(", compiled.as_text()
+        )
+        rows = name in ("sum", "rows", "mean", "product from the left")
+        assert sent == ["all-reduce"] * rows or name == "fft"
 
 
 @pytest.mark.parametrize("name", sweep(LINEAR))

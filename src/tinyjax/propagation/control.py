@@ -20,6 +20,7 @@ from tinyjax.propagation.specs import (
     Lies,
     Open,
     Site,
+    but_for_reduced,
     divided_by,
     lying,
     named_spec,
@@ -120,6 +121,8 @@ def _same(found: Sequence[Lies], operands: Sequence[Lies], site: Site, who: str)
     for lies in found:
         if isinstance(lies, Open):
             return lies
+    if site.backward:  # where nothing depends on what would be summed on the way back
+        found = [but_for_reduced(lies) for lies in found if not isinstance(lies, Open)]
     first = found[0]
     if any(lies != first for lies in found[1:]):
         specs = " and ".join(str(named_spec(lies)) for lies in found if not isinstance(lies, Open))

@@ -47,7 +47,7 @@ def lies_of_variables(jaxpr: Jaxpr, ins: Sequence[Lies], mesh: Mesh) -> list[Lie
     for eqn in jaxpr.eqns:
         operands = [replicated(atom.aval) if isinstance(atom, Literal) else env[atom.index] for atom in eqn.invars]
         site = Site(mesh, eqn, tuple([_label(jaxpr, atom) for atom in eqn.invars]))
-        found = _results(site, eqn, operands)
+        found = results_of(site, eqn, operands)
         env += [site.checked(lies, var.aval, operands) for lies, var in zip(found, eqn.outvars, strict=True)]
     return env
 
@@ -57,7 +57,8 @@ def _label(jaxpr: Jaxpr, atom: Var | Literal) -> str:
     return names[atom.index] if isinstance(atom, Var) and atom.index < len(names) else ""
 
 
-def _results(site: Site, eqn: Eqn, operands: Sequence[Lies]) -> Sequence[Lies]:
+def results_of(site: Site, eqn: Eqn, operands: Sequence[Lies]) -> Sequence[Lies]:
+    """How the results of an equation lie whose operands lie so."""
     primitive = eqn.primitive
     program = PROGRAMS.find(type(primitive))
     if program is not None:

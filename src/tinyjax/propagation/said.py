@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from attrs import evolve
+
 from tinyjax.caching import bounded
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.ir.dtypes import KEYS
@@ -13,10 +15,12 @@ from tinyjax.ir.traverse import map_programs, nested_programs, subjaxprs
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
 from tinyjax.meshes.named import NamedSharding
 from tinyjax.primitives.resharding import ShardingConstraint
+from tinyjax.propagation.carried import Crossing, crossing, said, stacked, told, unstacked
 from tinyjax.propagation.control import PROGRAMS
 from tinyjax.propagation.propagate import lies_of_variables, propagate
-from tinyjax.propagation.specs import Lies, Open, Site, divided, lies_as, partition_spec, parts_of, replicated
-from tinyjax.propagation.terms import LINEAR, Sums, as_terms, unreduced_of
+from tinyjax.propagation.sinking import sunk
+from tinyjax.propagation.specs import Lies, Names, Open, Site, divided, lies_as, partition_spec, parts_of, replicated
+from tinyjax.propagation.terms import LINEAR, Sums, alone, as_terms, unreduced_of
 from tinyjax.transforms.rebuild import Rebuilding
 
 
@@ -53,6 +57,8 @@ def _telling(
 ) -> Jaxpr:
     """The same for inputs that lie so, and results of which this is asked. If it isn't a `whole` program, it only says
     what is a sum yet to be made where it is asked to: how the inputs lie XLA doesn't know there."""
+    if whole:
+        jaxpr = sunk(jaxpr, ins, mesh)
     lies = lies_of_variables(jaxpr, ins, mesh)
     left = AbstractMesh(mesh.axis_sizes, mesh.axis_names)
     sums = Sums(jaxpr, lies)
@@ -75,13 +81,28 @@ def _telling(
     def where(atom: Atom) -> Lies:
         return lies[atom.index] if isinstance(atom, Var) else replicated(atom.aval)
 
+    def terms_of(atom: Atom, names: frozenset[str]) -> Atom:
+        """The value as a sum along these axes, of which devices have the terms."""
+        lie, there = where(atom), _index(atom) in held
+        if there and not names.difference(unreduced_of(lie)):
+            return read(atom)
+        return as_terms(grown, read(atom), lie if there or isinstance(lie, Open) else parts_of(lie), names, mesh)
+
     for eqn in jaxpr.eqns:
-        operands, primitive = [where(atom) for atom in eqn.invars], _within(eqn, lies, mesh)
+        operands = [where(atom) for atom in eqn.invars]
+        primitive, cross = _within(eqn, operands, lies, mesh) if whole else (_within_a_part(eqn, lies, mesh), None)
         grown.cursor.source = eqn.source
         told_of = [unreduced_of(lies[var.index]) for var in eqn.outvars]
         linear = whole and type(primitive) in LINEAR and all(told_of)
-        if isinstance(primitive, ShardingConstraint):
-            args: tuple[Atom, ...] = (read(eqn.invars[0]),)
+        if cross is not None:
+            args: tuple[Atom, ...] = tuple(
+                [
+                    made(atom) if stack is None else stacked(grown, terms_of(atom, frozenset(stack.names)), stack, mesh)
+                    for atom, stack in zip(eqn.invars, cross.operands, strict=True)
+                ]
+            )
+        elif isinstance(primitive, ShardingConstraint):
+            args = (read(eqn.invars[0]),)
             terms = primitive.sharding.spec.unreduced
             there = unreduced_of(operands[0]) if _index(eqn.invars[0]) in held else ()
             if terms.difference(there) and eqn.outvars[0].index not in sums.made:
@@ -89,17 +110,35 @@ def _telling(
                 args = (as_terms(grown, args[0], lie, terms, mesh),)
             if terms:
                 held.add(eqn.outvars[0].index)
+        elif whole and isinstance(primitive, ShardMap) and any(spec.unreduced for spec in primitive.in_specs):
+            # It takes terms as they are, and on a mesh without Explicit axes nobody makes the sum before.
+            pairs = zip(eqn.invars, primitive.in_specs, strict=True)
+            args = tuple([terms_of(atom, spec.unreduced) if spec.unreduced else made(atom) for atom, spec in pairs])
+            primitive = evolve(primitive, mesh=left)
+        elif whole and all(told_of) and not linear and (mapped := _alone(eqn, operands, told_of, mesh)) is not None:
+            inputs = [atom for atom in eqn.invars if not isinstance(atom, Literal)]
+            each = zip(inputs, mapped.in_specs, strict=True)
+            args = tuple([terms_of(atom, spec.unreduced) if spec.unreduced else made(atom) for atom, spec in each])
+            primitive = mapped
         else:
             args = tuple(map(read if linear else made, eqn.invars))
-        outs = grown.again(eqn, args, primitive)
+            if eqn.outvars and (divided_as := sums.operands.get(eqn.outvars[0].index)) is not None:
+                parts = zip(args, operands, divided_as, strict=True)
+                args = tuple([x if before == after else said(grown, x, after, mesh) for x, before, after in parts])
+        outs: Sequence[Atom] = _applied(grown, eqn, args, primitive, cross)
         matters = whole and _divides(eqn, lies) and not isinstance(primitive, ShardingConstraint)
-        for out, var in zip(outs, eqn.outvars, strict=True):
+        gives_terms = type(primitive) in LINEAR or isinstance(primitive, ShardMap)
+        for i, (out, var) in enumerate(zip(outs, eqn.outvars, strict=True)):
             spec = lies[var.index]
+            if cross is not None and (stack := cross.results[i]) is not None:
+                held.add(var.index)
+                env.append(unstacked(grown, out, spec, stack, mesh))
+                continue
             if isinstance(spec, Open) or not matters or var.aval.dtype in KEYS or var.index in sums.bare:
                 env.append(out)
                 continue
             told: Atom = out
-            if (terms := frozenset(unreduced_of(spec))) and type(primitive) not in LINEAR:
+            if (terms := frozenset(unreduced_of(spec))) and not gives_terms:
                 told = as_terms(grown, out, parts_of(spec), terms, mesh)
             if terms:
                 held.add(var.index)
@@ -113,10 +152,7 @@ def _telling(
         elif _index(atom) in held and not terms.difference(unreduced_of(where(atom))):
             results.append(read(atom))
         else:
-            lie = where(atom)
-            lie = lie if _index(atom) in held or isinstance(lie, Open) else parts_of(lie)
-            told = as_terms(grown, read(atom), lie, terms, mesh)
-            results += grown.bind(ShardingConstraint(NamedSharding(left, sharding.spec)), told)
+            results += grown.bind(ShardingConstraint(NamedSharding(left, sharding.spec)), terms_of(atom, terms))
     return grown.finish(results)
 
 
@@ -124,7 +160,50 @@ def _index(atom: Atom) -> int | None:
     return atom.index if isinstance(atom, Var) else None
 
 
-def _within(eqn: Eqn, lies: Sequence[Lies], mesh: Mesh) -> Primitive:
+def _alone(eqn: Eqn, operands: Sequence[Lies], results: Sequence[Names], mesh: Mesh) -> ShardMap | None:
+    if PROGRAMS.find(type(eqn.primitive)) is not None or any(atom.aval.dtype in KEYS for atom in eqn.invars):
+        return None
+    return alone(eqn, operands, results, mesh)
+
+
+def _applied(
+    ctx: Rebuilding, eqn: Eqn, args: tuple[Atom, ...], primitive: Primitive, cross: Crossing | None
+) -> tuple[Atom, ...]:
+    return ctx.again(eqn, args, primitive) if cross is None else ctx.bind(primitive, *args)
+
+
+def _within(eqn: Eqn, operands: Sequence[Lies], lies: Sequence[Lies], mesh: Mesh) -> tuple[Primitive, Crossing | None]:
+    """The primitive of an equation, whose programs say how values lie if there are sums yet to be made in them, and
+    which operands and results are handed over as terms."""
+    results = [lies[var.index] for var in eqn.outvars]
+    if not (any(map(unreduced_of, operands)) or any(map(unreduced_of, results))) or isinstance(
+        eqn.primitive, ShardingConstraint | ShardMap
+    ):
+        return _within_a_part(eqn, lies, mesh), None
+    cross = crossing(eqn, operands, results)
+    if cross is None:
+        return _within_a_part(eqn, lies, mesh), None
+    seen = _seen(eqn, operands, mesh)
+    return told(
+        eqn.primitive, cross, seen, lambda jaxpr, ins, asked: _telling(jaxpr, ins, mesh, asked, True), mesh
+    ), cross
+
+
+def _seen(eqn: Eqn, operands: Sequence[Lies], mesh: Mesh) -> dict[Jaxpr, Sequence[Lies]]:
+    """How the inputs of the programs within an equation lie."""
+    seen: dict[Jaxpr, Sequence[Lies]] = {}
+
+    def run(jaxpr: Jaxpr, ins: Sequence[Lies]) -> list[Lies]:
+        seen[jaxpr] = tuple(ins)
+        return propagate(jaxpr, ins, mesh)
+
+    program = PROGRAMS.find(type(eqn.primitive))
+    if program is not None:
+        program(eqn.primitive, operands, Site(mesh, eqn, ("",) * len(operands)), run)
+    return seen
+
+
+def _within_a_part(eqn: Eqn, lies: Sequence[Lies], mesh: Mesh) -> Primitive:
     """The primitive of an equation, whose programs say the same if there are sums yet to be made in them."""
     primitive = eqn.primitive
     program = PROGRAMS.find(type(primitive))
@@ -133,13 +212,7 @@ def _within(eqn: Eqn, lies: Sequence[Lies], mesh: Mesh) -> Primitive:
     operands = [lies[atom.index] if isinstance(atom, Var) else replicated(atom.aval) for atom in eqn.invars]
     if not any(map(_makes_sums, subjaxprs(primitive))):
         return primitive
-    seen: dict[Jaxpr, Sequence[Lies]] = {}
-
-    def run(jaxpr: Jaxpr, ins: Sequence[Lies]) -> list[Lies]:
-        seen[jaxpr] = tuple(ins)
-        return propagate(jaxpr, ins, mesh)
-
-    program(primitive, operands, Site(mesh, eqn, ("",) * len(operands)), run)
+    seen = _seen(eqn, operands, mesh)
     return map_programs(
         primitive, lambda jaxpr: _telling(jaxpr, seen[jaxpr], mesh, (), False) if jaxpr in seen else jaxpr
     )

@@ -75,6 +75,11 @@ def divided_by(lies: Lies, change: Callable[[Spec], Spec]) -> Lies:
     return lies if isinstance(lies, Open) else lying(change(parts_of(lies)), sums_of(lies))
 
 
+def but_for_reduced(lies: Spec | Summed) -> Spec | Summed:
+    """The same of a value of which it doesn't matter that its cotangents are sums."""
+    return lying(parts_of(lies), marked((), unmarked(sums_of(lies))[1], ()))
+
+
 def only(spec: Spec, axes: Sequence[str]) -> Spec:
     """What a specification says of these axes of the mesh."""
     found: list[Names] = [tuple([name for name in names if name in axes]) for names in spec]
@@ -116,8 +121,9 @@ def sums_said(spec: PartitionSpec, mesh: Mesh) -> Axes:
 
 
 def partition_spec(lies: Spec | Summed, mesh: Mesh) -> PartitionSpec:
-    """The specification that says so. Where a mesh has other axes, too, XLA may divide along them what isn't."""
-    free = UNCONSTRAINED if mesh.auto_axes else None
+    """The specification that says so. Where a mesh has other axes, too, XLA may divide along them what isn't; but not
+    sums yet to be made, of which it takes those for made that may be divided otherwise."""
+    free = UNCONSTRAINED if mesh.auto_axes and not unmarked(sums_of(lies))[1] else None
     return named_spec(lies, free)
 
 
@@ -164,12 +170,18 @@ class Site:
         """Into how many parts these axes divide."""
         return math.prod([self.mesh.shape[name] for name in names])
 
+    @property
+    def backward(self) -> bool:
+        """Whether it is on a derivative's way back."""
+        source = self.eqn.source
+        return source is not None and "transpose" in source.transformations
+
     def refuse(self, operands: Sequence[Lies], why: str) -> Open:
         """How results lie that might lie in several ways. In a derivative's way back the values say it that the
         cotangents are of."""
-        source = self.eqn.source
-        if source is not None and "transpose" in source.transformations:
+        if self.backward:
             return Open()
+        source = self.eqn.source
         shown = [
             f"{label}: {text}" if label else text
             for label, text in zip(self.labels, map(_shown, self.ins, operands), strict=True)

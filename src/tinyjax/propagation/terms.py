@@ -17,7 +17,7 @@ from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INT32
-from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
+from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.shapes import unmarked
 from tinyjax.ir.shared_types import array_type
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
@@ -36,6 +36,7 @@ from tinyjax.primitives.selection import SelectN, select
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
 from tinyjax.primitives.structure import ReduceSum, Transpose, broadcast_in_dim, full
+from tinyjax.propagation.rules import without
 from tinyjax.propagation.specs import Lies, Names, Open, Spec, named_spec, parts_of, replicated, sums_of
 from tinyjax.transforms.rebuild import Rebuilding, count_reads
 
@@ -61,6 +62,8 @@ class Sums:
         #: What is to be left open, as a constraint that follows says what it is.
         self.bare: set[int] = set()
         self.made: set[int] = set()
+        #: How operands of what makes terms have to be divided.
+        self.operands: dict[int, tuple[Spec, ...]] = {}
         for eqn in jaxpr.eqns:
             if isinstance(eqn.primitive, ShardingConstraint):
                 names, (operand,) = eqn.primitive.sharding.spec.unreduced, eqn.invars
@@ -79,16 +82,46 @@ class Sums:
         if isinstance(eqn.primitive, Transpose | ConvertElementType):
             return isinstance(first, Var) and self._sums(first, names, chain)
         operands = [self._lies[atom.index] if isinstance(atom, Var) else replicated(atom.aval) for atom in eqn.invars]
-        if any(isinstance(lies, Open) or unreduced_of(lies) for lies in operands):
-            return False
-        specs = [parts_of(lies) for lies in operands if not isinstance(lies, Open)]
-        if isinstance(eqn.primitive, ReduceSum):
-            return {name for axis in eqn.primitive.axes for name in specs[0][axis]} == names
-        if isinstance(eqn.primitive, DotGeneral):
-            (ours, theirs), _ = eqn.primitive.dimension_numbers
-            found, others = ([spec[axis] for axis in axes] for spec, axes in zip(specs, (ours, theirs), strict=True))
-            return found == others and {name for part in found for name in part} == names
-        return False
+        found = sums_over(eqn, operands, names)
+        if found is not None:
+            self.operands[var.index] = found
+        return found is not None
+
+
+def sums_over(eqn: Eqn, operands: Sequence[Lies], names: frozenset[str]) -> tuple[Spec, ...] | None:
+    """How the operands of a product or a sum, which lie so, have to be divided for devices to have terms of it along
+    just these axes of the mesh; None if it has none. What all devices have of an operand may be divided."""
+    specs = [parts_of(lies) for lies in operands if not isinstance(lies, Open) and not unreduced_of(lies)]
+    if len(specs) < len(operands):
+        return None
+    if isinstance(eqn.primitive, ReduceSum):
+        over = {name for axis in eqn.primitive.axes for name in specs[0][axis]}
+        return (specs[0],) if over == names else None
+    if not isinstance(eqn.primitive, DotGeneral):
+        return None
+    pairs = list(zip(*eqn.primitive.dimension_numbers[0], strict=True))
+    both = [list(spec) for spec in specs]
+    for i, j in pairs:
+        both[0][i], both[1][j] = both[0][i] or both[1][j], both[1][j] or both[0][i]
+    over = {name for i, _ in pairs for name in both[0][i]}
+    if over != names or any(both[0][i] != both[1][j] for i, j in pairs):
+        return None
+    for parts in both:
+        flat = [name for part in parts for name in part]
+        if len(set(flat)) < len(flat):
+            return None
+    return tuple(map(tuple, both))
+
+
+def natural(eqn: Eqn, operands: Sequence[Lies]) -> Spec:
+    """How each device's terms lie of such a product or sum: as what isn't summed over."""
+    specs = [() if isinstance(lies, Open) else parts_of(lies) for lies in operands]
+    if isinstance(eqn.primitive, DotGeneral):
+        (x, y), ((ours, theirs), (x_batch, y_batch)) = specs, eqn.primitive.dimension_numbers
+        batch = [x[i] or y[j] for i, j in zip(x_batch, y_batch, strict=True)]
+        rest = [without(spec, axes) for spec, axes in ((x, ours + x_batch), (y, theirs + y_batch))]
+        return (*batch, *rest[0], *rest[1])
+    return without(specs[0], eqn.primitive.axes) if isinstance(eqn.primitive, ReduceSum) else ()
 
 
 def as_terms(ctx: Rebuilding, x: Atom, lies: Lies, said: frozenset[str], mesh: Mesh) -> Atom:
@@ -103,6 +136,34 @@ def as_terms(ctx: Rebuilding, x: Atom, lies: Lies, said: frozenset[str], mesh: M
         (x,) = ctx.bind(ShardingConstraint(NamedSharding(left, kept)), x)
     (found,) = ctx.bind(_mapped(x.aval, left, own, before, names), x)
     return ctx.converted(found, x.aval)
+
+
+def alone(eqn: Eqn, operands: Sequence[Lies], results: Sequence[Names], mesh: Mesh) -> ShardMap | None:
+    """What applies an equation, which is linear in sums yet to be made, to each device's terms of them. It takes the
+    operands that aren't literals. None if an operand is divided along the same axes of the mesh."""
+    names = frozenset(results[0]) if results else frozenset[str]()
+    if not names or any(names.symmetric_difference(other) for other in results):
+        return None
+    for lies in operands:
+        if isinstance(lies, Open) or frozenset(unreduced_of(lies)) not in (frozenset(), names):
+            return None
+        if any(name in names for part in parts_of(lies) for name in part):
+            return None
+    pairs = [(atom, lies) for atom, lies in zip(eqn.invars, operands, strict=True) if not isinstance(atom, Literal)]
+
+    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        left = iter(ins)
+        return ctx.bind(eqn.primitive, *[x if isinstance(x, Literal) else next(left) for x in eqn.invars])
+
+    whole = PartitionSpec(unreduced=names)
+    return ShardMap(
+        stage([atom.aval for atom, _ in pairs], run),
+        AbstractMesh(mesh.axis_sizes, mesh.axis_names),
+        tuple([PartitionSpec(unreduced=frozenset(unreduced_of(lies))) for _, lies in pairs]),
+        (whole,) * len(results),
+        tuple([name for name in mesh.axis_names if name in names]),
+        False,
+    )
 
 
 @bounded(1024)
