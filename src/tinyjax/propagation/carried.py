@@ -47,7 +47,7 @@ from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.shaping import expand_dims, squeeze
 from tinyjax.primitives.structure import reduce_sum
-from tinyjax.propagation.specs import Lies, Names, Open, divided, lying, partition_spec, parts_of, sums_of
+from tinyjax.propagation.specs import Lies, Names, Open, Summed, divided, lying, partition_spec, parts_of, sums_of
 from tinyjax.propagation.terms import unreduced_of
 
 #: What makes the program that says how its values lie, of one whose inputs do so; these results are asked for as terms.
@@ -57,10 +57,19 @@ Tell: TypeAlias = Callable[[Jaxpr, Sequence[Lies], Sequence[NamedSharding | None
 @final
 @frozen
 class Stack:
-    """Along which axes of the mesh there are terms, and where the axis of the array is along which they lie."""
+    """A sum that crosses a border as an array of its terms: how it lies, and which axis the array has in addition."""
 
-    names: Names
+    lies: Summed
     at: int = 0
+
+    @property
+    def names(self) -> Names:
+        """Along which axes of the mesh there are terms."""
+        return unreduced_of(self.lies)
+
+    def of_row(self) -> Stack:
+        """The same of a row of what is stacked."""
+        return Stack(Summed(self.lies.spec[1:], self.lies.axes))
 
 
 @final
@@ -83,9 +92,10 @@ def crossing(eqn: Eqn, operands: Sequence[Lies], results: Sequence[Lies]) -> Cro
     if isinstance(primitive, Scan):
         start, count = primitive.num_consts, primitive.num_carry
         _both(given, found, start, count)
-        ins = [*given]
-        given[start + count :] = [stack and evolve(stack, at=1) for stack in given[start + count :]]
-        outs = [*found]
+        rows = start + count
+        ins = [*given[:rows], *[stack and stack.of_row() for stack in given[rows:]]]
+        given[rows:] = [stack and evolve(stack, at=1) for stack in given[rows:]]
+        outs = [*found[:count], *[stack and stack.of_row() for stack in found[count:]]]
         found[count:] = [stack and evolve(stack, at=1) for stack in found[count:]]
     elif isinstance(primitive, While):
         given[: primitive.cond_nconsts] = [None] * primitive.cond_nconsts
@@ -101,8 +111,7 @@ def crossing(eqn: Eqn, operands: Sequence[Lies], results: Sequence[Lies]) -> Cro
 
 
 def _stack(lies: Lies, aval: ShapedArray) -> Stack | None:
-    names = () if aval.dtype in KEYS else unreduced_of(lies)
-    return Stack(names) if names else None
+    return Stack(lies) if isinstance(lies, Summed) and unreduced_of(lies) and aval.dtype not in KEYS else None
 
 
 def _both(given: list[Stack | None], found: list[Stack | None], start: int, count: int) -> None:
@@ -126,7 +135,7 @@ def told(primitive: Primitive, cross: Crossing, seen: dict[Jaxpr, Sequence[Lies]
 
         def run(ctx: StagingContext, args: list[Atom]) -> Sequence[Atom]:
             taken = [
-                said(ctx, x, lies, mesh) if stack is None else unstacked(ctx, x, lies, stack, mesh)
+                said(ctx, x, lies, mesh) if stack is None else unstacked(ctx, x, stack, mesh)
                 for x, lies, stack in zip(args, ins, cross.ins, strict=True)
             ]
             outs = interpret(ctx, inner, taken)
@@ -183,14 +192,15 @@ def said(ctx: Context[Atom], x: Atom, lies: Lies, mesh: Mesh) -> Atom:
 
 def stacked(ctx: Context[Atom], x: Atom, stack: Stack, mesh: Mesh) -> Atom:
     """A sum of which devices have terms as an array of these."""
-    return ctx.bind(_stacking(x.aval, AbstractMesh(mesh.axis_sizes, mesh.axis_names), stack, False), x)[0]
+    primitive = _stacking(x.aval, AbstractMesh(mesh.axis_sizes, mesh.axis_names), stack.names, stack.at, False)
+    return ctx.bind(primitive, said(ctx, x, stack.lies, mesh))[0]
 
 
-def unstacked(ctx: Context[Atom], x: Atom, lies: Lies, stack: Stack, mesh: Mesh) -> Atom:
-    """The sum again, which lies so."""
+def unstacked(ctx: Context[Atom], x: Atom, stack: Stack, mesh: Mesh) -> Atom:
+    """The sum again."""
     aval = x.aval.of_shape((*x.aval.shape[: stack.at], *x.aval.shape[stack.at + 1 :]))
     left = AbstractMesh(mesh.axis_sizes, mesh.axis_names)
-    return said(ctx, ctx.bind(_stacking(aval, left, stack, True), x)[0], lies, mesh)
+    return said(ctx, ctx.bind(_stacking(aval, left, stack.names, stack.at, True), x)[0], stack.lies, mesh)
 
 
 def _stacked_type(aval: ShapedArray, stack: Stack | None, mesh: Mesh) -> ShapedArray:
@@ -203,14 +213,13 @@ def _stacked_type(aval: ShapedArray, stack: Stack | None, mesh: Mesh) -> ShapedA
 
 
 @bounded(1024)
-def _stacking(aval: ShapedArray, mesh: Mesh, stack: Stack, back: bool) -> ShardMap:
+def _stacking(aval: ShapedArray, mesh: Mesh, names: Names, at: int, back: bool) -> ShardMap:
     """Each device gives its term, or takes it. Both are the same bytes."""
-    at = stack.at
-    whole, terms = PartitionSpec(unreduced=frozenset(stack.names)), PartitionSpec(*[None] * at, stack.names)
+    whole, terms = PartitionSpec(unreduced=frozenset(names)), PartitionSpec(*[None] * at, names)
 
     def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         return [squeeze(ctx, ins[0], (at,)) if back else expand_dims(ctx, ins[0], (at,))]
 
     local = aval.of_shape((*aval.shape[:at], 1, *aval.shape[at:])) if back else aval
     specs = ((terms,), (whole,)) if back else ((whole,), (terms,))
-    return ShardMap(stage([local], run), mesh, *specs, stack.names, False)
+    return ShardMap(stage([local], run), mesh, *specs, names, False)

@@ -11,15 +11,29 @@ from tinyjax.control.shard_map import ShardMap
 from tinyjax.ir.dtypes import KEYS
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.shapes import as_axes, marked
 from tinyjax.ir.traverse import map_programs, nested_programs, subjaxprs
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
 from tinyjax.meshes.named import NamedSharding
+from tinyjax.meshes.spec import PartitionSpec
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.propagation.carried import Crossing, crossing, said, stacked, told, unstacked
 from tinyjax.propagation.control import PROGRAMS
 from tinyjax.propagation.propagate import lies_of_variables, propagate
 from tinyjax.propagation.sinking import sunk
-from tinyjax.propagation.specs import Lies, Names, Open, Site, divided, lies_as, partition_spec, parts_of, replicated
+from tinyjax.propagation.specs import (
+    Lies,
+    Names,
+    Open,
+    Site,
+    Spec,
+    divided,
+    lies_as,
+    lying,
+    partition_spec,
+    parts_of,
+    replicated,
+)
 from tinyjax.propagation.terms import LINEAR, Sums, alone, as_terms, unreduced_of
 from tinyjax.transforms.rebuild import Rebuilding
 
@@ -88,6 +102,16 @@ def _telling(
             return read(atom)
         return as_terms(grown, read(atom), lie if there or isinstance(lie, Open) else parts_of(lie), names, mesh)
 
+    def taken(atom: Atom, spec: PartitionSpec) -> Atom:
+        """An operand of a shard_map that takes it as this specification says."""
+        if not spec.unreduced:
+            return made(atom)
+        x, lie = terms_of(atom, spec.unreduced), where(atom)
+        parts: Spec = replicated(atom.aval) if isinstance(lie, Open) else parts_of(lie)
+        kept = [tuple([name for name in part if name not in spec.unreduced]) for part in parts]
+        # XLA refuses to take terms of what no constraint says that it is a sum.
+        return said(grown, x, lying(tuple(kept), marked((), as_axes(sorted(spec.unreduced)), ())), mesh)
+
     for eqn in jaxpr.eqns:
         operands = [where(atom) for atom in eqn.invars]
         primitive, cross = _within(eqn, operands, lies, mesh) if whole else (_within_a_part(eqn, lies, mesh), None)
@@ -113,12 +137,12 @@ def _telling(
         elif whole and isinstance(primitive, ShardMap) and any(spec.unreduced for spec in primitive.in_specs):
             # It takes terms as they are, and on a mesh without Explicit axes nobody makes the sum before.
             pairs = zip(eqn.invars, primitive.in_specs, strict=True)
-            args = tuple([terms_of(atom, spec.unreduced) if spec.unreduced else made(atom) for atom, spec in pairs])
+            args = tuple([taken(atom, spec) for atom, spec in pairs])
             primitive = evolve(primitive, mesh=left)
         elif whole and all(told_of) and not linear and (mapped := _alone(eqn, operands, told_of, mesh)) is not None:
             inputs = [atom for atom in eqn.invars if not isinstance(atom, Literal)]
             each = zip(inputs, mapped.in_specs, strict=True)
-            args = tuple([terms_of(atom, spec.unreduced) if spec.unreduced else made(atom) for atom, spec in each])
+            args = tuple([taken(atom, spec) for atom, spec in each])
             primitive = mapped
         else:
             args = tuple(map(read if linear else made, eqn.invars))
@@ -132,7 +156,7 @@ def _telling(
             spec = lies[var.index]
             if cross is not None and (stack := cross.results[i]) is not None:
                 held.add(var.index)
-                env.append(unstacked(grown, out, spec, stack, mesh))
+                env.append(unstacked(grown, out, stack, mesh))
                 continue
             if isinstance(spec, Open) or not matters or var.aval.dtype in KEYS or var.index in sums.bare:
                 env.append(out)
