@@ -107,7 +107,8 @@ def preconditioned(w: jax.Array, x: jax.Array) -> Any:
             return y @ t, t @ z
 
         size = jnp.linalg.norm(m)
-        return lax.fori_loop(0, 8, body, (m / size, jnp.eye(3)))[1] / jnp.sqrt(size)
+        root: jax.Array = lax.fori_loop(0, 8, body, (m / size, jnp.eye(3)))[1] / jnp.sqrt(size)
+        return root
 
     g = jax.grad(lambda w: jnp.sum(jnp.tanh(x @ w) ** 2))(w)
     left, right = g @ g.T + jnp.eye(3), g.T @ g + jnp.eye(3)
