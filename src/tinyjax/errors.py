@@ -150,6 +150,10 @@ class TangentError(InputError, ValueError):
     """A tangent or a cotangent isn't of the type that the value has whose it is, or there are too many."""
 
 
+class RefError(InputError, ValueError):
+    """A Ref is used as if it were an array, or where it can't be read or written."""
+
+
 class RuleResultError(InputError, ValueError):
     """What a rule that the user has written returned doesn't fit what it is a rule for."""
 

@@ -16,7 +16,7 @@ from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Partial, PartialEvalContext
 from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.watching import alike
-from tinyjax.errors import LinearityError, TangentError
+from tinyjax.errors import LinearityError, RefError, TangentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, INEXACT
 from tinyjax.ir.interpret import interpret
@@ -124,6 +124,7 @@ def jvp(f: FlatFunction, primals: Sequence[Array], tangents: Sequence[Array]) ->
         context = JvpContext(frame.context)
         duals = [dual(frame, primal, tangent) for primal, tangent in zip(primals, tangents, strict=True)]
         with activate(context, f) as inner, inner:
+            inner.leaving = lambda x: frame.wrap(_not_moving(inner.read(x), f).primal)
             results = f([inner.wrap(pair) for pair in duals])
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(out.primal) for out in outs]
@@ -140,6 +141,17 @@ def dual(frame: OpenFrame[V], primal: Array, tangent: Array) -> Dual[V]:
     return Dual(value, Zero(tangent.aval) if tangent.aval.dtype == FLOAT0 else frame.read(tangent))
 
 
+def _not_moving(pair: Dual[V], f: FlatFunction) -> Dual[V]:
+    """A pair whose tangent is zero, which is put into a cell outside of the function that is differentiated."""
+    if isinstance(pair.tangent, Zero):
+        return pair
+    raise RefError(
+        f"{f.label} writes a value that is differentiated to a Ref that was made outside. Write "
+        "tinyjax.lax.stop_gradient(value) to it, or make the Ref inside, or differentiate with respect to it: pass it "
+        "to vjp."
+    )
+
+
 def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
     """The results of f, and its derivative as a linear program: forward mode over partial evaluation."""
     lies = explicit_shardings(primals)
@@ -153,6 +165,7 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             tangent = partial.unknown(aval) if has_tangent(aval) else Zero(aval.tangent)
             duals.append(Dual(Known(frame.read(primal)), tangent))
         with activate(context, f) as inner, inner:
+            inner.leaving = lambda x: frame.wrap(known_value(_not_moving(inner.read(x), f).primal))
             results = f([inner.wrap(pair) for pair in duals])
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(known_value(out.primal)) for out in outs]

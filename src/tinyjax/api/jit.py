@@ -14,6 +14,7 @@ from tinyjax.api.bound import Bound
 from tinyjax.api.embedding import checked_size
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE
+from tinyjax.api.jit_refs import Lendings
 from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered_by
 from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already, on_device
 from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, traces_of
@@ -25,7 +26,7 @@ from tinyjax.api.traced import record
 from tinyjax.backend import EMBEDDED_BYTES
 from tinyjax.caching import BoundedCache, register
 from tinyjax.control.call import Call
-from tinyjax.errors import StaticArgumentError
+from tinyjax.errors import RefError, StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Jaxpr
@@ -35,6 +36,7 @@ from tinyjax.lax.within import runs_by_python
 from tinyjax.prepared.jitted import MISS, CallsByMesh, JittedCalls
 from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.prepared.stacked import StackedLaunch
+from tinyjax.refs.lending import Lent
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -220,6 +222,9 @@ class Jitted(Bound[P, R]):
         self._calls = JittedCalls(INTAKE)
         self._by_mesh = CallsByMesh(INTAKE)
         self._misses = MissLog()
+        self._refs = Lendings(
+            fun, shardings, lambda f, said: Jitted(f, static, donated, inline, check, said, largest, rerolling)
+        )
         for cache in (self._own, self._calls, self._by_mesh, self._misses):
             register(cache, temporary=True)
 
@@ -244,9 +249,11 @@ class Jitted(Bound[P, R]):
                 if result is MISS:
                     return self._call(call, args, kwargs)
         except Exception as error:
-            show_users_frames(error)
-            raise
-        found: R = result
+            result = self._refs.of(args, kwargs) if isinstance(error, RefError) else None
+            if result is None:
+                show_users_frames(error)
+                raise
+        found: R = self._refs.run(result) if type(result) is Lent else result
         return found
 
     def _call(self, call: StaticCall, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
@@ -256,8 +263,8 @@ class Jitted(Bound[P, R]):
         lies = self._lies(call, arrays, avals, treedef)
         traced, kept = self._trace(call, avals, treedef, lies)
         donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
-        inputs = (*traced.captured, *arrays)
-        complete = len(inputs) == len(traced.jaxpr.invars)
+        inputs = (*traced.captured, *arrays, *(cell.current() for cell in traced.cells))
+        complete = len(inputs) == len(traced.jaxpr.invars) and not traced.cells
         inputs = inputs if complete else tuple(array for array in inputs if array.aval.dtype != FLOAT0)
         name = function_name(self._fun)
         runner: Launch | StackedLaunch | Equation | None
@@ -331,7 +338,7 @@ class Jitted(Bound[P, R]):
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = tuple(map(abstractify, leaves))
-        found = self._cache().get(remembered_by(signature_key(call, avals, treedef), self._rerolling))
+        found = traces_of(self._fun, self._own).get(remembered_by(signature_key(call, avals, treedef), self._rerolling))
         return explain(self._fun, self._misses, call, avals, treedef, None if found is None else found.jaxpr)
 
     @override
@@ -362,15 +369,15 @@ class Jitted(Bound[P, R]):
         key: Hashable = remembered_by(signature_key(call, avals, treedef), self._rerolling)
         if lies is not None:
             key = key, lies
-        cache = self._cache()
+        cache = traces_of(self._fun, self._own)
         found = cache.get(key)
         kept = found is not None
         if found is None:
             function = call.function
             found = (
-                stage("jit", function, treedef, avals)
+                stage("jit", function, treedef, avals, writes=True)
                 if lies is None
-                else lies.stage(lambda: stage("jit", function, treedef, avals))
+                else lies.stage(lambda: stage("jit", function, treedef, avals, writes=True))
             )
             if self._rerolling is not None:
                 found = self._rerolling.rolled(found)
@@ -390,9 +397,6 @@ class Jitted(Bound[P, R]):
         """The program that says itself how its inputs and outputs lie."""
         said = self._shardings
         return traced.jaxpr if said is None else constrained(traced.jaxpr, said.asked(call, traced, avals, treedef))
-
-    def _cache(self) -> BoundedCache[Hashable, Traced]:
-        return traces_of(self._fun, self._own)
 
     def _donation(
         self, args: Sequence[object], kwargs: Mapping[str, object], traced: Traced, avals: Sequence[ShapedArray]

@@ -17,6 +17,7 @@ from tinyjax.ir.verify import verify
 from tinyjax.lax.explicit import given
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
 from tinyjax.meshes import NamedSharding
+from tinyjax.refs.lending import without_refs
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -74,7 +75,8 @@ def make_jaxpr(
 
     Arguments are trees of arrays or of their types (ShapedArray, or anything with a shape and a dtype). Every operation
     in `fun` becomes an equation, also those on constants; arrays that it closes over become constants of the result.
-    With `return_shape`, the tree of result types is returned too. Source: Autodidax, part 3.
+    With `return_shape`, the tree of result types is returned too. What Refs hold that `fun` takes or closes over is an
+    input each, and what it leaves in them a last result. Source: Autodidax, part 3.
 
     >>> make_jaxpr(lambda x: 2.0 * x)(ShapedArray((), "float64"))
     { lambda ; a:f64[]. let b:f64[] = mul 2.0 a in (b,) }
@@ -83,11 +85,12 @@ def make_jaxpr(
 
     @filtered
     def make(*args: Any, **kwargs: Any) -> ClosedJaxpr | tuple[ClosedJaxpr, Any]:  # the user's arguments
-        call = split_static(fun, args, kwargs, static_argnums, static_argnames)
+        function, args, kwargs = without_refs(fun, args, kwargs)
+        call = split_static(function, args, kwargs, static_argnums, static_argnames)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         traced, _ = _traced(FlatFunction(call.function, "make_jaxpr", treedef), leaves)
         closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, "make_jaxpr"))
-        return (closed, tree.unflatten(traced.treedef, closed.out_avals)) if return_shape else closed
+        return (closed, tree.unflatten(traced.treedef, closed.out_avals[: traced.treedef.num_leaves])) if return_shape else closed
 
     return make
 
@@ -157,15 +160,18 @@ def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any:  #
     {'twice': ShapedArray(f32[3])}
     """
     check_callable("eval_shape", fun)
+    function, args, kwargs = without_refs(fun, args, kwargs)
     leaves, treedef = tree.flatten((args, kwargs))
-    traced, lies = _traced(FlatFunction(fun, "eval_shape", treedef), leaves)
+    traced, lies = _traced(FlatFunction(function, "eval_shape", treedef), leaves)
     if not any(lies):
-        return tree.unflatten(traced.treedef, traced.jaxpr.out_avals)
+        found = tree.unflatten(traced.treedef, traced.jaxpr.out_avals[: traced.treedef.num_leaves])
+        return found if function is fun else found[0]
     from tinyjax.api.structs import ShapeDtypeStruct  # which is made of what is here
 
-    pairs = zip(traced.jaxpr.out_avals, lies, strict=True)
+    pairs = list(zip(traced.jaxpr.out_avals, lies, strict=True))[: traced.treedef.num_leaves]
     types = [ShapeDtypeStruct(x.shape, x.dtype, sharding=s, weak_type=x.weak_type) for x, s in pairs]
-    return tree.unflatten(traced.treedef, types)
+    found = tree.unflatten(traced.treedef, types)
+    return found if function is fun else found[0]
 
 
 def _traced(function: FlatFunction, leaves: Sequence[object]) -> tuple[Traced, Sequence[NamedSharding | None]]:
@@ -173,6 +179,6 @@ def _traced(function: FlatFunction, leaves: Sequence[object]) -> tuple[Traced, S
     avals = [abstractify(leaf) for leaf in leaves]
     lies = given(leaves, [aval.ndim for aval in avals])
     if lies is None:
-        return trace(function, avals), ()
-    traced = lies.stage(lambda: trace(function, avals))
+        return trace(function, avals, writes=True), ()
+    traced = lies.stage(lambda: trace(function, avals, writes=True))
     return traced, lies.check(traced)

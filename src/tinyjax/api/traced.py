@@ -18,7 +18,7 @@ from tinyjax.api.make_jaxpr import abstractify, closed_values, eval_jaxpr
 from tinyjax.api.signature_info import Signature
 from tinyjax.backend import EMBEDDED_BYTES, Asked
 from tinyjax.control.call import Call
-from tinyjax.errors import InputError, StaticArgumentError
+from tinyjax.errors import InputError, RefError, StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import Effects
@@ -315,6 +315,11 @@ def record(
 ) -> Traced[P, R]:
     """The record of a function that was traced for a call. `avals`: of the leaves of its arguments. `asked` and `lie`:
     how inputs and outputs of the program are to lie on a mesh, and how the inputs do."""
+    if traced.cells:
+        raise RefError(
+            f"{what}: {located(fun)} closes over Refs, and writes to them or reads them. A program for later knows none "
+            "of them: pass what they hold as arguments, and return it."
+        )
     closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, what))
     try:
         signature = inspect.signature(fun)

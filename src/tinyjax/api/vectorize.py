@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any, Final, ParamSpec, SupportsIndex, TypeVar, get_args
+from functools import partial, wraps
+from typing import Any, Final, NoReturn, ParamSpec, SupportsIndex, TypeVar, get_args
 
 from tinyjax.arrays.shaping import integer
 from tinyjax.contexts.batching import BatchContext, Batched
-from tinyjax.errors import BatchSizeError, ChoiceError, TreeError
+from tinyjax.errors import BatchSizeError, ChoiceError, RefError, TreeError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.lax.explicit import explicit_axes_of
 from tinyjax.primitives.elementwise import unmapped
+from tinyjax.refs.lending import lend, lending
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -78,6 +79,12 @@ def vmap(
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, treedef = tree.flatten((args, kwargs))
         axes = _input_axes(fun, wanted, args, len(leaves))
+        lent = lend(fun, args, kwargs, lambda i: axes[i] is not None)
+        if lent is not None:  # what the Refs hold at the end are results
+            outs = out_axes, tuple([axes[i] for i in lent.positions])
+            given = vmap(lending(fun, lent.positions), in_axes, outs, axis_name, axis_size, spmd_axis_name, cond=cond)
+            of_refs: R = lent.run(partial(given, *lent.args, **lent.kwargs))
+            return of_refs
         # What isn't mapped is passed on: an array as an array, and anything else, such as a static argument, as it is.
         fixed = {
             i: as_array(leaf) if isinstance(leaf, Array) or hasattr(leaf, "__array__") else leaf
@@ -105,6 +112,7 @@ def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis:
     def run(frame: OpenFrame[V]) -> Any:  # the tree of the results
         context = BatchContext(frame.context, axis)
         with activate(context, flat, () if axis.name is None else (axis,)) as inner, inner:
+            inner.leaving = lambda _: _shared(flat)
 
             def mapped(array: Array, at: int) -> Array:
                 if array.aval.dtype == FLOAT0:  # tangents of integers hold nothing, so they aren't traced
@@ -134,6 +142,14 @@ def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis:
         return tree.unflatten(results.treedef, placed)
 
     return active_frame().open(run)
+
+
+def _shared(flat: FlatFunction) -> NoReturn:
+    """There is no saying what a cell would hold that all elements write to."""
+    raise RefError(
+        f"{flat.label} writes to a Ref that was made outside: so each element of the batch would write to the same "
+        "place. Pass the Ref as an argument that is mapped, or return the values."
+    )
 
 
 def _mesh_axes(names: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -38,25 +38,27 @@ def stage(
     scope: Scope = OPEN,
     static: Mapping[int, object] | None = None,
     lies: Given | None = None,
+    writes: bool = False,
 ) -> Traced:
     """Stages f on leaves of these types, which may lie on a mesh. Leaves of dtype float0 are no inputs of the program,
-    nor outputs. `static` are leaves that f gets as they are, by their positions."""
+    nor outputs. `static` are leaves that f gets as they are, by their positions. With `writes`, it may write to cells."""
     positions = [i for i in range(treedef.num_leaves) if i not in static] if static else range(len(avals))
     fixed = dict(static or {})
     fixed |= {i: float0_zeros(aval.shape) for i, aval in zip(positions, avals, strict=True) if aval.dtype == FLOAT0}
     function, kept = FlatFunction(f, what, treedef, fixed=fixed), [aval for aval in avals if aval.dtype != FLOAT0]
     if lies is None:
-        return trace(function, kept, erase_float0=True, scope=scope)
+        return trace(function, kept, erase_float0=True, scope=scope, writes=writes)
     with enter_mesh(lies.mesh, lies.lies):
-        return trace(function, kept, erase_float0=True, scope=scope)
+        return trace(function, kept, erase_float0=True, scope=scope, writes=writes)
 
 
 def out_avals(traced: Traced) -> list[ShapedArray]:
     """The types of all leaves of the results."""
+    avals = list(traced.jaxpr.out_avals)[: traced.treedef.num_leaves - len(traced.erased)]
     if not traced.erased:
-        return list(traced.jaxpr.out_avals)
+        return avals
     erased = {i: array.aval for i, array in traced.erased.items()}
-    return completed(erased, traced.jaxpr.out_avals, traced.treedef.num_leaves)
+    return completed(erased, avals, traced.treedef.num_leaves)
 
 
 def described(traced: Traced) -> str:
@@ -104,16 +106,16 @@ def stage_body(
     the carry doesn't keep its structure, shapes and dtypes.
     """
     lies, scope = of_arguments(carry, scanned), Scope(varying=varying)
-    traced = stage(what, f, treedef, [*(x.aval for x in carry), *slices], scope, lies=lies)
+    traced = stage(what, f, treedef, [*(x.aval for x in carry), *slices], scope, lies=lies, writes=True)
     returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     promoted = [_promoted(x, aval) for x, aval in zip(carry, returned, strict=True)]
     if any(new is not old for new, old in zip(promoted, carry, strict=True)):
-        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies)
+        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies, writes=True)
         returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     _check_types(what, f, treedef, [x.aval for x in promoted], returned)
     while any(without(new.axes, old.aval.axes) for new, old in zip(returned, promoted, strict=True)):
         promoted = [varied(x, aval.axes) for x, aval in zip(promoted, returned, strict=True)]
-        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies)
+        traced = stage(what, f, treedef, [*(x.aval for x in promoted), *slices], scope, lies=lies, writes=True)
         returned = _carry_avals(what, f, traced, carry_tree, returns_pair)
     return Body(_varying_alike(traced, promoted), promoted)
 

@@ -33,10 +33,12 @@ from tinyjax.ir.varying import axes_of, union
 from tinyjax.lax import bodies
 from tinyjax.lax.binary import ne
 from tinyjax.lax.binding import sequence, varied
+from tinyjax.lax.carried_cells import same_cells
 from tinyjax.lax.explicit import of_arguments
 from tinyjax.lax.signatures import AnyTree, Arrays2, Arrays3, Class, K, Pair, Triple
 from tinyjax.lax.within import known, runs_by_python
 from tinyjax.primitives.selection import clamp
+from tinyjax.refs.lending import closing_over_refs
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ConcreteArray, as_array
@@ -308,11 +310,13 @@ def _stage(
     """Stages functions of the same arguments. What they close over becomes operands: of each the same. All of it varies
     along the axes of a mesh along which devices choose for themselves (`varying`): sums over these, which derivatives
     have where it doesn't, are for all devices to take part in, so they belong outside."""
+    functions, operands = closing_over_refs(functions, operands)
     arrays, treedef = flatten_arguments(functions[0], operands, {})
     arrays = [varied(array, varying) for array in arrays]
     avals = [array.aval for array in arrays]
     lies = of_arguments(arrays)
-    traced = [bodies.stage(what, f, treedef, avals, Scope(varying=varying), lies=lies) for f in functions]
+    scope = Scope(varying=varying)
+    traced = same_cells([bodies.stage(what, f, treedef, avals, scope, lies=lies, writes=True) for f in functions])
     arrays = [array for array in arrays if array.aval.dtype != FLOAT0]
     described = [f"{name}, {located(f)}," for name, f in zip(names, functions, strict=True)]
     for other, name in zip(traced[1:], described[1:], strict=True):
@@ -326,6 +330,7 @@ def _stage(
     positions = {key: i for i, key in enumerate(captured)}
     result_avals = _joined_types(what, traced, names, described)
     arrays = [*(varied(array, varying) for array in captured.values()), *arrays]
+    arrays += [varied(cell.current(), varying) for cell in traced[0].cells]
     in_avals = [array.aval for array in arrays]
     branches = [
         with_types(
@@ -367,7 +372,7 @@ def _joined_types(
             f"{what}: some results have dtype float0 in one function and another dtype in another one, of "
             f"{' '.join(described).rstrip(',')}"
         )
-    kept = [path for i, path in enumerate(paths) if i not in traced[0].erased]
+    kept = [path for i, path in enumerate(paths) if i not in traced[0].erased] + [""] * len(traced[0].cells)
     for path, avals in zip(kept, zip(*[branch.jaxpr.out_avals for branch in traced], strict=True), strict=True):
         aval = _join(avals)
         if aval is None:

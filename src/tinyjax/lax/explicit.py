@@ -203,9 +203,10 @@ class Given:
     def check(self, traced: Traced) -> list[NamedSharding | None]:
         """How the results lie; None where it is left to XLA."""
         leading = [lies_on(self.mesh, array, array.aval.ndim) for array in traced.captured]
+        cells = [lies_on(self.mesh, cell.current(), cell.aval.ndim) for cell in traced.cells]
         from tinyjax.propagation.propagate import propagate
 
-        found = propagate(traced.jaxpr, [*leading, *self.lies], self.mesh)
+        found = propagate(traced.jaxpr, [*leading, *self.lies, *cells], self.mesh)
         for lies in found:
             if isinstance(lies, Open) and lies.error is not None:
                 raise lies.error

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from attrs import evolve
+
 from tinyjax.arrays.shaping import integer
 from tinyjax.control.carry import rearranged
 from tinyjax.control.loops import While
@@ -14,6 +16,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
 from tinyjax.lax.bodies import Body
+from tinyjax.lax.carried_cells import carrying_cells, reading_cells
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import argument_path, float0_zeros
@@ -71,6 +74,10 @@ def unrolling(unroll: int | bool, length: int) -> int:
 
 def bind_scan(body: Body, xs: Sequence[Array], length: int, reverse: bool, unroll: int) -> list[Array]:
     """The leaves of the carry at the end, and of the stacks."""
+    return carrying_cells(body, lambda whole: _bind_scan(whole, xs, length, reverse, unroll))
+
+
+def _bind_scan(body: Body, xs: Sequence[Array], length: int, reverse: bool, unroll: int) -> list[Array]:
     jaxpr, consts = body.traced.jaxpr, [*body.traced.captured]
     carry = [x for x in body.carry if x.aval.dtype != FLOAT0]
     moved, kept = _unchanged(body, len(carry))
@@ -113,6 +120,11 @@ def with_erased(traced: Traced, num_carry: int, outs: Sequence[Array], length: i
 
 def bind_while(body: Body, cond: Traced) -> list[Array]:
     """The leaves of the carry at the end."""
+    traced, condition = reading_cells(body.traced, cond)
+    return carrying_cells(evolve(body, traced=traced), lambda whole: _bind_while(whole, condition))
+
+
+def _bind_while(body: Body, cond: Traced) -> list[Array]:
     jaxpr, cond_jaxpr = body.traced.jaxpr, cond.jaxpr
     carry = [x for x in body.carry if x.aval.dtype != FLOAT0]
     consts, cond_consts = [*body.traced.captured], [*cond.captured]

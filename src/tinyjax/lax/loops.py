@@ -252,7 +252,7 @@ def _stage_while(
     while True:
         body = stage_body(what, body_fun, treedef, value_tree, arrays, varying=decided)
         avals = [x.aval for x in body.carry]
-        cond = stage(what, cond_fun, treedef, avals, Scope(varying=decided), lies=of_arguments(body.carry))
+        cond = stage(what, cond_fun, treedef, avals, Scope(varying=decided), lies=of_arguments(body.carry), writes=True)
         found = union([decided, *[aval.varying for aval in out_avals(cond)]])
         if found == decided:
             return body, cond
@@ -320,7 +320,8 @@ def map(
     check_callable("map", f)
     arrays, treedef = flatten_arguments(f, (xs,), {})
     length = scan_length("map", f, treedef, arrays, 0, None)
-    traced = stage("map", f, treedef, [slice_type(x.aval) for x in arrays], lies=of_arguments((), arrays))
+    types, lies = [slice_type(x.aval) for x in arrays], of_arguments((), arrays)
+    traced = stage("map", f, treedef, types, lies=lies, writes=batch_size is None)
     if batch_size is None:
         outs = bind_scan(Body(traced, []), arrays, length, False, 1)
     else:

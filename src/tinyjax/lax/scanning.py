@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, overload
 
+from tinyjax.errors import RefError
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.lax.bodies import stage_body
 from tinyjax.lax.by_python import scan_by_python
@@ -31,6 +32,7 @@ from tinyjax.lax.signatures import (
     Y,
 )
 from tinyjax.lax.within import runs_by_python
+from tinyjax.refs.lending import Lent, lend, lending
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.functions import check_callable, flatten_arguments
@@ -277,6 +279,8 @@ def scan(
     (Array(10., dtype=float64), Array([0., 1., 3., 6.], dtype=float64))
     """
     check_callable("scan", f)
+    if (lent := lend(f, (init, xs), {})) is not None:
+        return _scan_refs(f, init, lent, length, reverse, unroll)
     arrays, treedef = flatten_arguments(f, (init, xs), {})
     carry_tree = tree.flatten(init)[1]
     n = carry_tree.num_leaves
@@ -288,3 +292,28 @@ def scan(
     outs = bind_scan(body, arrays[n:], count, flag("scan: reverse", reverse), unrolling(unroll, count))
     carry, ys = tree.unflatten(body.traced.treedef, outs)
     return carry, ys
+
+
+def _scan_refs(
+    f: Callable[[Any, Any], tuple[Any, Any]],
+    init: object,
+    lent: Lent,
+    length: int | None,
+    reverse: bool,
+    unroll: int | bool,
+) -> tuple[Any, Any]:
+    """The same along Refs: f takes a Ref for each slice, and what it leaves there is written back."""
+    if lent.positions[0] < tree.flatten(init)[1].num_leaves:
+        raise RefError("scan: a Ref can't be carried, as it isn't an array: let the function close over it")
+    given = lending(f, lent.positions)
+
+    def step(carry: Any, x: Any) -> tuple[Any, Any]:
+        (carry, y), last = given(carry, x)
+        return carry, (y, last)
+
+    def run() -> tuple[tuple[Any, Any], Any]:
+        carry, (ys, last) = scan(step, *lent.args, length, reverse, unroll)
+        return (carry, ys), last
+
+    found: tuple[Any, Any] = lent.run(run)
+    return found

@@ -30,7 +30,7 @@ from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.captured import Intake
+from tinyjax.tracing.captured import Cells, Intake
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, base_in_force, in_force, named_axis
 from tinyjax.tracing.intake import concrete_value, convert_number, convert_scalar, host_type
 
@@ -207,6 +207,8 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = ()
         self.watcher: Watcher | None = None
         self.intake: Intake | None = None
+        self.cells: Cells | None = None
+        self.leaving: Callable[[Array], Array] | None = None
         self.mesh: Mesh | None = None
         self.precision: DotPrecision = None
 

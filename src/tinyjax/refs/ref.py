@@ -1,0 +1,246 @@
+"""`Ref`: a cell that holds an array, which is read and written by indexing.
+
+A Ref is never a value of a program. While a function is staged, what a Ref from outside holds is an input of the
+program, and what it holds at the end a result: whoever applies the program hands in the one and stores the other. So
+reading and writing are the indexing of arrays, `x[index]` and `x.at[index].set(value)`, and programs stay pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn, final
+
+from typing_extensions import override
+
+from tinyjax.arrays import index_keys
+from tinyjax.arrays.basic_indexing import Index
+from tinyjax.arrays.elementwise import broadcast_to, convert
+from tinyjax.arrays.promotion import result_type
+from tinyjax.errors import RefError
+from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import DType
+from tinyjax.ir.shapes import Shape
+from tinyjax.tracebacks import filter_class
+from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.captured import Cell
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array
+from tinyjax.tracing.core import TraceFrame
+from tinyjax.tracing.frames import Frame, outwards
+
+if TYPE_CHECKING:
+    from tinyjax.meshes import Sharding
+
+
+@final
+@filter_class
+class Ref(Cell):
+    """A cell that holds an array of one type: `new_ref(x)` makes one. `ref[index]` reads, `ref[index] = value` writes,
+    and `ref[...]` is all of it. Source: `jax.Ref`.
+
+    A Ref has an identity: two are equal only if they are one. It is no array: nothing but reading and writing is done
+    with it. A function may write to Refs that it takes or closes over, also within `jit`, loops and branches.
+
+    >>> import numpy as np
+    >>> from tinyjax import jit
+    >>> count = Ref(np.zeros(3))
+    >>> @jit
+    ... def step():
+    ...     count[1] += 1.0
+    >>> step(), step()
+    (None, None)
+    >>> count
+    Ref([0., 2., 0.], dtype=float64)
+    """
+
+    __slots__ = ("__weakref__", "_frame", "_freed", "_lent", "_value", "aval")
+
+    _freed: str
+
+    def __init__(self, init_val: ArrayLike) -> None:
+        value = as_array(init_val)
+        self.aval: ShapedArray = value.aval
+        self._value: Array = value
+        self._frame: Frame = _home(active_frame())
+        self._freed = ""
+        self._lent = False
+
+    @property
+    def shape(self) -> Shape:
+        """The shape of what it holds."""
+        return self.aval.shape
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of what it holds."""
+        return self.aval.dtype
+
+    @property
+    def ndim(self) -> int:
+        """How many axes that has."""
+        return self.aval.ndim
+
+    @property
+    def size(self) -> int:
+        """How many elements that has."""
+        return self.aval.size
+
+    @property
+    def weak_type(self) -> bool:
+        """Whether that is weakly typed."""
+        return self.aval.weak_type
+
+    @property
+    def sharding(self) -> Sharding:
+        """How that lies on devices."""
+        return self.current().sharding
+
+    def unsafe_buffer_pointer(self) -> int:
+        """Where the memory is that it holds now: writing makes another array, so that changes."""
+        return self.current().unsafe_buffer_pointer()
+
+    def __getitem__(self, index: Index) -> Array:
+        value = self.current()
+        index_keys.parse(value, index, strict=True)
+        return value[index]
+
+    def __setitem__(self, index: Index, value: ArrayLike) -> None:
+        current = self.current()
+        given = self._fitting(current, index, value)
+        if index is Ellipsis:
+            self.store(convert(broadcast_to(given, self.shape), self.dtype, self.weak_type))
+        else:
+            self.store(current.at[index].set(given))
+
+    def addupdate(self, index: Index, value: ArrayLike) -> None:
+        """Adds to what it holds at an index: positions that an index has twice get both."""
+        current = self.current()
+        self.store(current.at[index].add(self._fitting(current, index, value)))
+
+    def _fitting(self, current: Array, index: Index, value: ArrayLike) -> Array:
+        """What is to be written, which loses nothing there."""
+        if isinstance(value, Ref):
+            raise RefError(f"a Ref holds an array, and no {value!r}. Write what that holds, value[...].")
+        given = as_array(value)
+        index_keys.parse(current, index, strict=True)
+        if result_type([self.aval.strengthen(), given.aval])[0] != self.dtype:
+            raise RefError(
+                f"a value of type {given.aval} is written to a Ref that holds {self.aval}, where it would lose "
+                f'something. Convert it: value.astype("{self.dtype}").'
+            )
+        return given
+
+    @property
+    @override
+    def lasting(self) -> bool:
+        return self._frame is ROOT
+
+    @override
+    def current(self) -> Array:
+        value, found = self._held(), _frames(self)
+        for frame in reversed(found):
+            if frame.cells is not None:
+                value = frame.cells.value(self)
+        return value
+
+    @override
+    def store(self, value: Array) -> None:
+        self._held()
+        for frame in _frames(self):
+            if frame.cells is not None:
+                frame.cells.value(self)  # it is an input, too
+                frame.cells.values[self] = value
+                return
+            value = _leaving(frame, value)
+        self._value = value
+
+    def _held(self) -> Array:
+        """What it holds where it was made; a RefError if it can't be used."""
+        if self._freed or not self._frame.alive:
+            what = self._freed or "made in a function whose transformation has ended, which has let it out"
+            raise RefError(f"a Ref of type {self.aval} is used that was {what}")
+        if self._lent:
+            raise RefError(
+                f"a Ref of type {self.aval} is passed to a function that closes over it, too. Use only the argument in "
+                "it, or don't pass it."
+            )
+        return self._value
+
+    def free(self, how: str) -> Array:
+        """What it holds at last: it can't be used from then on."""
+        value = self._held()
+        if _home(active_frame()) is not self._frame:
+            raise RefError(
+                f"a Ref of type {self.aval} is {how} in another function than the one that made it. Read it there, "
+                "ref[...], or return from that function first."
+            )
+        self._freed = f"{how} before"
+        return value
+
+    @contextmanager
+    def lent(self) -> Iterator[None]:
+        """It can't be used in the block, as an argument has its place."""
+        self._lent = True
+        try:
+            yield
+        finally:
+            self._lent = False
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise RefError("len() of a Ref that holds a scalar")
+        return self.shape[0]
+
+    def __jax_array__(self) -> NoReturn:
+        raise RefError(
+            f"a Ref of type {self.aval} stands where an array is needed: read it, ref[...]. A function that is "
+            "transformed can't return one, nor can a loop carry one: they may close over it."
+        )
+
+    @override
+    def __repr__(self) -> str:
+        if self._freed or not self._frame.alive or self._lent:
+            return f"Ref({self.aval}, {self._freed or 'out of reach'})"
+        held = self.current()
+        if not isinstance(held, ConcreteArray):
+            return f"Ref({held})"
+        first, *rest = repr(held).splitlines()
+        return "\n".join([f"Ref{first.removeprefix('Array')}", *[line.removeprefix("  ") for line in rest]])
+
+
+def _home(frame: Frame) -> Frame:
+    """The transformation that a frame is part of, or evaluation."""
+    return next((outer for outer in outwards(frame) if isinstance(outer, TraceFrame)), ROOT)
+
+
+def _frames(ref: Ref) -> list[Frame]:
+    """The transformations in progress from here to where a Ref was made, innermost first."""
+    found: list[Frame] = []
+    for frame in outwards(active_frame()):
+        if frame is ref._frame:
+            return found
+        if isinstance(frame, TraceFrame):
+            found.append(frame)
+    if ref._frame is ROOT:
+        return found
+    raise RefError(
+        f"a Ref of type {ref.aval} is used outside of the function that made it, which is still being transformed"
+    )
+
+
+def _leaving(frame: Frame, value: Array) -> Array:
+    """An array that is written in a frame as one that is written in the frame around."""
+    if frame.leaving is not None:
+        return frame.leaving(value)
+    if frame.base is frame or (value.frame is not None and value.frame.level >= frame.level):
+        function = frame.function.label if isinstance(frame, TraceFrame) else "a transformation"
+        raise RefError(
+            f"{function} writes to a Ref that was made outside, which can't be done from there. Return the value, and "
+            "write it after the call; or make the Ref inside."
+        )
+    return value
+
+
+def read_all(cells: Sequence[Cell]) -> list[Array]:
+    """What cells hold."""
+    return [cell.current() for cell in cells]
