@@ -54,6 +54,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.typing": "tinyjax.typing",
     "jax.custom_derivatives": "tinyjax.custom_derivatives",
     "jax.checkpoint_policies": "tinyjax.checkpoint_policies",
+    "jax.ref": "tinyjax.ref",
     "jax.ad_checkpoint": "tinyjax.ad_checkpoint",
     "jax.test_util": "tinyjax.test_util",
     "jax.experimental.checkify": "tinyjax.experimental.checkify",

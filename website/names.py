@@ -57,6 +57,8 @@ MODULES: Final = (
     "tinyjax.custom_batching",
     "tinyjax.custom_derivatives",
     "tinyjax.checkpoint_policies",
+    "tinyjax.ad",
+    "tinyjax.ref",
     "tinyjax.ad_checkpoint",
     "tinyjax.test_util",
     "tinyjax.experimental.checkify",

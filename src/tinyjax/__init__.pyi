@@ -1,5 +1,6 @@
 """The library's names, and where each is defined: for type checkers, and for loading them when they are first used."""
 
+from . import ad as ad
 from . import ad_checkpoint as ad_checkpoint
 from . import checkpoint_policies as checkpoint_policies
 from . import checkpoints as checkpoints
@@ -23,6 +24,7 @@ from . import nn as nn
 from . import numpy as numpy
 from . import ops as ops
 from . import random as random
+from . import ref as ref
 from . import scipy as scipy
 from . import sharding as sharding
 from . import stages as stages
@@ -135,3 +137,8 @@ from .tracing.array import Array as Array
 from .tracing.array import ArrayLike as ArrayLike
 
 __version__: str
+from .ref import empty_ref as empty_ref
+from .ref import free_ref as free_ref
+from .ref import freeze as freeze
+from .ref import new_ref as new_ref
+from .refs.ref import Ref as Ref

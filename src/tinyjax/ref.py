@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-import numpy as np
-
+from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.arrays.basic_indexing import Index
-from tinyjax.errors import UnsupportedError
-from tinyjax.ir.aval import ShapedArray
+from tinyjax.errors import RefError, UnsupportedError
+from tinyjax.numpy.creation import zeros
 from tinyjax.refs.ref import Ref
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
@@ -22,16 +19,90 @@ def __dir__() -> list[str]:
 
 
 @filtered
-def new_ref(init_val: ArrayLike, *, memory_space: object = None, kind: str | None = None) -> Ref:
-    """A Ref that holds an array.
+def new_ref(init_val: ArrayLike, *, memory_space: object = None, kind: str | None = None, pin: bool = False) -> Ref:
+    """A Ref that holds an array, which is a copy if it may be written to. See `Ref`.
 
-    `memory_space` and `kind` are for kernels, which aren't written here: None.
+    `memory_space`, `kind` and `pin` are for kernels, which aren't written here. Name and signature: `jax.new_ref`.
 
-    >>> x_ref = new_ref([1.0, 2.0, 3.0])
+    >>> x_ref = new_ref(np.array([1.0, 2.0, 3.0]))
     >>> x_ref[0] += 10.0
     >>> x_ref
     Ref([11.,  2.,  3.], dtype=float64)
     """
-    if memory_space is not None or kind is not None:
-        raise UnsupportedError("new_ref: a Ref is where its array is; leave out memory_space and kind")
+    if memory_space is not None or kind is not None or pin:
+        raise UnsupportedError("new_ref: a Ref is where its array is; leave out memory_space, kind and pin")
     return Ref(init_val)
+
+
+@filtered
+def empty_ref(ty: object, memory_space: object = None, pin: bool = False) -> Ref:
+    """A Ref for an array of this type (ShapeDtypeStruct, ShapedArray, or anything with a shape and a dtype), to be
+    written before it is read. It holds zeros until then."""
+    if memory_space is not None or pin:
+        raise UnsupportedError("empty_ref: a Ref is where its array is; leave out memory_space and pin")
+    aval = abstractify(ty)
+    return Ref(zeros(aval.shape, aval.dtype))
+
+
+@filtered
+def freeze(ref: Ref) -> Array:
+    """What a Ref holds at last: it can't be used from then on. A RefError in another function than that which made it.
+
+    >>> total = new_ref(0.0)
+    >>> total[...] += 1.0
+    >>> freeze(total)
+    Array(1., dtype=float64, weak_type=True)
+    """
+    return _checked("freeze", ref).free("frozen")
+
+
+@filtered
+def free_ref(ref: Ref) -> None:
+    """Ends the use of a Ref. A RefError in another function than the one that made it."""
+    _checked("free_ref", ref).free("freed")
+
+
+@filtered
+def get(ref: Ref, idx: Index | None = None) -> Array:
+    """`ref[idx]`; all of it without an index."""
+    return _checked("get", ref)[... if idx is None else idx]
+
+
+@filtered
+def set(  # noqa: A001 (its name in jax)
+    ref: Ref, idx: Index | None, value: ArrayLike
+) -> None:
+    """`ref[idx] = value`; all of it where the index is None."""
+    _checked("set", ref)[... if idx is None else idx] = value
+
+
+@filtered
+def swap(ref: Ref, idx: Index | None, value: ArrayLike) -> Array:
+    """`ref[idx]`, which is `value` afterwards.
+
+    >>> x_ref = new_ref(np.array([1.0, 2.0]))
+    >>> swap(x_ref, 0, 5.0), x_ref
+    (Array(1., dtype=float64), Ref([5., 2.], dtype=float64))
+    """
+    index = ... if idx is None else idx
+    before = _checked("swap", ref)[index]
+    ref[index] = value
+    return before
+
+
+@filtered
+def addupdate(ref: Ref, idx: Index | None, x: ArrayLike) -> None:
+    """Adds to `ref[idx]`: where an index has a position twice, both are added.
+
+    >>> x_ref = new_ref(np.array([1.0, 2.0]))
+    >>> addupdate(x_ref, (np.array([0, 0]),), 1.0)
+    >>> x_ref
+    Ref([3., 2.], dtype=float64)
+    """
+    _checked("addupdate", ref).addupdate(... if idx is None else idx, x)
+
+
+def _checked(what: str, ref: object) -> Ref:
+    if not isinstance(ref, Ref):
+        raise RefError(f"{what} takes a Ref, as tinyjax.new_ref makes them, got {ref!r}")
+    return ref

@@ -226,7 +226,7 @@ def test_after_making_room() -> None:
     """A program that others have pushed out of the cache, and a log that forgets too."""
     f = tj.jit(lambda x, n: x, static_argnums=1)
     f(1.0, 0)
-    f._cache().clear()
+    f._own.clear()
     assert f.explain(1.0, 0).reason == "dropped"
     for n in range(module._KEPT + 1):
         f.lower(1.0, n)

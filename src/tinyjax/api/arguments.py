@@ -192,10 +192,10 @@ def static_key(value: object) -> Hashable:
 def donation(
     args: Sequence[object],
     kwargs: Mapping[str, object],
-    static: tuple[tuple[int, ...], tuple[str, ...]],
-    donated: tuple[tuple[int, ...], tuple[str, ...]],
     captured: int,
     avals: Sequence[ShapedArray],
+    static: tuple[tuple[int, ...], tuple[str, ...]],
+    donated: tuple[tuple[int, ...], tuple[str, ...]],
 ) -> tuple[bool, ...]:
     """Which inputs of a program are donated, of which the first are `captured`; `avals` are the types of the leaves of
     the arguments."""

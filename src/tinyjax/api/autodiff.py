@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, o
 from typing_extensions import TypeVarTuple
 
 from tinyjax.api import derivatives
-from tinyjax.api.linear_maps import PullBack, PushForward, Transposed, linear_map
+from tinyjax.api.linear_maps import VJP, PullBack, PushForward, Transposed, linear_map
 from tinyjax.api.make_jaxpr import abstractify
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, RefError
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.lax.signatures import AnyTree
+from tinyjax.refs.lending import Lent, lend, lending
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -186,61 +187,61 @@ def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) 
 @overload
 def vjp(
     fun: Callable[[Array], R], x: ArrayLike, /, *, has_aux: NoAux = False
-) -> tuple[R, Callable[[R | ArrayLike], tuple[Array]]]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[Array]]]: ...
 @overload
 def vjp(
     fun: Callable[[float], float], x: float, /, *, has_aux: NoAux = False
-) -> tuple[Array, Callable[[ArrayLike], tuple[Array]]]: ...
+) -> tuple[Array, VJP[ArrayLike, tuple[Array]]]: ...
 @overload
-def vjp(fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False) -> tuple[R, Callable[[R | ArrayLike], tuple[C]]]: ...
+def vjp(fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False) -> tuple[R, VJP[R | ArrayLike, tuple[C]]]: ...
 @overload
 def vjp(
     fun: Callable[[Array, Array], R], x: ArrayLike, y: ArrayLike, /, *, has_aux: NoAux = False
-) -> tuple[R, Callable[[R | ArrayLike], tuple[Array, Array]]]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[Array, Array]]]: ...
 @overload
 def vjp(
     fun: Callable[[Array, C], R], x: ArrayLike, y: C, /, *, has_aux: NoAux = False
-) -> tuple[R, Callable[[R | ArrayLike], tuple[Array, C]]]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[Array, C]]]: ...
 @overload
 def vjp(
     fun: Callable[[C, Array], R], x: C, y: ArrayLike, /, *, has_aux: NoAux = False
-) -> tuple[R, Callable[[R | ArrayLike], tuple[C, Array]]]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[C, Array]]]: ...
 @overload
 def vjp(
     fun: Callable[[C, D], R], x: C, y: D, /, *, has_aux: NoAux = False
-) -> tuple[R, Callable[[R | ArrayLike], tuple[C, D]]]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[C, D]]]: ...
 @overload
 def vjp(
     fun: Callable[[Array], tuple[R, Aux]], x: ArrayLike, /, *, has_aux: WithAux
-) -> tuple[R, Callable[[R | ArrayLike], tuple[Array]], Aux]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[Array]], Aux]: ...
 @overload
 def vjp(
     fun: Callable[[C], tuple[R, Aux]], x: C, /, *, has_aux: WithAux
-) -> tuple[R, Callable[[R | ArrayLike], tuple[C]], Aux]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[C]], Aux]: ...
 @overload
 def vjp(
     fun: Callable[[Array, Array], tuple[R, Aux]], x: ArrayLike, y: ArrayLike, /, *, has_aux: WithAux
-) -> tuple[R, Callable[[R | ArrayLike], tuple[Array, Array]], Aux]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[Array, Array]], Aux]: ...
 @overload
 def vjp(
     fun: Callable[[Array, C], tuple[R, Aux]], x: ArrayLike, y: C, /, *, has_aux: WithAux
-) -> tuple[R, Callable[[R | ArrayLike], tuple[Array, C]], Aux]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[Array, C]], Aux]: ...
 @overload
 def vjp(
     fun: Callable[[C, Array], tuple[R, Aux]], x: C, y: ArrayLike, /, *, has_aux: WithAux
-) -> tuple[R, Callable[[R | ArrayLike], tuple[C, Array]], Aux]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[C, Array]], Aux]: ...
 @overload
 def vjp(
     fun: Callable[[C, D], tuple[R, Aux]], x: C, y: D, /, *, has_aux: WithAux
-) -> tuple[R, Callable[[R | ArrayLike], tuple[C, D]], Aux]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[C, D]], Aux]: ...
 @overload
 def vjp(
     fun: Callable[[A, B, E, *Ts], R], x: A, y: B, z: E, /, *primals: *Ts, has_aux: NoAux = False
-) -> tuple[R, Callable[[R | ArrayLike], tuple[A, B, E, *Ts]]]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[A, B, E, *Ts]]]: ...
 @overload
 def vjp(
     fun: Callable[[A, B, E, *Ts], tuple[R, Aux]], x: A, y: B, z: E, /, *primals: *Ts, has_aux: WithAux
-) -> tuple[R, Callable[[R | ArrayLike], tuple[A, B, E, *Ts]], Aux]: ...
+) -> tuple[R, VJP[R | ArrayLike, tuple[A, B, E, *Ts]], Aux]: ...
 @filtered
 def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and the function that maps cotangents of the results to those of the primals.
@@ -261,11 +262,39 @@ def _linearized(
 ) -> tuple[Any, ...]:
     """The results, the derivative as a function, and what is passed through."""
     check_callable(what, fun)
-    values, treedef = flatten_arguments(fun, primals, {})
+    try:
+        values, treedef = flatten_arguments(fun, primals, {})
+    except RefError:
+        lent = lend(fun, primals, {})
+        if lent is None or form is PushForward:
+            raise
+        return _pulled_back_to_refs(fun, lent, has_aux)
     linearized = derivatives.linearize(FlatFunction(fun, what, treedef, has_aux), values)
     results = linearized.results
     derivative = linear_map(form(treedef, results.treedef, fun, linearized.program), linearized.residuals)
     return (results.tree(), derivative, *((results.aux(),) if has_aux else ()))
+
+
+def _pulled_back_to_refs(fun: Callable[..., Any], lent: Lent, has_aux: bool) -> tuple[Any, ...]:
+    """The same for a function of Refs, with respect to what they hold at first. There is no cotangent of what they hold
+    at the end."""
+    given = lending(fun, lent.positions)
+    values, treedef = flatten_arguments(fun, lent.args, {})
+
+    def run(*args: Any) -> tuple[Any, ...]:
+        out, last = given(*args)
+        return ((out[0], last), out[1]) if has_aux else (out, last)
+
+    def call() -> tuple[Any, Sequence[Array]]:
+        linearized = derivatives.linearize(FlatFunction(run, "vjp", treedef, has_aux), values)
+        out, last = linearized.results.tree()
+        aux = (linearized.results.aux(),) if has_aux else ()
+        return (out, linearized, aux), last
+
+    out, linearized, aux = lent.run(call)
+    outs = tree.flatten(out)[1]
+    form = PullBack(treedef, outs, fun, derivatives.first_results(linearized.program, outs.num_leaves), lent.positions)
+    return (out, linear_map(form, linearized.residuals), *aux)
 
 
 @filtered

@@ -16,6 +16,7 @@ from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Partial, PartialEvalContext
 from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.watching import alike
+from tinyjax.control.carry import rearranged
 from tinyjax.errors import LinearityError, RefError, TangentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, INEXACT
@@ -187,6 +188,13 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
         return Linearized(lowered, program, tuple(map(frame.wrap, unfinished.residuals)))
 
     return active_frame().open(run)
+
+
+def first_results(program: LinearProgram, count: int) -> LinearProgram:
+    """The derivative of the first results alone."""
+    marks = program.nonzero_out[:count]
+    jaxpr = rearranged(program.jaxpr, None, tuple(range(sum(marks))))
+    return evolve(program, jaxpr=jaxpr, out_avals=program.out_avals[:count], nonzero_out=marks)
 
 
 def known_value(primal: Partial[V]) -> V:

@@ -212,6 +212,7 @@ class Jitted(Bound[P, R]):
         self._fun = fun
         self._static = static
         self._donated = donated
+        self._donation: Callable[..., tuple[bool, ...]] = partial(donation, static=static, donated=donated)
         self._inline = inline
         self._check = check
         self._shardings = shardings
@@ -262,7 +263,7 @@ class Jitted(Bound[P, R]):
         avals = [array.aval for array in arrays]
         lies = self._lies(call, arrays, avals, treedef)
         traced, kept = self._trace(call, avals, treedef, lies)
-        donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
+        donated = self._donation(args, kwargs, len(traced.captured), avals) if self._donated != ((), ()) else ()
         inputs = (*traced.captured, *arrays, *(cell.current() for cell in traced.cells))
         complete = len(inputs) == len(traced.jaxpr.invars) and not traced.cells
         inputs = inputs if complete else tuple(array for array in inputs if array.aval.dtype != FLOAT0)
@@ -308,7 +309,7 @@ class Jitted(Bound[P, R]):
         function: see `tinyjax.trace`."""
         call = split_resolved(self._fun, args, kwargs, *self._static)
         traced, avals, treedef = self._trace_abstract(args, kwargs)
-        donated = self._donation(args, kwargs, traced, avals)
+        donated = self._donation(args, kwargs, len(traced.captured), avals)
         asked, lie = self._asked(call, traced, avals, treedef), lying_already(call, traced, avals)
         more = donated, asked, lie, self._largest, self._rerolling is not None
         return record(self._fun, "jit", traced, call, self._static, treedef, avals, *more)
@@ -397,8 +398,3 @@ class Jitted(Bound[P, R]):
         """The program that says itself how its inputs and outputs lie."""
         said = self._shardings
         return traced.jaxpr if said is None else constrained(traced.jaxpr, said.asked(call, traced, avals, treedef))
-
-    def _donation(
-        self, args: Sequence[object], kwargs: Mapping[str, object], traced: Traced, avals: Sequence[ShapedArray]
-    ) -> tuple[bool, ...]:
-        return donation(args, kwargs, self._static, self._donated, len(traced.captured), avals)

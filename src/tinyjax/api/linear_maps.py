@@ -8,14 +8,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, final
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from typing_extensions import override
 
 from tinyjax.api import derivatives
+from tinyjax.api.gradient_places import DontWant, GradValue, Place, places_of, put, without
 from tinyjax.caching import bounded
-from tinyjax.errors import TangentError
+from tinyjax.errors import RefError, TangentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
 from tinyjax.tracebacks import filter_class
@@ -26,6 +27,9 @@ from tinyjax.tree.nodes import register_pytree_node
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
+
+Ct_contra = TypeVar("Ct_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
 
 @frozen
@@ -94,11 +98,29 @@ class PullBack(Form):
     """From cotangents of the results to those of the primals."""
 
     program: derivatives.LinearProgram
+    #: Which leaves of the arguments were Refs.
+    refs: tuple[int, ...] = ()
+    #: Where the gradients go, leaf by leaf; empty: all are results.
+    places: tuple[Place, ...] = ()
 
     @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
         cotangents = self._cotangents("vjp", self.program.out_avals, self._only("vjp", args))
-        found, _ = tree.unflatten(self.ins, derivatives.pull_back(self.program, kept, cotangents))
+        places = self.places or (GradValue(),) * self.ins.num_leaves
+        for i in self.refs:
+            if isinstance(places[i], GradValue):
+                raise RefError(
+                    f"vjp of {function_name(self.fun)}: {argument_path(self.fun, self.ins, i)} is a Ref, and its "
+                    "gradient is added to a Ref: give one by `f_vjp.with_refs(...)`, with an entry for each argument, "
+                    "or tinyjax.ad.DontWant()."
+                )
+        if not self.places:
+            found, _ = tree.unflatten(self.ins, derivatives.pull_back(self.program, kept, cotangents))
+            return tuple(found)
+        program, n = self.program, len(places)
+        unwanted = tuple([isinstance(place, DontWant) for place in places])
+        program = without(program, unwanted) if any(unwanted) else program
+        found, _ = tree.unflatten(self.ins, put(places, derivatives.pull_back(program, kept, cotangents)[:n]))
         return tuple(found)
 
 
@@ -116,6 +138,16 @@ class Transposed(Form):
         return tuple(found)
 
 
+class VJP(Protocol[Ct_contra, R_co]):
+    """What `vjp` returns beside the results: from their cotangents to those of the primals."""
+
+    def __call__(self, cotangents: Ct_contra, /) -> R_co:
+        """A tuple with the cotangent of each primal."""
+
+    def with_refs(self, *entries: object) -> Callable[[Ct_contra], tuple[Any, ...]]:
+        """The same function, with a place for each gradient: see `LinearMap.with_refs`."""
+
+
 @final
 @filter_class
 @frozen(eq=False)
@@ -127,6 +159,29 @@ class LinearMap:
 
     def __call__(self, *args: object) -> Any:  # a tree as the user's
         return self.form.apply(as_arrays(self.kept, lambda i: f"what the function keeps, array {i}"), args)
+
+    def with_refs(self, *entries: object) -> LinearMap:
+        """For what `vjp` returns: the same function, which puts gradients where the entries say, one for each argument
+        of the function that is differentiated, or for each leaf of them.
+
+        A Ref: the gradient is added to what it holds, and the result has `ad.GradRef()` in its place.
+        `ad.GradValue()`: it is a result, as without this. `ad.DontWant()`: what only it needs isn't computed, and the
+        result has `ad.DidntWant()` there.
+
+        >>> from tinyjax import ad, new_ref, vjp
+        >>> total = new_ref(100.0)
+        >>> _, f_vjp = vjp(lambda x, y: x * y, 2.0, 3.0)
+        >>> f_vjp.with_refs(total, ad.DontWant())(1.0)
+        (GradRef(), DidntWant())
+        >>> total
+        Ref(103., dtype=float64, weak_type=True)
+        """
+        form = self.form
+        if not isinstance(form, PullBack):
+            raise RefError("with_refs is for what `vjp` returns: there are no gradients here")
+        args = tree.unflatten(form.ins, range(form.ins.num_leaves))[0]
+        places = places_of(f"vjp of {function_name(form.fun)}", entries, args)
+        return evolve(self, form=evolve(form, places=places))
 
 
 def linear_map(form: Form, kept: Iterable[Array]) -> LinearMap:

@@ -90,7 +90,8 @@ def make_jaxpr(
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         traced, _ = _traced(FlatFunction(call.function, "make_jaxpr", treedef), leaves)
         closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, "make_jaxpr"))
-        return (closed, tree.unflatten(traced.treedef, closed.out_avals[: traced.treedef.num_leaves])) if return_shape else closed
+        types = closed.out_avals[: traced.treedef.num_leaves]
+        return (closed, tree.unflatten(traced.treedef, types)) if return_shape else closed
 
     return make
 

@@ -40,6 +40,7 @@ from tinyjax.tracing.functions import (
     check_callable,
     float0_zeros,
     function_name,
+    located,
 )
 
 if TYPE_CHECKING:
@@ -317,8 +318,8 @@ def record(
     how inputs and outputs of the program are to lie on a mesh, and how the inputs do."""
     if traced.cells:
         raise RefError(
-            f"{what}: {located(fun)} closes over Refs, and writes to them or reads them. A program for later knows none "
-            "of them: pass what they hold as arguments, and return it."
+            f"{what}: {located(fun)} closes over Refs, and writes to them or reads them. A program for later knows "
+            "none of them: pass what they hold as arguments, and return it."
         )
     closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, what))
     try:

@@ -41,7 +41,7 @@ def stage(
     writes: bool = False,
 ) -> Traced:
     """Stages f on leaves of these types, which may lie on a mesh. Leaves of dtype float0 are no inputs of the program,
-    nor outputs. `static` are leaves that f gets as they are, by their positions. With `writes`, it may write to cells."""
+    nor outputs. `static` are leaves that f gets as they are, by their positions. With `writes`, f may change cells."""
     positions = [i for i in range(treedef.num_leaves) if i not in static] if static else range(len(avals))
     fixed = dict(static or {})
     fixed |= {i: float0_zeros(aval.shape) for i, aval in zip(positions, avals, strict=True) if aval.dtype == FLOAT0}

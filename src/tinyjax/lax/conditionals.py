@@ -18,14 +18,7 @@ from tinyjax.control.cond import Cond
 from tinyjax.control.manual import Scope
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import (
-    BOOL,
-    COMPLEXES,
-    FLOAT0,
-    INT32,
-    INTEGERS,
-    integer_limits,
-)
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, INT32, INTEGERS, integer_limits
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.ir.shapes import Axes

@@ -312,7 +312,8 @@ def _scan_refs(
         return carry, (y, last)
 
     def run() -> tuple[tuple[Any, Any], Any]:
-        carry, (ys, last) = scan(step, *lent.args, length, reverse, unroll)
+        start: Any = lent.args[0]
+        carry, (ys, last) = scan(step, start, lent.args[1], length, reverse, unroll)
         return (carry, ys), last
 
     found: tuple[Any, Any] = lent.run(run)

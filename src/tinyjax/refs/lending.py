@@ -13,6 +13,7 @@ from tinyjax.errors import RefError
 from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.functions import argument_path, function_name
 
 
@@ -27,8 +28,8 @@ class Lent:
     positions: tuple[int, ...]
 
     def run(self, call: Callable[[], tuple[Any, Sequence[Array]]]) -> Any:  # the user's tree
-        """Calls what gives results and what the Refs hold at the end, and has them hold it. They can't be used meanwhile,
-        as the function has others in their place."""
+        """Calls what gives results and what the Refs hold at the end, and has them hold it. Meanwhile they can't be
+        used, as the function has others in their place."""
         with ExitStack() as stack:
             for ref in self.refs:
                 stack.enter_context(ref.lent())
@@ -44,8 +45,8 @@ def lend(
     kwargs: Mapping[str, object],
     wanted: Callable[[int], bool] = lambda i: True,
 ) -> Lent | None:
-    """The arguments of a call, if there are Refs among them, or among the leaves that are `wanted`. A RefError if one is
-    there twice."""
+    """The arguments of a call, if there are Refs among them, or among the leaves that are `wanted`. A RefError if one
+    is there twice."""
     leaves, treedef = tree.flatten((tuple(args), dict(kwargs)))
     found = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, Ref) and wanted(i)}
     if not found:
@@ -61,13 +62,13 @@ def lend(
 
 
 def lending(fun: Callable[..., Any], positions: Sequence[int]) -> Callable[..., tuple[Any, tuple[Array, ...]]]:
-    """The function of arrays in the place of Refs, at these positions among the leaves of its arguments. It returns what
-    `fun` does, and what the Refs hold at the end."""
+    """The function of arrays in the place of Refs, at these positions among the leaves of its arguments. It returns
+    what `fun` does, and what the Refs hold at the end."""
 
     @wraps(fun)
     def lent(*args: Any, **kwargs: Any) -> tuple[Any, tuple[Array, ...]]:
         leaves, treedef = tree.flatten((args, kwargs))
-        refs = [Ref(leaves[i]) for i in positions]
+        refs = [Ref(as_array(leaves[i])) for i in positions]
         for i, ref in zip(positions, refs, strict=True):
             leaves[i] = ref
         positional, named = tree.unflatten(treedef, leaves)

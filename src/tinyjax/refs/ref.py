@@ -95,10 +95,6 @@ class Ref(Cell):
         """How that lies on devices."""
         return self.current().sharding
 
-    def unsafe_buffer_pointer(self) -> int:
-        """Where the memory is that it holds now: writing makes another array, so that changes."""
-        return self.current().unsafe_buffer_pointer()
-
     def __getitem__(self, index: Index) -> Array:
         value = self.current()
         index_keys.parse(value, index, strict=True)
@@ -137,7 +133,7 @@ class Ref(Cell):
 
     @override
     def current(self) -> Array:
-        value, found = self._held(), _frames(self)
+        value, found = self._held(), _frames(self._frame, self.aval)
         for frame in reversed(found):
             if frame.cells is not None:
                 value = frame.cells.value(self)
@@ -146,7 +142,7 @@ class Ref(Cell):
     @override
     def store(self, value: Array) -> None:
         self._held()
-        for frame in _frames(self):
+        for frame in _frames(self._frame, self.aval):
             if frame.cells is not None:
                 frame.cells.value(self)  # it is an input, too
                 frame.cells.values[self] = value
@@ -213,18 +209,18 @@ def _home(frame: Frame) -> Frame:
     return next((outer for outer in outwards(frame) if isinstance(outer, TraceFrame)), ROOT)
 
 
-def _frames(ref: Ref) -> list[Frame]:
+def _frames(home: Frame, aval: ShapedArray) -> list[Frame]:
     """The transformations in progress from here to where a Ref was made, innermost first."""
     found: list[Frame] = []
     for frame in outwards(active_frame()):
-        if frame is ref._frame:
+        if frame is home:
             return found
         if isinstance(frame, TraceFrame):
             found.append(frame)
-    if ref._frame is ROOT:
+    if home is ROOT:
         return found
     raise RefError(
-        f"a Ref of type {ref.aval} is used outside of the function that made it, which is still being transformed"
+        f"a Ref of type {aval} is used outside of the function that made it, which is still being transformed"
     )
 
 

@@ -79,8 +79,8 @@ def trace(
     scope: Scope = OPEN,
     writes: bool = False,
 ) -> Traced:
-    """Stages a function on inputs of these types. `erase_float0` leaves results of dtype float0 out of the program. With
-    `writes`, it may write to cells outside; otherwise what it reads of them is closed over.
+    """Stages a function on inputs of these types. `erase_float0` leaves results of dtype float0 out of the program.
+    With `writes`, it may write to cells outside; otherwise what it reads of them is closed over.
 
     Functions that call each other may nest as deep as they like: each is traced with room on the stack. A
     RecursiveTracingError if there is no end.
