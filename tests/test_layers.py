@@ -159,8 +159,8 @@ def lines_of_code(path: Path) -> int:
 
 
 def test_tracing_is_a_thin_layer() -> None:
-    """Without the making of messages, which has a room of its own."""
-    assert sum(map(lines_of_code, (ROOT / "tracing").glob("*.py"))) <= 1_010
+    """Without the making of messages, which has a room of its own. (Decision 041: cells take 21 lines.)"""
+    assert sum(map(lines_of_code, (ROOT / "tracing").glob("*.py"))) <= 1_035
 
 
 def test_the_first_sitting_is_one() -> None:

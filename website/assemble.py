@@ -47,6 +47,7 @@ NAVIGATION: Final[Navigation] = {
     "Using": (
         "trees.md",
         "control-flow.md",
+        "refs.md",
         "derivatives.md",
         "diagnostics.md",
         "special-values.md",

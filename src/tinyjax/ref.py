@@ -24,6 +24,7 @@ def new_ref(init_val: ArrayLike, *, memory_space: object = None, kind: str | Non
 
     `memory_space`, `kind` and `pin` are for kernels, which aren't written here. Name and signature: `jax.new_ref`.
 
+    >>> import numpy as np
     >>> x_ref = new_ref(np.array([1.0, 2.0, 3.0]))
     >>> x_ref[0] += 10.0
     >>> x_ref
@@ -80,6 +81,7 @@ def set(  # noqa: A001 (its name in jax)
 def swap(ref: Ref, idx: Index | None, value: ArrayLike) -> Array:
     """`ref[idx]`, which is `value` afterwards.
 
+    >>> import numpy as np
     >>> x_ref = new_ref(np.array([1.0, 2.0]))
     >>> swap(x_ref, 0, 5.0), x_ref
     (Array(1., dtype=float64), Ref([5., 2.], dtype=float64))
@@ -94,6 +96,7 @@ def swap(ref: Ref, idx: Index | None, value: ArrayLike) -> Array:
 def addupdate(ref: Ref, idx: Index | None, x: ArrayLike) -> None:
     """Adds to `ref[idx]`: where an index has a position twice, both are added.
 
+    >>> import numpy as np
     >>> x_ref = new_ref(np.array([1.0, 2.0]))
     >>> addupdate(x_ref, (np.array([0, 0]),), 1.0)
     >>> x_ref

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, Literal, ParamSpec, TypeAlias, TypeVar, o
 from typing_extensions import TypeVarTuple
 
 from tinyjax.api import derivatives
+from tinyjax.api.gradient_places import DidntWant, GradRef
 from tinyjax.api.linear_maps import VJP, PullBack, PushForward, Transposed, linear_map
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.errors import InputError, RefError
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.lax.signatures import AnyTree
 from tinyjax.refs.lending import Lent, lend, lending
+from tinyjax.refs.ref import Ref
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -184,6 +186,18 @@ def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) 
     return _linearized("linearize", PushForward, fun, primals, has_aux)
 
 
+@overload
+def vjp(
+    fun: Callable[[Ref], R], x: Ref, /, *, has_aux: NoAux = False
+) -> tuple[R, VJP[R | ArrayLike, tuple[GradRef | DidntWant]]]: ...
+@overload
+def vjp(
+    fun: Callable[[Ref, B], R], x: Ref, y: B, /, *, has_aux: NoAux = False
+) -> tuple[R, VJP[R | ArrayLike, tuple[GradRef | DidntWant, B]]]: ...
+@overload
+def vjp(
+    fun: Callable[[A, Ref], R], x: A, y: Ref, /, *, has_aux: NoAux = False
+) -> tuple[R, VJP[R | ArrayLike, tuple[A, GradRef | DidntWant]]]: ...
 @overload
 def vjp(
     fun: Callable[[Array], R], x: ArrayLike, /, *, has_aux: NoAux = False

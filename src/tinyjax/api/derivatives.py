@@ -12,6 +12,7 @@ from attrs import evolve, frozen
 
 from tinyjax.arrays.elementwise import convert
 from tinyjax.contexts import transposition
+from tinyjax.contexts.cells import Leaving
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import Partial, PartialEvalContext
 from tinyjax.contexts.rebuilding import Known
@@ -125,7 +126,7 @@ def jvp(f: FlatFunction, primals: Sequence[Array], tangents: Sequence[Array]) ->
         context = JvpContext(frame.context)
         duals = [dual(frame, primal, tangent) for primal, tangent in zip(primals, tangents, strict=True)]
         with activate(context, f) as inner, inner:
-            inner.leaving = lambda x: frame.wrap(_not_moving(inner.read(x), f).primal)
+            inner.cells = Leaving(lambda x: frame.wrap(_not_moving(inner.read(x), f).primal))
             results = f([inner.wrap(pair) for pair in duals])
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(out.primal) for out in outs]
@@ -166,7 +167,7 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             tangent = partial.unknown(aval) if has_tangent(aval) else Zero(aval.tangent)
             duals.append(Dual(Known(frame.read(primal)), tangent))
         with activate(context, f) as inner, inner:
-            inner.leaving = lambda x: frame.wrap(known_value(_not_moving(inner.read(x), f).primal))
+            inner.cells = Leaving(lambda x: frame.wrap(known_value(_not_moving(inner.read(x), f).primal)))
             results = f([inner.wrap(pair) for pair in duals])
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(known_value(out.primal)) for out in outs]

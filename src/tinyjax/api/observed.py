@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TypeVar, final
 
 from typing_extensions import override
@@ -14,7 +13,7 @@ from tinyjax.meshes import Mesh
 from tinyjax.prepared.primitives import PreparedEvaluation
 from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.captured import Cells, Intake
+from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ROOT, RootFrame, active_frame, enterable, is_outside
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame
 
@@ -40,8 +39,6 @@ class WatchFrame(Entered, OpenFrame[V]):
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
         self.watcher: Watcher | None = watcher
         self.intake: Intake | None = inner.intake
-        self.cells: Cells | None = None
-        self.leaving: Callable[[Array], Array] | None = None
 
     @override
     def wrap(self, value: V) -> Array:

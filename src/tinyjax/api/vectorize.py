@@ -8,6 +8,7 @@ from typing import Any, Final, NoReturn, ParamSpec, SupportsIndex, TypeVar, get_
 
 from tinyjax.arrays.shaping import integer
 from tinyjax.contexts.batching import BatchContext, Batched
+from tinyjax.contexts.cells import Leaving
 from tinyjax.errors import BatchSizeError, ChoiceError, RefError, TreeError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
@@ -112,7 +113,7 @@ def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis:
     def run(frame: OpenFrame[V]) -> Any:  # the tree of the results
         context = BatchContext(frame.context, axis)
         with activate(context, flat, () if axis.name is None else (axis,)) as inner, inner:
-            inner.leaving = lambda _: _shared(flat)
+            inner.cells = Leaving(lambda _: _shared(flat))
 
             def mapped(array: Array, at: int) -> Array:
                 if array.aval.dtype == FLOAT0:  # tangents of integers hold nothing, so they aren't traced

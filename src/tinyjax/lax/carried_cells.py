@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from attrs import evolve
 
+from tinyjax.contexts.cells import Cell
 from tinyjax.contexts.staging import stage
 from tinyjax.control.carry import rearranged
 from tinyjax.errors import RefError
@@ -15,7 +16,6 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.lax.bodies import Body
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.captured import Cell
 from tinyjax.tracing.programs import Traced
 
 V = TypeVar("V")
@@ -45,7 +45,7 @@ def carrying_cells(body: Body, run: Callable[[Body], list[Array]]) -> list[Array
     return [*found[:n], *found[n + count :]]
 
 
-def with_cells(traced: Traced, cells: Sequence[Cell]) -> Traced:
+def with_cells(traced: Traced, cells: Sequence[Cell[Array]]) -> Traced:
     """The function with these cells, which are its own and others that it leaves as they are."""
     if tuple(cells) == traced.cells:
         return traced

@@ -5,7 +5,7 @@ Each is a frame within the innermost one, which ends with the block: in this thr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TypeVar, final
 
 from typing_extensions import override
@@ -17,7 +17,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.meshes import Mesh
 from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.captured import Cells, Intake
+from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ROOT, active_frame, enterable, innermost
 from tinyjax.tracing.frames import Entered, Frame, Opened, in_force, outwards
 
@@ -40,8 +40,6 @@ class Within(Entered):
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
         self.watcher: Watcher | None = inner.watcher
         self.intake: Intake | None = inner.intake
-        self.cells: Cells | None = None
-        self.leaving: Callable[[Array], Array] | None = None
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:

@@ -7,7 +7,7 @@ reading and writing are the indexing of arrays, `x[index]` and `x.at[index].set(
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, final
 
@@ -17,13 +17,13 @@ from tinyjax.arrays import index_keys
 from tinyjax.arrays.basic_indexing import Index
 from tinyjax.arrays.elementwise import broadcast_to, convert
 from tinyjax.arrays.promotion import result_type
+from tinyjax.contexts.cells import Cell
 from tinyjax.errors import RefError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.shapes import Shape
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.captured import Cell
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array
 from tinyjax.tracing.core import TraceFrame
 from tinyjax.tracing.frames import Frame, outwards
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @final
 @filter_class
-class Ref(Cell):
+class Ref(Cell[Array]):
     """A cell that holds an array of one type: `new_ref(x)` makes one. `ref[index]` reads, `ref[index] = value` writes,
     and `ref[...]` is all of it. Source: `jax.Ref`.
 
@@ -133,21 +133,19 @@ class Ref(Cell):
 
     @override
     def current(self) -> Array:
-        value, found = self._held(), _frames(self._frame, self.aval)
-        for frame in reversed(found):
-            if frame.cells is not None:
-                value = frame.cells.value(self)
+        value = self._held()
+        for frame in reversed(_frames(self._frame, self.aval)):
+            value = value if frame.cells is None else frame.cells.value(self, value)
         return value
 
     @override
     def store(self, value: Array) -> None:
         self._held()
         for frame in _frames(self._frame, self.aval):
-            if frame.cells is not None:
-                frame.cells.value(self)  # it is an input, too
-                frame.cells.values[self] = value
+            found = _unchanged(frame, value) if frame.cells is None else frame.cells.put(self, value)
+            if found is None:
                 return
-            value = _leaving(frame, value)
+            value = found
         self._value = value
 
     def _held(self) -> Array:
@@ -224,10 +222,8 @@ def _frames(home: Frame, aval: ShapedArray) -> list[Frame]:
     )
 
 
-def _leaving(frame: Frame, value: Array) -> Array:
-    """An array that is written in a frame as one that is written in the frame around."""
-    if frame.leaving is not None:
-        return frame.leaving(value)
+def _unchanged(frame: Frame, value: Array) -> Array:
+    """An array that is put into a cell outside of a frame which doesn't trace it; a RefError if it does."""
     if frame.base is frame or (value.frame is not None and value.frame.level >= frame.level):
         function = frame.function.label if isinstance(frame, TraceFrame) else "a transformation"
         raise RefError(
@@ -235,8 +231,3 @@ def _leaving(frame: Frame, value: Array) -> Array:
             "write it after the call; or make the Ref inside."
         )
     return value
-
-
-def read_all(cells: Sequence[Cell]) -> list[Array]:
-    """What cells hold."""
-    return [cell.current() for cell in cells]

@@ -1,58 +1,14 @@
-"""How what is outside comes into a program that is being staged: the user's NumPy arrays, and cells."""
+"""How the user's NumPy arrays come into a program that is being staged."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from typing import TYPE_CHECKING, final
+from typing import final
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.value import frozen_elements
-
-if TYPE_CHECKING:
-    from tinyjax.tracing.array import Array
-
-
-class Cell(ABC):
-    """What holds an array that can be replaced: never a value of a program."""
-
-    __slots__ = ()
-    aval: ShapedArray
-
-    @property
-    @abstractmethod
-    def lasting(self) -> bool:
-        """Whether it was made outside of all transformations."""
-
-    @abstractmethod
-    def current(self) -> Array:
-        """What it holds, for the innermost frame."""
-
-    @abstractmethod
-    def store(self, value: Array) -> None:
-        """Replaces that."""
-
-
-@final
-class Cells:
-    """The cells outside that a function reads or writes while it is staged: each is an input of its program, after the
-    arguments, and a result, after the others."""
-
-    __slots__ = ("_argument", "values")
-
-    def __init__(self, argument: Callable[[ShapedArray], Array]) -> None:
-        self._argument = argument
-        self.values: dict[Cell, Array] = {}
-
-    def value(self, cell: Cell) -> Array:
-        """What a cell holds in the program by now."""
-        if cell not in self.values:
-            self.values[cell] = self._argument(cell.aval)
-        return self.values[cell]
 
 
 @final

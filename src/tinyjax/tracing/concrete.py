@@ -18,6 +18,7 @@ from tinyjax.arrays.advice import Wanted
 from tinyjax.arrays.display import Displayed
 from tinyjax.arrays.intake import hand_in
 from tinyjax.caching import bounded
+from tinyjax.contexts.cells import Cells
 from tinyjax.contexts.watching import Watcher
 from tinyjax.control.manual import NamedAxis
 from tinyjax.ir.context import Context
@@ -30,7 +31,7 @@ from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.captured import Cells, Intake
+from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, base_in_force, in_force, named_axis
 from tinyjax.tracing.intake import concrete_value, convert_number, convert_scalar, host_type
 
@@ -207,8 +208,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = ()
         self.watcher: Watcher | None = None
         self.intake: Intake | None = None
-        self.cells: Cells | None = None
-        self.leaving: Callable[[Array], Array] | None = None
+        self.cells: Cells[Array] | None = None
         self.mesh: Mesh | None = None
         self.precision: DotPrecision = None
 
@@ -241,8 +241,8 @@ def active_frame() -> Frame:
 
 
 def enterable(frame: Entered) -> None:
-    """Has a new frame be the innermost one when it is entered."""
-    frame._variable, frame._token = active, None
+    """Has a new frame be the innermost one when it is entered. No cell is written to in it so far."""
+    frame._variable, frame._token, frame.cells = active, None, None
 
 
 def is_outside(frame: Frame) -> bool:

@@ -7,7 +7,7 @@ applied.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, Generic, TypeVar, final
 
 from typing_extensions import override
@@ -24,7 +24,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Mesh
 from tinyjax.primitives.contractions import DotPrecision
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.captured import Cells, Intake
+from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ConcreteArray, Operand, active_frame, as_array, enterable, top_frame
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed
 from tinyjax.tracing.messages.unknown import leaked, not_pickled, why_unknown
@@ -105,8 +105,6 @@ class TraceFrame(Entered, OpenFrame[V]):
         staging = isinstance(context, StagingContext)
         self.base: Frame = self if staging else parent.base
         self.intake: Intake | None = Intake() if staging else None
-        self.cells: Cells | None = None
-        self.leaving: Callable[[Array], Array] | None = None
         self.function: Transformed = function
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = (*parent.axes, *[(axis, self) for axis in axes])
         self.alive: bool = True

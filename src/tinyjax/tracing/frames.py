@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from contextvars import ContextVar, Token
 from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from typing_extensions import override
 
+from tinyjax.contexts.cells import Cells
 from tinyjax.contexts.watching import Watcher
 from tinyjax.control.manual import NamedAxis
 from tinyjax.errors import AxisNameError
@@ -17,7 +18,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.meshes import Mesh
 from tinyjax.primitives.contractions import DotPrecision
-from tinyjax.tracing.captured import Cells, Intake
+from tinyjax.tracing.captured import Intake
 
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
@@ -44,19 +45,7 @@ class Frame(ABC):
     innermost one can't say that by itself: tasks and threads copy it, and outlive what started them.
     """
 
-    __slots__ = (
-        "alive",
-        "axes",
-        "base",
-        "cells",
-        "intake",
-        "leaving",
-        "level",
-        "mesh",
-        "parent",
-        "precision",
-        "watcher",
-    )
+    __slots__ = ("alive", "axes", "base", "cells", "intake", "level", "mesh", "parent", "precision", "watcher")
 
     #: Whether its transformation is still in progress.
     alive: bool
@@ -72,10 +61,8 @@ class Frame(ABC):
     watcher: Watcher | None
     #: How the user's arrays come into a program that is staged here.
     intake: Intake | None
-    #: What the program that is staged here makes of cells outside; None if they can't be written to here.
-    cells: Cells | None
-    #: An array of this frame, or of one further out, as one of the frame around, where it is put into a cell.
-    leaving: Callable[[Array], Array] | None
+    #: What becomes of cells outside; None: nothing that is traced here is put into one.
+    cells: Cells[Array] | None
     #: The mesh that specifications are about which don't name one.
     mesh: Mesh | None
     #: How products are computed that don't say so themselves.

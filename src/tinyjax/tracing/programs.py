@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, final
 from attrs import frozen
 
 from tinyjax.collecting import FewCollections
+from tinyjax.contexts.cells import Cell, Staged
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.manual import OPEN, Scope
 from tinyjax.ir.aval import ShapedArray
@@ -18,7 +19,6 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.stack import with_room
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.captured import Cell, Cells
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.core import activate
 from tinyjax.tracing.functions import FlatFunction, float0_zeros
@@ -41,7 +41,7 @@ class Traced:
     captured: tuple[Array, ...]
     treedef: PyTreeDef
     erased: Mapping[int, Array]
-    cells: tuple[Cell, ...] = ()
+    cells: tuple[Cell[Array], ...] = ()
 
     @property
     def closed(self) -> bool:
@@ -93,7 +93,7 @@ def trace(
 def _trace(f: FlatFunction, avals: Sequence[ShapedArray], erase_float0: bool, scope: Scope, writes: bool) -> Traced:
     context = StagingContext(varying=scope.varying, values=scope.values)
     with activate(context, f, scope.axes) as frame, frame:
-        cells = Cells(lambda aval: frame.wrap(context.argument(aval)))
+        cells = Staged[Array](lambda aval: frame.wrap(context.argument(aval)))
         frame.cells = cells if writes else None
         results = f([frame.wrap(context.argument(aval)) for aval in avals])
         numbered = enumerate(results.arrays if erase_float0 else ())
