@@ -38,7 +38,12 @@ def new_ref(init_val: ArrayLike, *, memory_space: object = None, kind: str | Non
 @filtered
 def empty_ref(ty: object, memory_space: object = None, pin: bool = False) -> Ref:
     """A Ref for an array of this type (ShapeDtypeStruct, ShapedArray, or anything with a shape and a dtype), to be
-    written before it is read. It holds zeros until then."""
+    written before it is read. It holds zeros until then.
+
+    >>> from tinyjax import ShapeDtypeStruct
+    >>> empty_ref(ShapeDtypeStruct((2,), "float32"))
+    Ref([0., 0.], dtype=float32)
+    """
     if memory_space is not None or pin:
         raise UnsupportedError("empty_ref: a Ref is where its array is; leave out memory_space and pin")
     aval = abstractify(ty)
@@ -59,13 +64,23 @@ def freeze(ref: Ref) -> Array:
 
 @filtered
 def free_ref(ref: Ref) -> None:
-    """Ends the use of a Ref. A RefError in another function than the one that made it."""
+    """Ends the use of a Ref. A RefError in another function than the one that made it.
+
+    >>> x_ref = new_ref(1.0)
+    >>> free_ref(x_ref)
+    >>> x_ref
+    Ref(~f64[], freed before)
+    """
     _checked("free_ref", ref).free("freed")
 
 
 @filtered
 def get(ref: Ref, idx: Index | None = None) -> Array:
-    """`ref[idx]`; all of it without an index."""
+    """`ref[idx]`; all of it without an index.
+
+    >>> get(new_ref(1.0))
+    Array(1., dtype=float64, weak_type=True)
+    """
     return _checked("get", ref)[... if idx is None else idx]
 
 
@@ -73,7 +88,13 @@ def get(ref: Ref, idx: Index | None = None) -> Array:
 def set(  # noqa: A001 (its name in jax)
     ref: Ref, idx: Index | None, value: ArrayLike
 ) -> None:
-    """`ref[idx] = value`; all of it where the index is None."""
+    """`ref[idx] = value`; all of it where the index is None.
+
+    >>> x_ref = new_ref(1.0)
+    >>> set(x_ref, None, 2.0)
+    >>> x_ref
+    Ref(2., dtype=float64, weak_type=True)
+    """
     _checked("set", ref)[... if idx is None else idx] = value
 
 

@@ -85,7 +85,7 @@ class Frame(ABC):
         """Takes the frame out of force, in every task and thread. It refers to itself no more, so it needs no garbage
         collector."""
         self.alive = False
-        self.base, self.axes = self.parent.base, self.parent.axes
+        self.base, self.axes, self.cells = self.parent.base, self.parent.axes, None
 
 
 def in_force(frame: Frame) -> Frame:
