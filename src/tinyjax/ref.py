@@ -123,7 +123,7 @@ def addupdate(ref: Ref, idx: Index | None, x: ArrayLike) -> None:
     >>> x_ref
     Ref([3., 2.], dtype=float64)
     """
-    _checked("addupdate", ref).addupdate(... if idx is None else idx, x)
+    _checked("addupdate", ref).addupdate(x, ... if idx is None else idx)
 
 
 def _checked(what: str, ref: object) -> Ref:

@@ -434,6 +434,31 @@ def test_what_it_holds() -> None:
     assert tj.free_ref(empty) is None
 
 
+@MODES
+def test_parts(mode: Mode) -> None:
+    """A part is read and written as the whole is."""
+    ref = tj.new_ref(np.arange(12.0).reshape(3, 4))
+    expected = np.arange(12.0).reshape(3, 4)
+
+    @mode
+    def f(x: Any) -> Any:
+        part = ref.at[1:, 1]
+        part[...] += x
+        part.at[1][...] = 5.0
+        ref.at[0][2] = part[0]
+        ref.addupdate(1.0)
+        ref.addupdate(2.0, (0, 0))
+
+    f(10.0)
+    expected[1:, 1] += 10.0
+    expected[2, 1] = 5.0
+    expected[0, 2] = expected[1, 1]
+    expected += 1.0
+    expected[0, 0] += 2.0
+    same(ref[...], expected)
+    refused(lambda: ref.at[0].__setitem__(9, 1.0), "index 9 is out of range", error=IndexingError)
+
+
 def test_it_has_a_copy() -> None:
     """Nobody else's array changes, and arrays that were read don't either."""
     x = np.arange(3.0)

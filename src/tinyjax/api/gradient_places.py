@@ -76,7 +76,7 @@ def put(places: Sequence[Place], gradients: Sequence[Array]) -> list[object]:
     for place, gradient in zip(places, gradients, strict=True):
         if isinstance(place, Ref):
             if gradient.aval.dtype != FLOAT0:
-                place.addupdate(..., gradient)
+                place.addupdate(gradient)
             found.append(GradRef())
         else:
             found.append(DidntWant() if isinstance(place, DontWant) else gradient)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, final
 
+from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.arrays import index_keys
@@ -102,29 +103,28 @@ class Ref(Cell[Array]):
 
     def __setitem__(self, index: Index, value: ArrayLike) -> None:
         current = self.current()
-        given = self._fitting(current, index, value)
+        given = _fitting(current, index, value)
         if index is Ellipsis:
             self.store(convert(broadcast_to(given, self.shape), self.dtype, self.weak_type))
         else:
             self.store(current.at[index].set(given))
 
-    def addupdate(self, index: Index, value: ArrayLike) -> None:
+    def addupdate(self, x: ArrayLike, idx: Index = ...) -> None:
         """Adds to what it holds at an index: positions that an index has twice get both."""
         current = self.current()
-        self.store(current.at[index].add(self._fitting(current, index, value)))
+        self.store(current.at[idx].add(_fitting(current, idx, x)))
 
-    def _fitting(self, current: Array, index: Index, value: ArrayLike) -> Array:
-        """What is to be written, which loses nothing there."""
-        if isinstance(value, Ref):
-            raise RefError(f"a Ref holds an array, and no {value!r}. Write what that holds, value[...].")
-        given = as_array(value)
-        index_keys.parse(current, index, strict=True)
-        if result_type([self.aval.strengthen(), given.aval])[0] != self.dtype:
-            raise RefError(
-                f"a value of type {given.aval} is written to a Ref that holds {self.aval}, where it would lose "
-                f'something. Convert it: value.astype("{self.dtype}").'
-            )
-        return given
+    @property
+    def at(self) -> At:
+        """`ref.at[index]` is what a Ref holds at an index, to be read and written as a Ref is.
+
+        >>> import numpy as np
+        >>> ref = Ref(np.zeros(5))
+        >>> ref.at[1:4][0] += 7.0
+        >>> ref
+        Ref([0., 7., 0., 0., 0.], dtype=float64)
+        """
+        return At(self)
 
     @property
     @override
@@ -200,6 +200,54 @@ class Ref(Cell[Array]):
             return f"Ref({held})"
         first, *rest = repr(held).splitlines()
         return "\n".join([f"Ref{first.removeprefix('Array')}", *[line.removeprefix("  ") for line in rest]])
+
+
+@final
+@filter_class
+@frozen
+class At:
+    """What `ref.at` is: it takes an index."""
+
+    ref: Ref | Part
+
+    def __getitem__(self, index: Index) -> Part:
+        return Part(self.ref, index)
+
+
+@final
+@filter_class
+@frozen
+class Part:
+    """A part of what a Ref holds: reading and writing it is reading and writing the Ref."""
+
+    ref: Ref | Part
+    index: Index = field(eq=False)
+
+    @property
+    def at(self) -> At:
+        """Parts of the part."""
+        return At(self)
+
+    def __getitem__(self, index: Index) -> Array:
+        return self.ref[self.index][index]
+
+    def __setitem__(self, index: Index, value: ArrayLike) -> None:
+        held = self.ref[self.index]
+        self.ref[self.index] = held.at[index].set(_fitting(held, index, value))
+
+
+def _fitting(held: Array, index: Index, value: ArrayLike) -> Array:
+    """What is to be written at an index of what a Ref holds, where it loses nothing."""
+    if isinstance(value, Ref):
+        raise RefError(f"a Ref holds an array, and no {value!r}. Write what that holds, value[...].")
+    given = as_array(value)
+    index_keys.parse(held, index, strict=True)
+    if result_type([held.aval.strengthen(), given.aval])[0] != held.dtype:
+        raise RefError(
+            f"a value of type {given.aval} is written to a Ref that holds {held.aval}, where it would lose "
+            f'something. Convert it: value.astype("{held.dtype}").'
+        )
+    return given
 
 
 def _home(frame: Frame) -> Frame:
