@@ -15,6 +15,7 @@ from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.lax.explicit import explicit_axes_of
 from tinyjax.primitives.elementwise import unmapped
 from tinyjax.refs.lending import lend, lending
+from tinyjax.refs.ref import Ref
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -80,12 +81,13 @@ def vmap(
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, treedef = tree.flatten((args, kwargs))
         axes = _input_axes(fun, wanted, args, len(leaves))
-        lent = lend(fun, args, kwargs, lambda i: axes[i] is not None)
+        of_refs = any(type(leaf) is Ref for leaf in leaves)
+        lent = lend(fun, args, kwargs, lambda i: axes[i] is not None) if of_refs else None
         if lent is not None:  # what the Refs hold at the end are results
             outs = out_axes, tuple([axes[i] for i in lent.positions])
             given = vmap(lending(fun, lent.positions), in_axes, outs, axis_name, axis_size, spmd_axis_name, cond=cond)
-            of_refs: R = lent.run(partial(given, *lent.args, **lent.kwargs))
-            return of_refs
+            found: R = lent.run(partial(given, *lent.args, **lent.kwargs))
+            return found
         # What isn't mapped is passed on: an array as an array, and anything else, such as a static argument, as it is.
         fixed = {
             i: as_array(leaf) if isinstance(leaf, Array) or hasattr(leaf, "__array__") else leaf
