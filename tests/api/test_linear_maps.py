@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from tinyjax import tree
+from tinyjax.api.linear_maps import NotSaved
 from tinyjax.errors import InputError, TreeError
 
 
@@ -104,3 +106,73 @@ def test_jacfwd_of_complex_arguments() -> None:
     with pytest.raises(InputError, match="needs real arguments; x is ~c128"):
         tj.jacfwd(lambda x: x * x)(z)
     np.testing.assert_allclose(tj.jacfwd(lambda x: x * x, holomorphic=True)(z), 2 + 4j)
+
+
+def layer(w: Any, x: Any) -> Any:
+    return tnp.tanh(x @ w["kernel"]) + w["bias"]
+
+
+WEIGHTS: Final = {"kernel": np.cos(np.arange(6.0)).reshape(3, 2), "bias": np.ones(2)}
+ROWS: Final = np.sin(np.arange(12.0)).reshape(4, 3)
+CT: Final = np.arange(8.0).reshape(4, 2)
+
+
+def test_arguments_that_are_kept_can_be_seen() -> None:
+    pull: Any = tj.vjp(layer, WEIGHTS, ROWS)[1]
+    weights, rows = pull.args_res
+    assert repr(weights["bias"]) == "NotNeeded()"
+    np.testing.assert_array_equal(weights["kernel"], WEIGHTS["kernel"])
+    np.testing.assert_array_equal(rows, ROWS)
+    pull = tj.vjp(tnp.exp, 1.0)[1]  # which keeps its result
+    assert repr(pull.args_res) == "(NotNeeded(),)"
+
+
+@pytest.mark.parametrize(
+    "saveable", [False, (False, True), (True, False), ((True, False), False), [[False, False], True]]
+)
+@pytest.mark.parametrize("jitted", [False, True])
+def test_arguments_that_are_not_kept_are_put_back(saveable: object, jitted: bool) -> None:
+    expected = tj.vjp(layer, WEIGHTS, ROWS)[1](CT)
+    whole = len(tree.leaves(tj.vjp(layer, WEIGHTS, ROWS)[1]))
+
+    def forward(w: Any, x: Any) -> Any:
+        return tj.vjp(layer, w, x, saveable_args=saveable)
+
+    def backward(pull: Any, w: Any, x: Any, ct: Any) -> Any:
+        return pull.replace(args_res=[w, x])(ct)
+
+    if jitted:
+        forward, backward = tj.jit(forward), tj.jit(backward)
+    y, pull = forward(WEIGHTS, ROWS)
+    np.testing.assert_allclose(y, layer(WEIGHTS, ROWS), rtol=1e-9)
+    missing = sum(isinstance(leaf, NotSaved) for leaf in tree.leaves(pull.args_res))
+    assert missing > 0
+    assert len(tree.leaves(pull)) == whole - missing
+    assert_same(backward(pull, WEIGHTS, ROWS, CT), expected)
+    with pytest.raises(
+        InputError, match=r"vjp of layer: the function was told by saveable_args not to keep (w|x).*args_r"
+    ):
+        pull(CT)
+    with pytest.raises(InputError, match=r"vjp of layer: args_res: \w+(\['kernel'\])? must have type f64"):
+        pull.replace(args_res=({**WEIGHTS, "kernel": ROWS.T}, ROWS.T))
+    with pytest.raises(TreeError, match="args_res"):
+        pull.replace(args_res=(WEIGHTS,))
+
+
+def test_what_is_put_back_has_derivatives() -> None:
+    def loss(w: Any) -> Any:
+        _, pull = tj.vjp(layer, w, ROWS, saveable_args=(False, True))
+        return tnp.sum(pull.replace(args_res=(w, *pull.args_res[1:]))(CT)[1] ** 2)
+
+    def plain(w: Any) -> Any:
+        return tnp.sum(tj.vjp(layer, w, ROWS)[1](CT)[1] ** 2)
+
+    assert_same(tj.grad(loss)(WEIGHTS), tj.grad(plain)(WEIGHTS))
+    many = tree.map(lambda x: np.stack([x, 2 * x]), WEIGHTS)
+    assert_same(tj.vmap(tj.grad(loss))(many), tj.vmap(tj.grad(plain))(many))
+
+
+def test_what_saveable_args_must_be() -> None:
+    for wrong in (None, (True,), (True, (True, True)), ((True, True, False), True), "no"):
+        with pytest.raises(InputError, match=r"vjp: saveable_args says .* it must be True or False, or a tuple"):
+            tj.vjp(layer, WEIGHTS, ROWS, saveable_args=wrong)

@@ -9,7 +9,7 @@ from typing_extensions import TypeVarTuple
 
 from tinyjax.api import derivatives
 from tinyjax.api.gradient_places import DidntWant, GradRef
-from tinyjax.api.linear_maps import VJP, PullBack, PushForward, Transposed, linear_map
+from tinyjax.api.linear_maps import VJP, PullBack, PushForward, Transposed, linear_map, pull_back, saveable_leaves
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.errors import InputError, RefError
 from tinyjax.ir.tangents import has_tangent
@@ -188,91 +188,109 @@ def linearize(fun: Callable[..., Any], *primals: object, has_aux: bool = False) 
 
 @overload
 def vjp(
-    fun: Callable[[Ref], R], x: Ref, /, *, has_aux: NoAux = False
+    fun: Callable[[Ref], R], x: Ref, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[GradRef | DidntWant]]]: ...
 @overload
 def vjp(
-    fun: Callable[[Ref, B], R], x: Ref, y: B, /, *, has_aux: NoAux = False
+    fun: Callable[[Ref, B], R], x: Ref, y: B, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[GradRef | DidntWant, B]]]: ...
 @overload
 def vjp(
-    fun: Callable[[A, Ref], R], x: A, y: Ref, /, *, has_aux: NoAux = False
+    fun: Callable[[A, Ref], R], x: A, y: Ref, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[A, GradRef | DidntWant]]]: ...
 @overload
 def vjp(
-    fun: Callable[[Array], R], x: ArrayLike, /, *, has_aux: NoAux = False
+    fun: Callable[[Array], R], x: ArrayLike, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[Array]]]: ...
 @overload
 def vjp(
-    fun: Callable[[float], float], x: float, /, *, has_aux: NoAux = False
+    fun: Callable[[float], float], x: float, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[Array, VJP[ArrayLike, tuple[Array]]]: ...
 @overload
-def vjp(fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False) -> tuple[R, VJP[R | ArrayLike, tuple[C]]]: ...
+def vjp(fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False, saveable_args: object = True) -> tuple[R, VJP[R | ArrayLike, tuple[C]]]: ...
 @overload
 def vjp(
-    fun: Callable[[Array, Array], R], x: ArrayLike, y: ArrayLike, /, *, has_aux: NoAux = False
+    fun: Callable[[Array, Array], R], x: ArrayLike, y: ArrayLike, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[Array, Array]]]: ...
 @overload
 def vjp(
-    fun: Callable[[Array, C], R], x: ArrayLike, y: C, /, *, has_aux: NoAux = False
+    fun: Callable[[Array, C], R], x: ArrayLike, y: C, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[Array, C]]]: ...
 @overload
 def vjp(
-    fun: Callable[[C, Array], R], x: C, y: ArrayLike, /, *, has_aux: NoAux = False
+    fun: Callable[[C, Array], R], x: C, y: ArrayLike, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[C, Array]]]: ...
 @overload
 def vjp(
-    fun: Callable[[C, D], R], x: C, y: D, /, *, has_aux: NoAux = False
+    fun: Callable[[C, D], R], x: C, y: D, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[C, D]]]: ...
 @overload
 def vjp(
-    fun: Callable[[Array], tuple[R, Aux]], x: ArrayLike, /, *, has_aux: WithAux
+    fun: Callable[[Array], tuple[R, Aux]], x: ArrayLike, /, *, has_aux: WithAux, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[Array]], Aux]: ...
 @overload
 def vjp(
-    fun: Callable[[C], tuple[R, Aux]], x: C, /, *, has_aux: WithAux
+    fun: Callable[[C], tuple[R, Aux]], x: C, /, *, has_aux: WithAux, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[C]], Aux]: ...
 @overload
 def vjp(
-    fun: Callable[[Array, Array], tuple[R, Aux]], x: ArrayLike, y: ArrayLike, /, *, has_aux: WithAux
+    fun: Callable[[Array, Array], tuple[R, Aux]], x: ArrayLike, y: ArrayLike, /, *, has_aux: WithAux, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[Array, Array]], Aux]: ...
 @overload
 def vjp(
-    fun: Callable[[Array, C], tuple[R, Aux]], x: ArrayLike, y: C, /, *, has_aux: WithAux
+    fun: Callable[[Array, C], tuple[R, Aux]], x: ArrayLike, y: C, /, *, has_aux: WithAux, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[Array, C]], Aux]: ...
 @overload
 def vjp(
-    fun: Callable[[C, Array], tuple[R, Aux]], x: C, y: ArrayLike, /, *, has_aux: WithAux
+    fun: Callable[[C, Array], tuple[R, Aux]], x: C, y: ArrayLike, /, *, has_aux: WithAux, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[C, Array]], Aux]: ...
 @overload
 def vjp(
-    fun: Callable[[C, D], tuple[R, Aux]], x: C, y: D, /, *, has_aux: WithAux
+    fun: Callable[[C, D], tuple[R, Aux]], x: C, y: D, /, *, has_aux: WithAux, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[C, D]], Aux]: ...
 @overload
 def vjp(
-    fun: Callable[[A, B, E, *Ts], R], x: A, y: B, z: E, /, *primals: *Ts, has_aux: NoAux = False
+    fun: Callable[[A, B, E, *Ts], R], x: A, y: B, z: E, /, *primals: *Ts, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[A, B, E, *Ts]]]: ...
 @overload
 def vjp(
-    fun: Callable[[A, B, E, *Ts], tuple[R, Aux]], x: A, y: B, z: E, /, *primals: *Ts, has_aux: WithAux
+    fun: Callable[[A, B, E, *Ts], tuple[R, Aux]], x: A, y: B, z: E, /, *primals: *Ts, has_aux: WithAux, saveable_args: object = True
 ) -> tuple[R, VJP[R | ArrayLike, tuple[A, B, E, *Ts]], Aux]: ...
 @filtered
-def vjp(fun: Callable[..., Any], *primals: object, has_aux: bool = False) -> tuple[Any, ...]:
+def vjp(
+    fun: Callable[..., Any], *primals: object, has_aux: bool = False, saveable_args: object = True
+) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and the function that maps cotangents of the results to those of the primals.
 
     Cotangents have the tree, shapes and dtypes of the results; those of integers are anything of the right shape.
-    Source: Autodidax, part 4.
+    Source: Autodidax, part 4; `args_res` and `saveable_args`: jax 0.11.
+
+    The function keeps what its derivative needs, be it computed or an argument: `f_vjp.args_res` has the arguments that
+    it keeps. Where `saveable_args` is False (it is True or False, or a tuple that says so of each argument, or of its
+    parts) an argument isn't kept, such as weights that are there anyway; `f_vjp.replace(args_res=args)` puts it back,
+    before the function is called. It is a node of trees, so compiled functions return and take it. For
+    `f_vjp.with_refs`, which says where gradients go, and arguments that are Refs, see `LinearMap.with_refs`.
 
     >>> from tinyjax.numpy import sin
     >>> y, f_vjp = vjp(sin, 0.0)
     >>> f_vjp(2.0)
     (Array(2., dtype=float64, weak_type=True),)
+    >>> y, f_vjp = vjp(lambda w, x: w * x, 3.0, 2.0, saveable_args=(False, True))
+    >>> f_vjp.args_res
+    (NotSaved(), Array(2., dtype=float64, weak_type=True))
+    >>> f_vjp.replace(args_res=(3.0, 2.0))(1.0)
+    (Array(2., dtype=float64, weak_type=True), Array(3., dtype=float64, weak_type=True))
     """
-    return _linearized("vjp", PullBack, fun, primals, has_aux)
+    return _linearized("vjp", PullBack, fun, primals, has_aux, saveable_args)
 
 
 def _linearized(
-    what: str, form: type[PushForward | PullBack], fun: Callable[..., Any], primals: Sequence[object], has_aux: bool
+    what: str,
+    form: type[PushForward | PullBack],
+    fun: Callable[..., Any],
+    primals: Sequence[object],
+    has_aux: bool,
+    saveable_args: object = True,
 ) -> tuple[Any, ...]:
     """The results, the derivative as a function, and what is passed through."""
     check_callable(what, fun)
@@ -282,18 +300,26 @@ def _linearized(
         lent = lend(fun, primals, {})
         if lent is None or form is PushForward:
             raise
-        return _pulled_back_to_refs(fun, lent, has_aux)
+        return _pulled_back_to_refs(fun, lent, has_aux, saveable_args)
+    saveable = saveable_leaves(saveable_args, treedef.children()[0])
     linearized = derivatives.linearize(FlatFunction(fun, what, treedef, has_aux), values)
     results = linearized.results
-    derivative = linear_map(form(treedef, results.treedef, fun, linearized.program), linearized.residuals)
+    made = form(treedef, results.treedef, fun, linearized.program)
+    if isinstance(made, PullBack):
+        derivative = pull_back(made, linearized.residuals, values, saveable)
+    else:
+        derivative = linear_map(made, linearized.residuals)
     return (results.tree(), derivative, *((results.aux(),) if has_aux else ()))
 
 
-def _pulled_back_to_refs(fun: Callable[..., Any], lent: Lent, has_aux: bool) -> tuple[Any, ...]:
+def _pulled_back_to_refs(
+    fun: Callable[..., Any], lent: Lent, has_aux: bool, saveable_args: object
+) -> tuple[Any, ...]:
     """The same for a function of Refs, with respect to what they hold at first. There is no cotangent of what they hold
     at the end."""
     given = lending(fun, lent.positions)
     values, treedef = flatten_arguments(fun, lent.args, {})
+    saveable = saveable_leaves(saveable_args, treedef.children()[0])
 
     def run(*args: Any) -> tuple[Any, ...]:
         out, last = given(*args)
@@ -308,7 +334,7 @@ def _pulled_back_to_refs(fun: Callable[..., Any], lent: Lent, has_aux: bool) -> 
     out, linearized, aux = lent.run(call)
     outs = tree.flatten(out)[1]
     form = PullBack(treedef, outs, fun, derivatives.first_results(linearized.program, outs.num_leaves), lent.positions)
-    return (out, linear_map(form, linearized.residuals), *aux)
+    return (out, pull_back(form, linearized.residuals, values, saveable), *aux)
 
 
 @filtered

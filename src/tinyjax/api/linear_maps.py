@@ -16,12 +16,14 @@ from typing_extensions import override
 from tinyjax.api import derivatives
 from tinyjax.api.gradient_places import DontWant, GradValue, Place, places_of, put, without
 from tinyjax.caching import bounded
-from tinyjax.errors import RefError, TangentError
+from tinyjax.errors import InputError, RefError, TangentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
+from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.core import Tracer
 from tinyjax.tracing.functions import argument_path, as_arrays, flatten_arguments, function_name
 from tinyjax.tree.nodes import register_pytree_node
 
@@ -46,6 +48,10 @@ class Form(ABC):
     @abstractmethod
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:  # a tree as the user's
         """The results."""
+
+    @abstractmethod
+    def kept_type(self, position: int) -> ShapedArray:
+        """The type of an array that is kept."""
 
     def _only(self, what: str, args: Sequence[object]) -> object:
         if len(args) != 1:
@@ -78,6 +84,10 @@ class PushForward(Form):
     program: derivatives.LinearProgram
 
     @override
+    def kept_type(self, position: int) -> ShapedArray:
+        return self.program.jaxpr.in_avals[position]
+
+    @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
         directions, structure = flatten_arguments(self.fun, args, {})
         given = structure.children()[0]
@@ -102,6 +112,10 @@ class PullBack(Form):
     refs: tuple[int, ...] = ()
     #: Where the gradients go, leaf by leaf; empty: all are results.
     places: tuple[Place, ...] = ()
+
+    @override
+    def kept_type(self, position: int) -> ShapedArray:
+        return self.program.jaxpr.in_avals[position]
 
     @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
@@ -132,10 +146,26 @@ class Transposed(Form):
     jaxpr: Jaxpr
 
     @override
+    def kept_type(self, position: int) -> ShapedArray:
+        return self.jaxpr.in_avals[position]
+
+    @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
         cotangents = self._cotangents("linear_transpose", self.jaxpr.out_avals, self._only("linear_transpose", args))
         found, _ = tree.unflatten(self.ins, derivatives.transpose_at(self.jaxpr, kept, cotangents))
         return tuple(found)
+
+
+@final
+@frozen
+class NotNeeded:
+    """Stands in `args_res` for an argument that the function doesn't keep as it is."""
+
+
+@final
+@frozen
+class NotSaved:
+    """Stands in `args_res` for an argument that the function needs, and that it was told not to keep."""
 
 
 class VJP(Protocol[Ct_contra, R_co]):
@@ -147,17 +177,36 @@ class VJP(Protocol[Ct_contra, R_co]):
     def with_refs(self, *entries: object) -> Callable[[Ct_contra], tuple[Any, ...]]:
         """The same function, with a place for each gradient: see `LinearMap.with_refs`."""
 
+    @property
+    def args_res(self) -> tuple[Any, ...]:
+        """The arguments, as far as it keeps them: see `LinearMap.args_res`."""
+
+    def replace(self, *, args_res: Iterable[object]) -> VJP[Ct_contra, R_co]:
+        """The same function of other arguments: see `LinearMap.replace`."""
+
 
 @final
 @filter_class
 @frozen(eq=False)
 class LinearMap:
-    """A linear function: its form, and the arrays that it keeps."""
+    """A linear function: its form, and the arrays that it keeps.
+
+    `vjp` says in `sources` which leaf of the arguments each of them is, if it is one. Such a one may be left out: then
+    None stands for it, until `replace` puts it back.
+    """
 
     form: Form
     kept: tuple[object, ...]
+    sources: tuple[int | None, ...] = ()
 
     def __call__(self, *args: object) -> Any:  # a tree as the user's
+        if any(array is None for array in self.kept):
+            leaf = next(i for i, array in zip(self.sources, self.kept, strict=True) if array is None and i is not None)
+            raise InputError(
+                f"vjp of {function_name(self.form.fun)}: the function was told by saveable_args not to keep "
+                f"{argument_path(self.form.fun, self.form.ins, leaf)}. Put it back before the call: "
+                "`f_vjp.replace(args_res=args)` returns the function with the arguments `args`"
+            )
         return self.form.apply(as_arrays(self.kept, lambda i: f"what the function keeps, array {i}"), args)
 
     def with_refs(self, *entries: object) -> LinearMap:
@@ -183,6 +232,40 @@ class LinearMap:
         places = places_of(f"vjp of {function_name(form.fun)}", entries, args)
         return evolve(self, form=evolve(form, places=places))
 
+    @property
+    def args_res(self) -> tuple[Any, ...]:  # trees as the user's
+        """Of `vjp`, the arguments, as far as the function keeps them: a leaf is NotNeeded if the derivative doesn't
+        read it as it is, and NotSaved if it does, but `saveable_args` said that it isn't to be kept."""
+        leaves: list[object] = [NotNeeded()] * self.form.ins.num_leaves
+        for source, array in zip(self.sources, self.kept, strict=False):
+            if source is not None:
+                leaves[source] = NotSaved() if array is None else array
+        args, _ = tree.unflatten(self.form.ins, leaves)
+        return tuple(args)
+
+    def replace(self, *, args_res: Iterable[object]) -> LinearMap:
+        """Of `vjp`, the function with other arguments in the place of those that it keeps, or was told not to keep.
+
+        What isn't needed isn't looked at, so the arguments of the original will do.
+        """
+        what = f"vjp of {function_name(self.form.fun)}: args_res"
+        leaves, structure = tree.flatten((tuple(args_res), {}))
+        tree.check_same_structure(what, self.form.ins, structure, "the arguments", "args_res")
+        kept = [
+            array
+            if source is None or isinstance(leaves[source], NotSaved)
+            else self._put_back(what, leaves[source], argument_path(self.form.fun, self.form.ins, source), i)
+            for i, (source, array) in enumerate(zip(self.sources, self.kept, strict=True))
+        ]
+        return evolve(self, kept=tuple(kept))
+
+    def _put_back(self, what: str, leaf: object, where: str, position: int) -> Array:
+        (array,) = as_arrays([leaf], lambda _: f"{what}: {where}")
+        expected = self.form.kept_type(position)
+        if not array.aval.matches(expected):
+            raise InputError(f"{what}: {where} must have type {expected}, got {array.aval}")
+        return array
+
 
 def linear_map(form: Form, kept: Iterable[Array]) -> LinearMap:
     """The function that applies a form to what it keeps."""
@@ -190,10 +273,39 @@ def linear_map(form: Form, kept: Iterable[Array]) -> LinearMap:
     return LinearMap(form, tuple(kept))
 
 
+def pull_back(form: PullBack, kept: Sequence[Array], args: Sequence[Array], saveable: Sequence[bool]) -> LinearMap:
+    """The function that `vjp` returns, for these leaves of arguments, which are kept if they are marked."""
+    _register()
+    places = {id(_element(arg)): i for i, arg in reversed([*enumerate(args)])}
+    sources = tuple([places.get(id(_element(array))) for array in kept])
+    left = [None if i is not None and not saveable[i] else array for i, array in zip(sources, kept, strict=True)]
+    return LinearMap(form, tuple(left), sources)
+
+
+def _element(array: Array) -> object:
+    """What tells that two arrays are one."""
+    return array.value if isinstance(array, ConcreteArray | Tracer) else array
+
+
+def saveable_leaves(saveable: object, args: PyTreeDef) -> list[bool]:
+    """For each leaf of the arguments, what a tree of bools, a prefix of them as tuples, says of it."""
+    if isinstance(saveable, bool):
+        return [saveable] * args.num_leaves
+    parts = args.children()
+    if not isinstance(saveable, tuple | list) or len(saveable) != len(parts) or args.node_data() is None:
+        raise InputError(
+            f"vjp: saveable_args says {saveable!r} of {tree.shown(args)}; it must be True or False, or a tuple with as "
+            "much for each part"
+        )
+    return [mark for each, part in zip(saveable, parts, strict=True) for mark in saveable_leaves(each, part)]
+
+
 @bounded(1)
 def _register() -> None:
     """At first need, as trees are jax's. Caches may be cleared, and threads may come here at once."""
     with suppress(ValueError):  # it is registered already
         register_pytree_node(
-            LinearMap, lambda found: (found.kept, found.form), lambda form, kept: LinearMap(form, tuple(kept))
+            LinearMap,
+            lambda found: (found.kept, (found.form, found.sources)),
+            lambda said, kept: LinearMap(said[0], tuple(kept), said[1]),
         )
