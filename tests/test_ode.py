@@ -65,6 +65,7 @@ def test_known_solutions() -> None:
     close(odeint(decay, 1.0, T[:1], 2.0), [1.0])
 
 
+@pytest.mark.sweep
 def test_derivatives_of_known_solutions() -> None:
     def last(rate: Any) -> Any:
         return odeint(lambda y, t: -rate * y, 1.0, np.array([0.0, 1.0]))[-1]  # closes over the rate
@@ -75,6 +76,7 @@ def test_derivatives_of_known_solutions() -> None:
     close(tj.grad(lambda y: odeint(lambda y, t, n: -y * n, y, np.array([0.0, 1.0]), 2)[-1])(1.0), np.exp(-2.0))
 
 
+@pytest.mark.sweep
 def test_lists_of_scalars_stand_for_vectors() -> None:
     """And vectors for them."""
 

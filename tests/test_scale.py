@@ -270,7 +270,7 @@ def test_nothing_recurses_along_a_program() -> None:
 
 
 @pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=pytest.mark.sweep if i > 1 else ()) for i, name in enumerate(NESTED)]
+    "family", [pytest.param(name, marks=pytest.mark.sweep if i else ()) for i, name in enumerate(NESTED)]
 )
 def test_any_depth_will_do(family: str) -> None:
     j = NESTED[family](1_000 if family == "calls" else 120)
@@ -282,6 +282,7 @@ def test_any_depth_will_do(family: str) -> None:
     assert again(j) == j != NESTED[family](120)
 
 
+@pytest.mark.sweep
 def test_functions_call_functions_to_any_depth() -> None:
     """1,000 compiled functions, each of which calls the next one: traced under every transformation, and compiled."""
 

@@ -207,10 +207,18 @@ def vjp(
     fun: Callable[[float], float], x: float, /, *, has_aux: NoAux = False, saveable_args: object = True
 ) -> tuple[Array, VJP[ArrayLike, tuple[Array]]]: ...
 @overload
-def vjp(fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False, saveable_args: object = True) -> tuple[R, VJP[R | ArrayLike, tuple[C]]]: ...
+def vjp(
+    fun: Callable[[C], R], x: C, /, *, has_aux: NoAux = False, saveable_args: object = True
+) -> tuple[R, VJP[R | ArrayLike, tuple[C]]]: ...
 @overload
 def vjp(
-    fun: Callable[[Array, Array], R], x: ArrayLike, y: ArrayLike, /, *, has_aux: NoAux = False, saveable_args: object = True
+    fun: Callable[[Array, Array], R],
+    x: ArrayLike,
+    y: ArrayLike,
+    /,
+    *,
+    has_aux: NoAux = False,
+    saveable_args: object = True,
 ) -> tuple[R, VJP[R | ArrayLike, tuple[Array, Array]]]: ...
 @overload
 def vjp(
@@ -234,7 +242,13 @@ def vjp(
 ) -> tuple[R, VJP[R | ArrayLike, tuple[C]], Aux]: ...
 @overload
 def vjp(
-    fun: Callable[[Array, Array], tuple[R, Aux]], x: ArrayLike, y: ArrayLike, /, *, has_aux: WithAux, saveable_args: object = True
+    fun: Callable[[Array, Array], tuple[R, Aux]],
+    x: ArrayLike,
+    y: ArrayLike,
+    /,
+    *,
+    has_aux: WithAux,
+    saveable_args: object = True,
 ) -> tuple[R, VJP[R | ArrayLike, tuple[Array, Array]], Aux]: ...
 @overload
 def vjp(
@@ -250,11 +264,25 @@ def vjp(
 ) -> tuple[R, VJP[R | ArrayLike, tuple[C, D]], Aux]: ...
 @overload
 def vjp(
-    fun: Callable[[A, B, E, *Ts], R], x: A, y: B, z: E, /, *primals: *Ts, has_aux: NoAux = False, saveable_args: object = True
+    fun: Callable[[A, B, E, *Ts], R],
+    x: A,
+    y: B,
+    z: E,
+    /,
+    *primals: *Ts,
+    has_aux: NoAux = False,
+    saveable_args: object = True,
 ) -> tuple[R, VJP[R | ArrayLike, tuple[A, B, E, *Ts]]]: ...
 @overload
 def vjp(
-    fun: Callable[[A, B, E, *Ts], tuple[R, Aux]], x: A, y: B, z: E, /, *primals: *Ts, has_aux: WithAux, saveable_args: object = True
+    fun: Callable[[A, B, E, *Ts], tuple[R, Aux]],
+    x: A,
+    y: B,
+    z: E,
+    /,
+    *primals: *Ts,
+    has_aux: WithAux,
+    saveable_args: object = True,
 ) -> tuple[R, VJP[R | ArrayLike, tuple[A, B, E, *Ts]], Aux]: ...
 @filtered
 def vjp(
@@ -312,9 +340,7 @@ def _linearized(
     return (results.tree(), derivative, *((results.aux(),) if has_aux else ()))
 
 
-def _pulled_back_to_refs(
-    fun: Callable[..., Any], lent: Lent, has_aux: bool, saveable_args: object
-) -> tuple[Any, ...]:
+def _pulled_back_to_refs(fun: Callable[..., Any], lent: Lent, has_aux: bool, saveable_args: object) -> tuple[Any, ...]:
     """The same for a function of Refs, with respect to what they hold at first. There is no cotangent of what they hold
     at the end."""
     given = lending(fun, lent.positions)
