@@ -585,6 +585,9 @@ def test_no_array() -> None:
         lambda: lib.grad(lambda r: r[0])(ref),
         lambda: lib.jvp(lambda r: r[0], (ref,), (1.0,)),
         lambda: lib.checkpoint(lambda r: r[0])(ref),
+        lambda: lib.jit(lambda r: r[0]).lower(ref),
+        lambda: lib.trace(lambda r: r[0], ref),
+        lambda: lib.linear_transpose(lambda r: r, ref),
     ):
         refused(call, "stands where an array is needed", "ref[...]")
     refused(lambda: lib.lax.scan(lambda c, x: (c, x), ref, None, length=2), "can't be carried")

@@ -18,6 +18,7 @@ from tinyjax.lax.explicit import given
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
 from tinyjax.meshes import NamedSharding
 from tinyjax.refs.lending import without_refs
+from tinyjax.refs.ref import Ref
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -36,8 +37,8 @@ def abstractify(leaf: object) -> ShapedArray:
     """The type of an array, or of something that has a shape and a dtype."""
     if isinstance(leaf, ShapedArray):
         return leaf
-    if isinstance(leaf, Array):
-        return leaf.aval
+    if isinstance(leaf, Array | Ref):  # a Ref is no array: the error says what to do
+        return as_array(leaf).aval
     described = getattr(leaf, "aval", None)
     if isinstance(described, ShapedArray):
         return described
