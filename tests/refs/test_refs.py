@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import tinyjax as tj
 from tinyjax import ad, lax, random
 from tinyjax import numpy as tnp
-from tinyjax.errors import IndexingError, InputError, RefError, TreeError
+from tinyjax.errors import IndexingError, InputError, NonFiniteError, RefError, TreeError
 
 jax.config.update("jax_enable_x64", True)
 
@@ -507,6 +507,74 @@ def test_traced_once() -> None:
     assert float(ref[...]) == 7.0
     f(tj.new_ref(np.zeros(2)), np.float64(1.0))
     assert len(traces) == 2
+
+
+def test_shardings_are_those_of_arguments_and_results() -> None:
+    """What is said of how these lie is silent about Refs, closed over or passed."""
+    where = tj.NamedSharding(tj.make_mesh((1,), ("x",)), tj.P("x"))
+    ref, other = tj.new_ref(np.zeros(2)), tj.new_ref(np.ones(2))
+
+    def f(x: Any, other: Any) -> Any:
+        ref[...] += x
+        other[...] += ref[...]
+        return x * 2.0
+
+    jitted = lib.jit(f, in_shardings=(where, None), out_shardings=where)
+    for i in range(1, 3):
+        same(jitted(np.arange(2.0), other), [0.0, 2.0])
+        same(ref[...], [0.0, i])
+    same(other[...], [1.0, 4.0])
+
+
+OPTIONS: list[dict[str, Any]] = [
+    {"donate_argnums": 0},
+    {"donate_argnums": (0, 1)},
+    {"inline": True},
+    {"reroll": True},
+    {"reroll": "auto"},
+    {"debug_nans": True},
+    {"keep_unused": True},
+    {"embedded_constants_max_bytes": 0},
+    {"warn_replicated": 1 << 30},
+    {"static_argnums": 2},
+    {"static_argnames": "power"},
+    {"compiler_options": {"xla_embed_ir_in_executable": True}},
+    {"backend": "cpu"},
+]
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_options_of_jit(options: dict[str, Any]) -> None:
+    """Each works with Refs that are closed over and that are passed, called again and within another function."""
+    ref, other, weights = tj.new_ref(np.zeros(2)), tj.new_ref(np.ones(2)), np.arange(2.0)
+
+    def f(x: Any, other: Any, power: int = 2) -> Any:
+        ref[...] += x**power
+        other[...] += ref[...] * weights
+        return x * weights
+
+    jitted, expected, summed = lib.jit(f, **options), np.zeros(2), np.ones(2)
+    for call in (jitted, jitted, lib.jit(lambda x, other: jitted(x, other, power=2)), jitted):
+        same(call(tnp.full(2, 3.0), other), 3.0 * weights)
+        expected += 9.0
+        summed += expected * weights
+        same(ref[...], expected)
+        same(other[...], summed)
+
+
+def test_nans_are_found_where_refs_are_written() -> None:
+    """What is run once more begins with what the Refs held before."""
+    ref = tj.new_ref(np.zeros(2))
+
+    def f(x: Any, other: Any) -> Any:
+        other[...] += 1.0
+        ref[...] = ref[...] + 1.0
+        return tnp.log(x - ref[...] * other[...])
+
+    jitted = lib.jit(f, debug_nans=True)
+    jitted(tnp.full(2, 3.0), tj.new_ref(1.0))
+    with pytest.raises(NonFiniteError, match="log"):
+        jitted(tnp.full(2, 3.0), tj.new_ref(1.0))
 
 
 def test_a_closed_over_ref_of_another_transformation_isnt_remembered() -> None:

@@ -16,6 +16,7 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
 from tinyjax.tracing import tree
 from tinyjax.tracing.functions import Filled, function_name
+from tinyjax.tracing.programs import Traced
 
 
 @final
@@ -192,13 +193,12 @@ def static_key(value: object) -> Hashable:
 def donation(
     args: Sequence[object],
     kwargs: Mapping[str, object],
-    captured: int,
+    traced: Traced,
     avals: Sequence[ShapedArray],
     static: tuple[tuple[int, ...], tuple[str, ...]],
     donated: tuple[tuple[int, ...], tuple[str, ...]],
 ) -> tuple[bool, ...]:
-    """Which inputs of a program are donated, of which the first are `captured`; `avals` are the types of the leaves of
-    the arguments."""
+    """Which inputs of a program are donated: arguments, whose leaves have these types."""
     positions, names = donated
     chosen = {resolve_position(n, len(args), "jit: donate_argnums") for n in positions if n < len(args)}
     left_out = {n % len(args) for n in static[0] if -len(args) <= n < len(args)}
@@ -212,4 +212,4 @@ def donation(
     }
     marks, _ = tree.flatten((marked, named))
     kept = [mark for mark, aval in zip(marks, avals, strict=True) if aval.dtype != FLOAT0]
-    return (False,) * captured + tuple(mark is True for mark in kept)
+    return (*[False] * len(traced.captured), *(mark is True for mark in kept), *[False] * len(traced.cells))

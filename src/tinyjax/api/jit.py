@@ -263,7 +263,7 @@ class Jitted(Bound[P, R]):
         avals = [array.aval for array in arrays]
         lies = self._lies(call, arrays, avals, treedef)
         traced, kept = self._trace(call, avals, treedef, lies)
-        donated = self._donation(args, kwargs, len(traced.captured), avals) if self._donated != ((), ()) else ()
+        donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
         inputs = (*traced.captured, *arrays, *(cell.current() for cell in traced.cells))
         complete = len(inputs) == len(traced.jaxpr.invars) and not traced.cells
         inputs = inputs if complete else tuple(array for array in inputs if array.aval.dtype != FLOAT0)
@@ -295,12 +295,12 @@ class Jitted(Bound[P, R]):
     def _checked(self, check: Check, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
         """A call whose results are looked at."""
         call = split_resolved(self._fun, args, kwargs, *self._static)
-        result = self._call(call, args, kwargs)
         arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
         avals = [array.aval for array in arrays]
         traced, _ = self._trace(call, avals, treedef, self._lies(call, arrays, avals, treedef))
-        inputs = [array for array in (*traced.captured, *arrays) if array.aval.dtype != FLOAT0]
-        checked_program(check, result, traced.jaxpr, inputs)
+        before = (*traced.captured, *arrays, *(cell.current() for cell in traced.cells))
+        result = self._call(call, args, kwargs)
+        checked_program(check, result, traced.jaxpr, [array for array in before if array.aval.dtype != FLOAT0])
         return result
 
     @filtered
@@ -309,7 +309,7 @@ class Jitted(Bound[P, R]):
         function: see `tinyjax.trace`."""
         call = split_resolved(self._fun, args, kwargs, *self._static)
         traced, avals, treedef = self._trace_abstract(args, kwargs)
-        donated = self._donation(args, kwargs, len(traced.captured), avals)
+        donated = self._donation(args, kwargs, traced, avals)
         asked, lie = self._asked(call, traced, avals, treedef), lying_already(call, traced, avals)
         more = donated, asked, lie, self._largest, self._rerolling is not None
         return record(self._fun, "jit", traced, call, self._static, treedef, avals, *more)

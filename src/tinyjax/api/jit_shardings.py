@@ -93,9 +93,7 @@ class JitShardings:
             count = traced.treedef.num_leaves
             results = tree.unflatten(traced.treedef, range(count))
             spread = _spread("jit: out_shardings", self.outs, results)
-            outs = [sharding for i, sharding in enumerate(spread) if i not in traced.erased] + [None] * len(
-                traced.cells
-            )
+            outs = [sharding for i, sharding in enumerate(spread) if i not in traced.erased]
             outs += [None] * len(traced.cells)
         kept = [sharding for sharding, aval in zip(ins, avals, strict=True) if aval.dtype != FLOAT0]
         cells = [None] * len(traced.cells)

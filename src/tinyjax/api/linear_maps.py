@@ -49,10 +49,6 @@ class Form(ABC):
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:  # a tree as the user's
         """The results."""
 
-    @abstractmethod
-    def kept_type(self, position: int) -> ShapedArray:
-        """The type of an array that is kept."""
-
     def _only(self, what: str, args: Sequence[object]) -> object:
         if len(args) != 1:
             raise TangentError(
@@ -84,10 +80,6 @@ class PushForward(Form):
     program: derivatives.LinearProgram
 
     @override
-    def kept_type(self, position: int) -> ShapedArray:
-        return self.program.jaxpr.in_avals[position]
-
-    @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
         directions, structure = flatten_arguments(self.fun, args, {})
         given = structure.children()[0]
@@ -112,10 +104,6 @@ class PullBack(Form):
     refs: tuple[int, ...] = ()
     #: Where the gradients go, leaf by leaf; empty: all are results.
     places: tuple[Place, ...] = ()
-
-    @override
-    def kept_type(self, position: int) -> ShapedArray:
-        return self.program.jaxpr.in_avals[position]
 
     @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
@@ -144,10 +132,6 @@ class Transposed(Form):
     """A linear function, backwards."""
 
     jaxpr: Jaxpr
-
-    @override
-    def kept_type(self, position: int) -> ShapedArray:
-        return self.jaxpr.in_avals[position]
 
     @override
     def apply(self, kept: Sequence[Array], args: Sequence[object]) -> Any:
@@ -248,23 +232,27 @@ class LinearMap:
 
         What isn't needed isn't looked at, so the arguments of the original will do.
         """
-        what = f"vjp of {function_name(self.form.fun)}: args_res"
+        form = self.form
+        if not isinstance(form, PullBack):
+            raise InputError("replace is for what `vjp` returns: no arguments are kept here")
+        what = f"vjp of {function_name(form.fun)}: args_res"
         leaves, structure = tree.flatten((tuple(args_res), {}))
         tree.check_same_structure(what, self.form.ins, structure, "the arguments", "args_res")
+        paths = [argument_path(form.fun, form.ins, source) if source is not None else "" for source in self.sources]
         kept = [
             array
             if source is None or isinstance(leaves[source], NotSaved)
-            else self._put_back(what, leaves[source], argument_path(self.form.fun, self.form.ins, source), i)
+            else _put_back(leaves[source], form.program.jaxpr.in_avals[i], f"{what}: {paths[i]}")
             for i, (source, array) in enumerate(zip(self.sources, self.kept, strict=True))
         ]
         return evolve(self, kept=tuple(kept))
 
-    def _put_back(self, what: str, leaf: object, where: str, position: int) -> Array:
-        (array,) = as_arrays([leaf], lambda _: f"{what}: {where}")
-        expected = self.form.kept_type(position)
-        if not array.aval.matches(expected):
-            raise InputError(f"{what}: {where} must have type {expected}, got {array.aval}")
-        return array
+
+def _put_back(leaf: object, expected: ShapedArray, where: str) -> Array:
+    (array,) = as_arrays([leaf], lambda _: where)
+    if not array.aval.matches(expected):
+        raise InputError(f"{where} must have type {expected}, got {array.aval}")
+    return array
 
 
 def linear_map(form: Form, kept: Iterable[Array]) -> LinearMap:

@@ -12,15 +12,15 @@ from typing import Generic, TypeVar, final
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.typed import Typed
 
 A = TypeVar("A")
 
 
-class Cell(ABC, Generic[A]):
+class Cell(Typed, ABC, Generic[A]):
     """What holds an array that can be replaced: never a value of a program."""
 
     __slots__ = ()
-    aval: ShapedArray
 
     @property
     @abstractmethod

@@ -21,8 +21,6 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.contexts.cells import Cell
 from tinyjax.errors import RefError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import DType
-from tinyjax.ir.shapes import Shape
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array
@@ -56,40 +54,16 @@ class Ref(Cell[Array]):
 
     __slots__ = ("__weakref__", "_frame", "_freed", "_lent", "_value", "aval")
 
+    aval: ShapedArray
     _freed: str
 
     def __init__(self, init_val: ArrayLike) -> None:
         value = as_array(init_val)
-        self.aval: ShapedArray = value.aval
+        self.aval = value.aval
         self._value: Array = value
         self._frame: Frame = _home(active_frame())
         self._freed = ""
         self._lent = False
-
-    @property
-    def shape(self) -> Shape:
-        """The shape of what it holds."""
-        return self.aval.shape
-
-    @property
-    def dtype(self) -> DType:
-        """The dtype of what it holds."""
-        return self.aval.dtype
-
-    @property
-    def ndim(self) -> int:
-        """How many axes that has."""
-        return self.aval.ndim
-
-    @property
-    def size(self) -> int:
-        """How many elements that has."""
-        return self.aval.size
-
-    @property
-    def weak_type(self) -> bool:
-        """Whether that is weakly typed."""
-        return self.aval.weak_type
 
     @property
     def sharding(self) -> Sharding:
@@ -179,11 +153,6 @@ class Ref(Cell[Array]):
             yield
         finally:
             self._lent = False
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise RefError("len() of a Ref that holds a scalar")
-        return self.shape[0]
 
     def __jax_array__(self) -> NoReturn:
         raise RefError(
