@@ -118,6 +118,25 @@ def clipped(model: Any, state: Any, x: Any) -> Any:
     return tj.tree.map(lambda w, m: w - 0.1 * tnp.tanh(m) - 0.001 * w, p, first), first
 
 
+def trusted(model: Any, p: Any, x: Any) -> Any:
+    """What is subtracted is as large as the weights are: their norms are made of inputs alone, by many equations."""
+
+    def norm(w: Any) -> Any:
+        length = tnp.sqrt(tnp.sum(w * w, keepdims=True))
+        kept = tnp.where(length <= 0.0, 1.0, w)
+        return tnp.where(tnp.squeeze(length) <= 0.0, 0.0, tnp.sqrt(tnp.sum(kept * kept)))
+
+    def ratio(w: Any, g: Any) -> Any:
+        one, other = norm(w), norm(g)
+        return tnp.where((one == 0.0) | (other == 0.0), 1.0, one / other)
+
+    step = tj.tree.map(lambda w, g: g * ratio(w, g), p, tj.grad(model)(p, x))
+    return tj.tree.map(lambda w, s: w - 0.1 * s, p, step)
+
+
+STEPS: Final = [descent, scheduled, clipped, trusted]
+
+
 def state_of(step: Callable[..., Any], depth: int) -> Any:
     p = weights(depth)
     zeros = tj.tree.map(np.zeros_like, p)
@@ -151,7 +170,7 @@ def _border(step: Any, model: Any, depth: int) -> Jaxpr:
 
 @pytest.mark.sweep
 @pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("step", [descent, scheduled, clipped])
+@pytest.mark.parametrize("step", STEPS)
 def test_what_is_compiled_has_one_size(model: Any, step: Any) -> None:
     if step is clipped and model is pairs:
         pytest.skip("updates of all layers are one loop there, and read two stacks in turn")
@@ -162,7 +181,7 @@ def test_what_is_compiled_has_one_size(model: Any, step: Any) -> None:
     assert sizes[0] == sizes[1]
 
 
-@pytest.mark.parametrize("step", [descent, scheduled, clipped])
+@pytest.mark.parametrize("step", STEPS)
 def test_steps_compute_the_same(step: Any) -> None:
     for model in MODELS if step is descent else [residual]:
         j = step_of(step, model, 12)

@@ -53,7 +53,9 @@ class _Early:
             for eqn in eqns
         ]
         self._maker = {out.index: i for i, eqn in enumerate(eqns) for out in eqn.outvars}
-        #: The equations that compute something of inputs alone, quickly: how many of them one after the other.
+        self._moves: Sequence[bool] = self._movable()
+        #: The equations that compute something of inputs alone, quickly or for results of the program alone: how many
+        #: of them one after the other.
         self._free: dict[int, int] = {}
         for i, eqn in enumerate(eqns):
             depth = self._depth(i, eqn)
@@ -70,42 +72,43 @@ class _Early:
                 depth = max(depth, known + 1)
         if not any(out.aval.shape for out in eqn.outvars):  # a step of a schedule, say, which may be a call
             return None if must_stay(eqn.primitive.effects) else depth
-        return depth if depth <= DEPTH and isinstance(eqn.primitive, (Elementwise, *ARRANGING)) else None
+        quick = depth <= DEPTH and isinstance(eqn.primitive, (Elementwise, *ARRANGING))
+        return depth if quick or self._moves[i] else None
 
     def ordered(self) -> list[Eqn]:
         """The equations in their new order."""
         n = len(self._eqns)
-        movable = self._movable()
-        places = self._places(movable)
+        places = self._places()
         readers: dict[int, set[int]] = {}  # where results are read that are computed of inputs alone
         for i in range(n - 1, -1, -1):
             if i in self._free:
                 found = set[int]().union(*[readers.get(out.index, ()) for out in self._eqns[i].outvars])
                 if found and min(found) < i:
-                    places[i] = min(found) if len(found) == 1 else _BEFORE
+                    alone = len(found) == 1 or self._free[i] > DEPTH
+                    places[i] = min(found) if alone else _BEFORE
             for index in self._operands[i]:
                 readers.setdefault(index, set()).add(places[i])
         # Of those with one place, whoever is read comes before who reads.
         order = sorted(range(n), key=places.__getitem__)
         start = n
-        while start and self._updates(order[start - 1], movable):
+        while start and self._updates(order[start - 1]):
             start -= 1
         return [self._eqns[i] for i in by_tensor(self._eqns, self._operands, order, start, self._free)]
 
-    def _updates(self, i: int, movable: Sequence[bool]) -> bool:
+    def _updates(self, i: int) -> bool:
         """Whether an equation may be part of an update: it treats each element by itself, or its result is a scalar. A
         backward pass has others in each layer."""
         eqn = self._eqns[i]
         quick = isinstance(eqn.primitive, (Elementwise, *ARRANGING)) or not any(out.aval.shape for out in eqn.outvars)
         quick = quick or joins_scalars(eqn)
-        return i in self._free or (movable[i] and quick)
+        return i in self._free or (self._moves[i] and quick)
 
-    def _places(self, movable: Sequence[bool]) -> list[int]:
+    def _places(self) -> list[int]:
         """Where each equation is if those move that can."""
         places = list(range(len(self._eqns)))
         stayed = [0] * len(self._eqns)  # how many before each stay where they are
         count = 0
-        for i, moves in enumerate(movable):
+        for i, moves in enumerate(self._moves):
             stayed[i] = count
             if i in self._free:
                 continue
