@@ -39,6 +39,11 @@ WORK = """
     )
     assert tj.process_allgather(np.float64(ME)).tolist() == list(range(COUNT))
 
+    # Each gives and gets the elements of its own devices.
+    mine = np.arange(2.0 * ME, 2.0 * ME + 2.0)
+    y = tj.pmap(lambda x, n: x * n + tj.lax.psum(x, "i"), "i", in_axes=(0, None))(mine, 3.0)
+    np.testing.assert_array_equal(y, 3.0 * mine + sum(range(2 * COUNT)))
+
     # Printed or converted, it says that not all of it is here.
     assert repr(x) == f"Array(shape=({4 * COUNT}, 4), dtype=float64, with elements on devices of other processes)"
     assert str(x) == repr(x) and "other processes" in x._repr_html_()

@@ -28,7 +28,7 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array, top_frame
 from tinyjax.tracing.core import bind
-from tinyjax.tracing.functions import argument_paths, as_arrays, check_callable, function_name, located
+from tinyjax.tracing.functions import argument_paths, as_arrays, check_callable, float0_zeros, function_name, located
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.arguments import flag
 
@@ -345,4 +345,5 @@ def _put_together(
             raise type(error)(f"{error} It is what {located(f)} returns.") from None
         avals.append(varying)
     jaxpr = with_types(traced.jaxpr, avals).named_by(traced.jaxpr.names)
-    return evolve(traced, jaxpr=jaxpr), [specs[i] for i in kept]
+    erased = {i: float0_zeros(manual.whole(zeros.aval, specs[i]).shape) for i, zeros in traced.erased.items()}
+    return evolve(traced, jaxpr=jaxpr, erased=erased), [specs[i] for i in kept]

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial, wraps
-from typing import Any, Final, NoReturn, ParamSpec, SupportsIndex, TypeVar, get_args
+from typing import Any, Final, NoReturn, ParamSpec, TypeVar, get_args
 
+from tinyjax.api.mapped_axes import input_axes, mapped_size, resolve_axis, spread_axes
 from tinyjax.arrays.shaping import integer
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.cells import Leaving
-from tinyjax.errors import BatchSizeError, ChoiceError, RefError, TreeError
+from tinyjax.errors import ChoiceError, RefError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.lax.explicit import explicit_axes_of
@@ -80,7 +81,7 @@ def vmap(
     @wraps(fun)
     def mapped(*args: P.args, **kwargs: P.kwargs) -> R:
         leaves, treedef = tree.flatten((args, kwargs))
-        axes = _input_axes(fun, wanted, args, len(leaves))
+        axes = input_axes("vmap", fun, wanted, args, len(leaves))
         of_refs = any(type(leaf) is Ref for leaf in leaves)
         lent = lend(fun, args, kwargs, lambda i: axes[i] is not None) if of_refs else None
         if lent is not None:  # what the Refs hold at the end are results
@@ -100,9 +101,9 @@ def vmap(
             return f"argument {argument_path(fun, treedef, positions[i])} of {function_name(fun)}"
 
         arrays = as_arrays([leaves[i] for i in positions], where)
-        at = [_resolve(axes[positions[i]], array.aval.ndim, where, i) for i, array in enumerate(arrays)]
+        at = [resolve_axis("vmap", axes[positions[i]], array.aval.ndim, where, i) for i, array in enumerate(arrays)]
         asked = None if axis_size is None else integer(axis_size, "vmap: axis_size")
-        size = _axis_size(describe("vmap", fun), arrays, at, asked, where)
+        size = mapped_size(describe("vmap", fun), [array.aval for array in arrays], at, asked, where)
         flat = FlatFunction(fun, "vmap", treedef, fixed=fixed)
         divided = spmd or explicit_axes_of(arrays, at)
         result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond, spmd=divided), out_axes)
@@ -130,13 +131,15 @@ def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis:
 
         template = tree.unflatten(results.treedef, range(len(outs)))
         placed: list[Array] = []
-        for i, (out, want) in enumerate(zip(outs, _spread(out_axes, template, "out_axes", "result"), strict=True)):
+        for i, (out, want) in enumerate(
+            zip(outs, spread_axes("vmap", out_axes, template, "out_axes", "result"), strict=True)
+        ):
             if want is None and out is not None and out.axis is not None:
                 raise ChoiceError(
                     f"vmap: out_axes is None for {where(i)}, which differs from element to element of the batch"
                 )
             aval = results.arrays[i].aval
-            at = None if want is None else _resolve(want, aval.ndim + 1, where, i)
+            at = None if want is None else resolve_axis("vmap", want, aval.ndim + 1, where, i)
             if out is None:
                 placed.append(float0_zeros(add_axis(aval, at, axis.size).shape))
             else:
@@ -162,63 +165,3 @@ def _mesh_axes(names: str | Sequence[str] | None) -> tuple[str, ...]:
         if not isinstance(name, str) or found.count(name) > 1:
             raise ChoiceError(f"vmap: spmd_axis_name is an axis of a mesh, or several different ones, got {names!r}")
     return tuple([name for name in found if isinstance(name, str)])
-
-
-def _input_axes(fun: Callable[..., object], in_axes: Any, args: Sequence[object], count: int) -> list[Any]:
-    """What `in_axes` says of each leaf of the arguments; those given by keyword come last."""
-    if isinstance(in_axes, tuple) and len(in_axes) != len(args):
-        name = function_name(fun)
-        raise ChoiceError(f"vmap: in_axes has {len(in_axes)} entries, but {name} got {len(args)} positional arguments")
-    axes = _spread(in_axes, tuple(args), "in_axes", "argument")
-    return axes + [0] * (count - len(axes))
-
-
-def _spread(prefix: Any, full: Any, what: str, kind: str) -> list[Any]:
-    """For each leaf of a tree, the leaf of `prefix` that counts for it."""
-    leaves, treedef = tree.flatten(prefix, is_leaf=_is_none)
-    try:
-        subtrees = treedef.flatten_up_to(full)
-    except (ValueError, TypeError):
-        at = tree.prefix_difference(prefix, full) or "the root"
-        raise TreeError(
-            f"vmap: {what} must be a prefix of the tree of the {kind}s, but differs at {at}:\n"
-            f"  {what}: {prefix!r}\n  the {kind}s: {tree.shown(tree.flatten(full)[1])}"
-        ) from None
-    return [leaf for leaf, subtree in zip(leaves, subtrees, strict=True) for _ in tree.flatten(subtree)[0]]
-
-
-def _is_none(x: object) -> bool:
-    return x is None
-
-
-def _resolve(axis: object, ndim: int, where: Callable[[int], str], position: int) -> int:
-    """An axis, counted from the start."""
-    if type(axis) is not int:
-        if isinstance(axis, bool) or not isinstance(axis, SupportsIndex):
-            raise ChoiceError(f"vmap: an axis is an integer or None, got {axis!r} for {where(position)}")
-        axis = integer(axis, f"vmap: an axis, as for {where(position)},")
-    if not -ndim <= axis < ndim:
-        raise BatchSizeError(
-            f"vmap: axis {axis} is out of range for {where(position)}, which has {ndim} dimensions"
-            + (". Map it with None to use the same value for every element." if ndim == 0 else "")
-        )
-    return axis % ndim
-
-
-def _axis_size(
-    what: str, arrays: Sequence[Array], axes: Sequence[int], axis_size: int | None, where: Callable[[int], str]
-) -> int:
-    """The one size of all mapped axes."""
-    sizes = [array.aval.shape[axis] for array, axis in zip(arrays, axes, strict=True)]
-    distinct = set(sizes) if axis_size is None else {*sizes, axis_size}
-    if len(distinct) == 1:
-        return distinct.pop()
-    if not distinct:
-        raise BatchSizeError(f"{what}: no argument is mapped; map at least one, or pass axis_size")
-    lines = [
-        f"  {size} along axis {axis} of {where(i)}, {array.aval}"
-        for i, (size, axis, array) in enumerate(zip(sizes, axes, arrays, strict=True))
-    ]
-    if axis_size is not None:
-        lines.append(f"  {axis_size} asked for by axis_size")
-    raise BatchSizeError(f"{what}: the mapped axes must have one size, but have\n" + "\n".join(lines))
