@@ -10,7 +10,7 @@ import pytest
 
 import tinyjax as tj
 from tinyjax import Array, ShapeDtypeStruct, stages
-from tinyjax.errors import ChoiceError, InputError, XlaError
+from tinyjax.errors import ChoiceError, InputError, UnsupportedError, XlaError
 from tinyjax.hlo.locations import with_lines
 from tinyjax.ir.source import SourceInfo
 from tinyjax.primitives.exponential import log
@@ -101,6 +101,18 @@ def test_numbers_take_the_dtype_that_was_compiled_for(dtype: str, number: Any) -
                 run(number)
     with pytest.raises(InputError, match=r"compiled for .*i64"):
         jitted.lower(ShapeDtypeStruct((), "int32")).compile()(np.int64(3))
+
+
+def test_options_of_xla_are_those_of_the_outermost_function() -> None:
+    inner = tj.jit(tj.numpy.sin, compiler_options={"xla_cpu_enable_fast_math": True})
+    looped: Any = lambda x: tj.lax.scan(lambda c, _: (inner(c), None), x, None, length=2)[0]  # noqa: E731
+    # Elsewhere they stand in nobody's way, and what is remembered of that changes nothing.
+    for f in (inner, tj.grad(inner), tj.checkpoint(inner), tj.make_jaxpr(inner)):
+        f(1.0)
+    for outer in (tj.jit(lambda x: inner(x) + 1.0), tj.jit(tj.grad(inner)), tj.jit(looped)):
+        for _ in range(2):
+            with pytest.raises(UnsupportedError, match=r"called within jit of .* Give the options to that: jit\("):
+                outer(1.0)
 
 
 def test_options_of_xla() -> None:

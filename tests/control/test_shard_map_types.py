@@ -199,3 +199,69 @@ def test_jax_has_the_same_sums() -> None:
         )
         made = jax.device_put(jnp.ones(8), jax.P())
         np.testing.assert_array_equal(np.asarray(total(jax.reshard(made, jax.P(unreduced={"x"})))), np.ones(8))
+
+
+BIASED: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "operator": lambda w, b, x: x @ w + b,
+    "where": lambda w, b, x: tnp.where(x > 0.0, x @ w, b),
+    "mapped": lambda w, b, x: tj.vmap(lambda x: x @ w + b)(x),
+    "mapped, of lax": lambda w, b, x: tj.vmap(lambda x: lax.mul(x @ w, b))(x),
+    "mapped, a part": lambda w, b, x: tj.vmap(lambda x: tnp.maximum(x @ w, b[0]))(x),
+    "function": lambda w, b, x: tj.jit(lambda x, b: x * b[None])(x @ w, b),
+    "loop": lambda w, b, x: lax.scan(lambda h, _: (tnp.tanh(h @ w) + b, None), x, None, length=3)[0],
+}
+
+
+@pytest.mark.parametrize("within", [False, True])
+@pytest.mark.parametrize("name", BIASED)
+def test_devices_add_up_what_is_asked_for_and_not_its_repetitions(name: str, within: bool) -> None:
+    """What all devices have is repeated for the rows of each: of its gradient, they send each other its own size."""
+    mesh = tj.make_mesh((4,), ("x",))
+    specs = (P(), P(), P("x"))
+    w, b, x = np.linspace(-1.0, 1.0, 16).reshape(4, 4), np.linspace(0.1, 1.0, 4), np.linspace(-1.0, 1.0, 64)
+    args = (w, b, x.reshape(16, 4))
+
+    def loss(w: Any, b: Any, x: Any) -> Any:
+        return lax.pmean(tnp.mean(BIASED[name](w, b, x) ** 2), "x")
+
+    if within:
+        f = tj.shard_map(tj.grad(loss, argnums=(0, 1)), mesh=mesh, in_specs=specs, out_specs=(P(), P()))
+    else:
+        f = tj.grad(tj.shard_map(loss, mesh=mesh, in_specs=specs, out_specs=P()), argnums=(0, 1))
+    report = tj.tools.partition(tj.make_jaxpr(f)(*args), mesh, specs)
+    assert {c.bytes for c in report.written} <= {8, b.nbytes, w.nbytes}
+    expected = tj.grad(lambda w, b, x: tnp.mean(BIASED[name](w, b, x) ** 2), argnums=(0, 1))(*args)
+    for found, wanted in zip(tj.jit(f)(*args), expected, strict=True):
+        np.testing.assert_allclose(np.asarray(found), np.asarray(wanted), rtol=1e-12, atol=1e-14)
+
+
+COLLECTIVES: dict[str, Callable[[Any], Any]] = {
+    "psum": lambda x: lax.psum(x, "one"),
+    "pmax": lambda x: lax.psum(x * lax.pmax(lax.stop_gradient(x), "one"), "one"),
+    "all_gather": lambda x: lax.pmean(lax.all_gather(x, "one", tiled=True), "one"),
+    "all_gather, untiled": lambda x: lax.pmean(lax.all_gather(x, "one"), "one")[0],
+    "psum_scatter": lambda x: lax.pmean(lax.psum_scatter(x, "one", tiled=True), "one"),
+    "all_to_all": lambda x: lax.pmean(lax.all_to_all(x, "one", 0, 1, tiled=True), "one"),
+    "ppermute": lambda x: lax.pmean(lax.ppermute(x, "one", [(0, 0)]), "one"),
+    "ppermute, of nothing": lambda x: lax.pmean(lax.ppermute(x, "one", []), "one"),
+    "axis_index": lambda x: lax.pmean(x * (1.0 + lax.axis_index("one")), "one"),
+}
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+def test_a_device_by_itself_where_an_axis_is_left_to_xla(name: str) -> None:
+    """Of such a sum, XLA's partitioner stops with an error; JAX's programs, too."""
+    mesh = tj.make_mesh((1, 4), ("one", "x"), (AxisType.Auto,) * 2)
+
+    def loss(w: Any, x: Any) -> Any:
+        def local(w: Any, x: Any) -> Any:
+            return COLLECTIVES[name](tnp.tanh(lax.with_sharding_constraint(x @ w, P(None, "x"))) * x)
+
+        specs = (P(), P("one"))
+        return tnp.sum(tj.shard_map(local, mesh=mesh, in_specs=specs, out_specs=P(), axis_names={"one"})(w, x) ** 2)
+
+    w = tj.device_put(np.linspace(-1.0, 1.0, 64).reshape(8, 8), NamedSharding(mesh, P(None, "x")))
+    f = tj.value_and_grad(loss, argnums=(0, 1))
+    found, expected = tj.jit(f)(w, X / 64.0), f(np.asarray(w), X / 64.0)
+    for ours, wanted in zip(tj.tree.leaves(found), tj.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(wanted), rtol=1e-12, atol=1e-12)

@@ -221,8 +221,7 @@ class Jitted(Bound[P, R]):
         self._plain = static == ((), ()) and check is None
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(TRACES_PER_FUNCTION, "traced functions")
         self._calls = JittedCalls(INTAKE)
-        self._by_mesh = CallsByMesh(INTAKE)
-        self._misses = MissLog()
+        self._by_mesh, self._misses = CallsByMesh(INTAKE), MissLog()
         self._refs = Lendings(
             fun, shardings, lambda f, said: Jitted(f, static, donated, inline, check, said, largest, rerolling)
         )
@@ -281,7 +280,8 @@ class Jitted(Bound[P, R]):
         else:
             equation = Call(name, self._lying(call, traced, avals, treedef))
             outs = bind(equation, *inputs)
-            runner = Equation(equation, traced.captured) if complete and kept and lies is None else None
+            kept = complete and kept and lies is None and not (self._shardings and self._shardings.options)
+            runner = Equation(equation, traced.captured) if kept else None
         if runner is not None:
             calls = self._calls_within(active_frame())
             calls.keep(call.args, call.kwargs, call.key, treedef, avals, traced.assemble, runner)
@@ -397,4 +397,4 @@ class Jitted(Bound[P, R]):
     def _lying(self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Jaxpr:
         """The program that says itself how its inputs and outputs lie."""
         said = self._shardings
-        return traced.jaxpr if said is None else constrained(traced.jaxpr, said.asked(call, traced, avals, treedef))
+        return traced.jaxpr if said is None else constrained(traced.jaxpr, said.within(call, traced, avals, treedef))

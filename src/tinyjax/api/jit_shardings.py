@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, final
 
 from attrs import evolve, frozen
@@ -15,7 +15,7 @@ from tinyjax.api.arguments import StaticCall
 from tinyjax.api.compiler_options import device_of, options_of
 from tinyjax.backend import Options
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError, ShardingError
+from tinyjax.errors import InputError, ShardingError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
@@ -26,7 +26,9 @@ from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ConcreteArray
+from tinyjax.tracing.concrete import ConcreteArray, active_frame
+from tinyjax.tracing.frames import OpenFrame, outwards
+from tinyjax.tracing.functions import function_name
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.rebuild import Rebuilding
 
@@ -100,6 +102,20 @@ class JitShardings:
         all_ins = (*[None] * len(traced.captured), *kept, *cells)
         return backend.Asked(all_ins, tuple(outs), None, self.large, self.options, self.device)
 
+    def within(
+        self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
+    ) -> backend.Asked:
+        """The same for a call that becomes part of another program. An UnsupportedError for options of XLA, where that
+        is compiled as a whole."""
+        around = next((label for label in _labels() if label.startswith("jit of ")), None) if self.options else None
+        if around is not None:
+            options, inner = dict(self.options), function_name(call.function)
+            raise UnsupportedError(
+                f"jit: {inner} has compiler_options={options}, but is called within {around}, with which XLA compiles "
+                f"it as one program. Give the options to that: jit(..., compiler_options={options})"
+            )
+        return self.asked(call, traced, avals, treedef)
+
     def _asked_of_arguments(
         self, call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef
     ) -> list[Sharding | None]:
@@ -119,6 +135,14 @@ class JitShardings:
         """The leaves of the arguments, and in the place of those that are asked to lie somehow, types that say so."""
         asked = self._asked_of_arguments(call, avals, treedef)
         return [leaf if s is None else Asking(s) for leaf, s in zip(leaves, asked, strict=True)]
+
+
+def _labels() -> Iterator[str]:
+    """Of the functions that are being transformed, innermost first."""
+    for frame in outwards(active_frame()):
+        function = frame.function_of(frame.context) if isinstance(frame, OpenFrame) else None
+        if function is not None:
+            yield function.label
 
 
 def on_device(said: JitShardings | None, inputs: tuple[Array, ...]) -> tuple[Array, ...]:

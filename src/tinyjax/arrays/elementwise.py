@@ -29,8 +29,9 @@ from tinyjax.ir.dtypes import (
     finite_limits,
 )
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.shapes import Shape
+from tinyjax.ir.shapes import REDUCED, UNREDUCED, Shape, as_axes
 from tinyjax.prepared.functions import prepared
+from tinyjax.primitives.collectives import PVary
 from tinyjax.primitives.comparison import ne
 from tinyjax.primitives.conversion import array_dtype, conversion
 from tinyjax.primitives.selection import select_n
@@ -153,11 +154,16 @@ def broadcast_to(x: Array, shape: Shape) -> Array:
     return x if own == shape else x._bind(_broadcast(own, shape), x)[0]
 
 
-def broadcast(*arrays: Array) -> Sequence[Array]:
+def broadcast(*operands: Array) -> Sequence[Array]:
     """The arrays, all of one shape, apart from scalars."""
     shape: Shape = ()
+    arrays: Sequence[Array] = operands
     for array in arrays:
-        own = array.aval.shape
+        aval = array.aval
+        if aval.axes:
+            arrays = [_varying_among(array, arrays) for array in arrays]
+            break
+        own = aval.shape
         if own and own is not shape and own != shape:
             if shape:
                 break
@@ -179,6 +185,17 @@ def _broadcast_among(x: Array, shape: Shape, arrays: Sequence[Array]) -> Array:
         if other.frame is not x.frame:
             return x._bind_among(arrays, repeat)
     return x._bind(repeat, x)[0]
+
+
+def _varying_among(x: Array, arrays: Sequence[Array]) -> Array:
+    """One of several arrays within `shard_map`, as one that varies along the axes along which another one does: before
+    it is repeated, also by `vmap`, so that devices add up its cotangent, and not that of each repetition. A scalar
+    isn't repeated."""
+    aval, more = x.aval, []
+    if aval.shape:
+        own, others = aval.axes, {name for array in arrays for name in array.aval.varying}
+        more = [name for name in others.difference(own) if REDUCED + name not in own and UNREDUCED + name not in own]
+    return x._bind_among(arrays, PVary(as_axes(more))) if more else x
 
 
 # Application.

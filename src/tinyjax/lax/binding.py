@@ -77,7 +77,7 @@ def bind_pair(primitive: Primitive, x: Array, y: Array) -> Array:
     """The same, with operands whose dtypes are left as they are."""
     left, right = x.aval.shape, y.aval.shape
     if (
-        left != right
+        (left != right or x.aval.axes != y.aval.axes)
         and len(left) == len(right)
         and all(m == n or 1 in (m, n) for m, n in zip(left, right, strict=True))
     ):

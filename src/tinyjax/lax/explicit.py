@@ -266,4 +266,6 @@ def computed(f: Callable[..., Array], arrays: Sequence[Array], out_sharding: Out
     _, treedef = tree.flatten((tuple(arrays), {}))
     function = FlatFunction(lambda *xs: laid_out(f(*xs), wanted), "out_sharding", treedef)
     traced = lies.stage(lambda: trace(function, [x.aval for x in arrays]))
-    return bind(Call(function.name, traced.jaxpr), *traced.captured, *arrays)[0]
+    (found,) = bind(Call(function.name, traced.jaxpr), *traced.captured, *arrays)
+    # What is computed of host arrays only lies on devices of a mesh of which the program doesn't say the kinds of axes.
+    return laid_out(found, wanted) if isinstance(found, ConcreteArray) else found

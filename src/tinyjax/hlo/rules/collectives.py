@@ -115,6 +115,11 @@ def _numbers(array: HostArray) -> str:
     return f"dense<{dense_text(array)}> : {type_text(array_type(array.shape, INT64))}"
 
 
+def _alone(primitive: Collective, ctx: LoweringContext) -> bool:
+    """Whether no device has another along the axes: XLA stops at such a collective where axes are left to it."""
+    return _manual(primitive, ctx).groups(primitive.names).shape[1] == 1
+
+
 def _groups(primitive: Collective, ctx: LoweringContext) -> str:
     return f"replica_groups = {_numbers(_manual(primitive, ctx).groups(primitive.names))}"
 
@@ -129,6 +134,8 @@ def _reduced(ctx: LoweringContext, x: SSA, out: ShapedArray, operation: str, com
 def _all_reduce(primitive: Primitive, ctx: LoweringContext, x: SSA, out: ShapedArray, combine: Elementwise) -> SSA:
     if not isinstance(primitive, ReducingCollective):
         raise LoweringError(f"{primitive.name} reduces nothing")
+    if _alone(primitive, ctx):
+        return x
     if x.aval.dtype in COMPLEXES and combine is not add:  # for which XLA has no such operation between devices
         size = _manual(primitive, ctx).groups(primitive.names).shape[1]
         gathered = ctx.bind(AllGather(primitive.axis_name, size, 0), expand_dims(ctx, x, (0,)))[0]
@@ -217,6 +224,8 @@ def _all_gather(
     primitive: AllGather, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     (x,), (out,) = args, types
+    if _alone(primitive, ctx):
+        return [x]
     attributes = (
         f"<{{all_gather_dim = {primitive.all_gather_dimension} : i64, {_CHANNEL}, {_groups(primitive, ctx)}, "
         "use_global_device_ids}>"
@@ -230,6 +239,8 @@ def _reduce_scatter(
     primitive: ReduceScatter, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     (x,) = args
+    if _alone(primitive, ctx):
+        return [x]
     attributes = (
         f"<{{{_CHANNEL}, {_groups(primitive, ctx)}, scatter_dimension = {primitive.scatter_dimension} : i64, "
         "use_global_device_ids}>"
@@ -242,6 +253,8 @@ def _all_to_all(
     primitive: AllToAll, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
     (x,), (out,) = args, types
+    if _alone(primitive, ctx):
+        return [x]
     count = _manual(primitive, ctx).groups(primitive.names).shape[1]
     attributes = (
         f"<{{{_CHANNEL}, concat_dimension = {primitive.concat_axis} : i64, {_groups(primitive, ctx)}, "
@@ -257,6 +270,8 @@ def _ppermute(
 ) -> Sequence[SSA]:
     (x,), (out,) = args, types
     groups = _manual(primitive, ctx).groups(primitive.names)
+    if groups.shape[1] == 1 and primitive.perm:
+        return [x]
     pairs = groups[:, np.array(primitive.perm, np.int64).reshape(-1, 2)].reshape(-1, 2)
     attributes = f"<{{{_CHANNEL}, source_target_pairs = {_numbers(pairs)}}}>"
     signature = f"({type_text(x.aval)}) -> {type_text(out)}"
