@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -52,3 +53,29 @@ def test_calls_may_say_it() -> None:
     wrong: Any = 3
     with pytest.raises(InputError, match="axes are names of axes of the mesh, such as"):
         auto_axes(call, axes=wrong)
+
+
+@pytest.mark.parametrize("mode", ["eager", "jit", "grad", "jit of grad"])
+@pytest.mark.parametrize("left", ["x", "y"])
+@pytest.mark.parametrize("spec", [("x", "y"), ("y", "x"), (None, "y"), ("x", None)])
+def test_types_within_say_what_is_left_explicit(spec: tuple[str | None, str | None], left: str, mode: str) -> None:
+    """Along the axes that XLA decides about, they say nothing; along others, what they said before. As in JAX."""
+    results: list[tuple[list[str], str, object]] = []
+    for lib in (tj, jax):
+        module: Any = lib
+        mesh = module.make_mesh((2, 2), ("x", "y"), axis_types=(module.sharding.AxisType.Explicit,) * 2)
+        lies = module.sharding.PartitionSpec(*spec)
+        seen: list[str] = []
+
+        def f(x: Any, module: Any = module, seen: list[str] = seen) -> Any:
+            y = x * 2.0
+            seen.extend(str(module.typeof(z).sharding.spec) for z in (x, y))
+            return y
+
+        g = module.sharding.auto_axes(f, axes=left, out_sharding=lies)
+        h = module.grad(lambda x, g=g: (g(x) ** 2).sum()) if "grad" in mode else g
+        with module.set_mesh(mesh):
+            x = module.device_put(np.arange(16.0).reshape(4, 4), module.sharding.NamedSharding(mesh, lies))
+            found = (module.jit(h) if "jit" in mode else h)(x).block_until_ready()
+        results.append((seen[:2], str(found.sharding.spec), np.asarray(found).tolist()))
+    assert results[0] == results[1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -175,3 +177,38 @@ def test_a_warning_of_what_every_device_has() -> None:
     tj.jit(product, warn_replicated=0)(A, B)
     with pytest.raises(InputError, match="warn_replicated is a number of bytes, not '1k'"):
         tj.jit(product, warn_replicated="1k")  # type: ignore[call-overload]
+
+
+FUNCTIONS: dict[str, Callable[[Any], Any]] = {
+    "operator": lambda x: x * 2.0,
+    "function": lambda x: tnp.sin(x).T,
+    "gradient": tj.grad(lambda x: (x * x).sum()),
+    "jit": tj.jit(lambda x: x * 3.0),
+    "jit of a gradient": tj.jit(tj.grad(lambda x: (x * x).sum())),
+    "a mapped function": tj.vmap(lambda x: x * 2.0),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_results_lie_on_the_mesh_of_the_arguments(name: str) -> None:
+    """Of its names and kinds of axes, whatever was run before on these devices with arrays that are divided alike."""
+    auto, explicit = AxisType.Auto, AxisType.Explicit
+    every = list(itertools.product((auto, explicit), repeat=2))
+    meshes = [
+        *[(tj.make_mesh((2, 2), ("x", "y"), kinds), P("x", "y")) for kinds in every],
+        *[(tj.make_mesh((2, 2), ("a", "b"), kinds), P("a", "b")) for kinds in every],
+        *[(tj.make_mesh((2, 2, 1), ("a", "b", "c"), (kind,) * 3), P("a", "b")) for kind in (auto, explicit)],
+    ]
+    x, f = np.arange(16.0).reshape(4, 4), FUNCTIONS[name]
+    for mesh, spec in [*meshes, *reversed(meshes)]:
+        found = f(tj.device_put(x, NamedSharding(mesh, spec)))
+        assert found.sharding.mesh == mesh
+        np.testing.assert_allclose(np.asarray(found), np.asarray(f(x)), rtol=2.0**-40)
+
+
+def test_what_a_function_is_told_of_its_arguments_may_be_said_of_another_mesh() -> None:
+    one, other = tj.make_mesh((4,), ("x",)), tj.make_mesh((4,), ("y",))
+    f = tj.jit(lambda x: x * 2.0, in_shardings=NamedSharding(one, P("x")))
+    for mesh, name in ((one, "x"), (other, "y"), (one, "x"), (other, "y")):
+        found = f(tj.device_put(np.arange(8.0), NamedSharding(mesh, P(name))))
+        assert found.sharding.mesh == one

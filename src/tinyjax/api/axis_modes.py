@@ -72,7 +72,8 @@ def auto_axes(
         if mesh is None:
             return reshard(function(*args, **kwargs), wanted)
         within = _with_axes(mesh, axes, AxisType.Auto)
-        given, named = tree.unflatten(treedef, [left_open(x) if isinstance(x, Array) else x for x in leaves])
+        kept = within.explicit_axes
+        given, named = tree.unflatten(treedef, [left_open(x, kept) if isinstance(x, Array) else x for x in leaves])
         with enter_mesh(within):
             results = function(*given, **named)
         with enter_mesh(mesh):

@@ -96,6 +96,15 @@ def _kept_scalar(value: ConcreteValue, sharding: NamedSharding) -> RawBuffer:
     return put_host(np.asarray(value.data), sharding)
 
 
+def _on_one_mesh(one: jax.sharding.Sharding, other: jax.sharding.Sharding) -> bool:
+    """Whether what is computed of an array that lies as the one says is said to lie on the other's mesh, too: axes of
+    these names and kinds."""
+    if isinstance(one, jax.sharding.NamedSharding) and isinstance(other, jax.sharding.NamedSharding):
+        same: bool = one.mesh == other.mesh
+        return same
+    return True
+
+
 def _on_one(sharding: NamedSharding) -> SingleDeviceSharding:
     (device,) = sharding.flat_devices
     return SingleDeviceSharding(device, memory_kind=sharding.memory_kind)
@@ -255,6 +264,8 @@ class SpmdExecutable:
                 continue
             (first, *_) = accepted
             if not sharding.is_equivalent_to(first, arg.ndim):
+                return False
+            if not self.layout.asked[i] and not _on_one_mesh(sharding, first):
                 return False
             if len(accepted) < _SPELLINGS:
                 accepted.add(sharding)

@@ -21,8 +21,9 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.lax.layouts import OutSharding, laid_out, left_to_xla, lying, own_sharding
 from tinyjax.lax.mesh_in_force import MeshFrame, enter_mesh, mesh_in_force
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from tinyjax.meshes.spec import Part
 from tinyjax.primitives.resharding import ShardingConstraint
-from tinyjax.propagation.specs import Lies, Open, divided, divided_by, lies_as, named_spec, parts_of
+from tinyjax.propagation.specs import Lies, Open, divided, divided_by, lies_as, named_spec, only, parts_of, sums_of
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame
@@ -135,7 +136,9 @@ def explicit_sharding(x: Array) -> NamedSharding | None:
     lies = lies_on(mesh, x, x.aval.ndim)
     if isinstance(lies, Open) and lies.error is not None:
         raise lies.error
-    return _named(mesh.abstract_mesh, lies)
+    explicit = mesh.explicit_axes  # fewer than where it was traced, within auto_axes
+    own = divided_by(lies, lambda spec: only(spec, explicit))
+    return _named(mesh.abstract_mesh, own)
 
 
 def explicit_axes_of(arrays: Sequence[Array], axes: Sequence[int]) -> tuple[str, ...]:
@@ -240,14 +243,18 @@ def lying_as(x: Array, sharding: NamedSharding | None) -> Array:
 # Where XLA decides.
 
 
-def left_open(x: Array) -> Array:
-    """The array on its mesh with Auto axes in the place of Explicit ones. Of what is being traced, the program says
-    that XLA decides how it lies. Itself where there are no such axes."""
+def left_open(x: Array, kept: Sequence[str] = ()) -> Array:
+    """The array on its mesh with Auto axes in the place of Explicit ones, but for those that are kept. Of what is being
+    traced, the program says that XLA decides how it lies. Itself where there are no such axes."""
     mesh = None if isinstance(x, ConcreteArray) or not x.aval.ndim else explicit_mesh([x])
     if mesh is None:
-        return left_to_xla(x)
-    free = PartitionSpec(*[PartitionSpec.UNCONSTRAINED] * x.aval.ndim)
-    return bind(ShardingConstraint(NamedSharding(AbstractMesh(mesh.axis_sizes, mesh.axis_names), free)), x)[0]
+        return left_to_xla(x, kept)
+    free: list[Part] = [PartitionSpec.UNCONSTRAINED] * x.aval.ndim
+    lies = lies_on(mesh, x, x.aval.ndim) if kept else Open()
+    if not isinstance(lies, Open) and not sums_of(lies):
+        free = [names if names and {*names} <= {*kept} else PartitionSpec.UNCONSTRAINED for names in parts_of(lies)]
+    left = NamedSharding(AbstractMesh(mesh.axis_sizes, mesh.axis_names), PartitionSpec(*free))
+    return bind(ShardingConstraint(left), x)[0]
 
 
 def computed(f: Callable[..., Array], arrays: Sequence[Array], out_sharding: OutSharding) -> Array:

@@ -9,6 +9,7 @@ from attrs import evolve
 
 from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.ir.varying import without
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 from tinyjax.primitives.resharding import ShardingConstraint
@@ -106,11 +107,11 @@ def own_sharding(leaf: object) -> NamedSharding | None:
     return found if isinstance(found, NamedSharding) else None
 
 
-def left_to_xla(x: Array) -> Array:
-    """The array on its mesh with Auto axes in the place of Explicit ones, as a sum that is made; itself if there are
-    none."""
+def left_to_xla(x: Array, kept: Sequence[str] = ()) -> Array:
+    """The array on its mesh with Auto axes in the place of Explicit ones, but for those that are kept, as a sum that is
+    made; itself if there are none."""
     own = own_sharding(x) if isinstance(x, ConcreteArray) else None
-    if own is None or not own.mesh.explicit_axes:
+    if own is None or not (left := without(own.mesh.explicit_axes, kept)):
         return x
-    types = dict.fromkeys(own.mesh.explicit_axes, AxisType.Auto)
-    return x.to_device(evolve(own, mesh=own.mesh.update_axis_types(types), spec=own.spec.made))
+    mesh = own.mesh.update_axis_types(dict.fromkeys(left, AxisType.Auto))
+    return x.to_device(evolve(own, mesh=mesh, spec=own.spec.made))

@@ -117,7 +117,8 @@ def _numbers(array: HostArray) -> str:
 
 def _alone(primitive: Collective, ctx: LoweringContext) -> bool:
     """Whether no device has another along the axes: XLA stops at such a collective where axes are left to it."""
-    return _manual(primitive, ctx).groups(primitive.names).shape[1] == 1
+    size: int = _manual(primitive, ctx).groups(primitive.names).shape[1]
+    return size == 1
 
 
 def _groups(primitive: Collective, ctx: LoweringContext) -> str:
