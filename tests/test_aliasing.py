@@ -178,6 +178,7 @@ def check_results_stay(f: Callable[..., object], make: Callable[[], Sequence[obj
     return bool(expected and arrays_in(all_args[0]))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("f", FUNCTIONS)
 @pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
 def test_results_do_not_change(f: Callable[..., object]) -> None:

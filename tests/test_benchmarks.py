@@ -28,6 +28,7 @@ def _uncollected(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("gc.collect", lambda: 0)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.name)
 def test_programs_agree(program: Program) -> None:
     check(program.name, compiled(program, OURS)(), compiled(program, THEIRS)())

@@ -252,6 +252,7 @@ def test_structures_that_are_none(content: Any) -> None:
         rebuilt(content)
 
 
+@pytest.mark.sweep
 def test_classes_that_arent_known_where_it_is_read(tmp_path: Path) -> None:
     (tmp_path / "f").write_bytes(export(lambda p: p.first)(Ordered(X, 1.0)).serialize())
     read = f"import tinyjax.export as e; e.deserialize(open({str(tmp_path / 'f')!r}, 'rb').read())"

@@ -39,6 +39,7 @@ def close(found: Any, expected: Any, tolerance: float = 1e-5) -> None:
         np.testing.assert_allclose(np.asarray(one), np.asarray(other), rtol=tolerance, atol=tolerance)
 
 
+@pytest.mark.sweep
 def test_values_and_gradients_are_those_of_jax() -> None:
     with jax.enable_x64(True):
         args = STATE, T, np.float64(9.8), np.float64(0.1)
@@ -48,6 +49,7 @@ def test_values_and_gradients_are_those_of_jax() -> None:
         close(tj.grad(lambda *xs: loss(odeint, tnp, *xs), (0, 1, 2, 3))(*args), theirs)
 
 
+@pytest.mark.sweep
 def test_known_solutions() -> None:
     def decay(y: Any, t: Any, rate: Any) -> Any:
         return -rate * y

@@ -269,9 +269,8 @@ def test_nothing_recurses_along_a_program() -> None:
         prepare(j)()
 
 
-@pytest.mark.parametrize(
-    "family", [pytest.param(name, marks=pytest.mark.sweep if i else ()) for i, name in enumerate(NESTED)]
-)
+@pytest.mark.sweep
+@pytest.mark.parametrize("family", NESTED)
 def test_any_depth_will_do(family: str) -> None:
     j = NESTED[family](1_000 if family == "calls" else 120)
     for name, prepare in STAGES.items():
@@ -303,6 +302,7 @@ def _sum_of(f: Scalars) -> Scalars:
     return tj.jit(lambda x: f(x) * 1.01)
 
 
+@pytest.mark.sweep
 def test_interpreters_go_to_any_depth() -> None:
     f = running(calls(300))
     (value, _) = interpreters.jet(f, (X,), ((np.asarray(1.0), np.asarray(0.0)),))

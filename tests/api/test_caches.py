@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
@@ -100,6 +101,7 @@ def test_identities_are_not_mistaken() -> None:
         assert result_types(add, [aval, aval]) == (aval,)
 
 
+@pytest.mark.sweep
 def test_threads() -> None:
     """Threads that share functions, trace, transform, call and forget get their own results."""
     functions = [tj.jit(lambda x, k=k: tnp.sum(tnp.sin(x) * k)) for k in range(8)]

@@ -33,6 +33,7 @@ def check(function: str, names: tuple[str, ...]) -> None:
     np.testing.assert_allclose(tj.eval_jaxpr(closed, (), point)[0], expected, rtol=1e-9, atol=1e-9)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("names", SINGLES_AND_PAIRS, ids=".".join)
 @pytest.mark.parametrize("function", FUNCTIONS)
 def test_pairs(function: str, names: tuple[str, ...]) -> None:

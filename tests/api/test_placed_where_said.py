@@ -82,6 +82,7 @@ def test_an_empty_mesh_is_no_place() -> None:
             tj.jit(lambda x: x, **where)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", ["segment_sum", "segment_prod", "segment_max", "segment_min"])
 @pytest.mark.parametrize("bucket_size", [None, 4])
 @pytest.mark.parametrize("spec", [P(), P("x"), P(None, "y"), P(unreduced={"x"})])

@@ -164,6 +164,7 @@ def use() -> None:
         assert str(result.aval) == "~f64[]"
 
 
+@pytest.mark.sweep
 def test_finalisers_and_weak_references() -> None:
     called: list[str] = []
 

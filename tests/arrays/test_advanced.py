@@ -129,6 +129,7 @@ def test_it_sets_what_numpy_sets(data: st.DataObject) -> None:
     np.testing.assert_array_equal(np.asarray(tnp.asarray(x).at[key].add(values)), added)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("chosen", [slice(0, 7), slice(7, 13), slice(13, None)], ids=str)
 def test_updates_are_those_of_jax(chosen: slice) -> None:
     rng = np.random.default_rng(0)
@@ -208,6 +209,7 @@ def test_fill_values() -> None:
     assert same[0] != same[1]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0), (2, 1), (1, 1)], ids=str)
 @pytest.mark.parametrize("kind", ["array", "scalar", "mixed"])
 def test_batches(axes: tuple[int | None, int | None], kind: str) -> None:

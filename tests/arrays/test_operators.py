@@ -70,6 +70,7 @@ def _right(f: Function, scalar: object) -> Function:
     return lambda x: f(x, scalar)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["bool", "int8", "bfloat16", "float64", "complex64"])
 @pytest.mark.parametrize("scalar", [2, 2.5, True, np.float32(2), 1 + 2j], ids=repr)
 def test_scalars_on_either_side(scalar: float, dtype: str) -> None:

@@ -83,6 +83,7 @@ print(there())
     assert run(code) == "False"
 
 
+@pytest.mark.sweep
 def test_compiled_programs_are_kept_for_processes_with_jax_and_without(tmp_path: Path) -> None:
     directory = {"TINYJAX_COMPILATION_CACHE_DIR": str(tmp_path)}
     code = "assert tj.jit(tj.grad(lambda x: jnp.sum(jnp.sin(x))))(x).shape == (3,); print(there())"
@@ -183,6 +184,7 @@ ORDERS = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("order", sampled(ORDERS))
 def test_both_libraries_in_one_process(order: str) -> None:
     first, expected = ORDERS[order]

@@ -213,6 +213,7 @@ def test_a_call_within_a_program() -> None:
     assert numbers(backend.execute(jaxpr, (value([1.0, 2, 3]),), "f")[0]) == [3, 6, 9]
 
 
+@pytest.mark.sweep
 def test_double_precision_without_jax_x64() -> None:
     code = (
         "import numpy as np\n"

@@ -99,6 +99,7 @@ def run(used: str) -> dict[str, str]:
     return dict(line.split(" = ", 1) for line in done.stdout.splitlines())
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("used", ["tinyjax", "jax"])
 def test_after_xla_has_been_used(used: str) -> None:
     found = run(used)

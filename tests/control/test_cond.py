@@ -295,6 +295,7 @@ def test_float0() -> None:
     assert float(found[1]) == 1.0
 
 
+@pytest.mark.sweep
 def test_a_deep_nest() -> None:
     def nested(x: Array, depth: int) -> Array:
         jaxpr = tj.make_jaxpr(tnp.sin)(x).jaxpr

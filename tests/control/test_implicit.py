@@ -88,6 +88,7 @@ def test_second_derivatives() -> None:
     close(tj.hessian(total(SOLVE), both)(A, B), jax.hessian(total(THEIR_SOLVE), both)(A, B))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("axes", [(0, 0), (None, 0), (0, None)])
 def test_batches_of_linear_equations(axes: tuple[int | None, int | None]) -> None:
     args = [x if axis is None else np.stack([x, x + 1]) for x, axis in zip((A, B), axes, strict=True)]

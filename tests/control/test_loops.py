@@ -306,6 +306,7 @@ def cumulative(x: npt.NDArray[np.float64], reverse: bool) -> npt.NDArray[np.floa
     return np.cumsum(x[::-1])[::-1] if reverse else np.cumsum(x)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 5, 8])
 @pytest.mark.parametrize("reverse", [False, True])
 def test_associative_scan(size: int, reverse: bool) -> None:

@@ -52,6 +52,7 @@ def test_bad_types_along_manual_axes() -> None:
         tj.ShapeDtypeStruct((4,), "f32", manual_axis_type=bad)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("jit", [False, True])
 @pytest.mark.parametrize("kind", TYPES)
 @pytest.mark.parametrize("axes", [{"x"}, {"y"}])

@@ -156,6 +156,7 @@ def classes_agree(entry: Entry, dtypes: Sequence[DType]) -> None:
         check_classes(entry.name, xs, got, want, ROUNDED.get(name, 0))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("entry", compiled(ELEMENTWISE))
 def test_elementwise(entry: Entry) -> None:
     classes_agree(entry, [dtype for dtype in entry.dtypes if dtype in SAMPLED])

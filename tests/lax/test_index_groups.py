@@ -46,6 +46,7 @@ FUNCTIONS: dict[str, Function] = {
 }
 
 
+@pytest.mark.sweep
 @MESHES
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_each_group_by_itself(name: str, devices: bool) -> None:

@@ -35,6 +35,7 @@ def outcome(lib: Any, numpy: Any, x: Any, y: Any, sizes: Any, numbers: Any) -> t
     return found
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("case", CASES)
 def test_what_jax_refuses_is_refused(case: str) -> None:
     x, y, sizes, (dots, ragged, groups) = CASES[case]

@@ -212,6 +212,7 @@ def test_products_of_complex_numbers(dtype: DType) -> None:
     check_ways({**functions, **sums}, rows_of(dtype, 20))
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("shape", [(2,), (5,), (16,), (37,), (3, 5), (1, 4)], ids=str)
 def test_products_of_many_complex_numbers_have_one_order(shape: tuple[int, ...]) -> None:
     rng = np.random.default_rng(0)

@@ -7,6 +7,7 @@ from types import ModuleType
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import agree, close, words
@@ -117,6 +118,7 @@ def _compare(found: object, expected: object) -> None:
         agree(found[key], expected[key], key)
 
 
+@pytest.mark.sweep
 def test_staged() -> None:
     jaxpr = make_jaxpr(ours)(X)
     typecheck(jaxpr.jaxpr)
@@ -126,6 +128,7 @@ def test_staged() -> None:
     _compare(jit(ours)(X), expected)
 
 
+@pytest.mark.sweep
 def test_forwards() -> None:
     found = jvp(lambda x: _smooth(ours(x)), (X,), (T,))
     expected = jax.jit(lambda x, t: jax.jvp(lambda x: _smooth(theirs(x)), (x,), (t,)))(X, T)
@@ -146,6 +149,7 @@ def test_backwards() -> None:
     close(found, np.asarray(expected), scale=10)
 
 
+@pytest.mark.sweep
 def test_mapped() -> None:
     x = np.stack([X, Y * 0.9], 1)
     _compare(vmap(ours, in_axes=1)(x), jax.jit(jax.vmap(theirs, in_axes=1))(x))

@@ -270,6 +270,7 @@ def test_logaddexp2_takes_distances_before_it_multiplies() -> None:
         assert found.tolist() == [0.5] * 4
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", INEXACT_DTYPES, ids=SHORT_NAMES.__getitem__)
 def test_derivatives_of_compiled_functions(dtype: DType) -> None:
     x = tnp.asarray(extremes(dtype, few=True, ends=False))

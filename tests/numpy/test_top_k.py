@@ -95,6 +95,7 @@ def test_what_top_k_refuses() -> None:
         tnp.top_k(1.0, 1)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "bfloat16", "float32", "complex64"])
 @pytest.mark.parametrize("axis", [None, 1, (0, 2), ()])
 @pytest.mark.parametrize("keepdims", [False, True])

@@ -300,6 +300,7 @@ def test_steps_on_the_host(name: str) -> None:
 INTEGER_DTYPES = [np.dtype(f"{sign}int{bits}") for sign in ("", "u") for bits in (8, 16, 32, 64)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", INTEGER_DTYPES, ids=str)
 @pytest.mark.parametrize("name", ["div", "rem", "floor_divide", "remainder"])
 def test_quotients_of_integers(name: str, dtype: np.dtype[Any]) -> None:

@@ -25,6 +25,7 @@ ALL: list[tuple[type[Cumulative], Reference]] = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("example", cases(*[cls.name for cls, _ in ALL]), ids=lambda example: example.name)
 def test_catalog(example: Case) -> None:
     check_all(example)

@@ -82,6 +82,7 @@ def mapped(random: Any, vmap: Any, keys: Any, data: Any) -> Any:
     )
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", sampled(NAMES, "unsafe_rbg"))
 def test_mapped_keys(name: str) -> None:
     theirs = jax.random.split(jax.random.key(8, impl=name), (3, 2))

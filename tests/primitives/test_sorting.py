@@ -20,6 +20,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.sorting import Sort, sort
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("example", cases("sort"), ids=lambda example: example.name)
 def test_catalog(example: Case) -> None:
     check_all(example)

@@ -52,6 +52,7 @@ def test_a_move_is_that_of_jax() -> None:
     np.testing.assert_allclose(np.asarray(moved), x, rtol=1e-6)
 
 
+@pytest.mark.sweep
 def test_it_draws(tmp_path: Path) -> None:
     drawn = tmp_path / "braking.svg"
     sample = main(["--samples", "20", "--chains", "2", "--picture", str(drawn)])

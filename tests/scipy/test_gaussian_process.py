@@ -50,6 +50,7 @@ def test_it_is_sure_where_it_has_seen_without_noise() -> None:
     assert float(posterior(kernel, years, flow, tnp.asarray([300.0]))[1][0]) > 0.99
 
 
+@pytest.mark.sweep
 def test_it_draws(tmp_path: Path) -> None:
     drawn = tmp_path / "nile.svg"
     kernel = main(["--starts", "1", "--picture", str(drawn)])

@@ -67,6 +67,7 @@ def test_polar() -> None:
         np.testing.assert_allclose(u.conj().mT @ u, np.eye(3), atol=1e-12)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("right", [(3,), (3, 2), (1, 3, 2), (2, 3, 1)])
 @pytest.mark.parametrize("left", [(3, 3), (2, 3, 3), (2, 2, 3, 3), (2, 1, 3, 3)])
 def test_axes_before_those_of_matrices_are_broadcast(left: tuple[int, ...], right: tuple[int, ...]) -> None:

@@ -80,6 +80,7 @@ def test_batches_and_types() -> None:
     np.testing.assert_allclose(found, np.stack([goals, goals], 1), atol=1e-4)
 
 
+@pytest.mark.sweep
 def test_how_it_ends() -> None:
     few = minimize(lambda x: rosenbrock(tnp, x), np.array([-1.2, 1.0]), method="BFGS", options={"maxiter": 3})
     assert (int(few.status), int(few.nit), bool(few.success)) == (1, 3, False)

@@ -75,6 +75,7 @@ def test_restarts_and_starts() -> None:
         np.testing.assert_allclose(np.asarray(x), exact, 1e-12)
 
 
+@pytest.mark.sweep
 def test_trees_batches_and_other_matrices() -> None:
     right = {"a": np.ones(3, "float32"), "b": [np.ones((2, 2), "float32")]}
     found = linalg.cg(lambda t: tj.tree.map(lambda x: 2 * x, t), right)[0]

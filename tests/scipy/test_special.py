@@ -72,6 +72,7 @@ def test_derivatives(name: str) -> None:
         np.testing.assert_allclose(found[sure], expected[sure], tolerance, 1e-12)
 
 
+@pytest.mark.sweep
 def test_compiled() -> None:
     """All of them at once, and in half precision."""
     names = [name for name, args in CASES.items() if args is PAIRS or args[0] is EVERYWHERE]

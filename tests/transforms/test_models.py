@@ -181,6 +181,7 @@ def test_what_is_compiled_has_one_size(model: Any, step: Any) -> None:
     assert sizes[0] == sizes[1]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("step", STEPS)
 def test_steps_compute_the_same(step: Any) -> None:
     for model in MODELS if step is descent else [residual]:

@@ -26,7 +26,8 @@ MODES: Final = {"lambdas": "basic", "rejected": "standard"}
 EXPECTATION: Final = re.compile(r"  # (?P<kind>[ER]): (?P<text>.*)$")
 
 
-@pytest.mark.parametrize("checker", ["mypy", pytest.param("pyright", marks=pytest.mark.sweep)])
+@pytest.mark.sweep
+@pytest.mark.parametrize("checker", ["mypy", "pyright"])
 def test_programs_and_pages(checker: str, tmp_path: Path) -> None:
     for name in SNIPPETS:
         mode = f"# pyright: {MODES.get(name, 'strict')}\n# pyright: reportImplicitOverride=true\n"
