@@ -25,8 +25,8 @@ __all__ = ["golden", "pytest_addoption"]
 jax.config.update("jax_enable_x64", True)
 
 # The same examples in each run, so that a change fails for what it changed. `nox -s explore` looks for new ones.
-settings.register_profile("explore", max_examples=500)
-settings.register_profile("steady", derandomize=True, max_examples=60)
+settings.register_profile("explore", max_examples=500, deadline=None)
+settings.register_profile("steady", derandomize=True, max_examples=60, deadline=None)
 settings.load_profile("steady")
 
 # What jax and the tests keep is looked through by each full collection of garbage: thousands of tests pay for it.
