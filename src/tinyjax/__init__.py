@@ -20,6 +20,7 @@ from tinyjax.deferred import (
     LAID_OUT,
     LEAVE_MESH,
     NUMPY_FUNCTIONS,
+    PHYSICAL,
     PRECISION,
     PROCESS_INDEX,
     RANDOM_GAMMA,
@@ -37,6 +38,7 @@ ENTER_MESH.hand(lambda mesh: import_module("tinyjax.lax.mesh_in_force").enter_me
 LEAVE_MESH.hand(lambda: import_module("tinyjax.lax.mesh_in_force").leave_mesh())
 PRECISION.hand(lambda: None)  # until tinyjax.lax.within, whose blocks say otherwise, is there
 PROCESS_INDEX.hand(lambda: import_module("tinyjax.backend.places").process_index())
+PHYSICAL.hand(lambda device: import_module("tinyjax.backend.places").physical(device))
 NUMPY_FUNCTIONS.hand(lambda: import_module("tinyjax.numpy"))
 FORI_LOOP.hand(lambda *args: import_module("tinyjax.lax.loops").fori_loop(*args))
 LAID_OUT.hand(lambda *args: import_module("tinyjax.lax.explicit").computed(*args))

@@ -8,6 +8,7 @@ from . import custom_batching as custom_batching
 from . import custom_derivatives as custom_derivatives
 from . import debug as debug
 from . import distributed as distributed
+from . import dlpack as dlpack
 from . import dtypes as dtypes
 from . import errors as errors
 from . import experimental as experimental
@@ -23,6 +24,7 @@ from . import lax as lax
 from . import nn as nn
 from . import numpy as numpy
 from . import ops as ops
+from . import profiler as profiler
 from . import random as random
 from . import ref as ref
 from . import scipy as scipy

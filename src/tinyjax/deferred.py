@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 if TYPE_CHECKING:
     from tinyjax.ir.aval import ShapedArray
     from tinyjax.ir.program import ClosedJaxpr
-    from tinyjax.meshes import Mesh
+    from tinyjax.meshes import Device, Mesh
+    from tinyjax.meshes.device import Physical
     from tinyjax.tracing.array import Array
 
 T = TypeVar("T")
@@ -29,6 +30,8 @@ class Deferred(Generic[T]):
         self.use = value
 
 
+#: A device as XLA has it, for what is to be known of it; a ChoiceError if this process has none such.
+PHYSICAL: Final[Deferred[Callable[[Device], Physical]]] = Deferred()
 #: The number of this process among those that work together.
 PROCESS_INDEX: Final = Deferred[Callable[[], int]]()
 #: How products are computed that don't say so themselves.

@@ -323,3 +323,6 @@ class CompilationCacheWarning(RuntimeWarning):
 ConcretizationTypeError = ConcretizationError
 UnexpectedTracerError = LeakedTracerError
 JaxRuntimeError = XlaError
+JAXTypeError = InputError
+JAXIndexError = IndexingError
+JaxprTypeError = TypingError

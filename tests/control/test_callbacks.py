@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -14,7 +15,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import ShapedArray, lax
 from tinyjax.control.callbacks import DebugCallback, VmapMethod
-from tinyjax.errors import CallbackError, InputError, ParameterError, XlaError
+from tinyjax.errors import CallbackError, InputError, ParameterError, UnsupportedError, XlaError
 from tinyjax.ir.dtypes import HostArray
 
 Floats: TypeAlias = npt.NDArray[np.float64]
@@ -369,3 +370,48 @@ def test_effects_in_the_body_of_a_while_happen_as_often_as_in_jax(how: str, caps
         found.append(capsys.readouterr().out)
     assert found[0] == found[1]
     assert found[0].count("y = 1.5") == (2 if "apply" in how else 1)
+
+
+def test_numpys_options_are_those_of_the_call(capsys: pytest.CaptureFixture[str]) -> None:
+    x = np.array([1 / 3, 2 / 3])
+    f = tj.jit(lambda x: tj.debug.print("{}", x))
+    with np.printoptions(precision=2):
+        f(x)
+    f(x)  # which was traced within
+    tj.debug.print("{}", x)
+    tj.debug.print("{x}", x=x)
+    assert capsys.readouterr().out.splitlines() == ["[0.33 0.67]"] * 2 + ["[0.33333333 0.66666667]"] * 2
+
+
+def test_options_first_and_the_rest_after(capsys: pytest.CaptureFixture[str]) -> None:
+    nothing: Any = None
+    x: dict[str, Any] = {"x": 1}
+    tj.debug.print(ordered=True)("x is {x}", x=np.arange(2))
+    tj.debug.print(skip_format_check=True)("{} and", 1, 2)
+    tj.debug.callback(ordered=True)(lambda x, *, y: tj.debug.print("{}", x + y), 1, y=2)
+    tj.debug.print("{x}, ", 1, 2.5, skip_format_check=True)
+    assert capsys.readouterr().out.splitlines() == ["x is [0 1]", "{} and 1 2", "3", "{x},  1 2.5"]
+    for show in (tj.debug.print, tj.debug.log):
+        with pytest.raises(InputError, match=r"debug\.(print|log): arguments are given together with what shows them"):
+            show(nothing, **x)
+        with pytest.raises(InputError, match="that is no format has no places for x"):
+            show("x", skip_format_check=True, **x)
+        with pytest.raises(UnsupportedError, match="are shown as a whole"):
+            show("x", partitioned=True)
+    with pytest.raises(InputError, match=r"debug\.callback: arguments are given together"):
+        tj.debug.callback(nothing, 1)
+
+
+def test_logs(caplog: pytest.LogCaptureFixture) -> None:
+    @tj.jit
+    def f(x: Any) -> Any:
+        tj.debug.log("x is {}", x)
+        return x
+
+    with caplog.at_level(logging.INFO, "tinyjax.debug"):
+        f(2.0)
+        tj.vmap(f)(np.array([3.0, 4.0]))
+    assert [record.getMessage() for record in caplog.records] == ["x is 2.0", "x is 3.0", "x is 4.0"]
+    assert {(record.pathname, record.lineno) for record in caplog.records} == {
+        (__file__, f.__wrapped__.__code__.co_firstlineno + 2)
+    }

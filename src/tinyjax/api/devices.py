@@ -8,7 +8,7 @@ from tinyjax.tracebacks import filtered
 
 
 @filtered
-def devices(backend_name: str | None = None, /) -> list[Device]:
+def devices(backend: str | None = None) -> list[Device]:
     """The devices that programs can run on: those of the default platform, or of a platform such as "cpu"; of all
     processes, if several work together.
 
@@ -20,17 +20,17 @@ def devices(backend_name: str | None = None, /) -> list[Device]:
     >>> devices("cpu")[0]
     Device('cpu:0')
     """
-    return list(places.all_devices(backend_name))
+    return list(places.all_devices(backend))
 
 
 @filtered
-def device_count(backend_name: str | None = None, /) -> int:
+def device_count(backend: str | None = None) -> int:
     """How many devices there are.
 
     >>> device_count("cpu") == len(devices("cpu"))
     True
     """
-    return len(devices(backend_name))
+    return len(devices(backend))
 
 
 @filtered
@@ -68,8 +68,8 @@ def local_device_count(backend: str | None = None) -> int:
 
 
 @filtered
-def process_index() -> int:
-    """The number of this process among those that work together: 0 if it is alone.
+def process_index(backend: str | None = None) -> int:
+    """The number of this process among those that work together: 0 if it is alone. It is the same for each platform.
 
     >>> process_index()
     0
@@ -88,8 +88,8 @@ def process_indices(backend: str | None = None) -> list[int]:
 
 
 @filtered
-def process_count() -> int:
-    """How many processes work together.
+def process_count(backend: str | None = None) -> int:
+    """How many processes work together, on any platform.
 
     >>> process_count()
     1

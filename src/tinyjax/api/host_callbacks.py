@@ -1,10 +1,8 @@
-"""Callbacks to Python: `pure_callback`, `io_callback`, and those that only show values."""
+"""Callbacks to Python: `pure_callback`, `io_callback`."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from string import Formatter
+from collections.abc import Callable, Sequence
 from types import MethodType
 from typing import TYPE_CHECKING, Any, TypeVar, final, get_args, overload
 
@@ -12,14 +10,13 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.api.make_jaxpr import abstractify
-from tinyjax.control.callbacks import DebugCallback, HostFunction, IOCallback, PureCallback, VmapMethod
+from tinyjax.control.callbacks import HostFunction, IOCallback, PureCallback, VmapMethod
 from tinyjax.errors import CallbackError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import check_callable, flatten_arguments, function_name
 
@@ -64,44 +61,6 @@ class TreeFunction(HostFunction):
     @override
     def __str__(self) -> str:
         return function_name(self.function)
-
-
-@final
-@frozen
-class _Static:
-    """A leaf that is no array, and part of the format."""
-
-    value: object = field(eq=lambda value: (type(value), _hashable(value)))
-
-
-def _hashable(value: object) -> object:
-    try:
-        hash(value)
-    except TypeError:
-        return id(value)
-    return value
-
-
-@final
-@frozen
-class Print(HostFunction):
-    """Prints the arrays in a format. `statics` stand where the arguments hold something else than arrays."""
-
-    format: str
-    in_tree: PyTreeDef
-    statics: tuple[_Static | None, ...]
-
-    @override
-    def __call__(self, *args: HostArray) -> Sequence[object]:
-        arrays = iter(args)
-        leaves = [next(arrays) if static is None else static.value for static in self.statics]
-        positional, named = tree.unflatten(self.in_tree, leaves)
-        sys.stdout.write(self.format.format(*positional, **named) + "\n")
-        return ()
-
-    @override
-    def __str__(self) -> str:
-        return f"print({self.format!r})"
 
 
 def _result_types(result_shape_dtypes: object) -> tuple[tuple[ShapedArray, ...], PyTreeDef]:
@@ -245,79 +204,9 @@ def io_callback(
 
 
 @filtered
-def debug_callback(callback: Callable[..., object], *args: Any, ordered: bool = False, **kwargs: Any) -> None:
-    """Calls a Python function that only looks: as `tinyjax.debug.callback`.
-
-    It is called in the order of the program, from compiled programs too; under `vmap`, for one element after another;
-    under `grad` and `jvp`, with primals. What it returns is ignored. (`ordered` is JAX's: here the order is kept
-    always.)
-    """
-    check_callable("debug.callback", callback)
-    arrays, in_tree = flatten_arguments(callback, args, kwargs)
-    bind(DebugCallback(TreeFunction(callback, in_tree, None), ()), *arrays)
-
-
-@filtered
-def debug_print(fmt: str, *args: Any, ordered: bool = False, **kwargs: Any) -> None:
-    """Prints values, from compiled programs too: as `tinyjax.debug.print`.
-
-    `fmt` is a format as for `str.format`; arrays are formatted as NumPy's. Under `vmap` it prints one element after
-    another; under `grad` and `jvp`, primals. (`ordered` is JAX's: here the order of the program is always kept.)
-
-    >>> from tinyjax import grad
-    >>> def f(x):
-    ...     debug_print("x is {x}", x=x)
-    ...     return x * x
-    >>> grad(f)(3.0)
-    x is 3.0
-    Array(6., dtype=float64, weak_type=True)
-    """
-    if not isinstance(fmt, str):
-        raise InputError(f"debug.print needs a format string first, got {fmt!r}. Use debug.print('{{}}', x).")
-    _check_format(fmt, args, kwargs)
-    leaves, in_tree = tree.flatten((args, kwargs))
-    arrays: list[Array] = []
-    statics: list[_Static | None] = []
-    for leaf in leaves:
-        try:
-            arrays.append(as_array(leaf))
-            statics.append(None)
-        except InputError:
-            statics.append(_Static(leaf))
-    bind(DebugCallback(Print(fmt, in_tree, tuple(statics)), ()), *arrays)
-
-
-@filtered
 def effects_barrier() -> None:
     """Returns when what calls made so far do besides computing is done. A call of a program that calls the host returns
     when that is so, here, so there is nothing left to wait for.
 
     >>> effects_barrier()
     """
-
-
-class _UsesAll(Formatter):
-    """Finds out which arguments a format refers to, and refuses one that leaves some out."""
-
-    @override
-    def format_field(self, value: object, format_spec: str) -> str:
-        return ""
-
-    @override
-    def check_unused_args(
-        self,
-        used_args: Any,
-        args: Sequence[object],
-        kwargs: Mapping[str, object],  # what str.format passes
-    ) -> None:
-        unused = [str(i) for i in range(len(args)) if i not in used_args]
-        unused += [name for name in kwargs if name not in used_args]
-        if unused:
-            raise InputError(f"debug.print: the format doesn't use the arguments {', '.join(unused)}")
-
-
-def _check_format(fmt: str, args: Sequence[object], kwargs: Mapping[str, object]) -> None:
-    try:
-        _UsesAll().vformat(fmt, args, kwargs)
-    except (IndexError, KeyError) as error:
-        raise InputError(f"debug.print: the format {fmt!r} refers to the argument {error}, which isn't there") from None

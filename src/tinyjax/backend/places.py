@@ -49,7 +49,7 @@ def as_device(device: DeviceLike) -> Device:
         device = Device(platform, int(number or 0))
     if isinstance(device, OneDevice):
         found = Device(device.platform, device.id)
-        return found if found in (HOST, TRACED) else named_device(_of_jax(found))
+        return found if found in (HOST, TRACED) else named_device(physical(found))
     raise InputError(f"a device is one of {_names(local_devices())}, or its name, not {device!r}")
 
 
@@ -102,7 +102,7 @@ def move(value: ConcreteValue, device: Device | Sharding) -> ConcreteValue:
         return ConcreteValue(np.asarray(value.data), value.aval)
     from tinyjax.backend.devices import to_device
 
-    return to_device(value, _of_jax(device), committed=True)
+    return to_device(value, physical(device), committed=True)
 
 
 def is_committed(value: ConcreteValue) -> bool:
@@ -184,8 +184,10 @@ def named_device(device: _jax.Device) -> Device:
     return Device(device.platform, device.id, device.process_index)
 
 
-def _of_jax(device: Device) -> _jax.Device:
+def physical(device: Device) -> _jax.Device:
     """The device as jax has it; a ChoiceError if there is none such."""
+    if device == HOST:
+        raise ChoiceError(f"{device} is where NumPy computes: XLA has no memory of it")
     try:
         for found in own_devices(device.platform):
             if found.id == device.id:
