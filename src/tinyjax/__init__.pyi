@@ -89,7 +89,7 @@ from .api.naming import named_scope as named_scope
 from .api.rules.custom_gradient import custom_gradient as custom_gradient
 from .api.rules.custom_jvp import SymbolicZero as SymbolicZero
 from .api.rules.custom_jvp import custom_jvp as custom_jvp
-from .api.rules.custom_vjp import CustomVJPPrimal as CustomVJPPrimal
+from .api.rules.vjp_application import CustomVJPPrimal as CustomVJPPrimal
 from .api.rules.custom_vjp import custom_vjp as custom_vjp
 from .api.pmap import pmap as pmap
 from .api.setting_blocks import check_tracer_leaks as check_tracer_leaks

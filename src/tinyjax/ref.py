@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.arrays.basic_indexing import Index
 from tinyjax.errors import RefError, UnsupportedError
@@ -11,6 +13,9 @@ from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 
 __all__ = ["Ref", "addupdate", "empty_ref", "free_ref", "freeze", "get", "new_ref", "set", "swap"]
+
+#: The kind of Ref that takes no part in derivatives.
+_DETACHED: Final = "no_grad_no_remat"
 
 
 def __dir__() -> list[str]:
@@ -22,7 +27,8 @@ def __dir__() -> list[str]:
 def new_ref(init_val: ArrayLike, *, memory_space: object = None, kind: str | None = None, pin: bool = False) -> Ref:
     """A Ref that holds an array, which is a copy if it may be written to. See `Ref`.
 
-    `memory_space`, `kind` and `pin` are for kernels, which aren't written here. Name and signature: `jax.new_ref`.
+    With the `kind` "no_grad_no_remat", what is written to it is cut off from derivatives, as by `lax.stop_gradient`.
+    `memory_space` and `pin` are for kernels, which aren't written here. Name and signature: `jax.new_ref`.
 
     >>> import numpy as np
     >>> x_ref = new_ref(np.array([1.0, 2.0, 3.0]))
@@ -30,9 +36,11 @@ def new_ref(init_val: ArrayLike, *, memory_space: object = None, kind: str | Non
     >>> x_ref
     Ref([11.,  2.,  3.], dtype=float64)
     """
-    if memory_space is not None or kind is not None or pin:
-        raise UnsupportedError("new_ref: a Ref is where its array is; leave out memory_space, kind and pin")
-    return Ref(init_val)
+    if memory_space is not None or pin:
+        raise UnsupportedError("new_ref: a Ref is where its array is; leave out memory_space and pin")
+    if kind not in (None, _DETACHED):
+        raise UnsupportedError(f"new_ref: kind is None or {_DETACHED!r}, got {kind!r}")
+    return Ref(init_val, detached=kind is not None)
 
 
 @filtered

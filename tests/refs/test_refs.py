@@ -652,7 +652,6 @@ def test_no_array() -> None:
         lambda: lib.lax.while_loop(lambda c: True, lambda c: c, ref),
         lambda: lib.grad(lambda r: r[0])(ref),
         lambda: lib.jvp(lambda r: r[0], (ref,), (1.0,)),
-        lambda: lib.checkpoint(lambda r: r[0])(ref),
         lambda: lib.jit(lambda r: r[0]).lower(ref),
         lambda: lib.trace(lambda r: r[0], ref),
         lambda: lib.linear_transpose(lambda r: r, ref),
@@ -707,7 +706,6 @@ def test_who_cant_write() -> None:
     refused(lambda: lib.vmap(lib.jit(f))(np.arange(3.0)), "vmap of", "same place")
     refused(lambda: lib.grad(f)(1.0), "grad of f", "stop_gradient(value)", "pass it to vjp")
     refused(lambda: lib.jvp(lib.jit(f), (1.0,), (1.0,)), "jvp of", "stop_gradient(value)")
-    refused(lambda: lib.checkpoint(f)(1.0), "checkpoint of f", "Return the value")
     refused(lambda: lib.linear_transpose(f, 1.0)(1.0), "linear_transpose of f")
     refused(lambda: lib.jit(f).lower(1.0), "closes over Refs", "pass what they hold as arguments")
     refused(lambda: lib.lax.map(f, np.arange(4.0), batch_size=2), "map of f")
@@ -719,12 +717,12 @@ def test_who_cant_write() -> None:
     ref = lib.new_ref(np.zeros(2))
     refused(lambda: mapped(np.ones(2)), "shard_map of f")
 
-    @typed(lib.custom_vjp)
+    @typed(lib.custom_jvp)
     def g(x: Any) -> Any:
         return x
 
-    g.defvjp(lambda x: (x, None), lambda _, ct: (f(ct),))
-    refused(lambda: lib.grad(g)(1.0), "custom_vjp", "Return the value")
+    g.defjvp(lambda primals, tangents: (f(primals[0]), tangents[0]))
+    refused(lambda: lib.jvp(lib.jit(g), (np.ones(2),), (np.ones(2),)), "custom_jvp", "Return the value")
     assert float(ref[0]) == 0.0
 
 

@@ -58,12 +58,14 @@ class WithStatic(Filled):
 @final
 @frozen(eq=False)
 class StaticCall:
-    """A call divided into what is traced and what is static. `key` identifies the static part."""
+    """A call divided into what is traced and what is static. `key` identifies the static part, and `link` is applied to
+    the function when it is staged out, however often it has been met."""
 
     function: Callable[..., object]
     args: tuple[object, ...]
     kwargs: dict[str, object]
     key: tuple[Hashable, ...]
+    link: Callable[[Traced], Traced] | None = None
 
 
 def as_tuple(numbers: int | Sequence[int] | None) -> tuple[int, ...]:

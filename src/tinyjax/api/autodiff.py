@@ -343,7 +343,7 @@ def _linearized(
 def _pulled_back_to_refs(fun: Callable[..., Any], lent: Lent, has_aux: bool, saveable_args: object) -> tuple[Any, ...]:
     """The same for a function of Refs, with respect to what they hold at first. There is no cotangent of what they hold
     at the end."""
-    given = lending(fun, lent.positions)
+    given = lending(fun, lent.places)
     values, treedef = flatten_arguments(fun, lent.args, {})
     saveable = saveable_leaves(saveable_args, treedef.children()[0])
 

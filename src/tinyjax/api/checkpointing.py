@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial, wraps
 from typing import Any, Final, ParamSpec, TypeVar, overload
 
@@ -18,6 +18,7 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.tangents import has_tangent
 from tinyjax.lax.bodies import stage
 from tinyjax.primitives.annotations import Name
+from tinyjax.refs.lending import Lent, lend, lending
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import as_array
@@ -89,12 +90,23 @@ def _checkpoint(
     @wraps(fun)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         call = split_static(fun, args, kwargs, static_argnums, ())
-        arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
-        traced = stage("checkpoint", call.function, treedef, [x.aval for x in arrays])
-        inputs = [x for x in arrays if x.aval.dtype != FLOAT0]
-        primitive = Checkpoint(function_name(fun), traced.jaxpr, policy, prevent_cse)
-        result: R = traced.results(bind(primitive, *traced.captured, *inputs))
+        lent = lend(call.function, call.args, call.kwargs)
+        if lent is None:
+            plain: R = run(call.function, call.args, call.kwargs, None)
+            return plain
+        given = lending(call.function, lent.places, linked=True)
+        result: R = lent.run(lambda: run(given, lent.args, lent.kwargs, lent))
         return result
+
+    def run(
+        function: Callable[..., Any], args: Sequence[object], kwargs: Mapping[str, object], lent: Lent | None
+    ) -> Any:  # the user's tree
+        arrays, treedef = flatten_arguments(function, args, kwargs)
+        traced = stage("checkpoint", function, treedef, [x.aval for x in arrays], writes=True)
+        traced = traced if lent is None else lent.linked(traced, function)
+        inputs = [x for x in arrays if x.aval.dtype != FLOAT0] + [cell.current() for cell in traced.cells]
+        primitive = Checkpoint(function_name(fun), traced.jaxpr, policy, prevent_cse)
+        return traced.results(bind(primitive, *traced.captured, *inputs))
 
     return checkpointed
 

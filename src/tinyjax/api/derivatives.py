@@ -8,8 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import final
 
+import numpy as np
 from attrs import evolve, frozen
 
+from tinyjax.api.linearizing import Linearizing
 from tinyjax.arrays.elementwise import convert
 from tinyjax.contexts import transposition
 from tinyjax.contexts.cells import Leaving
@@ -31,8 +33,9 @@ from tinyjax.meshes import NamedSharding
 from tinyjax.primitives.boundaries import fit
 from tinyjax.primitives.structure import instantiate
 from tinyjax.primitives.unreduced import cast
+from tinyjax.refs.backward import BackwardState
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import active_frame, top_frame
+from tinyjax.tracing.concrete import active_frame, as_array, top_frame
 from tinyjax.tracing.core import activate
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, Results, float0_zeros
@@ -65,6 +68,8 @@ class LinearProgram:
     nonzero_out: tuple[bool, ...]
     #: How the values lie on a mesh with Explicit axes, and so do their cotangents. Empty: there is none.
     lies: tuple[NamedSharding | None, ...] = ()
+    #: Refs that rules read and write: their states are inputs of the program before those, and results before others.
+    states: tuple[BackwardState, ...] = ()
 
 
 @final
@@ -167,34 +172,50 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             tangent = partial.unknown(aval) if has_tangent(aval) else Zero(aval.tangent)
             duals.append(Dual(Known(frame.read(primal)), tangent))
         with activate(context, f) as inner, inner:
-            inner.cells = Leaving(lambda x: frame.wrap(known_value(_not_moving(inner.read(x), f).primal)))
+            cells = Linearizing(
+                lambda x: inner.wrap(Dual(Known(frame.read(x)), partial.unknown(x.aval))),
+                lambda x: frame.wrap(known_value(_not_moving(inner.read(x), f).primal)),
+                lambda x: frame.wrap(known_value(inner.read(x).primal)),
+            )
+            inner.cells = cells
             results = f([inner.wrap(pair) for pair in duals])
             outs = [inner.read(array) for array in results.arrays]
             values = [frame.wrap(known_value(out.primal)) for out in outs]
             lowered = results.replace(values, lambda x: frame.wrap(known_value(inner.read(x).primal)))
-        tangents = [
+            last = [inner.read(array).tangent for array in cells.states.values()]
+        tangents = [partial.instantiate(instantiate(partial, tangent)) for tangent in last]
+        tangents += [
             partial.instantiate(cast(partial, out.tangent, value.aval.axes))
             for out, value in zip(outs, values, strict=True)
             if not isinstance(out.tangent, Zero)
         ]
         unfinished = needed(partial.finish(tangents))
         program = LinearProgram(
-            unfinished.jaxpr,
+            _states_first(unfinished.jaxpr, len(unfinished.residuals), len(last)),
             avals,
             tuple(value.aval for value in values),
             nonzero_marks(pair.tangent for pair in duals),
             nonzero_marks(out.tangent for out in outs),
             lies,
+            tuple(cells.states),
         )
         return Linearized(lowered, program, tuple(map(frame.wrap, unfinished.residuals)))
 
     return active_frame().open(run)
 
 
+def _states_first(jaxpr: Jaxpr, residuals: int, states: int) -> Jaxpr:
+    """A linear program whose last inputs are states, with them after the residuals."""
+    if not states:
+        return jaxpr
+    order = tuple(range(len(jaxpr.invars)))
+    return rearranged(jaxpr, (*order[:residuals], *order[-states:], *order[residuals:-states]))
+
+
 def first_results(program: LinearProgram, count: int) -> LinearProgram:
     """The derivative of the first results alone."""
     marks = program.nonzero_out[:count]
-    jaxpr = rearranged(program.jaxpr, None, tuple(range(sum(marks))))
+    jaxpr = rearranged(program.jaxpr, None, tuple(range(len(program.states) + sum(marks))))
     return evolve(program, jaxpr=jaxpr, out_avals=program.out_avals[:count], nonzero_out=marks)
 
 
@@ -208,19 +229,20 @@ def known_value(primal: Partial[V]) -> V:
 def push_forward(program: LinearProgram, residuals: Sequence[Array], tangents: Sequence[Array]) -> list[Array]:
     """Tangents of the results for tangents of the inputs."""
     given = [t for t, mark in zip(tangents, program.nonzero_in, strict=True) if mark]
-    arrays = [*residuals, *given]
+    states = [as_array(np.zeros(state.aval.shape, state.aval.dtype)) for state in program.states]
+    arrays = [*residuals, *states, *given]
 
     def run(frame: OpenFrame[V]) -> list[Array]:
         values = [frame.read(array) for array in arrays]
         found = but_for_unread(lambda jaxpr: interpret(frame.context, jaxpr, values), program.jaxpr)
-        outs = with_zeros(found, program.nonzero_out, program.out_avals)
+        outs = with_zeros(found[len(states) :], program.nonzero_out, program.out_avals)
         return [tangent_array(frame, t, aval) for t, aval in zip(outs, program.out_avals, strict=True)]
 
     return top_frame(arrays, program.jaxpr.effects).open(run)
 
 
 def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
-    """Cotangents of the inputs for cotangents of the results."""
+    """Cotangents of the inputs for cotangents of the results. Refs that rules write to hold what they have written."""
     given = [ct for ct, mark in zip(cotangents, program.nonzero_out, strict=True) if mark]
     varying = [aval.cotangent.axes for aval, mark in zip(program.out_avals, program.nonzero_out, strict=True) if mark]
     if program.lies:
@@ -228,16 +250,24 @@ def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Se
         found = pull_back(plain, list(map(left_to_xla, residuals)), list(map(left_to_xla, cotangents)))
         return [lying_as(ct, sharding) for ct, sharding in zip(found, program.lies, strict=True)]
 
+    states = [state.hand_in() for state in program.states]
+
     def run(frame: OpenFrame[V]) -> list[Array]:
         kept: list[V | UndefPrimal] = [frame.read(array) for array in residuals]
-        unknown = [UndefPrimal(aval) for aval, mark in zip(program.in_avals, program.nonzero_in, strict=True) if mark]
+        moving = [UndefPrimal(aval) for aval, mark in zip(program.in_avals, program.nonzero_in, strict=True) if mark]
+        unknown = [*[UndefPrimal(state.aval) for state in program.states], *moving]
         ctx = frame.context
         cts: list[V | Zero] = [cast(ctx, frame.read(ct), axes) for ct, axes in zip(given, varying, strict=True)]
-        found = transposition.transpose(ctx, program.jaxpr, [*kept, *unknown], cts)
-        results = with_zeros([ct for ct in found if ct is not None], program.nonzero_in, program.in_avals)
-        return [tangent_array(frame, ct, aval.cotangent) for ct, aval in zip(results, program.in_avals, strict=True)]
+        found = transposition.transpose(ctx, program.jaxpr, [*kept, *unknown], [*map(frame.read, states), *cts])
+        linear, n = [ct for ct in found if ct is not None], len(states)
+        results = with_zeros(linear[n:], program.nonzero_in, program.in_avals)
+        both = [*zip(linear[:n], [x.aval for x in states], strict=True), *zip(results, program.in_avals, strict=True)]
+        return [tangent_array(frame, ct, aval.cotangent) for ct, aval in both]
 
-    return top_frame([*residuals, *given], program.jaxpr.effects).open(run)
+    outs = top_frame([*residuals, *states, *given], program.jaxpr.effects).open(run)
+    for state, last in zip(program.states, outs, strict=False):
+        state.take_out(last)
+    return outs[len(states) :]
 
 
 def transpose_at(jaxpr: Jaxpr, constants: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:

@@ -103,6 +103,7 @@ def without(program: LinearProgram, unwanted: tuple[bool, ...]) -> LinearProgram
     jaxpr, moving = program.jaxpr, list(compress(unwanted, program.nonzero_in))
     kept = len(jaxpr.invars) - len(moving)
     linear = dict(zip([var.index for var in jaxpr.invars[kept:]], moving, strict=True))
+    linear.update({var.index: False for var in jaxpr.invars[kept - len(program.states) : kept]})
     records, free = _for_wanted(jaxpr, linear)
     inputs = [var for var in jaxpr.invars if not linear.get(var.index, False)]
     added = [var.aval for var in free]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import partial, update_wrapper
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar, final, overload
 
+from attrs import evolve
 from typing_extensions import override
 
 from tinyjax import backend as machine
@@ -17,7 +18,7 @@ from tinyjax.api.jit_intake import INTAKE
 from tinyjax.api.jit_refs import Lendings
 from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered_by
 from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already, on_device
-from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, traces_of
+from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, staged, traces_of
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
 from tinyjax.api.non_finite import Check, checked_program
@@ -30,7 +31,6 @@ from tinyjax.errors import RefError, StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Jaxpr
-from tinyjax.lax.bodies import stage
 from tinyjax.lax.explicit import Given, given
 from tinyjax.lax.within import runs_by_python
 from tinyjax.prepared.jitted import MISS, CallsByMesh, JittedCalls
@@ -241,7 +241,8 @@ class Jitted(Bound[P, R]):
                 if result is MISS:
                     return self._call(StaticCall(self._fun, args, kwargs, ()), args, kwargs)
             elif self._check is not None:
-                return self._checked(self._check, args, kwargs)
+                call = split_resolved(self._fun, args, kwargs, *self._static)
+                return self._checked(self._check, call, args, kwargs)
             else:
                 call = split_resolved(self._fun, args, kwargs, *self._static)
                 ask = calls.run if outside else calls.bind
@@ -255,6 +256,14 @@ class Jitted(Bound[P, R]):
                 raise
         found: R = self._refs.run(result) if type(result) is Lent else result
         return found
+
+    def call_with_states(self, lent: Lent) -> R:
+        """A call of a function of arrays in the place of Refs, whose states it takes."""
+        call = split_resolved(self._fun, lent.args, lent.kwargs, *self._static)
+        call = evolve(call, link=lambda traced: lent.linked(traced, self._fun))
+        if self._check is not None:
+            return self._checked(self._check, call, lent.args, lent.kwargs)
+        return self._call(call, lent.args, lent.kwargs)
 
     def _call(self, call: StaticCall, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
         """A call that isn't prepared: the next one with such arguments will be."""
@@ -292,9 +301,8 @@ class Jitted(Bound[P, R]):
         plain = frame.mesh is None and frame.precision is None
         return self._calls if plain else self._by_mesh.under(frame.mesh, frame.precision)
 
-    def _checked(self, check: Check, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
+    def _checked(self, check: Check, call: StaticCall, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
         """A call whose results are looked at."""
-        call = split_resolved(self._fun, args, kwargs, *self._static)
         arrays, treedef = flatten_arguments(call.function, call.args, call.kwargs)
         avals = [array.aval for array in arrays]
         traced, _ = self._trace(call, avals, treedef, self._lies(call, arrays, avals, treedef))
@@ -308,7 +316,9 @@ class Jitted(Bound[P, R]):
         """The program for these arguments, which may be types (ShapedArray), as a record that is called like the
         function: see `tinyjax.trace`."""
         call = split_resolved(self._fun, args, kwargs, *self._static)
-        traced, avals, treedef = self._trace_abstract(args, kwargs)
+        leaves, treedef = tree.flatten((call.args, call.kwargs))
+        avals = [abstractify(leaf) for leaf in leaves]
+        traced, _ = self._trace(call, avals, treedef, self._lies(call, leaves, avals, treedef))
         donated = self._donation(args, kwargs, traced, avals)
         asked, lie = self._asked(call, traced, avals, treedef), lying_already(call, traced, avals)
         more = donated, asked, lie, self._largest, self._rerolling is not None
@@ -346,14 +356,6 @@ class Jitted(Bound[P, R]):
     def __repr__(self) -> str:
         return f"<jit of {self._fun!r}>"
 
-    def _trace_abstract(
-        self, args: Sequence[object], kwargs: Mapping[str, object]
-    ) -> tuple[Traced, list[ShapedArray], PyTreeDef]:
-        call = split_resolved(self._fun, args, kwargs, *self._static)
-        leaves, treedef = tree.flatten((call.args, call.kwargs))
-        avals = [abstractify(leaf) for leaf in leaves]
-        return self._trace(call, avals, treedef, self._lies(call, leaves, avals, treedef))[0], avals, treedef
-
     def _lies(
         self, call: StaticCall, leaves: Sequence[object], avals: Sequence[ShapedArray], treedef: PyTreeDef
     ) -> Given | None:
@@ -374,19 +376,14 @@ class Jitted(Bound[P, R]):
         found = cache.get(key)
         kept = found is not None
         if found is None:
-            function = call.function
-            found = (
-                stage("jit", function, treedef, avals, writes=True)
-                if lies is None
-                else lies.stage(lambda: stage("jit", function, treedef, avals, writes=True))
-            )
+            found = staged(call.function, treedef, avals, lies)
             if self._rerolling is not None:
                 found = self._rerolling.rolled(found)
             kept = reusable(found)
             if kept:
                 cache.put(key, found)
             note_miss(self._fun, self._misses, call, avals, treedef, None if kept else found)
-        return found, kept
+        return found if call.link is None else call.link(found), kept
 
     def _asked(
         self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef

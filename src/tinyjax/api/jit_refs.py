@@ -3,16 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, TypeAlias, final
+from typing import Any, Final, Protocol, TypeAlias, final
 
 from attrs import evolve
 
 from tinyjax.api.jit_shardings import JitShardings
 from tinyjax.caching import BoundedCache, register
-from tinyjax.refs.lending import Lent, lend, lending
+from tinyjax.refs.backward import LentAwayError
+from tinyjax.refs.lending import Lent, Places, lend, lending
 
-#: From a function, and what is said of how its arguments and results lie, to what `jit` returns.
-Make: TypeAlias = Callable[[Callable[..., Any], "JitShardings | None"], Callable[..., Any]]
+
+class OfRefs(Protocol):
+    """What `jit` returns for a function of arrays in the place of Refs."""
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any: ...
+
+    def call_with_states(self, lent: Lent) -> Any:
+        """A call if it takes the states of the Refs, too."""
+
+
+#: From a function, and what is said of how its arguments and results lie.
+Make: TypeAlias = Callable[[Callable[..., Any], "JitShardings | None"], OfRefs]
 _KEPT: Final = 64
 
 
@@ -26,18 +37,29 @@ class Lendings:
         outs = None if shardings is None or shardings.outs is None else (shardings.outs, None)
         self._shardings = shardings and evolve(shardings, outs=outs)
         self._make = make
-        self._made: BoundedCache[tuple[int, ...], Callable[..., Any]] = BoundedCache(_KEPT, "functions of Refs")
+        self._made: BoundedCache[Places, OfRefs] = BoundedCache(_KEPT, "functions of Refs")
         register(self._made, temporary=True)
 
     def of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lent | None:
         """The arguments, if there are Refs among them."""
         return lend(self._fun, args, kwargs)
 
+    def of_refs(self, places: Places) -> OfRefs:
+        """The function of arrays in these places."""
+        found = self._made.get(places)
+        if found is None:
+            found = self._make(lending(self._fun, places, linked=True), self._shardings)
+            self._made.put(places, found)
+        return found
+
     def run(self, lent: Lent) -> Any:  # the user's own tree
         """The results of a call, after which the Refs hold what the function has written."""
-        found = self._made.get(lent.positions)
-        if found is None:
-            found = self._make(lending(self._fun, lent.positions), self._shardings)
-            self._made.put(lent.positions, found)
-        jitted = found
-        return lent.run(lambda: jitted(*lent.args, **lent.kwargs))
+        made = self.of_refs(lent.places)
+
+        def call() -> Any:
+            try:
+                return made(*lent.args, **lent.kwargs)
+            except LentAwayError:  # before anything was run
+                return made.call_with_states(lent)
+
+        return lent.run(call)

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Hashable
-from typing import Final
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Final
 
 from tinyjax.caching import BoundedCache
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import axis_names
+from tinyjax.lax.bodies import stage
+from tinyjax.lax.carried_cells import without_idle
+from tinyjax.lax.explicit import Given
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.programs import Traced
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 TRACES_PER_FUNCTION: Final = 1024
 #: By function; they go with it.
@@ -24,6 +31,15 @@ def traces_of(fun: Callable[..., object], own: BoundedCache[Hashable, Traced]) -
         return _TRACES.setdefault(fun, own)
     except TypeError:  # can't be hashed, or referred to weakly
         return own
+
+
+def staged(
+    function: Callable[..., object], treedef: PyTreeDef, avals: Sequence[ShapedArray], lies: Given | None
+) -> Traced:
+    """A function staged out for leaves of these types, which may lie on a mesh with Explicit axes."""
+    if lies is None:
+        return without_idle(stage("jit", function, treedef, avals, writes=True))
+    return without_idle(lies.stage(lambda: stage("jit", function, treedef, avals, writes=True)))
 
 
 def reusable(traced: Traced) -> bool:

@@ -14,6 +14,7 @@ from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.verify import verify
+from tinyjax.lax.carried_cells import without_idle
 from tinyjax.lax.explicit import given
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
 from tinyjax.meshes import NamedSharding
@@ -181,6 +182,6 @@ def _traced(function: FlatFunction, leaves: Sequence[object]) -> tuple[Traced, S
     avals = [abstractify(leaf) for leaf in leaves]
     lies = given(leaves, [aval.ndim for aval in avals])
     if lies is None:
-        return trace(function, avals, writes=True), ()
-    traced = lies.stage(lambda: trace(function, avals, writes=True))
+        return without_idle(trace(function, avals, writes=True)), ()
+    traced = without_idle(lies.stage(lambda: trace(function, avals, writes=True)))
     return traced, lies.check(traced)

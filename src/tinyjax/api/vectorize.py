@@ -9,12 +9,12 @@ from typing import Any, Final, NoReturn, ParamSpec, TypeVar, get_args
 from tinyjax.api.mapped_axes import input_axes, mapped_size, resolve_axis, spread_axes
 from tinyjax.arrays.shaping import integer
 from tinyjax.contexts.batching import BatchContext, Batched
-from tinyjax.contexts.cells import Leaving
 from tinyjax.errors import ChoiceError, RefError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.lax.explicit import explicit_axes_of
 from tinyjax.primitives.elementwise import unmapped
+from tinyjax.refs.backward import LeavingRefs
 from tinyjax.refs.lending import lend, lending
 from tinyjax.refs.ref import Ref
 from tinyjax.tracebacks import filtered
@@ -86,7 +86,7 @@ def vmap(
         lent = lend(fun, args, kwargs, lambda i: axes[i] is not None) if of_refs else None
         if lent is not None:  # what the Refs hold at the end are results
             outs = out_axes, tuple([axes[i] for i in lent.positions])
-            given = vmap(lending(fun, lent.positions), in_axes, outs, axis_name, axis_size, spmd_axis_name, cond=cond)
+            given = vmap(lending(fun, lent.places), in_axes, outs, axis_name, axis_size, spmd_axis_name, cond=cond)
             found: R = lent.run(partial(given, *lent.args, **lent.kwargs))
             return found
         # What isn't mapped is passed on: an array as an array, and anything else, such as a static argument, as it is.
@@ -116,7 +116,7 @@ def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis:
     def run(frame: OpenFrame[V]) -> Any:  # the tree of the results
         context = BatchContext(frame.context, axis)
         with activate(context, flat, () if axis.name is None else (axis,)) as inner, inner:
-            inner.cells = Leaving(lambda _: _shared(flat))
+            inner.cells = LeavingRefs(lambda _: _shared(flat))
 
             def mapped(array: Array, at: int) -> Array:
                 if array.aval.dtype == FLOAT0:  # tangents of integers hold nothing, so they aren't traced

@@ -12,6 +12,7 @@ from typing import Generic, TypeVar, final
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.typed import Typed
 
 A = TypeVar("A")
@@ -40,6 +41,10 @@ class Cells(ABC, Generic[A]):
     """What becomes of cells outside of a frame that are read and written in it."""
 
     __slots__ = ()
+
+    def inside(self, cell: Cell[A]) -> A | None:
+        """What a cell holds here, if that is known without the frames around."""
+        return None
 
     @abstractmethod
     def value(self, cell: Cell[A], outside: A) -> A:
@@ -79,6 +84,10 @@ class Staged(Cells[A]):
         self.values: dict[Cell[A], A] = {}
 
     @override
+    def inside(self, cell: Cell[A]) -> A | None:
+        return self.values.get(cell)
+
+    @override
     def value(self, cell: Cell[A], outside: A) -> A:
         if cell not in self.values:
             self.values[cell] = self._argument(cell.aval)
@@ -88,3 +97,9 @@ class Staged(Cells[A]):
     def put(self, cell: Cell[A], value: A) -> None:
         self.value(cell, value)  # it is an input, too
         self.values[cell] = value
+
+
+def written(jaxpr: Jaxpr, count: int) -> list[bool]:
+    """Which of the last inputs of a program, so many, it doesn't return as they are, as its last results."""
+    first = len(jaxpr.invars) - count, len(jaxpr.outvars) - count
+    return [x != y for x, y in zip(jaxpr.invars[first[0] :], jaxpr.outvars[first[1] :], strict=True)]

@@ -11,7 +11,7 @@ from typing_extensions import override
 from tinyjax.contexts import transposition
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.control.branches import pick_outputs
-from tinyjax.control.custom_linear import CustomLin, linear_part
+from tinyjax.control.custom_linear import CustomLin, check_states, linear_part
 from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.program_types import check_program
 from tinyjax.control.recursion import (
@@ -213,7 +213,8 @@ class CustomVjp(CustomCall):
     a cotangent for each argument marked in `returned` (captured values are none); those of the others are zero.
     `special` are the rules for each choice of arguments that are differentiated with respect to, if they tell these
     apart, and `refused` those choices that they don't know. With `optimize_remat`, `jaxpr` replaces the forward rule
-    where no residual is read."""
+    where no residual is read. The last arguments and results are `states`, if there are any: values that nobody reads,
+    whose cotangents `bwd_jaxpr` takes as what it finds, and returns as what it leaves (see `tinyjax.refs.backward`)."""
 
     fwd_jaxpr: Jaxpr | None = None
     bwd_jaxpr: Jaxpr | None = None
@@ -222,6 +223,7 @@ class CustomVjp(CustomCall):
     special: tuple[VjpCase, ...] | None = None
     refused: tuple[Refusal, ...] | None = None
     optimize_remat: bool | None = None  # not False, which would be printed
+    states: int | None = None
     name: ClassVar[str] = "custom_vjp"
 
     @override
@@ -265,6 +267,11 @@ class CustomVjp(CustomCall):
     def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
         self.check_captured(ctx, primals, tangents)
         n, avals = self.num_captured, self.jaxpr.out_avals
+        if self.states:
+            own, last = tangents[: -self.states], tangents[-self.states :]
+            if not any(nonzero_marks(own)):  # some other function is differentiated: its states go past
+                return ctx.bind(self, *primals), [*[Zero(aval.tangent) for aval in avals[: -self.states]], *last]
+            check_states(self.function_name, nonzero_marks(last))
         perturbed = nonzero_marks(_possible(tangents[n:]))
         case = case_for(self.function_name, perturbed, self.special, self.refused) or in_general(self.special)
         fwd = self.rule("fwd_jaxpr") if case is None else closed_rule(self, case.jaxpr)
@@ -281,7 +288,12 @@ class CustomVjp(CustomCall):
         )
         residuals = [*primals[:n], *outs[len(avals) :]]
         lin = CustomLin(
-            self.function_name, pick_outputs(bwd, picked), len(residuals), special or None, case and case.refused
+            self.function_name,
+            pick_outputs(bwd, picked),
+            len(residuals),
+            special or None,
+            case and case.refused,
+            self.states,
         )
         return outs[: len(avals)], linear_part(ctx, lin, residuals, without_zeros(returned), avals)
 

@@ -15,7 +15,7 @@ from tinyjax.control.recursion import (
     Refusal,
     case_for,
 )
-from tinyjax.errors import ForwardModeError
+from tinyjax.errors import ForwardModeError, RefError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effects
@@ -63,7 +63,8 @@ class CustomLin(Primitive):
 
     All that is known of it is its transpose, `bwd`, which takes the residuals, then cotangents, and returns cotangents;
     and `special` programs for when some of the cotangents are known to be zero; as in `VjpCase`, `refused` are the
-    cases that there are no programs for.
+    cases that there are no programs for. The last operands and results are `states`, if there are any, as those of
+    `CustomVjp`: without other cotangents, the rule doesn't run, and they go past.
     """
 
     function_name: str
@@ -71,6 +72,7 @@ class CustomLin(Primitive):
     num_residuals: int
     special: tuple[Backward, ...] | None = None
     refused: tuple[Refusal, ...] | None = None
+    states: int | None = None
     name: ClassVar[str] = "custom_lin"
 
     @property
@@ -112,6 +114,8 @@ class CustomLin(Primitive):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         n = self.num_residuals
+        if self.states:
+            check_states(self.function_name, [at is not None for at in axes[-self.states :]])
 
         def batched(jaxpr: Jaxpr) -> Jaxpr:
             return batch_backwards(jaxpr, axis, tuple(axes[:n]), tuple(axes[n:]))
@@ -128,6 +132,9 @@ class CustomLin(Primitive):
         residuals = known_operands(args[:n])
         if len(residuals) < n:
             self.refuse()
+        if self.states and not any(nonzero_marks(cotangents[: -self.states])):
+            past = [*[Zero(aval) for aval in self.bwd.out_avals[: -self.states]], *cotangents[-self.states :]]
+            return [*[None] * n, *past]
         case = case_for(self.function_name, nonzero_marks(cotangents), self.special, self.refused)
         if case is None:
             outs = interpret(ctx, self.bwd, [*residuals, *(instantiate(ctx, ct) for ct in cotangents)])
@@ -137,6 +144,16 @@ class CustomLin(Primitive):
             *([None] * n),
             *(out if isinstance(arg, UndefPrimal) else None for out, arg in zip(outs, args[n:], strict=True)),
         ]
+
+
+def check_states(name: str, there: Sequence[bool]) -> None:
+    """A RefError unless these states can be threaded through the derivative of a function."""
+    if not all(there):
+        raise RefError(
+            f"the bwd rule of custom_vjp function {name!r} uses a Ref, which can't be done here: the Ref must be made "
+            "outside of what is differentiated, by grad or vjp, and not be mapped by vmap within it. Make the Ref "
+            "outside; or map the gradient, with the Ref as an argument."
+        )
 
 
 def linear_part(

@@ -151,6 +151,7 @@ def _custom_vjp(primitive: CustomVjp, used: tuple[bool, ...]) -> PrunedPrimitive
 
     An argument stays if its rule returns a cotangent for it, needed or not: that is what the rule is for.
     """
+    used = _with_states(used, primitive.states)
     fwd, bwd = primitive.fwd_jaxpr, primitive.bwd_jaxpr
     n, num_ins, outs = primitive.num_captured, len(primitive.jaxpr.invars), primitive.jaxpr.out_avals
     if primitive.special or fwd is None or bwd is None or Recursion(0) in fwd.effects | bwd.effects:
@@ -179,6 +180,7 @@ def _custom_vjp(primitive: CustomVjp, used: tuple[bool, ...]) -> PrunedPrimitive
 @PRUNING.register(CustomLin)
 def _custom_lin(primitive: CustomLin, used: tuple[bool, ...]) -> PrunedPrimitive:
     """As the derivative of `CustomVjp`: tangents that nothing reads go, and residuals that nothing needs."""
+    used = _with_states(used, primitive.states)
     n = primitive.num_residuals
     possible = [case for case in primitive.special or () if _within_marks(case.given, used)]
     exact = [case.jaxpr for case in possible if case.given == used]
@@ -197,8 +199,20 @@ def _custom_lin(primitive: CustomLin, used: tuple[bool, ...]) -> PrunedPrimitive
     if general is not None and not exact and in_general(refused) is None:
         refused.append(evolve(general, given=(True,) * sum(used)))
     cases = [Backward(tuple(compress(case.given, used)), new) for case, new in zip(special, others, strict=True)]
-    pruned = CustomLin(primitive.function_name, backward, sum(residuals), tuple(cases) or None, tuple(refused) or None)
+    pruned = CustomLin(
+        primitive.function_name,
+        backward,
+        sum(residuals),
+        tuple(cases) or None,
+        tuple(refused) or None,
+        primitive.states,
+    )
     return PrunedPrimitive(pruned, operands, used)
+
+
+def _with_states(used: tuple[bool, ...], states: int | None) -> tuple[bool, ...]:
+    """The results that stay: all states."""
+    return (*used[:-states], *(True,) * states) if states else used
 
 
 def _within_marks(given: Sequence[bool], used: Sequence[bool]) -> bool:

@@ -82,6 +82,14 @@ def refusal_of(given: tuple[bool, ...], error: Exception) -> Refusal:
     return refusal
 
 
+def refusal_for(refusal: Refusal, given: tuple[bool, ...]) -> Refusal:
+    """The same exception about another case."""
+    found, raised = attrs.evolve(refusal, given=given), _RAISED.get(refusal)
+    if raised is not None:
+        _RAISED.put(found, raised)
+    return found
+
+
 def in_general(cases: Sequence[GivenT] | None) -> GivenT | None:
     """The one for the case where nothing is known to be zero: of rules, it serves the other cases too; of what a rule
     raised when it was asked, no other case can stand for that one."""

@@ -7,7 +7,8 @@ from typing import TypeVar
 
 from attrs import evolve
 
-from tinyjax.contexts.cells import Cell
+from tinyjax.contexts.cells import Cell, written
+from tinyjax.contexts.recording import renumber
 from tinyjax.contexts.staging import stage
 from tinyjax.control.carry import rearranged
 from tinyjax.errors import RefError
@@ -40,8 +41,9 @@ def carrying_cells(body: Body, run: Callable[[Body], list[Array]]) -> list[Array
         {i if i < n else i + count: x for i, x in traced.erased.items()},
     )
     found = run(Body(whole, [*body.carry, *(cell.current() for cell in cells)]))
-    for cell, value in zip(cells, found[n : n + count], strict=True):
-        cell.store(value)
+    for cell, value, mark in zip(cells, found[n : n + count], written(traced.jaxpr, count), strict=True):
+        if mark:
+            cell.store(value)
     return [*found[:n], *found[n + count :]]
 
 
@@ -66,6 +68,24 @@ def _spread(outs: Sequence[V], ours: Mapping[int, int], before: Sequence[V], own
     """The results, and what all cells hold: a function's `own` last results are what its cells hold."""
     first = len(outs) - own
     return [*outs[:first], *(outs[first + ours[i]] if i in ours else x for i, x in enumerate(before))]
+
+
+def without_idle(traced: Traced) -> Traced:
+    """The function without the cells that it neither reads nor writes: something in it asked for them in vain."""
+    count = len(traced.cells)
+    jaxpr, marks = traced.jaxpr, written(traced.jaxpr, count)
+    if all(marks):
+        return traced
+    first, last = len(jaxpr.invars) - count, len(jaxpr.outvars) - count
+    used = {*jaxpr.outvars[:last], *(x for eqn in jaxpr.eqns for x in eqn.invars)}
+    kept = [i for i, mark in enumerate(marks) if mark or jaxpr.invars[first + i] in used]
+    if len(kept) == count:
+        return traced
+    ins = [*jaxpr.invars[:first], *[jaxpr.invars[first + i] for i in kept]]
+    outs = [*jaxpr.outvars[:last], *[jaxpr.outvars[last + i] for i in kept]]
+    records = [(eqn.primitive, eqn.invars, eqn.outvars, eqn.source) for eqn in jaxpr.eqns]
+    narrower = renumber(ins, records, outs, None).named_by(jaxpr.names)
+    return evolve(traced, jaxpr=narrower, cells=tuple([traced.cells[i] for i in kept]))
 
 
 def same_cells(functions: Sequence[Traced]) -> list[Traced]:

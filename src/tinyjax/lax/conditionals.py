@@ -12,6 +12,7 @@ from typing_extensions import TypeVarTuple, Unpack
 
 from tinyjax.arrays.elementwise import constant_like, convert
 from tinyjax.arrays.promotion import result_type
+from tinyjax.contexts.cells import written
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import with_types
 from tinyjax.control.cond import Cond
@@ -155,7 +156,7 @@ def cond(
     names = ("true_fun", "false_fun")
     staged = _stage("cond", (true_fun, false_fun), names, operands, index.aval.varying)
     outs = bind(Cond(staged.branches[::-1]), convert(index, INT32), *staged.operands)
-    return staged.results.results(outs)
+    return staged.results.results(outs, staged.written)
 
 
 @overload
@@ -260,7 +261,7 @@ def _chosen(what: str, index: Array, branches: Sequence[Callable[..., Any]], ope
     """The result of the branch at an index, which is an int32 in range."""
     names = [f"branch {i}" for i in range(len(branches))]
     staged = _stage(what, branches, names, operands, index.aval.varying)
-    return staged.results.results(bind(Cond(staged.branches), index, *staged.operands))
+    return staged.results.results(bind(Cond(staged.branches), index, *staged.operands), staged.written)
 
 
 def _all_operands(what: str, operands: tuple[object, ...], operand: object) -> tuple[object, ...]:
@@ -286,11 +287,13 @@ def _scalar(what: str, role: str, x: object) -> Array:
 @final
 @frozen(eq=False)
 class _Staged:
-    """Functions as programs of one type, the arrays that they are applied to, and how their results look."""
+    """Functions as programs of one type, the arrays that they are applied to, how their results look, and which cells
+    one of them writes to."""
 
     branches: tuple[Jaxpr, ...]
     operands: tuple[Array, ...]
     results: Traced
+    written: list[bool]
 
 
 def _stage(
@@ -332,7 +335,8 @@ def _stage(
         )
         for branch in traced
     ]
-    return _Staged(tuple(branches), tuple(arrays), traced[0])
+    found = [written(branch.jaxpr, len(branch.cells)) for branch in traced]
+    return _Staged(tuple(branches), tuple(arrays), traced[0], [any(marks) for marks in zip(*found, strict=True)])
 
 
 def _identity(array: Array) -> int:

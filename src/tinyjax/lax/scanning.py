@@ -305,7 +305,7 @@ def _scan_refs(
     """The same along Refs: f takes a Ref for each slice, and what it leaves there is written back."""
     if lent.positions[0] < tree.flatten(init)[1].num_leaves:
         raise RefError("scan: a Ref can't be carried, as it isn't an array: let the function close over it")
-    given = lending(f, lent.positions)
+    given = lending(f, lent.places)
 
     def step(carry: Any, x: Any) -> tuple[Any, Any]:
         (carry, y), last = given(carry, x)

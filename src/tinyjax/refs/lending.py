@@ -5,27 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import wraps
-from typing import Any, final
+from typing import TYPE_CHECKING, Any, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from tinyjax.errors import RefError
+from tinyjax.refs.backward import BackwardState, state_of
 from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.functions import argument_path, function_name
+from tinyjax.tracing.programs import Traced
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
+
+
+@final
+@frozen
+class Places:
+    """Where Refs are among the leaves of arguments, and which of them cut off derivatives."""
+
+    positions: tuple[int, ...]
+    detached: tuple[bool, ...]
 
 
 @final
 @frozen(eq=False)
 class Lent:
-    """Arguments with arrays in the place of Refs, whose positions among the leaves these are."""
+    """Arguments with arrays in the place of Refs, which are in these places among the leaves."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
     refs: tuple[Ref, ...]
-    positions: tuple[int, ...]
+    places: Places
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """The positions of Refs among the leaves of the arguments."""
+        return self.places.positions
 
     def run(self, call: Callable[[], tuple[Any, Sequence[Array]]]) -> Any:  # the user's tree
         """Calls what gives results and what the Refs hold at the end, and has them hold it. Meanwhile they can't be
@@ -38,6 +57,28 @@ class Lent:
             ref.store(value)
         return result
 
+    def linked(self, traced: Traced, function: object) -> Traced:
+        """A function that `lending` has made, staged out: with the states of these Refs in the place of those that
+        stand for them in it."""
+        cells = [
+            state_of(self.refs[place[1]])
+            if isinstance(cell, BackwardState) and (place := cell.ref.place) is not None and place[0] is function
+            else cell
+            for cell in traced.cells
+        ]
+        return evolve(traced, cells=tuple(cells))
+
+
+def refs_among(fun: Callable[..., object], leaves: Sequence[object], treedef: PyTreeDef) -> dict[int, Ref]:
+    """The Refs among the leaves of a function's arguments. A RefError if one is there twice."""
+    found = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, Ref)}
+    first: dict[Ref, int] = {}
+    for i, ref in found.items():
+        if first.setdefault(ref, i) != i:
+            both = " and ".join(argument_path(fun, treedef, at) for at in (first[ref], i))
+            raise RefError(f"{both} of {function_name(fun)} are one Ref, of type {ref.aval}. Pass it once.")
+    return found
+
 
 def lend(
     fun: Callable[..., object],
@@ -48,29 +89,28 @@ def lend(
     """The arguments of a call, if there are Refs among them, or among the leaves that are `wanted`. A RefError if one
     is there twice."""
     leaves, treedef = tree.flatten((tuple(args), dict(kwargs)))
-    found = {i: leaf for i, leaf in enumerate(leaves) if isinstance(leaf, Ref) and wanted(i)}
+    found = {i: ref for i, ref in refs_among(fun, leaves, treedef).items() if wanted(i)}
     if not found:
         return None
-    first: dict[Ref, int] = {}
-    for i, ref in found.items():
-        if first.setdefault(ref, i) != i:
-            both = " and ".join(argument_path(fun, treedef, at) for at in (first[ref], i))
-            raise RefError(f"{both} of {function_name(fun)} are one Ref, of type {ref.aval}. Pass it once.")
     arrays = [found[i].current() if i in found else leaf for i, leaf in enumerate(leaves)]
     positional, named = tree.unflatten(treedef, arrays)
-    return Lent(positional, named, tuple(found.values()), tuple(found))
+    places = Places(tuple(found), tuple([ref.detached for ref in found.values()]))
+    return Lent(positional, named, tuple(found.values()), places)
 
 
-def lending(fun: Callable[..., Any], positions: Sequence[int]) -> Callable[..., tuple[Any, tuple[Array, ...]]]:
-    """The function of arrays in the place of Refs, at these positions among the leaves of its arguments. It returns
-    what `fun` does, and what the Refs hold at the end."""
+def lending(
+    fun: Callable[..., Any], places: Places, linked: bool = False
+) -> Callable[..., tuple[Any, tuple[Array, ...]]]:
+    """The function of arrays in the place of Refs, in these places among the leaves of its arguments. It returns
+    what `fun` does, and what the Refs hold at the end. `linked`: who stages it asks `Lent.linked`."""
 
     @wraps(fun)
     def lent(*args: Any, **kwargs: Any) -> tuple[Any, tuple[Array, ...]]:
         leaves, treedef = tree.flatten((args, kwargs))
-        refs = [Ref(as_array(leaves[i])) for i in positions]
-        for i, ref in zip(positions, refs, strict=True):
-            leaves[i] = ref
+        refs: list[Ref] = []
+        for n, (i, detached) in enumerate(zip(places.positions, places.detached, strict=True)):
+            refs.append(Ref(as_array(leaves[i]), detached, (lent, n) if linked else None))
+            leaves[i] = refs[-1]
         positional, named = tree.unflatten(treedef, leaves)
         result = fun(*positional, **named)
         return result, tuple([ref.current() for ref in refs])
@@ -84,7 +124,7 @@ def without_refs(
     """A function and arguments for it: if there are Refs among them, with arrays in their places, and what they hold at
     the end a second result."""
     lent = lend(fun, args, kwargs)
-    return (fun, args, kwargs) if lent is None else (lending(fun, lent.positions), lent.args, lent.kwargs)
+    return (fun, args, kwargs) if lent is None else (lending(fun, lent.places), lent.args, lent.kwargs)
 
 
 def closing_over_refs(

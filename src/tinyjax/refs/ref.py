@@ -7,7 +7,7 @@ reading and writing are the indexing of arrays, `x[index]` and `x.at[index].set(
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn, final
 
@@ -21,14 +21,16 @@ from tinyjax.arrays.promotion import result_type
 from tinyjax.contexts.cells import Cell
 from tinyjax.errors import RefError
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.primitives.conversion import stop_gradient
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array
-from tinyjax.tracing.core import TraceFrame
+from tinyjax.tracing.core import TraceFrame, bind
 from tinyjax.tracing.frames import Frame, outwards
 
 if TYPE_CHECKING:
     from tinyjax.meshes import Sharding
+    from tinyjax.refs.backward import BackwardState
 
 
 @final
@@ -52,18 +54,25 @@ class Ref(Cell[Array]):
     Ref([0., 2., 0.], dtype=float64)
     """
 
-    __slots__ = ("__weakref__", "_frame", "_freed", "_lent", "_value", "aval")
+    __slots__ = ("__weakref__", "_frame", "_freed", "_lent", "_value", "aval", "detached", "place", "state")
 
     aval: ShapedArray
     _freed: str
+    #: Whether what is written to it is cut off from derivatives.
+    detached: bool
+    #: Who has put it in the place of an argument, and of which of those that it lends.
+    place: tuple[object, int] | None
+    #: What stands for it in programs whose derivative reads or writes it, once there is such a thing.
+    state: BackwardState | None
 
-    def __init__(self, init_val: ArrayLike) -> None:
+    def __init__(self, init_val: ArrayLike, detached: bool = False, place: tuple[object, int] | None = None) -> None:
         value = as_array(init_val)
         self.aval = value.aval
         self._value: Array = value
         self._frame: Frame = _home(active_frame())
         self._freed = ""
         self._lent = False
+        self.detached, self.place, self.state = detached, place, None
 
     @property
     def sharding(self) -> Sharding:
@@ -107,20 +116,26 @@ class Ref(Cell[Array]):
 
     @override
     def current(self) -> Array:
-        value = self._held()
-        for frame in reversed(_frames(self._frame, self.aval)):
-            value = value if frame.cells is None else frame.cells.value(self, value)
-        return value
+        return held(self, self._held(), frames_to(self._frame, self.aval))
 
     @override
     def store(self, value: Array) -> None:
         self._held()
-        for frame in _frames(self._frame, self.aval):
-            found = _unchanged(frame, value) if frame.cells is None else frame.cells.put(self, value)
-            if found is None:
-                return
-            value = found
-        self._value = value
+        if self.detached:
+            (value,) = bind(stop_gradient, value)
+        found = put(self, value, frames_to(self._frame, self.aval))
+        if found is not None:
+            self._value = found
+
+    @property
+    def home(self) -> Frame:
+        """The transformation that it was made in, or evaluation."""
+        return self._frame
+
+    @property
+    def made_here(self) -> bool:
+        """Whether it was made in the innermost transformation."""
+        return _home(active_frame()) is self._frame
 
     def _held(self) -> Array:
         """What it holds where it was made; a RefError if it can't be used."""
@@ -137,7 +152,7 @@ class Ref(Cell[Array]):
     def free(self, how: str) -> Array:
         """What it holds at last: it can't be used from then on."""
         value = self._held()
-        if _home(active_frame()) is not self._frame:
+        if not self.made_here:
             raise RefError(
                 f"a Ref of type {self.aval} is {how} in another function than the one that made it. Read it there, "
                 "ref[...], or return from that function first."
@@ -224,7 +239,7 @@ def _home(frame: Frame) -> Frame:
     return next((outer for outer in outwards(frame) if isinstance(outer, TraceFrame)), ROOT)
 
 
-def _frames(home: Frame, aval: ShapedArray) -> list[Frame]:
+def frames_to(home: Frame, aval: ShapedArray) -> list[Frame]:
     """The transformations in progress from here to where a Ref was made, innermost first."""
     found: list[Frame] = []
     for frame in outwards(active_frame()):
@@ -237,6 +252,29 @@ def _frames(home: Frame, aval: ShapedArray) -> list[Frame]:
     raise RefError(
         f"a Ref of type {aval} is used outside of the function that made it, which is still being transformed"
     )
+
+
+def held(cell: Cell[Array], outside: Array, frames: Sequence[Frame]) -> Array:
+    """What a cell holds in the first of these frames, which holds `outside` around the last one."""
+    value, count = outside, len(frames)
+    for i, frame in enumerate(frames):
+        known = None if frame.cells is None else frame.cells.inside(cell)
+        if known is not None:
+            value, count = known, i
+            break
+    for frame in reversed(frames[:count]):
+        value = value if frame.cells is None else frame.cells.value(cell, value)
+    return value
+
+
+def put(cell: Cell[Array], value: Array, frames: Sequence[Frame]) -> Array | None:
+    """Puts a value of the first of these frames into a cell: what is put into it around the last one, if anything."""
+    for frame in frames:
+        found = _unchanged(frame, value) if frame.cells is None else frame.cells.put(cell, value)
+        if found is None:
+            return None
+        value = found
+    return value
 
 
 def _unchanged(frame: Frame, value: Array) -> Array:

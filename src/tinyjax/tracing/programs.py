@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import compress
 from typing import TYPE_CHECKING, Any, final
 
 from attrs import frozen
 
 from tinyjax.collecting import FewCollections
-from tinyjax.contexts.cells import Cell, Staged
+from tinyjax.contexts.cells import Cell, Staged, written
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.control.manual import OPEN, Scope
 from tinyjax.ir.aval import ShapedArray
@@ -61,11 +62,13 @@ class Traced:
             return None
         return self.results if self.erased or self.cells else self.treedef.unflatten
 
-    def results(self, outs: Sequence[Array]) -> Any:  # the user's own tree
-        """The tree of the function's results, for the results of the program. Cells hold theirs from now on."""
-        for cell in reversed(self.cells):
-            cell.store(outs[-1])
-            outs = outs[:-1]
+    def results(self, outs: Sequence[Array], stored: Sequence[bool] | None = None) -> Any:  # the user's own tree
+        """The tree of the function's results, for the results of the program. Cells hold theirs from now on, where they
+        are written to, or those that are to be `stored`."""
+        if self.cells:
+            outs, last = outs[: -len(self.cells)], outs[-len(self.cells) :]
+            for cell, value in compress(zip(self.cells, last, strict=True), stored or written(self.jaxpr, len(last))):
+                cell.store(value)
         if self.erased:
             outs = completed(self.erased, outs, self.treedef.num_leaves)
         return tree.unflatten(self.treedef, outs)

@@ -12,30 +12,32 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.api.arguments import WithStatic, as_tuple, names_tuple, resolve_position, resolve_static
+from tinyjax.api.rules.cells import NOTHING, Layout, TouchesCells
 from tinyjax.api.rules.frames import frame_at
+from tinyjax.api.rules.programs import stage_rule
 from tinyjax.arrays.elementwise import convert
-from tinyjax.contexts.staging import Staged, StagingContext, stage
+from tinyjax.contexts.cells import Cells
 from tinyjax.control.recursion import Enclosing, refers_to_itself
 from tinyjax.errors import ConcretizationError, InputError, LeakedTracerError, RuleResultError, TreeError
 from tinyjax.ir.applied import place
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOAT0
-from tinyjax.ir.interpret import interpret
 from tinyjax.ir.merging import completed
 from tinyjax.ir.primitive import Primitive, Zero
-from tinyjax.ir.program import Atom, Jaxpr
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.roles import Customised
 from tinyjax.ir.tangents import has_tangent
-from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.varying import without
 from tinyjax.lax.binding import varied
 from tinyjax.primitives.structure import instantiate
+from tinyjax.refs.lending import refs_among
+from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ConcreteArray, active_frame, top_frame
-from tinyjax.tracing.core import TraceFrame, activate, bind
-from tinyjax.tracing.frames import OpenFrame, Transformed, V, outwards
+from tinyjax.tracing.concrete import active_frame, top_frame
+from tinyjax.tracing.core import TraceFrame, bind
+from tinyjax.tracing.frames import OpenFrame, V, outwards
 from tinyjax.tracing.functions import (
     FlatFunction,
     argument_path,
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
 @frozen(eq=False)
 class Call:
     """A call of a function with a derivative of its own: the leaves of the arguments that may be differentiated with
-    respect to, and the others. `fixed` are leaves of dtype float0, which aren't traced."""
+    respect to, and the others. `fixed` are leaves that aren't traced: those of dtype float0, and Refs."""
 
     transformation: str
     f: Callable[..., Any]
@@ -61,7 +63,7 @@ class Call:
     nondiff: Mapping[int, object]
     arrays: tuple[Array, ...]
     treedef: PyTreeDef
-    fixed: Mapping[int, Array]
+    fixed: Mapping[int, object]
 
     @property
     def name(self) -> str:
@@ -92,7 +94,13 @@ class Call:
             and self.nondiff.keys() == other.nondiff.keys()
             and all(_same(value, other.nondiff[i]) for i, value in self.nondiff.items())
             and [array.aval for array in self.arrays] == [array.aval for array in other.arrays]
+            and [*self.refs] == [*other.refs]
         )
+
+    @property
+    def refs(self) -> dict[Ref, int]:
+        """The Refs among the arguments, and which leaves they are."""
+        return {leaf: i for i, leaf in self.fixed.items() if isinstance(leaf, Ref)}
 
     def arguments(self, leaves: Sequence[object], fixed: Mapping[int, object] | None = None) -> tuple[Any, ...]:
         """The tree of arguments with these leaves in the place of those that are traced."""
@@ -111,15 +119,20 @@ def make_call(
     nondiff_argnums: Sequence[int],
     args: Sequence[object],
     kwargs: Mapping[str, object],
+    refs: bool = False,
 ) -> Call:
-    """A call of `f`; an InputError if its arguments can't be told by position."""
+    """A call of `f`, whose arguments may be `refs`; an InputError if they can't be told by position."""
     values = _positional(transformation, f, args, kwargs)
     chosen = [resolve_position(i, len(values), f"{transformation}: nondiff_argnums") for i in nondiff_argnums]
     nondiff = {i: values[i] for i in chosen}
     function = WithStatic(f, nondiff, {}) if nondiff else f
     dynamic = [value for i, value in enumerate(values) if i not in chosen]
-    arrays, treedef = flatten_arguments(function, dynamic, {})
-    fixed = {i: float0_zeros(x.aval.shape) for i, x in enumerate(arrays) if x.aval.dtype == FLOAT0}
+    leaves, treedef = tree.flatten((tuple(dynamic), {}))
+    fixed: dict[int, object] = {**refs_among(function, leaves, treedef)} if refs else {}
+    if fixed:
+        dynamic, _ = tree.unflatten(treedef, [0 if i in fixed else leaf for i, leaf in enumerate(leaves)])
+    arrays, _ = flatten_arguments(function, dynamic, {})
+    fixed |= {i: float0_zeros(x.aval.shape) for i, x in enumerate(arrays) if x.aval.dtype == FLOAT0}
     traced = tuple(x for i, x in enumerate(arrays) if i not in fixed)
     return Call(transformation, f, function, nondiff, traced, treedef, fixed)
 
@@ -165,10 +178,17 @@ class Application(Customised, ABC):
     def __init__(self, call: Call) -> None:
         self.at = call
         self.treedef: PyTreeDef | None = None
+        #: The cells that its programs take and return.
+        self.layout: Layout = NOTHING
+
+    def cells(self) -> Cells[Array] | None:
+        """What becomes of cells where Python runs the function."""
+        return None
 
     @override
     def call(self, ctx: Context[V], args: Sequence[V]) -> Sequence[V]:
         with frame_at(ctx, self.at) as frame:
+            frame.cells = self.cells()
             results = self.at.flat([frame.wrap(arg) for arg in args])
             self.treedef = results.treedef
             return [frame.read(array) for array in results.arrays]
@@ -196,8 +216,9 @@ class Application(Customised, ABC):
         """
         captured: Sequence[Array] = ()
         while True:
+            layout = self.layout
             primitive, found = self.make(captured)
-            if len(found) == len(captured) or not refers_to_itself(primitive):
+            if not refers_to_itself(primitive) or (len(found) == len(captured) and layout == self.layout):
                 return primitive, found
             captured = found
 
@@ -210,7 +231,7 @@ class Application(Customised, ABC):
         """What stands for the primitive within its own rule, if it is being staged right now."""
         for level, rule in enumerate(rules_in_progress()):
             if rule.application.at.same_as(self.at):
-                self.treedef = rule.application.treedef
+                self.treedef, self.layout = rule.application.treedef, rule.layout
                 return Enclosing(self.at.name, level, rule.out_avals), rule.captured
         return None
 
@@ -228,6 +249,7 @@ class RuleInProgress:
     application: Application
     out_avals: tuple[ShapedArray, ...]
     captured: Sequence[Array] = ()
+    layout: Layout = NOTHING
 
     @property
     def label(self) -> str:
@@ -260,6 +282,8 @@ def apply(application: Application) -> Any:  # the tree of the results of the us
     except LeakedTracerError:
         # The function or a rule closes over a value of a transformation further in. In a program it is one more input.
         outs, closes_over = None, True
+    except TouchesCells:
+        outs = None
     if outs is None:
         try:
             primitive, captured = application.stage()
@@ -270,7 +294,8 @@ def apply(application: Application) -> Any:  # the tree of the results of the us
                     "that value as an argument to have Python run it."
                 )
             raise
-        outs = bind(primitive, *captured, *arrays)
+        layout = application.layout
+        outs = layout.store(bind(primitive, *layout.operands(captured, arrays)))
     if application.treedef is None:
         raise InputError(f"{application.at.label} has no results")
     return tree.unflatten(application.treedef, outs)
@@ -342,58 +367,3 @@ def zeros_like(zero: Zero) -> Array:
 def with_elements(tangent: Array | Zero) -> Array:
     """A tangent or cotangent for a rule that wants no symbolic zeros."""
     return zeros_like(tangent) if isinstance(tangent, Zero) else tangent
-
-
-# Programs of rules.
-
-
-def stage_rule(
-    function: Transformed, avals: Sequence[ShapedArray], run: Callable[[list[Array]], Sequence[Array]]
-) -> tuple[Jaxpr, tuple[Array, ...]]:
-    """The program of a function of arrays, and the values that it closes over, which feed the first inputs."""
-    context = StagingContext()
-    with activate(context, function) as frame, frame:
-        outs = [frame.read(array) for array in run([frame.wrap(context.argument(aval)) for aval in avals])]
-    return captured_arrays(context.finish(outs))
-
-
-def captured_arrays(staged: Staged) -> tuple[Jaxpr, tuple[Array, ...]]:
-    """A program, and what it closes over as arrays."""
-    captured = [ConcreteArray(value) if isinstance(value, ConcreteValue) else value for value in staged.captured]
-    return staged.jaxpr, tuple(value for value in captured if isinstance(value, Array))
-
-
-def with_common_captures(
-    programs: Sequence[tuple[Jaxpr, tuple[Array, ...]]], first: Sequence[Array] = ()
-) -> tuple[list[Jaxpr], tuple[Array, ...]]:
-    """The programs with the same leading inputs: these, then everything else that one of them closes over."""
-    captured: list[Array] = list(first)
-    positions: list[list[int]] = []
-    for _, own in programs:
-        places: list[int] = []
-        for array in own:
-            place = next((i for i, known in enumerate(captured) if _same_array(known, array)), len(captured))
-            if place == len(captured):
-                captured.append(array)
-            places.append(place)
-        positions.append(places)
-    if not captured:
-        return [jaxpr for jaxpr, _ in programs], ()
-    avals = [array.aval for array in captured]
-    widened = [_widened(jaxpr, places, avals) for (jaxpr, _), places in zip(programs, positions, strict=True)]
-    return widened, tuple(captured)
-
-
-def _same_array(x: Array, y: Array) -> bool:
-    """Whether two captured values are one. Arrays with elements are copied where they are captured, if they might be
-    written to, so it is the elements that count."""
-    if isinstance(x, ConcreteArray) and isinstance(y, ConcreteArray):
-        return x.value.data is y.value.data or (x.aval == y.aval and x.value == y.value)
-    return x is y
-
-
-def _widened(jaxpr: Jaxpr, positions: Sequence[int], captured: Sequence[ShapedArray]) -> Jaxpr:
-    def run(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-        return interpret(ctx, jaxpr, [*(ins[i] for i in positions), *ins[len(captured) :]])
-
-    return stage([*captured, *jaxpr.in_avals[len(positions) :]], run)

@@ -23,13 +23,12 @@ from tinyjax.api.rules.applications import (
     locating,
     make_call,
     nondiff_positions,
-    stage_rule,
-    with_common_captures,
     with_elements,
     zeros_like,
 )
 from tinyjax.api.rules.cases import MAX_CASES, ask, choices
 from tinyjax.api.rules.frames import frame_at
+from tinyjax.api.rules.programs import stage_rule, with_common_captures
 from tinyjax.arrays.arithmetic import add
 from tinyjax.control.branches import with_types
 from tinyjax.control.custom_derivatives import CustomJvp
@@ -193,7 +192,8 @@ class _JvpApplication(Application):
         """The leaves of the results and of their tangents; an InputError if they don't fit."""
         call = self.at
         what = f"the rule {function_name(self._rule)} of custom_jvp function {call.name}"
-        zeros = {i: Zero(x.aval) if self._symbolic_zeros else x for i, x in call.fixed.items()}
+        fixed = [(i, x) for i, x in call.fixed.items() if isinstance(x, Array)]
+        zeros = {i: Zero(x.aval) if self._symbolic_zeros else x for i, x in fixed}
         pair = self._rule(*call.nondiff.values(), call.arguments(primals), call.arguments(tangents, zeros))
         with locating(self._rule):
             out, tangent = check_pair(what, pair, "the results", "their tangents")

@@ -10,6 +10,8 @@ from attrs import frozen
 
 from tinyjax.api.rules.applications import check_types
 from tinyjax.api.rules.cases import Asked
+from tinyjax.api.rules.programs import Program
+from tinyjax.contexts.cells import Cell
 from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of, with_types
 from tinyjax.control.custom_linear import CustomLin
@@ -22,6 +24,7 @@ from tinyjax.ir.tangents import cotangent_avals, has_tangent
 from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.elementwise import add
 from tinyjax.primitives.structure import broadcast_in_dim, full, reduce_sum
+from tinyjax.refs.ref import Ref
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import as_arrays
 
@@ -29,24 +32,28 @@ from tinyjax.tracing.functions import as_arrays
 @final
 @frozen(eq=False)
 class StagedBackward:
-    """`bwd` for a choice of cotangents: its program, with what that closes over, and which cotangents it returns."""
+    """`bwd` for a choice of cotangents: its program, with what that closes over, and which cotangents it returns: those
+    of arguments, then of Refs among them. `cells` are those that it uses."""
 
-    program: tuple[Jaxpr, tuple[Array, ...]]
+    program: Program
     returned: tuple[bool, ...]
+    own: tuple[Ref, ...] = ()
+    cells: tuple[Cell[Array], ...] = ()
 
 
 @final
 @frozen(eq=False)
 class StagedCase:
-    """The programs of a case: `fwd`, and `bwd` for choices of cotangents."""
+    """The programs of a case: `fwd`, which uses `cells`, and `bwd` for choices of cotangents."""
 
     given: tuple[bool, ...]
-    fwd: tuple[Jaxpr, tuple[Array, ...]]
+    fwd: Program
     residuals: tuple[ShapedArray, ...]
     backwards: Asked[StagedBackward]
+    cells: tuple[Cell[Array], ...] = ()
 
     @property
-    def programs(self) -> list[tuple[Jaxpr, tuple[Array, ...]]]:
+    def programs(self) -> list[Program]:
         return [self.fwd, *(each.program for each in self.backwards.found)]
 
     def finished(

@@ -6,7 +6,7 @@ from typing import Any
 
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.api.rules.applications import zeros_like
-from tinyjax.api.rules.custom_vjp import CustomVJPPrimal
+from tinyjax.api.rules.vjp_application import CustomVJPPrimal
 from tinyjax.ir.primitive import Zero
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
