@@ -298,6 +298,11 @@ def test_of_mapped_functions() -> None:
     shared(tj.jit)
     refused(lambda: lib.jacrev(lambda x: x * rule(ref, 1.0 * x[0]))(x), "same place")
     refused(lambda: lib.grad(lambda x: rule(lib.new_ref(0.0), x))(1.0), "uses a Ref", "Make the Ref outside")
+    mesh = lib.make_mesh((1,), ("x",))
+    wide = lib.new_ref(np.zeros(3))
+    divided = lib.shard_map(lambda x: rule(wide, x), mesh=mesh, in_specs=lib.P("x"), out_specs=lib.P("x"))
+    same(divided(x), x)
+    refused(lambda: lib.grad(lambda x: tnp.sum(divided(x)))(x), "uses a Ref")
     assert float(ref[...]) == 0.0
 
 

@@ -135,6 +135,8 @@ class CustomLin(Primitive):
         if self.states and not any(nonzero_marks(cotangents[: -self.states])):
             past = [*[Zero(aval) for aval in self.bwd.out_avals[: -self.states]], *cotangents[-self.states :]]
             return [*[None] * n, *past]
+        if self.states:
+            check_states(self.function_name, nonzero_marks(cotangents[-self.states :]))
         case = case_for(self.function_name, nonzero_marks(cotangents), self.special, self.refused)
         if case is None:
             outs = interpret(ctx, self.bwd, [*residuals, *(instantiate(ctx, ct) for ct in cotangents)])

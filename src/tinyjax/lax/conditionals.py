@@ -335,8 +335,8 @@ def _stage(
         )
         for branch in traced
     ]
-    found = [written(branch.jaxpr, len(branch.cells)) for branch in traced]
-    return _Staged(tuple(branches), tuple(arrays), traced[0], [any(marks) for marks in zip(*found, strict=True)])
+    writes = [written(branch.jaxpr, len(branch.cells)) for branch in traced]
+    return _Staged(tuple(branches), tuple(arrays), traced[0], [any(marks) for marks in zip(*writes, strict=True)])
 
 
 def _identity(array: Array) -> int:

@@ -25,7 +25,7 @@ from tinyjax.ir.tangents import has_tangent
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.complex import complex_
 from tinyjax.primitives.conversion import conversion
-from tinyjax.refs.ref import Ref, frames_to, held, put
+from tinyjax.refs.ref import Ref, frames_to, held
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import active_frame, as_array
 from tinyjax.tracing.core import bind
@@ -62,7 +62,11 @@ class BackwardState(Cell[Array]):
     @override
     def store(self, value: Array) -> None:
         home = self.ref.home
-        put(self, value, frames_to(home.parent if self._is_lent else home, self.ref.aval))
+        for frame in frames_to(home.parent if self._is_lent else home, self.ref.aval):
+            found = None if frame.cells is None else frame.cells.put(self, value)
+            if found is None:  # from here nothing leaves: it stays what it was, and who needs it will notice
+                return
+            value = found
 
     @property
     def _is_lent(self) -> bool:
