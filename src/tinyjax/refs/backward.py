@@ -45,7 +45,7 @@ class BackwardState(Cell[Array]):
     aval: ShapedArray
 
     def __init__(self, ref: Ref) -> None:
-        self.ref = ref
+        self.ref: Ref = ref
         self.aval = _state_type(ref.aval)
 
     @property

@@ -255,8 +255,9 @@ class VjpApplication(Application):
         staged = self._stage(captured, function, cells, out_avals, distinct)
         if staged.uses_cells:  # what they hold is never known to be zero
             staged = self._stage(captured, function, cells, out_avals, False) if distinct else staged
-            primitive, captured, self.layout = threaded(self.at, staged, captured, self._optimize_remat)
-            return primitive, captured
+            primitive, found, layout = threaded(self.at, staged, captured, self._optimize_remat)
+            self.layout = layout
+            return primitive, found
         if staged.cases is None:
             return CustomVjp(self.at.name, function[0], num_captured=len(function[1])), function[1]
         return self._without_cells(staged.cases, captured, function, out_avals, distinct)
