@@ -15,7 +15,8 @@ TABLES = {
     "tinyjax.tools.cost": ("COSTS",),
     "tinyjax.tools.dataflow": ("BACKWARD", "FORWARD"),
     "tinyjax.transforms": (
-        *("CHECKING", "FOLDING", "HOISTING", "INLINING", "LINEARITY", "MERGING", "PRUNING", "SHORTCUTS", "UNROLLING"),
+        *("CHECKING", "FOLDING", "HOISTING", "INLINING", "LINEARITY", "MERGING", "PARTING", "PRUNING"),
+        *("SHORTCUTS", "STACKING", "UNROLLING"),
     ),
 }
 _ASKS = """

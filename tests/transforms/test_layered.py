@@ -167,6 +167,7 @@ def test_updates_are_part_of_the_backward_loop(step: Callable[..., Any]) -> None
     gradient = step_of(lambda model, layers, x: tj.grad(model)(layers, x), 24)[1]
     j, rolled = step_of(step, 24)
     loops = [eqn.primitive for eqn in rolled.eqns if isinstance(eqn.primitive, Scan)]
+    loops = [loop for loop in loops if any(aval.shape for aval in loop.jaxpr.out_avals)]  # no sums of scalars
     assert [loop.reverse for loop in loops] == [False, True]
     assert len(rolled.eqns) < len(j.eqns) / 2
     scalars = 24 * 2 * 8 if step is reported else 0

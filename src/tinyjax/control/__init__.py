@@ -11,7 +11,9 @@ RULES: Final[Mapping[str, str]] = {
     "tinyjax.transforms.INLINING": "trivial",
     "tinyjax.transforms.LINEARITY": "linearity",
     "tinyjax.transforms.MERGING": "trivial",
+    "tinyjax.transforms.PARTING": "parting",
     "tinyjax.transforms.PRUNING": "pruning",
     "tinyjax.transforms.SHORTCUTS": "trivial",
+    "tinyjax.transforms.STACKING": "layered",
     "tinyjax.transforms.UNROLLING": "rolling",
 }

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import final
 
@@ -29,7 +30,7 @@ class Bordered:
     results: tuple[tuple[int, int | None], ...]
 
 
-def bordered(jaxpr: Jaxpr, first: int = 0) -> Bordered | None:
+def bordered(jaxpr: Jaxpr, first: int = 0, kinds: Sequence[int] = ()) -> Bordered | None:
     """A program whose inputs are stacked, or whose results are rows of stacks, with these stacks as inputs and results.
 
         { lambda ; a:f64[] b:f64[]. let c:f64[1] = broadcast_in_dim[…] a; d:f64[1] = broadcast_in_dim[…] b;
@@ -38,9 +39,10 @@ def bordered(jaxpr: Jaxpr, first: int = 0) -> Bordered | None:
         { lambda ; a:f64[2]. let b:f64[2] = sin a in (b,) }
 
     XLA compiles a copy for each row: time that grows with depth, where the rows are weights of layers. The `first`
-    inputs stay what they are. None: there are no such stacks.
+    inputs stay what they are, and only those of one kind, if `kinds` says of each which it is of, are stacked together.
+    None: there are no such stacks.
     """
-    chains = _Chains(jaxpr, first)
+    chains = _Chains(jaxpr, first, kinds)
     stacks = _stacks_of_results(jaxpr)
     if not chains.members and not stacks:
         return None
@@ -85,16 +87,22 @@ def bordered(jaxpr: Jaxpr, first: int = 0) -> Bordered | None:
     numbers: dict[int, int] = {}
     found: list[Atom] = []
     results: list[tuple[int, int | None]] = []
+    handed_back = Counter(chains.of(atom) for atom in set(jaxpr.outvars))
     for atom in jaxpr.outvars:
-        place = stacks.get(atom.index) if isinstance(atom, Var) else None
-        if place is None:
+        chain, place = chains.of(atom), stacks.get(atom.index) if isinstance(atom, Var) else None
+        if isinstance(atom, Var) and chain and 2 * handed_back[chain] > len(chain):
+            stack, at = whole[chain], chain.index(atom.index)
+        elif place is not None:
+            made = read(place[0])
+            assert isinstance(made, Var)
+            stack, at = made, place[1]
+        else:
             results.append((len(found), None))
             found.append(read(atom))
             continue
-        stack, at = place
         if stack.index not in numbers:
             numbers[stack.index] = len(found)
-            found.append(read(stack))
+            found.append(stack)
         results.append((numbers[stack.index], at))
     return Bordered(without_unread(ctx.finish(found)), tuple(inputs), tuple(results))
 
@@ -109,7 +117,7 @@ def _part(ctx: Rebuilding, stack: Atom, first: int, count: int) -> Atom:
 class _Chains:
     """Which inputs follow each other where they are stacked."""
 
-    def __init__(self, jaxpr: Jaxpr, first: int) -> None:
+    def __init__(self, jaxpr: Jaxpr, first: int, kinds: Sequence[int]) -> None:
         #: The inputs that are rows of what an equation joins, by the variable that it binds.
         self.rows: dict[int, tuple[int, ...]] = {}
         #: For each input that is stacked, all inputs of its stack.
@@ -129,7 +137,7 @@ class _Chains:
             pairs = list(pairwise(inputs))
             if (
                 len(set(inputs)) == len(inputs) > 1
-                and len({jaxpr.invars[i].aval for i in inputs}) == 1
+                and len({(jaxpr.invars[i].aval, kinds[i] if kinds else 0) for i in inputs}) == 1
                 and all(after.get(a, b) == b and before.get(b, a) == a for a, b in pairs)
                 and inputs[0] not in _following(inputs[-1], after)
             ):
@@ -139,6 +147,10 @@ class _Chains:
         for start in after.keys() - before.keys():
             chain = _following(start, after)
             self.members.update(dict.fromkeys(chain, chain))
+
+    def of(self, atom: Atom) -> tuple[int, ...]:
+        """The inputs of the stack that an input is a row of, if it is."""
+        return self.members.get(atom.index, ()) if isinstance(atom, Var) else ()
 
     @staticmethod
     def _inputs(eqn: Eqn, known: dict[int, tuple[int, ...]], first: int, count: int) -> tuple[int, ...] | None:

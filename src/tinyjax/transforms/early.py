@@ -7,8 +7,10 @@ from typing import Final, final
 
 from tinyjax.contexts.rebuilding import DEPTH
 from tinyjax.ir.effects import must_stay
-from tinyjax.ir.program import Eqn, Var
+from tinyjax.ir.program import Eqn, Jaxpr, Var
+from tinyjax.ir.traverse import inner_programs
 from tinyjax.primitives.elementwise import Elementwise
+from tinyjax.primitives.structure import Reduction
 from tinyjax.transforms.late import ARRANGING
 from tinyjax.transforms.rows import Lazy
 from tinyjax.transforms.scalar_sums import joins_scalars
@@ -52,6 +54,14 @@ class _Early:
             }
             for eqn in eqns
         ]
+        #: Of what equations read: which row of it, where they read rows.
+        self._rows: dict[int, dict[int, int]] = {}
+        for i, eqn in enumerate(eqns) if lazy.rows else ():
+            for atom in eqn.invars:
+                if type(atom) is Var and atom.index in lazy.rows:
+                    base, at = lazy.rows[atom.index]
+                    own = self._rows.setdefault(i, {})
+                    own[base.index] = max(at, own.get(base.index, 0))
         self._maker = {out.index: i for i, eqn in enumerate(eqns) for out in eqn.outvars}
         self._moves: Sequence[bool] = self._movable()
         #: The equations that compute something of inputs alone, quickly or for results of the program alone: how many
@@ -73,7 +83,8 @@ class _Early:
         if not any(out.aval.shape for out in eqn.outvars):  # a step of a schedule, say, which may be a call
             return None if must_stay(eqn.primitive.effects) else depth
         quick = depth <= DEPTH and isinstance(eqn.primitive, (Elementwise, *ARRANGING))
-        return depth if quick or self._moves[i] else None
+        for_results = self._moves[i] and isinstance(eqn.primitive, (Elementwise, Reduction, *ARRANGING))
+        return depth if quick or for_results else None
 
     def ordered(self) -> list[Eqn]:
         """The equations in their new order."""
@@ -93,14 +104,14 @@ class _Early:
         start = n
         while start and self._updates(order[start - 1]):
             start -= 1
-        return [self._eqns[i] for i in by_tensor(self._eqns, self._operands, order, start, self._free)]
+        return [self._eqns[i] for i in by_tensor(self._eqns, self._operands, order, start, self._free, self._rows)]
 
     def _updates(self, i: int) -> bool:
         """Whether an equation may be part of an update: it treats each element by itself, or its result is a scalar. A
         backward pass has others in each layer."""
         eqn = self._eqns[i]
         quick = isinstance(eqn.primitive, (Elementwise, *ARRANGING)) or not any(out.aval.shape for out in eqn.outvars)
-        quick = quick or joins_scalars(eqn)
+        quick = quick or joins_scalars(eqn) or any(map(_elementwise, inner_programs([eqn])))
         return i in self._free or (self._moves[i] and quick)
 
     def _places(self) -> list[int]:
@@ -133,3 +144,8 @@ class _Early:
             for index in self._operands[i]:
                 length[index] = max(length.get(index, 0), after if found[i] else _LENGTH)
         return found
+
+
+def _elementwise(jaxpr: Jaxpr) -> bool:
+    """Whether a program, a branch say, treats each element by itself."""
+    return all(isinstance(eqn.primitive, (Elementwise, *ARRANGING)) for eqn in jaxpr.eqns)

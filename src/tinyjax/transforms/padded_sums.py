@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.primitives.elementwise import Add
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.structure import full
-from tinyjax.transforms.rebuild import Rebuilding, count_reads, without_unread
+from tinyjax.transforms.rebuild import Rebuilding, count_reads, rewritten
 
 
 def stacked_sums(jaxpr: Jaxpr) -> Jaxpr:
@@ -23,28 +25,22 @@ def stacked_sums(jaxpr: Jaxpr) -> Jaxpr:
     sums = _padded_sums(jaxpr)
     if not sums:
         return jaxpr
-    ctx = Rebuilding(jaxpr.invars, jaxpr.names)
-    env: list[Atom] = list(jaxpr.invars)
 
-    def read(atom: Atom) -> Atom:
-        return env[atom.index] if isinstance(atom, Var) else atom
-
-    for eqn in jaxpr.eqns:
+    def change(ctx: Rebuilding, eqn: Eqn, now: Callable[[Atom], Atom]) -> Sequence[Atom] | None:
         rows = sums.get(eqn.outvars[0].index) if eqn.outvars else None
         if rows is None:
-            env += ctx.again(eqn, tuple(map(read, eqn.invars)))
-            continue
-        ctx.cursor.source = eqn.source
+            return None
         (out,) = eqn.outvars
         parts: list[Atom] = []
         empty = out.aval.of_shape((1, *out.aval.shape[1:]))
         zero = None if len(rows) == out.aval.shape[0] else full(ctx, empty, 0)
         for i in range(out.aval.shape[0]):
-            part = read(rows[i]) if i in rows else zero
+            part = now(rows[i]) if i in rows else zero
             if part is not None:
                 parts.append(part)
-        env.append(ctx.converted(ctx.bind(Concatenate(0), *parts)[0], out.aval))
-    return without_unread(ctx.finish(tuple(map(read, jaxpr.outvars))))
+        return [ctx.converted(ctx.bind(Concatenate(0), *parts)[0], out.aval)]
+
+    return rewritten(jaxpr, change)
 
 
 def _padded_sums(jaxpr: Jaxpr) -> dict[int, dict[int, Var]]:

@@ -81,6 +81,14 @@ class Rebuilding(Context[Atom]):
         self.eqns.append(Eqn(primitive, ins, outs, eqn.source))
         return outs
 
+    def applied(self, jaxpr: Jaxpr, ins: Sequence[Atom], source: SourceInfo | None = None) -> tuple[Atom, ...]:
+        """The results of a program for these operands, whose equations come here; from this line, if they name none."""
+        env = list(ins)
+        for eqn in jaxpr.eqns:
+            avals = [out.aval for out in eqn.outvars]
+            env += self.emit(eqn.primitive, read(env, eqn.invars), avals, eqn.source or source)
+        return read(env, jaxpr.outvars)
+
     def converted(self, atom: Atom, aval: ShapedArray) -> Atom:
         """An atom as weak as this type, which is its own but for that."""
         return atom if atom.aval == aval else convert(self, atom, aval.dtype, aval.weak_type)
@@ -121,6 +129,32 @@ def literal_of(value: ConcreteValue) -> Literal:
 def read(env: Sequence[Atom] | Mapping[int, Atom], atoms: Sequence[Atom]) -> tuple[Atom, ...]:
     """What these atoms of an old program are in a new one."""
     return tuple([env[atom.index] if isinstance(atom, Var) else atom for atom in atoms])
+
+
+def rewritten(
+    jaxpr: Jaxpr, change: Callable[[Rebuilding, Eqn, Callable[[Atom], Atom]], Sequence[Atom] | None]
+) -> Jaxpr:
+    """The program with other equations in the place of some, and without what nothing reads any more.
+
+    `change` is given what grows, an equation of the old program, and what its variables are in the new one; it says
+    what the equation's results are there, or None if it stays as it is.
+    """
+    ctx = Rebuilding(jaxpr.invars, jaxpr.names)
+    env: list[Atom] = list(jaxpr.invars)
+    different = False
+
+    def now(atom: Atom) -> Atom:
+        return env[atom.index] if isinstance(atom, Var) else atom
+
+    for eqn in jaxpr.eqns:
+        ctx.cursor.source = eqn.source
+        found = change(ctx, eqn, now)
+        if found is None:
+            env += ctx.again(eqn, tuple(map(now, eqn.invars)))
+        else:
+            different = True
+            env += found
+    return without_unread(ctx.finish(read(env, jaxpr.outvars))) if different else jaxpr
 
 
 def count_vars(jaxpr: Jaxpr) -> int:

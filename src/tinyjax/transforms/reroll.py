@@ -2,30 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import final
+from typing import Final, final
 
 from attrs import evolve
 
 from tinyjax.deferred import FILL_LOOPING
 from tinyjax.ir.holding import AnyProgram, ProgramT, changed, checked
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.typecheck import typecheck
-from tinyjax.primitives.structure import full
+from tinyjax.primitives.structure import BroadcastInDim, full
 from tinyjax.transforms.arguments import flag, whole
 from tinyjax.transforms.early import early
 from tinyjax.transforms.found_loops import Repeat, Repeats
 from tinyjax.transforms.late import late
+from tinyjax.transforms.layered import loop_bodies, parted, stacked_loops
 from tinyjax.transforms.near_repeats import Stopped, near_runs
 from tinyjax.transforms.padded_sums import stacked_sums
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
 from tinyjax.transforms.repeats import Reads, Run, find_runs, labels
 from tinyjax.transforms.rolling import LOOPING, Block, Body, Ref, Result, Slot
-from tinyjax.transforms.rows import Lazy, find_lazy
+from tinyjax.transforms.rows import Lazy, find_lazy, reshapes
 from tinyjax.transforms.scalar_sums import in_any_order, sums_of_stacks
 from tinyjax.transforms.sizes import Sizes
-from tinyjax.transforms.stacks import Item, Row, Stacks
+from tinyjax.transforms.stacks import Item, Row, Stacks, place_of, row_bytes
 
 
 def rerolled(
@@ -34,9 +36,13 @@ def rerolled(
     """A program with its own repetitions as loops, and also those within their bodies. If a list is given, what stopped
     others is noted there. `bordered`: stacks of its inputs and results are made by who calls it, and scalars may be
     added in another order."""
+    jaxpr = stacked_loops(jaxpr) if bordered else jaxpr
     given = stacked_sums(jaxpr)
     result, repeats = _Rolling(sums_of_stacks(given) if bordered else given, at_least, stopped, bordered).roll()
     return (without_unread(result), repeats) if repeats else (jaxpr, repeats)
+
+
+_IN_TURN: Final = (2, 3, 4)
 
 
 @final
@@ -57,6 +63,7 @@ class _Rolling:
         self._ctx = Rebuilding(jaxpr.invars, jaxpr.names)
         self._stacks = Stacks(self._ctx)
         self._items: dict[int, Item] = dict(enumerate(jaxpr.invars))
+        self._repeated: dict[tuple[Primitive, Literal], Var] = {}
         self._repeats: list[Repeat] = []
 
     def roll(self) -> tuple[Jaxpr, list[Repeat]]:
@@ -133,42 +140,61 @@ class _Rolling:
             (out,) = eqn.outvars
             items = [self._only_row(atom) if expanded else self._item(atom) for atom, expanded in parts]
             if out.index in self._in_any_order:
-                items.sort(key=_place)
+                items.sort(key=place_of)
             self._items[out.index] = self._stacks.stacked(items, out.aval.of_shape(out.aval.shape[1:]))
             return
         ins = tuple(map(self._alone, eqn.invars))
-        self._items.update(zip([out.index for out in eqn.outvars], self._ctx.again(eqn, ins), strict=True))
+        if isinstance(eqn.primitive, BroadcastInDim) and isinstance(ins[0], Literal):
+            # Zeros that many start with are one value, so that a stack of them is one equation.
+            key = eqn.primitive, ins[0]
+            if key not in self._repeated:
+                (self._repeated[key],) = self._ctx.again(eqn, ins)
+            self._items[eqn.outvars[0].index] = self._repeated[key]
+            return
+        outs = self._ctx.again(eqn, ins)
+        if reshapes(eqn):
+            self._stacks.note_reshaped(outs[0], ins[0])
+        self._items.update(zip([out.index for out in eqn.outvars], outs, strict=True))
 
     # Loops.
 
     def _beginning(self, run: Run) -> Run:
-        """The run, with its first block where most of what differs from block to block lies in stacks already."""
-        if not run.others:
-            return run
-        return min([run, *(evolve(run, start=start) for start in run.others)], key=self._misfits)
+        """The run, with its first block where most of what differs from block to block lies in stacks already; or with
+        several blocks as one, as where stacks of two kinds of layers are read in turn."""
+        best = min([run, *(evolve(run, start=start) for start in run.others)], key=self._misfits) if run.others else run
+        if best.count < 4:
+            return best
+        several = [evolve(best, period=run.period * k, count=run.count // k, others=()) for k in _IN_TURN]
+        return min([best, *(each for each in several if each.count > 3)], key=self._turns)
 
     def _misfits(self, run: Run) -> int:
         """How many operands are rows in some blocks, and in others are not, or those of another stack."""
-        last = run.period * (run.count - 1)
+        return self._unlike(run, (0, 1, run.count - 1))
+
+    def _turns(self, run: Run) -> float:
+        """The same for three blocks in the middle that follow each other, for each equation."""
+        middle = run.count // 2
+        return self._unlike(run, (middle - 1, middle, middle + 1)) / run.period
+
+    def _unlike(self, run: Run, blocks: tuple[int, int, int]) -> int:
         count = 0
-        for at in range(run.start, run.start + run.period):
-            for i, atom in enumerate(self._eqns[at].invars):
-                if isinstance(atom, Var) and self._home[atom.index][0] < run.start:
-                    ends = [self._eqns[at + far].invars[i] for far in (run.period, last)]
-                    count += not self._fit([self._row(each) for each in (atom, *ends)], run.count - 1)
+        for j in range(run.period):
+            for atoms in zip(*[self._eqns[run.start + at * run.period + j].invars for at in blocks], strict=True):
+                if isinstance(atoms[0], Var) and self._home[atoms[0].index][0] < run.start:
+                    count += not self._fit([self._row(atom) for atom in atoms], blocks[2] - blocks[0])
         return count
 
     def _row(self, atom: Atom) -> Row | None:
         """Which row a value is, if it is one by now."""
         if not isinstance(atom, Var):
             return None
-        found = self._items.get(atom.index)
+        found = self._item(atom) if atom.index in self._lazy.rows else self._items.get(atom.index)
         return found if isinstance(found, Row) else None
 
     @staticmethod
     def _fit(rows: Sequence[Row | None], last: int) -> bool:
-        """Whether values of the first, the second and the last block, which is so many after the first, are rows of
-        one stack in order, or one value, or none is a row."""
+        """Whether values of one block, the next and a later one, which is so many after the first, are rows of one
+        stack in order, or one value, or none is a row."""
         a, b, c = rows
         if a is None or b is None or c is None:
             return a is b is c
@@ -212,7 +238,7 @@ class _Rolling:
                 shift = 0 if carry is None else 1
                 stacked.append(({k + shift: var for k, var in rest.items()}, len(ys) - 1, init))
         program = body.program(ys)
-        reverse = sum(self._stacks.direction(items) * _row_bytes(items) for items in rows) < 0
+        reverse = sum(self._stacks.direction(items) * row_bytes(items) for items in rows) < 0
         consts = [before[c] if isinstance(c, tuple) else self._alone(c) for c in body.consts]
         carried = program.in_avals[len(consts) : len(consts) + len(body.inits)]
         inits = [
@@ -313,26 +339,27 @@ def repeats(program: AnyProgram, *, at_least: int = 1, bordered: bool = False) -
     found: list[Repeat] = []
     stopped: list[Stopped] = []
 
-    closed = checked(program, "repeats")
-    inputs = closed.jaxpr.invars
-
-    def change(jaxpr: Jaxpr) -> Jaxpr:
-        result, more = rerolled(jaxpr, at_least, stopped, bordered and jaxpr.invars is inputs)
+    def change(jaxpr: Jaxpr, bordered: bool) -> Jaxpr:
+        result, more = rerolled(jaxpr, at_least, stopped, bordered)
         found.extend(more)
         return result
 
-    result = changed(closed, "repeats", lambda jaxpr: bottom_up(jaxpr, change))
+    result = changed(checked(program, "repeats"), "repeats", lambda jaxpr: _everywhere(jaxpr, bordered, change))
     return Repeats(result, tuple(found), tuple(stopped))
 
 
-def _place(item: Item) -> tuple[int, int]:
-    """Where a value is in a stack: a key that brings the rows of each stack together."""
-    return (item.stack.index, item.at) if isinstance(item, Row) else (-1, 0)
+def _everywhere(jaxpr: Jaxpr, bordered: bool, change: Callable[[Jaxpr, bool], Jaxpr]) -> Jaxpr:
+    """A program with `change` of those within it, and of itself, which is told of each whether who applies it makes
+    its stacks: of the whole program if it is `bordered`, and then also of bodies of loops."""
+    # While they are changed, the inputs of programs stay the same objects.
+    outside = {id(jaxpr.invars): jaxpr.invars} if bordered else {}
 
+    def before(each: Jaxpr) -> Jaxpr:
+        each = parted(each)
+        outside.update((id(body.invars), body.invars) for body in loop_bodies(each))
+        return each
 
-def _row_bytes(items: Sequence[Item]) -> int:
-    """How many bytes of these values are rows of stacks."""
-    return sum(item.stack.aval.nbytes // item.stack.aval.shape[0] for item in items if isinstance(item, Row))
+    return bottom_up(jaxpr, lambda each: change(each, id(each.invars) in outside), before if bordered else None)
 
 
 def reroll(program: ProgramT, *, at_least: int = 1, bordered: bool = False) -> ProgramT:
@@ -361,8 +388,7 @@ def reroll(program: ProgramT, *, at_least: int = 1, bordered: bool = False) -> P
     whole("reroll: at_least", at_least)
     flag("reroll: bordered", bordered)
 
-    def change(jaxpr: Jaxpr) -> Jaxpr:
-        inputs = jaxpr.invars  # those of the whole program stay the same objects
-        return bottom_up(jaxpr, lambda each: rerolled(each, at_least, bordered=bordered and each.invars is inputs)[0])
+    def change(jaxpr: Jaxpr, bordered: bool) -> Jaxpr:
+        return rerolled(jaxpr, at_least, bordered=bordered)[0]
 
-    return changed(program, "reroll", change)
+    return changed(program, "reroll", lambda jaxpr: _everywhere(jaxpr, bordered, change))

@@ -98,6 +98,14 @@ def expands(eqn: Eqn) -> bool:
     return isinstance(primitive, Reshape) and primitive.new_sizes == (1, *shape)
 
 
+def reshapes(eqn: Eqn) -> bool:
+    """Whether it only gives another shape to the elements of an operand."""
+    operand, primitive = eqn.invars[0] if eqn.invars else None, eqn.primitive
+    if not isinstance(operand, Var) or not isinstance(primitive, (BroadcastInDim, Reshape, Squeeze)):
+        return False
+    return operand.aval.size == eqn.outvars[0].aval.size
+
+
 def find_lazy(jaxpr: Jaxpr) -> Lazy:
     """The equations that take rows and nothing else needs, and those which only make rows for stacks."""
     readers: dict[int, list[Eqn | None]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from tinyjax.ir.dtypes import FLOATS
@@ -10,7 +11,7 @@ from tinyjax.primitives.elementwise import Add, add
 from tinyjax.primitives.shaping import expand_dims
 from tinyjax.primitives.slicing import Concatenate
 from tinyjax.primitives.structure import ReduceSum
-from tinyjax.transforms.rebuild import Rebuilding, count_reads, without_unread
+from tinyjax.transforms.rebuild import Rebuilding, count_reads, rewritten
 
 #: Sums of fewer terms stay.
 _TERMS: Final = 8
@@ -28,25 +29,19 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
     sums = _long_sums(jaxpr)
     if not sums:
         return jaxpr
-    ctx = Rebuilding(jaxpr.invars, jaxpr.names)
-    env: list[Atom] = list(jaxpr.invars)
 
-    def read(atom: Atom) -> Atom:
-        return env[atom.index] if isinstance(atom, Var) else atom
-
-    for eqn in jaxpr.eqns:
+    def change(ctx: Rebuilding, eqn: Eqn, now: Callable[[Atom], Atom]) -> Sequence[Atom] | None:
         terms = sums.get(eqn.outvars[0].index) if eqn.outvars else None
         if terms is None:
-            env += ctx.again(eqn, tuple(map(read, eqn.invars)))
-            continue
-        ctx.cursor.source = eqn.source
-        rows = [expand_dims(ctx, read(term), (0,)) for term in terms if isinstance(term, Var)]
+            return None
+        rows = [expand_dims(ctx, now(term), (0,)) for term in terms if isinstance(term, Var)]
         total: Atom = ctx.bind(ReduceSum((0,)), *ctx.bind(Concatenate(0), *rows))[0]
         for term in terms:
             if isinstance(term, Literal) and term.value:
                 total = add(ctx, total, term)
-        env.append(ctx.converted(total, eqn.outvars[0].aval))
-    return without_unread(ctx.finish(tuple(map(read, jaxpr.outvars))))
+        return [ctx.converted(total, eqn.outvars[0].aval)]
+
+    return rewritten(jaxpr, change)
 
 
 def joins_scalars(eqn: Eqn) -> bool:

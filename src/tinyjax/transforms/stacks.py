@@ -13,8 +13,9 @@ from tinyjax.ir.dtypes import KEYS
 from tinyjax.ir.program import Atom, Literal, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant
-from tinyjax.primitives.shaping import expand_dims, rev, squeeze
+from tinyjax.primitives.shaping import expand_dims, reshape, rev, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
+from tinyjax.primitives.structure import broadcast_in_dim
 from tinyjax.primitives.unreduced import cast
 from tinyjax.transforms.rebuild import Rebuilding
 
@@ -42,6 +43,12 @@ class Stacks:
         #: Rows that are also there by themselves; and the other way round.
         self._alone: dict[_Place, Atom] = {}
         self._places: dict[Atom, list[_Place]] = {}
+        #: What values are that have the elements of others in another shape.
+        self._reshaped: dict[Atom, Atom] = {}
+
+    def note_reshaped(self, atom: Atom, of: Atom) -> None:
+        """Says that a value has the elements of another one, in order."""
+        self._reshaped[atom] = of
 
     def note(self, stack: Var, at: int, atom: Atom) -> None:
         """Says that a row of a stack is this value."""
@@ -79,7 +86,7 @@ class Stacks:
 
     def new(self, items: Sequence[Item]) -> int:
         """How many equations it takes to stack values."""
-        if all(isinstance(item, Literal) for item in items):
+        if all(isinstance(item, Literal) for item in items) or all(item == items[0] for item in items):
             return 1
         parts = self._parts(items)
         if len(parts) == 1 and parts[0][2] > 1:
@@ -100,6 +107,14 @@ class Stacks:
             # A literal may vary, but a constant is the same on all devices. (Terms of a sum that are all zero are one.)
             return cast(self._ctx, cast(self._ctx, numbered, wanted.unreduced), wanted.axes)
         ctx = self._ctx
+        if all(item == items[0] for item in items):  # zeros to start with, say
+            one = broadcast_in_dim(ctx, self.alone(items[0]), (len(items), *aval.shape), tuple(range(1, aval.ndim + 1)))
+            return ctx.converted(one, aval.of_shape((len(items), *aval.shape)))
+        originals = [self._reshaped.get(item) for item in items if not isinstance(item, Row) and not self.places(item)]
+        wholes = [atom for atom in originals if atom is not None]
+        if len(wholes) == len(items) and len({atom.aval for atom in wholes}) == 1:
+            whole = reshape(ctx, self.stacked(wholes, wholes[0].aval), (len(items), *aval.shape))
+            return ctx.converted(whole, aval.of_shape((len(items), *aval.shape)))
         joined: list[Atom] = []
         at = 0
         for stack, first, count, step in self._parts(items):
@@ -142,3 +157,13 @@ class Stacks:
             parts.append(best)
             at += best[2]
         return parts
+
+
+def place_of(item: Item) -> tuple[int, int]:
+    """Where a value is in a stack: a key that brings the rows of each stack together."""
+    return (item.stack.index, item.at) if isinstance(item, Row) else (-1, 0)
+
+
+def row_bytes(items: Sequence[Item]) -> int:
+    """How many bytes of these values are rows of stacks."""
+    return sum(item.stack.aval.nbytes // item.stack.aval.shape[0] for item in items if isinstance(item, Row))

@@ -42,9 +42,5 @@ def _unrolled(jaxpr: Jaxpr, factor: int | None) -> Jaxpr:
             env += ctx.again(eqn, ins)
             continue
         different = True
-        inner: list[Atom] = list(ins)
-        for each in found.eqns:
-            avals = [out.aval for out in each.outvars]
-            inner += ctx.emit(each.primitive, read(inner, each.invars), avals, each.source or eqn.source)
-        env += read(inner, found.outvars)
+        env += ctx.applied(found, ins, eqn.source)
     return ctx.finish(read(env, jaxpr.outvars)) if different else jaxpr

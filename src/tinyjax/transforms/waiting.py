@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Final, final
+from types import MappingProxyType
+from typing import Final, TypeAlias, final
 
 from tinyjax.ir.program import Eqn
 
+#: Where the tensor is made that something follows from, which row of a stack it is, and of which one.
+_Rank: TypeAlias = tuple[int, int, int]
 #: The rank of what is computed of nothing that the equations before have made.
-_NONE: Final = -1
+_NONE: Final = (-1, 0, 0)
+_NO_ROWS: Final[Mapping[int, int]] = MappingProxyType({})
 #: The level of what waits for scalars that are made of tensors.
 _WAITING: Final = 3
 
 
 def by_tensor(
-    eqns: Sequence[Eqn], operands: Sequence[Collection[int]], order: Sequence[int], start: int, free: Collection[int]
+    eqns: Sequence[Eqn],
+    operands: Sequence[Collection[int]],
+    order: Sequence[int],
+    start: int,
+    free: Collection[int],
+    rows: Mapping[int, Mapping[int, int]],
 ) -> list[int]:
     """The positions of these equations in this order, up to `start`; and then in one in which what follows from one
     tensor stays together, in the order in which the tensors are made.
@@ -33,27 +42,35 @@ def by_tensor(
     scalar = {i: not any(out.aval.shape for out in eqns[i].outvars) for i in tail}
     before = {out.index: at for at, i in enumerate(order[:start]) for out in eqns[i].outvars}
     levels = _levels(operands, tail, maker, scalar, free)
-    ranks: dict[int, int] = {}
-    groups = _Groups()
+    ranks: dict[int, _Rank] = {}
+    groups = Groups()
     for i in tail:
         near = [maker[index] for index in operands[i] if index in maker]
-        ranks[i] = max([ranks[j] for j in near if not scalar[j]], default=_NONE)
-        ranks[i] = max([ranks[i], *(before[index] for index in operands[i] if index in before)])
-        if not scalar[i]:
-            for j in near:
-                if not scalar[j] and levels[j] == levels[i]:
-                    groups.join(i, j)
-    first: dict[int, tuple[int, int]] = {}
+        own = rows.get(i, _NO_ROWS)
+        made = [(before[index], own.get(index, 0), index) for index in operands[i] if index in before]
+        early = levels[i] < _WAITING
+        ranks[i] = max([*made, *[ranks[j] for j in near if early or not scalar[j]]], default=_NONE)
+        for j in near:
+            if (levels[j] == levels[i] and not scalar[i] and not scalar[j]) or (early and levels[j]):
+                groups.join(i, j)
+    first: dict[int, tuple[_Rank, int]] = {}
     for at, i in enumerate(tail):
         known = first.get(groups.of(i), (_NONE, at))
         first[groups.of(i)] = max(known[0], ranks[i]), known[1]
 
-    def key(i: int) -> tuple[int, int, int]:
-        if levels[i] < _WAITING:  # in its place, beside what it is made of
-            return 0, 0, 0
-        return (levels[i], 0, 0) if scalar[i] else (levels[i], *first[groups.of(i)])
-
-    return [*order[:start], *sorted(tail, key=key)]
+    keys: dict[int, tuple[int, _Rank, int]] = {}
+    wanted: dict[int, set[tuple[int, _Rank, int]]] = {}  # with what a variable is read
+    for i in reversed(tail):
+        if not levels[i]:  # with who reads it, if that is one
+            found = set[tuple[int, _Rank, int]]().union(*[wanted.get(out.index, ()) for out in eqns[i].outvars])
+            keys[i] = min(found) if len(found) == 1 else (-1, _NONE, 0)
+        elif levels[i] < _WAITING:  # with the scalars that are made of the tensor
+            keys[i] = 0, *first[groups.of(i)]
+        else:
+            keys[i] = (levels[i], _NONE, 0) if scalar[i] else (levels[i], *first[groups.of(i)])
+        for index in operands[i]:
+            wanted.setdefault(index, set()).add(keys[i])
+    return [*order[:start], *sorted(tail, key=keys.__getitem__)]
 
 
 def _levels(
@@ -81,7 +98,7 @@ def _levels(
 
 
 @final
-class _Groups:
+class Groups:
     """Sets of equations that are joined two by two."""
 
     def __init__(self) -> None:
