@@ -28,6 +28,8 @@ from tinyjax.transforms.inline import inline as inline
 from tinyjax.transforms.inline import once_or_small as once_or_small
 from tinyjax.transforms.jvp import JvpProgram as JvpProgram
 from tinyjax.transforms.jvp import jvp as jvp
+from tinyjax.transforms.layered import PARTING as PARTING
+from tinyjax.transforms.layered import STACKING as STACKING
 from tinyjax.transforms.linearity import LINEARITY as LINEARITY
 from tinyjax.transforms.linearity import Kind as Kind
 from tinyjax.transforms.linearity import Nonlinear as Nonlinear
