@@ -95,6 +95,22 @@ def test_from_and_to_jax(name: str) -> None:
     assert printed.eqns[-1].primitive.name == theirs.jaxpr.eqns[-1].primitive.name  # of strong types
 
 
+@pytest.mark.parametrize("dilation", [1, 2, 3])
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_windows_that_do_not_fit(stride: int, dilation: int) -> None:
+    """There are none, of any function, with any stride."""
+    for size in range(4):
+        for start in (2.0, -np.inf, 1.0):
+            for ours, theirs in ((lax.max, jax.lax.max), (lax.mul, jax.lax.mul)):
+                x = np.arange(float(size))
+                given = ((3,), (stride,), "VALID", (1,), (dilation,))
+                expected = jax.lax.reduce_window(x, start, theirs, *given)
+                agree(lax.reduce_window(x, start, ours, *given), expected)
+                agree(tj.jit(lambda x: lax.reduce_window(x, start, ours, *given))(x), expected)  # noqa: B023
+                slope = tj.grad(lambda x: lax.reduce_window(x, start, ours, *given).sum())(x)  # noqa: B023
+                assert slope.shape == x.shape
+
+
 def test_integers() -> None:
     for name, start in [("add", 0), ("mul", 1), ("max", -(2**31)), ("min", 2**31 - 1), ("bitwise_and", -1),
                         ("bitwise_or", 0), ("bitwise_xor", 5)]:  # fmt: skip

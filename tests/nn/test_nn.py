@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.numpy.oracle import words
 from tinyjax import grad, jit, nn, vmap
@@ -59,6 +60,21 @@ def test_integers(name: str) -> None:
     found, expected = getattr(nn, name)(x, *args), getattr(jax.nn, name)(x, *args)
     assert found.dtype.kind == expected.dtype.kind
     np.testing.assert_allclose(np.asarray(found), np.asarray(expected), 1e-6)
+
+
+@pytest.mark.parametrize("dtype", ["bool", "int8", "uint8", "int32", "uint32", "int64"])
+@pytest.mark.parametrize(
+    "name", words("relu relu6 hard_tanh hard_sigmoid hard_silu sparse_plus sparse_sigmoid squareplus")
+)
+def test_integers_of_every_size(name: str, dtype: str) -> None:
+    """Values, dtypes and weak types are JAX's: numbers in them are weak, so integers become float64. But hard_tanh of
+    an unsigned number isn't less than -1."""
+    x = np.arange(8).astype(dtype)
+    found, expected = getattr(nn, name)(x), getattr(jax.nn, name)(x)
+    assert (found.dtype, tj.typeof(found).weak_type) == (expected.dtype, expected.weak_type)
+    wanted = np.minimum(x, 1) if name == "hard_tanh" else np.asarray(expected)
+    np.testing.assert_allclose(np.asarray(found), wanted, 1e-6)
+    np.testing.assert_allclose(np.asarray(jit(getattr(nn, name))(x)), wanted, 1e-6)
 
 
 ROWS = np.random.default_rng(0).normal(size=(3, 4, 6))

@@ -52,12 +52,34 @@ SMOOTH: dict[str, Callable[[Any, Any], Any]] = {
 }
 
 
+def test_arrays_of_mixed_integers() -> None:
+    """What is stacked of several numbers is strong, as an array is that is made of them."""
+    x, y = np.array([5, 0, 6], "uint64"), np.array([5, -3, 1], "int8")
+    pairs = [(ours.hankel(x, y), theirs.hankel(x, y)), (tj.numpy.cross(x, y), jnp.cross(x, y))]
+    for got, want in [*pairs, (tj.numpy.cross(x[:2], y[:2]), jnp.cross(x[:2], y[:2]))]:
+        assert (got.dtype, tj.typeof(got).weak_type) == (want.dtype, want.weak_type)
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("name", SMOOTH)
 def test_derivatives(name: str) -> None:
     f = SMOOTH[name]
     expected = jax.grad(lambda x: jnp.sin(f(theirs, x)).sum())(A)
     np.testing.assert_allclose(tj.grad(lambda x: tj.numpy.sin(f(ours, x)).sum())(A), expected, 1e-7, 1e-8)
+
+
+@pytest.mark.parametrize(("dtype", "limit"), [("float32", 3.925724783138660), ("float64", 5.371920351148152)])
+def test_squarings(dtype: str, limit: float) -> None:
+    """There is nan where JAX has it, and nowhere else, for a matrix that turns vectors by a large angle."""
+    for most in (0, 1, 3):
+        for factor in (0.9, 1.1, 1.9, 2.1, 3.9, 4.1, 15, 17):
+            turn = (factor * limit * np.array([[0, 1], [-1, 0]])).astype(dtype)
+            found = np.asarray(ours.expm(turn, max_squarings=most))
+            assert np.isnan(found).any() == np.isnan(np.asarray(theirs.expm(turn, max_squarings=most))).any()
+            if not np.isnan(found).any():
+                angle = turn[0, 1]
+                wanted = [[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]]
+                np.testing.assert_allclose(found, wanted, 0, 1e-4 if dtype == "float32" else 1e-10)
 
 
 def test_polar() -> None:

@@ -72,6 +72,32 @@ def test_derivatives(name: str) -> None:
         np.testing.assert_allclose(found[sure], expected[sure], tolerance, 1e-12)
 
 
+@pytest.mark.parametrize("name", words("expit logit xlogy xlog1py boxcox boxcox1p"))
+def test_complex_numbers(name: str) -> None:
+    args = (np.array([0.3 + 0.2j, 2 - 1j, -1 + 3j]), np.array([1.5 - 0.5j, -0.3j, 2 + 2j]))[
+        : 1 if name in ("expit", "logit") else 2
+    ]
+    mine, theirs_ = getattr(ours, name), getattr(theirs, name)
+    found, expected = (transform(mine)(*args) for transform in (lambda f: f, jit)), theirs_(*args)
+    for value in found:
+        np.testing.assert_allclose(np.asarray(value), np.asarray(expected), 1e-12)
+    every = tuple(range(len(args)))
+    slopes = vmap(grad(mine, every, holomorphic=True))(*args)
+    for slope, wanted in zip(slopes, jax.vmap(jax.grad(theirs_, every, holomorphic=True))(*args), strict=True):
+        np.testing.assert_allclose(np.asarray(slope), np.asarray(wanted), 1e-12)
+
+
+def test_entropy_is_constant_below_zero() -> None:
+    """There it is -inf, and its derivatives are zeros in both modes, as they are of a constant."""
+    x = np.array([-2.0, -0.5, 0.25])
+    for transform in (lambda f: f, jit):
+        (back,) = transform(lambda x: tj.vjp(ours.entr, x)[1](np.ones(3)))(x)
+        forward = transform(lambda x: tj.jvp(ours.entr, (x,), (np.ones(3),))[1])(x)
+        np.testing.assert_allclose(np.asarray([back, forward]), 2 * [[0, 0, -np.log(0.25) - 1]])
+        second = transform(vmap(grad(grad(ours.entr))))(x)
+        np.testing.assert_allclose(np.asarray(second), [0, 0, -4])
+
+
 @pytest.mark.sweep
 def test_compiled() -> None:
     """All of them at once, and in half precision."""

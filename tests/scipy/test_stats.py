@@ -14,7 +14,8 @@ import pytest
 from scipy import stats as oracle
 
 import tinyjax.scipy.stats as ours
-from tinyjax import grad, jit, vmap
+from tests.numpy.oracle import words
+from tinyjax import grad, jit, jvp, vmap
 from tinyjax.errors import ChoiceError, ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.dtypes import HostArray
 
@@ -124,6 +125,64 @@ def test_derivatives_are_finite_outside() -> None:
         for x in (-3.0, 3.0) if name == "truncnorm" else (-1.0, 0.0):
             for i in range(len(SHAPES[name])):
                 assert not np.isnan(grad(f, i + 1)(x, *SHAPES[name]).item()), (name, x, i)
+
+
+#: Distributions whose support ends, with parameters for which the density is infinite at an end, too.
+BOUNDED: Mapping[str, tuple[tuple[float, ...], ...]] = {
+    "gamma": ((2.5,), (0.4,)), "chi2": ((3.0,), (1.0,)), "truncnorm": ((-1.5, 2.0), (0.5, 4.0)), "pareto": ((2.5,),),
+    "expon": ((),), "uniform": ((),), "beta": ((2.0, 0.5), (0.3, 3.0)), "poisson": ((2.5,),), "binom": ((6.0, 0.3),),
+    "nbinom": ((4.0, 0.3),), "geom": ((0.3,),), "bernoulli": ((0.3,),), "betabinom": ((6.0, 2.0, 0.5),),
+}  # fmt: skip
+OUTSIDE = [(name, function) for name, function in FUNCTIONS if name in BOUNDED and function in words("pdf pmf cdf sf")]
+
+
+@pytest.mark.parametrize(("name", "function"), OUTSIDE)
+def test_derivatives_outside_are_zero(name: str, function: str) -> None:
+    """Of a density or probability where nothing is, in forward and in reverse mode."""
+    f = getattr(getattr(ours, name), function)
+    point = np.array([-31.0, -4.0, *([9.0, 60.0] if name in ("beta", "truncnorm") else [])])
+    for shapes in BOUNDED[name]:
+        # As in JAX, betainc has no derivative in its shapes.
+        args = (point,) if name == "beta" and function != "pdf" else (point, *shapes)
+
+        def varying(*xs: Any) -> Any:
+            return f(*xs, *shapes[len(xs) - 1 :])  # noqa: B023
+
+        slopes = vmap(grad(varying, tuple(range(len(args)))), (0, *[None] * (len(args) - 1)))(
+            *[np.asarray(x, "float64") for x in args]
+        )
+        for slope in slopes:
+            np.testing.assert_array_equal(np.asarray(slope), 0 * point, str(shapes))
+        ones = tuple(np.ones_like(np.asarray(x)) for x in args)
+        for run in (lambda g: g, jit):
+            _, slope = run(lambda *t: jvp(varying, args, t))(*ones)  # noqa: B023
+            np.testing.assert_array_equal(np.asarray(slope), 0 * point, str(shapes))
+
+
+def test_slope_of_a_distribution_at_its_centre() -> None:
+    """It is the density, though abs has no slope there."""
+    for power in (0.7, 1.0, 1.5, 2.0, 4.0):
+        np.testing.assert_allclose(grad(ours.gennorm.cdf)(0.0, power).item(), ours.gennorm.pdf(0.0, power).item())
+        assert grad(ours.gennorm.cdf, 1)(0.0, power).item() == 0
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_entropy_of_poisson(dtype: str) -> None:
+    """Finite derivatives of both orders, though probabilities that are added up are as small as zero."""
+    mean = np.array([0.0, 1e-3, 0.3, 2.1, 50, 99.9, 100, 1000]).astype(dtype)
+    entropy = ours.poisson.entropy
+    tolerance = 1e-4 if dtype == "float32" else 1e-6
+    np.testing.assert_allclose(
+        np.asarray(entropy(mean)), oracle.poisson.entropy(mean.astype("float64")), tolerance, tolerance
+    )
+    slope, curvature = vmap(grad(entropy)), vmap(grad(grad(entropy)))
+    wide = mean[1:].astype("float64")
+    step = 1e-4 * wide
+    numeric = [np.asarray(f(wide + step) - f(wide - step)) / (2 * step) for f in (entropy, slope)]
+    np.testing.assert_allclose(np.asarray(slope(mean))[1:], numeric[0], 1e-2)
+    np.testing.assert_allclose(np.asarray(curvature(mean))[1:], numeric[1], 1e-2)
+    assert slope(mean)[0] == np.inf
+    assert not np.isnan(np.asarray(curvature(mean))).any()
 
 
 def test_vectors() -> None:

@@ -10,6 +10,7 @@ from tinyjax import lax
 from tinyjax.arrays.elementwise import inexact, promote_inexact
 from tinyjax.arrays.shaping import canonical_axis
 from tinyjax.errors import ShapeError
+from tinyjax.ir.dtypes import UNSIGNED
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import exponential, trigonometric
 from tinyjax.tracing.array import Array, ArrayLike
@@ -51,12 +52,12 @@ def relu6(x: ArrayLike) -> Array:
     >>> relu6(np.array([-1.0, 2.0, 7.0]))
     Array([0., 2., 6.], dtype=float64)
     """
-    return _relu6(_inexact(x))
+    return _relu6(as_array(x))
 
 
 @prepared
 def _relu6(x: Array) -> Array:
-    return tnp.where(x <= 0, 0, tnp.where(x >= 6, 6, x))
+    return tnp.where(x <= 0, 0.0, tnp.where(x >= 6, 6.0, x))
 
 
 def leaky_relu(x: ArrayLike, negative_slope: ArrayLike = 0.01) -> Array:
@@ -237,7 +238,8 @@ def hard_tanh(x: ArrayLike) -> Array:
 
 @prepared
 def _hard_tanh(x: Array) -> Array:
-    return tnp.where(x > 1, 1, tnp.where(x < -1, -1, x))
+    above = x if x.aval.dtype in UNSIGNED else tnp.where(x < -1, -1, x)
+    return tnp.where(x > 1, 1, above)
 
 
 def hard_sigmoid(x: ArrayLike) -> Array:
@@ -257,7 +259,7 @@ def hard_silu(x: ArrayLike) -> Array:
     >>> hard_silu(np.array([-3.0, 1.0, 4.0]))
     Array([-0.        ,  0.66666667,  4.        ], dtype=float64)
     """
-    found = _inexact(x)
+    found = as_array(x)
     return found * hard_sigmoid(found)
 
 
@@ -268,7 +270,7 @@ def sparse_plus(x: ArrayLike) -> Array:
     >>> sparse_plus(np.array([-2.0, 0.0, 3.0]))
     Array([0.  , 0.25, 3.  ], dtype=float64)
     """
-    return _sparse_plus(_inexact(x))
+    return _sparse_plus(as_array(x))
 
 
 @prepared

@@ -77,14 +77,14 @@ def slide(ctx: Context[V], made: Windowed, args: Sequence[V], initial: Sequence[
     for axis in reversed(range(len(config))):
         size, step = made.window_dimensions[axis], made.window_dilation[axis]
         count = max(ctx.aval(xs[0]).shape[axis] - step * (size - 1), 0)
+        if not count:  # none fits
+            xs = [slice_in_dim(ctx, x, 0, 0, 1, axis) for x in xs]
+            continue
         found: Sequence[V] | None = None
         width, start = 1, 0  # of the windows of which xs are the reductions; of what isn't in `found`
         while True:
             if size & width:
-                part = [slice_in_dim(ctx, x, start, start + count, 1, axis) for x in xs] if count else None
-                if part is None:
-                    found = [slice_in_dim(ctx, x, 0, 0, 1, axis) for x in xs]
-                    break
+                part = [slice_in_dim(ctx, x, start, start + count, 1, axis) for x in xs]
                 found = part if found is None else combine(ctx, found, part)
                 start += step * width
             if 2 * width > size:

@@ -25,13 +25,13 @@ from tinyjax.tracing.concrete import as_array
 _COEFFICIENTS = [math.factorial(26 - k) * math.factorial(13) / (
     math.factorial(26) * math.factorial(k) * math.factorial(13 - k)) for k in range(14)]  # fmt: skip
 #: The norm up to which it is as exact as the dtype.
-_NORMS = {"float32": 3.9, "float64": 5.37}
+_NORMS = {"float32": 3.925724783138660, "float64": 5.371920351148152}
 
 
 def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponential of square matrices: by a quotient of polynomials of the matrix divided by a power of 2, squared
-    as often. nan where it would be squared more than `max_squarings` times. `upper_triangular` is taken, and says
-    nothing.
+    as often. nan where it would be squared more than `max_squarings` times and, since JAX rounds that down, once more.
+    `upper_triangular` is taken, and says nothing.
 
     Raises:
       ShapeError: the matrices aren't square.
@@ -57,9 +57,9 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     odd = scaled @ odd
     found = tnp.linalg.solve(even - odd, even + odd)
     most = integer(max_squarings, "expm: max_squarings")
-    for k in range(most):
+    for k in range(most + 1):
         found = found @ tnp.where(k < count, found, one)
-    return tnp.where(count > most, np.nan, found)
+    return tnp.where(count > most + 1, np.nan, found)
 
 
 def expm_frechet(

@@ -41,7 +41,7 @@ def hankel(c: ArrayLike, r: ArrayLike | None = None) -> Array:
     batch = tnp.broadcast_shapes(column.shape[:-1], row.shape[:-1])
     column, row = (tnp.broadcast_to(x, (*batch, x.shape[-1])) for x in (column, row))
     both = tnp.concatenate([column, row[..., 1:]], -1)
-    return both[..., np.arange(m)[:, None] + np.arange(n)]
+    return both.astype(both.dtype)[..., np.arange(m)[:, None] + np.arange(n)]
 
 
 def circulant(c: ArrayLike) -> Array:

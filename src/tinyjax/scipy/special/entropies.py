@@ -8,12 +8,12 @@ from typing import Literal, overload
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
-from tinyjax.arrays.elementwise import promote_inexact
+from tinyjax.arrays.elementwise import apply, promote_inexact
 from tinyjax.arrays.reductions import Axis
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.primitives import exponential
-from tinyjax.scipy.special.promoted import applied, floats
+from tinyjax.scipy.special.promoted import floats, inexacts
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -24,7 +24,7 @@ def expit(x: ArrayLike) -> Array:
     >>> expit(0.0)
     Array(0.5, dtype=float64, weak_type=True)
     """
-    return applied("expit", exponential.logistic, x)
+    return apply(exponential.logistic, *inexacts(x))
 
 
 def logit(x: ArrayLike) -> Array:
@@ -33,7 +33,7 @@ def logit(x: ArrayLike) -> Array:
     >>> logit(0.75)
     Array(1.09861229, dtype=float64, weak_type=True)
     """
-    (found,) = floats("logit", x)
+    (found,) = inexacts(x)
     return _logit(found)
 
 
@@ -57,7 +57,7 @@ def xlogy(x: ArrayLike, y: ArrayLike) -> Array:
     >>> xlogy(np.array([0.0, 2.0]), np.array([0.0, 1.0]))
     Array([0., 0.], dtype=float64)
     """
-    left, right = floats("xlogy", x, y)
+    left, right = inexacts(x, y)
     return _xlogy(left, right)
 
 
@@ -83,7 +83,7 @@ def xlog1py(x: ArrayLike, y: ArrayLike) -> Array:
     >>> xlog1py(np.array([0.0, 2.0]), np.array([-1.0, 1.0]))
     Array([0.        , 1.38629436], dtype=float64)
     """
-    left, right = floats("xlog1py", x, y)
+    left, right = inexacts(x, y)
     return _xlog1py(left, right)
 
 
@@ -120,7 +120,8 @@ def _entr(x: Array) -> Array:
 
 def _entr_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
     (x,), (t,) = primals, tangents
-    return _entr(x), -t * (lax.log(x) + 1)
+    outside = x < 0  # where it is -inf throughout
+    return _entr(x), tnp.where(outside, 0, -t * (lax.log(tnp.where(outside, 1, x)) + 1))
 
 
 _entr.defjvp(_entr_jvp)
@@ -163,7 +164,7 @@ def boxcox(x: ArrayLike, lmbda: ArrayLike) -> Array:
     >>> boxcox(2.0, np.array([0.0, 1.0]))
     Array([0.69314718, 1.        ], dtype=float64)
     """
-    number, power = floats("boxcox", x, lmbda)
+    number, power = inexacts(x, lmbda)
     return _powered(lax.log(number), power)
 
 
@@ -174,7 +175,7 @@ def boxcox1p(x: ArrayLike, lmbda: ArrayLike) -> Array:
     >>> boxcox1p(1.0, np.array([0.0, 1.0]))
     Array([0.69314718, 1.        ], dtype=float64)
     """
-    number, power = floats("boxcox1p", x, lmbda)
+    number, power = inexacts(x, lmbda)
     return _powered(lax.log1p(number), power)
 
 

@@ -10,12 +10,17 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
+def inexacts(*xs: ArrayLike) -> list[Array]:
+    """The operands as floats or complex numbers of one dtype and shape."""
+    return list(broadcast(*promote_inexact(*map(as_array, xs))))
+
+
 def floats(name: str, *xs: ArrayLike) -> list[Array]:
     """The operands as floats of one dtype and shape; a TypingError if they are complex."""
-    found = broadcast(*promote_inexact(*map(as_array, xs)))
+    found = inexacts(*xs)
     if found[0].aval.dtype in COMPLEXES:
         raise TypingError(f"{name} takes real numbers, got {', '.join(str(as_array(x).aval) for x in xs)}")
-    return list(found)
+    return found
 
 
 def applied(name: str, primitive: Primitive, *xs: ArrayLike) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import tinyjax.numpy as tnp
 from tinyjax.scipy.special.promoted import floats
 from tinyjax.tracing.array import Array, ArrayLike
@@ -17,6 +19,12 @@ def counted(name: str, k: ArrayLike, loc: ArrayLike, *shapes: ArrayLike) -> list
     """k - loc and the shapes: floats of one dtype and shape."""
     count, start, *rest = floats(name, k, loc, *shapes)
     return [count - start, *rest]
+
+
+def from_zero(function: Callable[[Array, Array], Array], shape: Array, y: Array, below: float) -> Array:
+    """A function of a positive shape and y; below zero a constant, with derivatives of 0 whatever they are at zero."""
+    outside = (y < 0) & (shape > 0)
+    return tnp.where(outside, below, function(shape, tnp.where(outside, 1, tnp.where(y < 0, 0, y))))
 
 
 def outside(x: Array, value: float) -> Array:

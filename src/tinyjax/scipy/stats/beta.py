@@ -42,7 +42,9 @@ def cdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arr
     Array(0.6875, dtype=float64, weak_type=True)
     """
     y, _, first, second = standard("beta.cdf", x, loc, scale, a, b)
-    return lax.betainc(first, second, tnp.clip(y, 0, 1))
+    outside = _outside(y, first, second)
+    inner = lax.betainc(first, second, tnp.where(outside, 0.5, y))
+    return tnp.where(outside, tnp.where(y < 0, 0, 1), inner)
 
 
 def logcdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -61,7 +63,9 @@ def sf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arra
     Array(0.3125, dtype=float64, weak_type=True)
     """
     y, _, first, second = standard("beta.sf", x, loc, scale, a, b)
-    return lax.betainc(second, first, 1 - tnp.clip(y, 0, 1))
+    outside = _outside(y, first, second)
+    inner = lax.betainc(second, first, 1 - tnp.where(outside, 0.5, y))
+    return tnp.where(outside, tnp.where(y < 0, 1, 0), inner)
 
 
 def logsf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -71,3 +75,8 @@ def logsf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: A
     Array(-1.16315081, dtype=float64, weak_type=True)
     """
     return lax.log(sf(x, a, b, loc, scale))
+
+
+def _outside(y: Array, first: Array, second: Array) -> Array:
+    """Where the distribution has no density, though it is one."""
+    return ((y < 0) | (y > 1)) & (first > 0) & (second > 0)

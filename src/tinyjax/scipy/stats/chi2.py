@@ -6,7 +6,7 @@ import math
 
 import tinyjax.numpy as tnp
 from tinyjax import lax
-from tinyjax.scipy.stats.arguments import outside, standard
+from tinyjax.scipy.stats.arguments import from_zero, outside, standard
 from tinyjax.tracing.array import Array, ArrayLike
 
 
@@ -39,7 +39,7 @@ def cdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -
     Array(0.08110859, dtype=float64, weak_type=True)
     """
     y, _, freedom = standard("chi2.cdf", x, loc, scale, df)
-    return lax.igamma(freedom / 2, tnp.where(y < 0, 0, y / 2))
+    return from_zero(lax.igamma, freedom / 2, y / 2, 0)
 
 
 def logcdf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -58,7 +58,7 @@ def sf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     Array(0.91889141, dtype=float64, weak_type=True)
     """
     y, _, freedom = standard("chi2.sf", x, loc, scale, df)
-    return lax.igammac(freedom / 2, tnp.where(y < 0, 0, y / 2))
+    return from_zero(lax.igammac, freedom / 2, y / 2, 1)
 
 
 def logsf(x: ArrayLike, df: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

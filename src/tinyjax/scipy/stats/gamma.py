@@ -7,7 +7,7 @@ import math
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.scipy.special import entropies
-from tinyjax.scipy.stats.arguments import outside, standard
+from tinyjax.scipy.stats.arguments import from_zero, outside, standard
 from tinyjax.tracing.array import Array, ArrayLike
 
 
@@ -40,7 +40,7 @@ def cdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     Array(0.09020401, dtype=float64, weak_type=True)
     """
     y, _, shape = standard("gamma.cdf", x, loc, scale, a)
-    return lax.igamma(shape, tnp.where(y < 0, 0, y))
+    return from_zero(lax.igamma, shape, y, 0)
 
 
 def logcdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
@@ -59,7 +59,7 @@ def sf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> 
     Array(0.90979599, dtype=float64, weak_type=True)
     """
     y, _, shape = standard("gamma.sf", x, loc, scale, a)
-    return lax.igammac(shape, tnp.where(y < 0, 0, y))
+    return from_zero(lax.igammac, shape, y, 1)
 
 
 def logsf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:

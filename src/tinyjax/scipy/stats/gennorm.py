@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.scipy.special.promoted import floats
 from tinyjax.tracing.array import Array, ArrayLike
@@ -33,4 +34,7 @@ def cdf(x: ArrayLike, beta: ArrayLike) -> Array:
     Array(0.76024994, dtype=float64, weak_type=True)
     """
     y, power = floats("gennorm.cdf", x, beta)
-    return (1 + lax.sign(y) * lax.igamma(1 / power, lax.abs(y) ** power)) / 2
+    centre = y == 0
+    safe = tnp.where(centre, 1, y)
+    value = (1 + lax.sign(safe) * lax.igamma(1 / power, lax.abs(safe) ** power)) / 2
+    return tnp.where(centre, 0.5 + y * pdf(0, power), value)  # where |y| has no slope

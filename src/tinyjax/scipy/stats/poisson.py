@@ -23,8 +23,10 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     Array(-1.38221696, dtype=float64)
     """
     count, mean = counted("poisson.logpmf", k, loc, mu)
-    value = entropies.xlogy(count, mean) - lax.lgamma(count + 1) - mean
-    return tnp.where((count < 0) | (lax.round(count) != count), -math.inf, value)
+    below = count < 0
+    safe = tnp.where(below, 0, count)
+    value = entropies.xlogy(safe, mean) - lax.lgamma(safe + 1) - mean
+    return tnp.where(below | (lax.round(count) != count), -math.inf, value)
 
 
 def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
@@ -55,8 +57,9 @@ def entropy(mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """
     mean, place = floats("poisson.entropy", mu, loc)
     mean = tnp.broadcast_to(mean, tnp.broadcast_shapes(mean.shape, place.shape))
-    small, count = tnp.where(mean < _LARGE, mean, 1), tnp.arange(3 * _LARGE, dtype=mean.dtype)
-    total = tnp.sum(entropies.entr(pmf(count, small[..., None])), -1)
+    small, count = tnp.where((mean < _LARGE) & (mean != 0), mean, 1), tnp.arange(3 * _LARGE, dtype=mean.dtype)
+    logarithm = logpmf(count, small[..., None])  # finite, also where the probability is no number but zero
+    total = tnp.where(mean == 0, entropies.entr(mean), -tnp.sum(lax.exp(logarithm) * logarithm, -1))
     far = tnp.where(mean < _LARGE, _LARGE, mean)
     series = (1 + lax.log(2 * math.pi * far)) / 2 - (1 / 12 + (1 / 24 + 19 / 360 / far) / far) / far
     return tnp.where(mean < _LARGE, total, series)

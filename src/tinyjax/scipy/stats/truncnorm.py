@@ -83,8 +83,16 @@ def _logarithm_between(low: Array, high: Array) -> Array:
     return tnp.where(central, lax.log1p(-errors.ndtr(low) - errors.ndtr(-high)), tail)
 
 
+def _between(low: Array, high: Array) -> Array:
+    """A point between two, one or both of which may be infinite."""
+    start, end = tnp.isinf(low), tnp.isinf(high)
+    middle = (tnp.where(start, 0, low) + tnp.where(end, 0, high)) / 2
+    return tnp.where(start, tnp.where(end, 0, high - 1), tnp.where(end, low + 1, middle))
+
+
 def _logarithm_below(y: Array, low: Array, high: Array) -> Array:
-    within = tnp.clip(y, low, high)
+    outside = (y <= low) | (y >= high)
+    within = tnp.where(outside, _between(low, high), y)
     whole = _logarithm_between(low, high)
     below, above = _logarithm_between(low, within) - whole, _logarithm_between(within, high) - whole
     value = tnp.where(below > -0.1, lax.log1p(-lax.exp(above)), below)
