@@ -68,6 +68,7 @@ def test_derivatives(name: str) -> None:
     np.testing.assert_allclose(tj.grad(lambda x: tj.numpy.sin(f(ours, x)).sum())(A), expected, 1e-7, 1e-8)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("dtype", "limit"), [("float32", 3.925724783138660), ("float64", 5.371920351148152)])
 def test_squarings(dtype: str, limit: float) -> None:
     """There is nan where JAX has it, and nowhere else, for a matrix that turns vectors by a large angle."""
