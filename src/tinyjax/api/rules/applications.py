@@ -200,13 +200,13 @@ class Application(Customised, ABC):
     def stage_function(self) -> tuple[Jaxpr, tuple[Array, ...]]:
         """The function itself as a program, and what it closes over."""
         self.treedef = None
+        return stage_rule(self.at, [array.aval for array in self.at.arrays], self.run)
 
-        def run(arrays: list[Array]) -> Sequence[Array]:
-            results = self.at.flat(arrays)
-            self.treedef = results.treedef
-            return results.arrays
-
-        return stage_rule(self.at, [array.aval for array in self.at.arrays], run)
+    def run(self, arrays: list[Array]) -> Sequence[Array]:
+        """The leaves of the function's results, whose tree is `treedef` then."""
+        results = self.at.flat(arrays)
+        self.treedef = results.treedef
+        return results.arrays
 
     def programs(self) -> tuple[Primitive, Sequence[Array]]:
         """The primitive, made of programs newly staged, and what these close over.

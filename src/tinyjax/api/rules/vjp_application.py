@@ -249,7 +249,8 @@ class VjpApplication(Application):
     @override
     def make(self, captured: Sequence[Array]) -> tuple[Primitive, Sequence[Array]]:
         count = sum(has_tangent(array.aval) for array in self.at.arrays)
-        function, cells = self._stage_function()
+        self.treedef = None
+        function, cells = stage_with_cells(self.at, [array.aval for array in self.at.arrays], self.run)
         out_avals = function[0].out_avals[: len(function[0].outvars) - len(cells)]
         distinct = self._tells_apart(count + len(cotangent_avals(out_avals)))
         staged = self._stage(captured, function, cells, out_avals, distinct)
@@ -261,16 +262,6 @@ class VjpApplication(Application):
         if staged.cases is None:
             return CustomVjp(self.at.name, function[0], num_captured=len(function[1])), function[1]
         return self._without_cells(staged.cases, captured, function, out_avals, distinct)
-
-    def _stage_function(self) -> tuple[Program, tuple[Cell[Array], ...]]:
-        self.treedef = None
-
-        def run(arrays: list[Array]) -> Sequence[Array]:
-            results = self.at.flat(arrays)
-            self.treedef = results.treedef
-            return results.arrays
-
-        return stage_with_cells(self.at, [array.aval for array in self.at.arrays], run)
 
     def _stage(
         self,
