@@ -55,8 +55,7 @@ SMOOTH: dict[str, Callable[[Any, Any], Any]] = {
 def test_arrays_of_mixed_integers() -> None:
     """What is stacked of several numbers is strong, as an array is that is made of them."""
     x, y = np.array([5, 0, 6], "uint64"), np.array([5, -3, 1], "int8")
-    pairs = [(ours.hankel(x, y), theirs.hankel(x, y)), (tj.numpy.cross(x, y), jnp.cross(x, y))]
-    for got, want in [*pairs, (tj.numpy.cross(x[:2], y[:2]), jnp.cross(x[:2], y[:2]))]:
+    for got, want in ((ours.hankel(x, y), theirs.hankel(x, y)), (tj.numpy.cross(x, y), jnp.cross(x, y))):
         assert (got.dtype, tj.typeof(got).weak_type) == (want.dtype, want.weak_type)
 
 
