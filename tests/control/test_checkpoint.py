@@ -21,7 +21,7 @@ from tests.api.families import TRANSFORMATIONS
 from tinyjax import ShapedArray, ir
 from tinyjax import checkpoint_policies as policies
 from tinyjax.control.checkpoint import Checkpoint, Policy
-from tinyjax.errors import InputError, ParameterError
+from tinyjax.errors import InputError, ParameterError, StaticArgumentError
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.exponential import Exp
 
@@ -322,3 +322,23 @@ def test_functions_are_policies() -> None:
         ir.save(io.BytesIO(), first)
     with pytest.raises(ParameterError, match="keep_tanh"):
         ir.content_hash(first)
+
+
+def test_static_arguments_by_name() -> None:
+    unhashable: Any = (2.0, [3])
+
+    def f(x: Any, n: int, *, flag: bool = False) -> Any:
+        return x * n if flag else x + n
+
+    both = tj.checkpoint(f, static_argnums=1, static_argnames="flag")
+    named = tj.checkpoint(f, static_argnames=("flag", "n"))
+    decorated = tj.checkpoint(static_argnames=("flag", "n"))(f)
+    for g in (both, named, decorated):
+        assert tj.grad(g)(2.0, 3, flag=True) == 3.0
+        assert tj.grad(g)(2.0, 3) == 1.0
+        assert tj.jit(tj.grad(g), static_argnums=1)(2.0, 3) == 1.0
+    assert tj.grad(named)(2.0, n=3, flag=True) == 3.0
+    with pytest.raises(StaticArgumentError, match="f has no argument 'flags', which is marked static"):
+        tj.checkpoint(f, static_argnames="flags")(2.0, 3)
+    with pytest.raises(StaticArgumentError, match="argument 1 of f is static, so it must be hashable"):
+        named(*unhashable)

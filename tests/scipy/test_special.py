@@ -308,3 +308,11 @@ def test_ranges_of_different_formulas(name: str) -> None:
         for got, want, other in zip(found, exact, moved, strict=True):
             tolerance = 2**10 * eps * np.abs(want) + 4 * np.abs(other - want)
             assert np.all(np.abs(np.asarray(got) - want) <= tolerance), name
+
+
+@pytest.mark.parametrize("axis", [0, 1, -1, None])
+def test_softmax_of_nothing(axis: int | None) -> None:
+    x = np.ones((2, 0))
+    for name in ("softmax", "log_softmax"):
+        found = getattr(ours, name)(x, axis)
+        assert (found.shape, found.dtype) == (x.shape, x.dtype)

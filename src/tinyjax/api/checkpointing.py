@@ -47,10 +47,15 @@ def checkpoint(
     prevent_cse: bool = True,
     policy: AnyPolicy | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
 ) -> Callable[P, R]: ...
 @overload
 def checkpoint(
-    *, prevent_cse: bool = True, policy: AnyPolicy | None = None, static_argnums: int | Sequence[int] = ()
+    *,
+    prevent_cse: bool = True,
+    policy: AnyPolicy | None = None,
+    static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
 ) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 @filtered
 def checkpoint(
@@ -59,13 +64,14 @@ def checkpoint(
     prevent_cse: bool = True,
     policy: AnyPolicy | None = None,
     static_argnums: int | Sequence[int] = (),
+    static_argnames: str | Sequence[str] = (),
 ) -> Any:
     """`fun`, whose derivative computes values again instead of keeping them in memory.
 
     Reverse mode normally keeps every intermediate value that the derivative needs. Of a checkpointed function it keeps
     the arguments, and what the `policy` allows (see `tinyjax.checkpoint_policies`; or a function of a primitive, the
     types of its operands and, by name, its parameters); everything else is computed a second time. The
-    function is staged, so static arguments (`static_argnums`) are the only ones to branch on.
+    function is staged, so static arguments (`static_argnums`, `static_argnames`) are the only ones to branch on.
     `prevent_cse` keeps the compiler from merging both computations, which would undo the saving; it isn't needed inside
     a `scan`.
 
@@ -75,21 +81,31 @@ def checkpoint(
     (2, 1)
     """
     if fun is None:
-        return partial(checkpoint, prevent_cse=prevent_cse, policy=policy, static_argnums=static_argnums)
+        return partial(
+            checkpoint,
+            prevent_cse=prevent_cse,
+            policy=policy,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+        )
     check_callable("checkpoint", fun)
-    return _checkpoint(fun, prevent_cse, None if policy is None else as_policy(policy), static_argnums)
+    return _checkpoint(fun, prevent_cse, None if policy is None else as_policy(policy), static_argnums, static_argnames)
 
 
 remat: Final = checkpoint
 
 
 def _checkpoint(
-    fun: Callable[P, R], prevent_cse: bool, policy: Policy | None, static_argnums: int | Sequence[int]
+    fun: Callable[P, R],
+    prevent_cse: bool,
+    policy: Policy | None,
+    static_argnums: int | Sequence[int],
+    static_argnames: str | Sequence[str],
 ) -> Callable[P, R]:
     @filtered
     @wraps(fun)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
-        call = split_static(fun, args, kwargs, static_argnums, ())
+        call = split_static(fun, args, kwargs, static_argnums, static_argnames)
         lent = lend(call.function, call.args, call.kwargs)
         if lent is None:
             plain: R = run(call.function, call.args, call.kwargs, None)

@@ -253,7 +253,7 @@ def softmax(x: ArrayLike, axis: Axis = None) -> Array:
     Array([0.5, 0.5], dtype=float64)
     """
     (found,) = promote_inexact(as_array(x))
-    terms = lax.exp(found - tnp.max(lax.stop_gradient(found), axis, keepdims=True))
+    terms = lax.exp(found - tnp.max(lax.stop_gradient(found), axis, keepdims=True, initial=-math.inf))
     return terms / tnp.sum(terms, axis, keepdims=True)
 
 
@@ -265,5 +265,5 @@ def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
     Array([-1000.,     0.], dtype=float64)
     """
     (found,) = promote_inexact(as_array(x))
-    moved = found - tnp.max(lax.stop_gradient(found), axis, keepdims=True)
+    moved = found - tnp.max(lax.stop_gradient(found), axis, keepdims=True, initial=-math.inf)
     return moved - lax.log(tnp.sum(lax.exp(moved), axis, keepdims=True))
