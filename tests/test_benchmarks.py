@@ -100,6 +100,7 @@ def test_comparisons() -> None:
     assert Comparison("group", "name", 2, (3.0,)).ratio is None
 
 
+@pytest.mark.sweep
 def test_report() -> None:
     text = io.StringIO()
     report = Report(Console(file=text, width=120))

@@ -28,6 +28,7 @@ def restored() -> Iterator[None]:
     (gc.enable if on else gc.disable)()
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("setting", SETTINGS)
 def test_the_setting_is_raised_within_the_block_and_put_back(setting: tuple[int, int, int]) -> None:
     gc.set_threshold(*setting)

@@ -163,6 +163,7 @@ def test_it_says_what_that_of_jax_says() -> None:
     } | {name for name in missing if "sharding" in name}  # fmt: skip
 
 
+@pytest.mark.sweep
 def test_another_process_reads_it(tmp_path: Path) -> None:
     path = tmp_path / "f.bin"
     path.write_bytes(export(tj.jit(lambda x: {"y": x * x}))(3.0).serialize())

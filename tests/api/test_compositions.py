@@ -73,6 +73,7 @@ def stress(x: Array) -> Array:
     return bar(x)
 
 
+@pytest.mark.sweep
 def test_stress() -> None:
     jit, jvp, grad = tj.jit, tj.jvp, tj.grad
     x = tnp.asarray(3.0)

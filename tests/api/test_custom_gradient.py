@@ -84,6 +84,7 @@ TRANSFORMED: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("transformed", TRANSFORMED)
 @pytest.mark.parametrize("name", OURS)
 def test_as_in_jax(name: str, transformed: str) -> None:

@@ -95,6 +95,7 @@ DERIVATIVES: Final[dict[str, Callable[[Any, Any], Any]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", DERIVATIVES)
 def test_derivatives_are_of_what_the_rule_says_as_in_jax(name: str) -> None:
     expected = jax.tree.leaves(DERIVATIVES[name](jax, disagreeing(jax.custom_batching, jnp)))

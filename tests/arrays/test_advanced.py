@@ -147,6 +147,7 @@ def test_updates_are_those_of_jax(chosen: slice) -> None:
         agree(run(tnp.asarray(x), [tnp.asarray(v) for v in values]), expected)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("key", [KEYS[i] for i in (0, 2, 8, 12, 17)], ids=str)
 def test_derivatives_are_those_of_jax(key: Index) -> None:
     rng = np.random.default_rng(0)

@@ -84,6 +84,7 @@ def test_scalars_on_either_side(scalar: float, dtype: str) -> None:
     compare(calls, [tnp.asarray(x)], [jnp.asarray(x)])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("left", [2, 2.5, True, 1j], ids=repr)
 @pytest.mark.parametrize("right", [3, 0.5, False], ids=repr)
 def test_weak_scalars(left: float, right: float) -> None:

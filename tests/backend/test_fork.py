@@ -117,6 +117,7 @@ def test_before_xla_is_used() -> None:
     assert set(found.values()) == {"well"}, found
 
 
+@pytest.mark.sweep
 def test_multiprocessing(tmp_path: Path) -> None:
     code = """
         import multiprocessing, sys, warnings

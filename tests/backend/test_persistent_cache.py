@@ -244,6 +244,7 @@ print(info.hits, info.misses, info.failures)
 """
 
 
+@pytest.mark.sweep
 def test_processes(tmp_path: Path) -> None:
     """Two at once, and then one that compiles nothing."""
     path = os.pathsep.join(sys.path)

@@ -247,6 +247,7 @@ def test_linearize_and_linear_transpose() -> None:
     np.testing.assert_allclose(found, 3 * VECTOR)
 
 
+@pytest.mark.sweep
 def test_values_of_enclosing_transformations() -> None:
     def ours(x: Array) -> Array:
         def inner(y: Array) -> Array:

@@ -128,6 +128,7 @@ def test_singles(function: str, names: tuple[str, ...]) -> None:
     check(function, names)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("names", PAIRS, ids=".".join)
 @pytest.mark.parametrize("function", ["closing_over", "calling_another"])
 def test_pairs(function: str, names: tuple[str, ...]) -> None:

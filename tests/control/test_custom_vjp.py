@@ -269,6 +269,7 @@ def test_linear_part_over_a_batch() -> None:
     np.testing.assert_allclose(staged(tnp.asarray(2.0)), 3.0 * xs)
 
 
+@pytest.mark.sweep
 def test_fixed_point() -> None:
     """jax's documented example of implicit differentiation: bwd solves with the function itself, for another f."""
 
@@ -517,6 +518,7 @@ def _returning(lib: Any, numpy: Any, dtype: str) -> Callable[..., Any]:
     return lambda x: f(x).real
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("returned", ["bool", "int32", "bfloat16", "float16", "float32", "float64"])
 @pytest.mark.parametrize("of", ["float16", "float32", "float64", "complex64"])
 def test_cotangents_of_another_dtype_are_converted(of: str, returned: str) -> None:

@@ -73,6 +73,7 @@ def total(f: Callable[..., Any]) -> Callable[..., Any]:
     return lambda *args: (f(*args) ** 2).sum()
 
 
+@pytest.mark.sweep
 def test_linear_equations() -> None:
     both = (0, 1)
     close(SOLVE(A, B), THEIR_SOLVE(A, B))

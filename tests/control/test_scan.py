@@ -55,6 +55,7 @@ def test_pairs(names: tuple[str, ...]) -> None:
     check("rnn", names, eager=False)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(
     "names", [("grad", "grad"), ("vmap", "grad"), ("jvp", "vmap"), ("linearize", "vmap")], ids=".".join
 )

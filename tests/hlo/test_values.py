@@ -18,6 +18,7 @@ from tinyjax.ir.shared_types import array_type
 FARTHER = {"sinh": 2, "cosh": 2, "atan2": 8}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("entry", compiled(ELEMENTWISE))
 def test_elementwise(entry: Entry) -> None:
     operands = [entry.samples(dtype) for dtype in entry.dtypes]

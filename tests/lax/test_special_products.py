@@ -82,6 +82,7 @@ CALLS: Final[dict[str, tuple[Callable[..., Any], tuple[Any, ...]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", CALLS)
 def test_values(name: str) -> None:
     call, args = CALLS[name]
@@ -127,6 +128,7 @@ def _squared(x: Any, precision: lax.DotAlgorithmPreset) -> tj.Array:
     return lax.dot(x, x, precision=precision)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("preset", list(lax.DotAlgorithmPreset), ids=str)
 def test_algorithms(preset: lax.DotAlgorithmPreset) -> None:
     theirs = jax.lax.DotAlgorithmPreset[preset.name]

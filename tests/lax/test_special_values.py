@@ -198,6 +198,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("kind", "dtype"), CASES, ids=_name)
 def test_same_class_in_all_ways(kind: str, dtype: DType) -> None:
     check_ways(KINDS[kind](), rows_of(dtype, 20))

@@ -55,6 +55,7 @@ def test_unary(dtype: str) -> None:
     compare(functions, [x], [x])
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize(("left", "right"), PAIRS)
 def test_binary(left: str, right: str) -> None:
     functions = _functions(BINARY)

@@ -87,6 +87,7 @@ def convolutions(draw: st.DrawFn) -> Case:
     return case("any", primitive, types, reference)
 
 
+@pytest.mark.sweep
 @settings(max_examples=8, deadline=None)
 @given(convolutions())
 def test_any_convolution(example: Case) -> None:

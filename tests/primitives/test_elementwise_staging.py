@@ -109,6 +109,7 @@ def inner_points(entry: Entry, dtype: DType) -> list[HostArray]:
 TWICE = [entry for entry in SMOOTH if entry.smooth(FLOAT64) and FLOAT64 in entry.dtypes]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("entry", compiled(TWICE))
 def test_second_derivatives_agree_with_jax(entry: Entry) -> None:
     xs = inner_points(entry, FLOAT64)

@@ -67,6 +67,7 @@ def test_all_of_them_are_here() -> None:
     assert {cls.name for cls in FIRST_ORDER if issubclass(cls, OfMatrices)} == named | {"geqp3"}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("example", BY_NAME)
 def test_values(example: Example) -> None:
     """Those of jax, of compiled code, and of batches."""

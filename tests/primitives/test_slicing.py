@@ -18,6 +18,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split, concatenate, pad, slice_
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("example", cases("slice", "pad", "concatenate", "split"), ids=lambda example: example.name)
 def test_catalog(example: Case) -> None:
     check_all(example)

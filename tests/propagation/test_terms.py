@@ -107,6 +107,7 @@ def test_the_sum_is_the_same_however_late_it_is_made(name: str) -> None:
         assert sent == ["all-reduce"] * rows or name == "fft"
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", sweep(LINEAR))
 def test_gradients_are_those_of_the_sum(name: str) -> None:
     if name in ("product from the left", "in a loop", "in a function"):
@@ -204,6 +205,7 @@ SPECS = [P(), P("x"), P("x", "y"), P(None, ("x", "y")), P(("y", "x"))]
 SUMS = [P(unreduced={"x"}), P("x", unreduced={"y"}), P(None, "y", unreduced={"x"}), P(unreduced={"x", "y"})]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("before", SPECS, ids=str)
 @pytest.mark.parametrize("between", SUMS, ids=str)
 def test_to_a_sum_and_back(before: P, between: P) -> None:

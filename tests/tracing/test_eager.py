@@ -96,6 +96,7 @@ def operands() -> list[Array]:
     return [*arrays, tnp.asarray(np.ones((2, 1))), *map(as_array, SCALARS)]
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", OPERATIONS)
 def test_the_same_when_met_before(name: str) -> None:
     """Whatever else has been applied to such operands, and as often as one likes."""
