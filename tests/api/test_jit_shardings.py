@@ -212,3 +212,21 @@ def test_what_a_function_is_told_of_its_arguments_may_be_said_of_another_mesh() 
     for mesh, name in ((one, "x"), (other, "y"), (one, "x"), (other, "y")):
         found = f(tj.device_put(np.arange(8.0), NamedSharding(mesh, P(name))))
         assert found.sharding.mesh == one
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_types_of_results_are_those_for_the_types_of_the_arguments(name: str) -> None:
+    """Whatever was run before on arrays of other types that lie on the devices alike."""
+    mesh, f = tj.make_mesh((2, 2, 1), ("x", "y", "z")), FUNCTIONS[name]
+    plain = [P(), P(reduced={"x"}), P("z"), P(None, "z"), P(reduced={"x", "y"})]
+    halves = [P("x"), P("x", "z"), P(("x", "z")), P("x", reduced={"y"}), P("x", None)]
+    with tj.set_mesh(mesh):
+        for specs in (plain, halves):
+            arrays = [tj.device_put(np.ones((4, 4)), spec) for spec in specs]
+            types = []
+            for array in arrays:
+                tj.clear_caches()
+                types.append(str(tj.typeof(f(array))))
+            for array, found in [*zip(arrays, types, strict=True), *reversed([*zip(arrays, types, strict=True)])]:
+                assert str(tj.typeof(f(array))) == found
+            assert len(set(types)) == 4 + (specs is plain)

@@ -206,10 +206,7 @@ def as_named(sharding: Sharding) -> NamedSharding:
 
 def _canonical(sharding: NamedSharding) -> NamedSharding:
     """The sharding without devices, and without parts that say nothing."""
-    parts = list(sharding.spec.partitions)
-    while parts and parts[-1] is None:
-        parts.pop()
-    return evolve(sharding.abstract, spec=sharding.spec.update(partitions=parts))
+    return evolve(sharding.abstract, spec=sharding.spec.stripped)
 
 
 def _alike(own: Sharding, chosen: NamedSharding, ndim: int, devices: tuple[Device, ...] | None) -> bool:

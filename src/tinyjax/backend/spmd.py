@@ -27,7 +27,7 @@ from tinyjax.backend.layouts import Layout, bound_mesh
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.processes.agreement import Launches
 from tinyjax.backend.result_shardings import chosen_by_xla, is_open
-from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, place, put_host
+from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, place, put_host, spec_of
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
@@ -96,12 +96,13 @@ def _kept_scalar(value: ConcreteValue, sharding: NamedSharding) -> RawBuffer:
     return put_host(np.asarray(value.data), sharding)
 
 
-def _on_one_mesh(one: jax.sharding.Sharding, other: jax.sharding.Sharding) -> bool:
-    """Whether what is computed of an array that lies as the one says is said to lie on the other's mesh, too: axes of
-    these names and kinds."""
+def _said_alike(one: jax.sharding.Sharding, other: jax.sharding.Sharding) -> bool:
+    """Whether what is computed of an array that lies as the one says has the types that it has for the other: which
+    name the mesh, and of its Explicit axes those that divide, be their sizes 1, and those of sums."""
     if isinstance(one, jax.sharding.NamedSharding) and isinstance(other, jax.sharding.NamedSharding):
-        same: bool = one.mesh == other.mesh
-        return same
+        if one.mesh != other.mesh:
+            return False
+        return not one.mesh.explicit_axes or spec_of(one.spec).stripped == spec_of(other.spec).stripped
     return True
 
 
@@ -265,7 +266,7 @@ class SpmdExecutable:
             (first, *_) = accepted
             if not sharding.is_equivalent_to(first, arg.ndim):
                 return False
-            if not self.layout.asked[i] and not _on_one_mesh(sharding, first):
+            if not self.layout.asked[i] and not _said_alike(sharding, first):
                 return False
             if len(accepted) < _SPELLINGS:
                 accepted.add(sharding)

@@ -145,6 +145,14 @@ class PartitionSpec(Immutable, Spelled):
         )
 
     @property
+    def stripped(self) -> PartitionSpec:
+        """The specification without parts at its end that say nothing."""
+        parts = list(self.partitions)
+        while parts and parts[-1] is None:
+            parts.pop()
+        return self if len(parts) == len(self.partitions) else self.update(parts)
+
+    @property
     def dual(self) -> PartitionSpec:
         """How cotangents of what lies so lie: unreduced where it is reduced, and the other way round."""
         return self.update(unreduced=self.reduced, reduced=self.unreduced) if self.unreduced or self.reduced else self
