@@ -55,6 +55,7 @@ def test_calls_may_say_it() -> None:
         auto_axes(call, axes=wrong)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("mode", ["eager", "jit", "grad", "jit of grad"])
 @pytest.mark.parametrize("left", ["x", "y"])
 @pytest.mark.parametrize("spec", [("x", "y"), ("y", "x"), (None, "y"), ("x", None)])

@@ -52,6 +52,7 @@ def test_clear_caches() -> None:
     assert tj.cache_info()["compiled programs"].made == made + 1
 
 
+@pytest.mark.sweep
 def test_caches_of_functions_go_with_them() -> None:
     def count() -> int:
         gc.collect()

@@ -43,6 +43,7 @@ def test_tracing(program: Jaxpr) -> None:
     assert str(tj.eval_shape(F, X)) == "f64[]"
 
 
+@pytest.mark.sweep
 def test_transformations(program: Jaxpr) -> None:
     found = transforms.linearize(program)
     for jaxpr in (

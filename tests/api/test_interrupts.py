@@ -100,6 +100,7 @@ def check(points: int, seed: int) -> None:
         assert use(other, tj.jit(other)) == expected, tracer.where
 
 
+@pytest.mark.sweep
 def test_interrupts_anywhere() -> None:
     check(12, 5)
 

@@ -552,6 +552,7 @@ assert str(tj.jit(lambda x: x * 2)(jax.numpy.asarray(1.0)).dtype) == "float32"
 """
 
 
+@pytest.mark.sweep
 def test_independent_of_the_x64_flag() -> None:
     subprocess.run([sys.executable, "-W", "error", "-c", WITHOUT_X64], check=True)
 

@@ -189,6 +189,7 @@ FUNCTIONS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_results_lie_on_the_mesh_of_the_arguments(name: str) -> None:
     """Of its names and kinds of axes, whatever was run before on these devices with arrays that are divided alike."""
@@ -214,6 +215,7 @@ def test_what_a_function_is_told_of_its_arguments_may_be_said_of_another_mesh() 
         assert found.sharding.mesh == one
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_types_of_results_are_those_for_the_types_of_the_arguments(name: str) -> None:
     """Whatever was run before on arrays of other types that lie on the devices alike."""

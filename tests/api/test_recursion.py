@@ -123,6 +123,7 @@ def test_python_s_own_error_where_nothing_is_traced() -> None:
         endless(tnp.asarray(1.0))
 
 
+@pytest.mark.sweep
 def test_what_is_another_function_at_each_level_has_a_limit() -> None:
     f: Any = tj.jit(lambda x, n: f(x, n + 1) * 2.0, static_argnums=1)
     before = sys.getrecursionlimit()

@@ -14,6 +14,7 @@ from tinyjax.arrays.basic_indexing import Index
 from tinyjax.errors import IndexingError
 
 
+@pytest.mark.sweep
 @given(st.data())
 @settings(max_examples=100, deadline=None)
 def test_it_takes_what_numpy_takes(data: st.DataObject) -> None:

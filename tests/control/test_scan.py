@@ -198,6 +198,7 @@ def step_of_two(c: Array, x: Array) -> tuple[Array, Array]:
     return y, c
 
 
+@pytest.mark.sweep
 def test_deep_nesting() -> None:
     """Scans within scans, deeper than Python's stack allows for recursion."""
     program = tj.make_jaxpr(tnp.sin)(0.5).jaxpr

@@ -213,6 +213,7 @@ BIASED: dict[str, Callable[[Any, Any, Any], Any]] = {
 }
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("within", [False, True])
 @pytest.mark.parametrize("name", BIASED)
 def test_devices_add_up_what_is_asked_for_and_not_its_repetitions(name: str, within: bool) -> None:

@@ -54,6 +54,7 @@ def test_everything_compiles(grid: Grid) -> None:
         assert not refused_by_xla(found[start : start + 100])
 
 
+@pytest.mark.sweep
 def test_one_of_each_kind_compiles() -> None:
     """Of those that aren't elementwise; these are compiled in `test_values`."""
     kinds: defaultdict[str, list[Application]] = defaultdict(list)

@@ -171,6 +171,7 @@ def test_several_results_of_a_call() -> None:
     assert run(jaxpr, np.asarray(3, np.float32), np.asarray(4, np.float32)) == [4, 12, 3]
 
 
+@pytest.mark.sweep
 def test_deep_nesting() -> None:
     jaxpr = SINE
     for _ in range(1000):

@@ -54,6 +54,7 @@ def test_exported_derivatives() -> None:
         jax.grad(plain.call)(X)
 
 
+@pytest.mark.sweep
 def test_another_process_needs_no_tinyjax(tmp_path: Path) -> None:
     path = tmp_path / "model.bin"
     path.write_bytes(export(tj.make_jaxpr(lambda x: x * 2.0)(MATRIX)))

@@ -5,11 +5,13 @@ from __future__ import annotations
 from io import StringIO
 
 import numpy as np
+import pytest
 from rich.console import Console
 
 from examples.optimiser import Row, as_table, differences, import_and_optimise, make_task, with_jax, with_tinyjax
 
 
+@pytest.mark.sweep
 def test_the_optimiser_agrees_with_jax() -> None:
     task = make_task(width=8, heads=2, depth=1)
     text = StringIO()

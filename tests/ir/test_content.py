@@ -97,6 +97,7 @@ def test_hashes_never_change(golden: Golden) -> None:
     golden("content_hashes", hashes())
 
 
+@pytest.mark.sweep
 def test_hashes_are_the_same_in_every_process() -> None:
     script = "import sys; from tests.ir.test_content import *; sys.stdout.write(hashes())"
     env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}

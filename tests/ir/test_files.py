@@ -181,6 +181,7 @@ def test_files_of_version_1_can_be_read() -> None:
     assert loaded(content) == everything()
 
 
+@pytest.mark.sweep
 def test_the_same_bytes_in_every_process() -> None:
     script = "import sys; from tests.ir.test_files import *; sys.stdout.buffer.write(saved(everything()))"
     env = {**os.environ, "PYTHONHASHSEED": "1", "PYTHONPATH": os.pathsep.join(sys.path)}

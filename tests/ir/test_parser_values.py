@@ -116,6 +116,7 @@ parameters: st.SearchStrategy[object] = st.recursive(
 )  # fmt: skip
 
 
+@pytest.mark.sweep
 @given(parameters)
 @settings(max_examples=150, deadline=None)
 def test_random_parameters(parameter: object) -> None:
@@ -212,6 +213,7 @@ def test_nothing_is_run() -> None:
         assert "registry" in error.problem or "expected" in error.problem or "can't be read" in error.problem
 
 
+@pytest.mark.sweep
 def test_sets_of_programs_print_alike_in_every_process() -> None:
     """Their order is not that of hashes, which differ from one process to the next; nor are the names of programs."""
     code = (

@@ -217,6 +217,7 @@ def test_a_donated_array_has_nothing_to_pickle() -> None:
         pickle.dumps(x)
 
 
+@pytest.mark.sweep
 def test_hashes_are_those_of_the_process(tmp_path: Path) -> None:
     """A hash that is cached depends on PYTHONHASHSEED. What was pickled with its hash known must still be found in sets
     of what is made here."""

@@ -77,6 +77,7 @@ def _functions(names: list[str]) -> dict[str, tuple[Function, Function]]:
     return {name: (getattr(lax, name), getattr(jax.lax, name)) for name in names}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_unary(dtype: str) -> None:
     functions = _functions(UNARY)

@@ -59,6 +59,7 @@ def _several(value: Array | tuple[Array, ...]) -> tuple[Array, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", ALL_DTYPES, ids=SHORT_NAMES.__getitem__)
 def test_unary(dtype: DType) -> None:
     functions = {name: getattr(tnp, name) for name in UNARY if dtype not in COMPLEXES or name not in PRODUCTS}
@@ -239,6 +240,7 @@ def slopes(functions: Mapping[str, Function]) -> dict[str, Function]:
     return {f"{name} {way}": partial(of, f) for name, f in functions.items() for way, of in both.items()}
 
 
+@pytest.mark.sweep
 @pytest.mark.parametrize("dtype", INEXACT_DTYPES, ids=SHORT_NAMES.__getitem__)
 def test_derivatives(dtype: DType) -> None:
     functions = {name: getattr(tnp, name) for name in SMOOTH}

@@ -177,6 +177,7 @@ def test_catalog(example: Case) -> None:
     check_all(example)
 
 
+@pytest.mark.sweep
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_any_gather_and_scatter(data: st.DataObject) -> None:

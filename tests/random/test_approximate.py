@@ -38,6 +38,7 @@ def test_numbers_are_those_of_jax(name: str, parameters: tuple[Any, ...], dtype:
         np.testing.assert_allclose(np.asarray(found), expected, rtol=1e-4)
 
 
+@pytest.mark.sweep
 @pytest.mark.skipif("method" not in inspect.signature(jax.random.gamma).parameters, reason="jax 0.11 has them")
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
 @pytest.mark.parametrize("a", [0.01, 0.5, 3.0, 200.0])

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
@@ -118,6 +119,7 @@ def test_loops_without_layers_stay() -> None:
     assert transforms.reroll(j, bordered=True) == j
 
 
+@pytest.mark.sweep
 def test_gradients_and_maps_of_loops_of_layers() -> None:
     depth = 8
 
