@@ -21,7 +21,7 @@ from tinyjax.api.jit import Jitted, jit
 from tinyjax.api.traced import Traced
 from tinyjax.backend import EMBEDDED_BYTES
 from tinyjax.checkpoints.trees import described, rebuilt
-from tinyjax.errors import FileFormatError, InputError
+from tinyjax.errors import FileFormatError, InputError, RefError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.files.archive import Archive, opened, write_archive
@@ -188,7 +188,13 @@ def export(fun_jit: Callable[P, R], *, platforms: Sequence[str] | None = None) -
 
     @filtered
     def make(*args: Any, **kwargs: Any) -> Exported[P, R]:  # the user's arguments
-        return Exported(jitted.trace(*args, **kwargs).self_contained(), names)
+        traced = jitted.trace(*args, **kwargs)
+        if traced.has_refs:
+            raise RefError(
+                f"export: {traced.fun_name} takes Refs or closes over them, which no file knows. Pass what they hold "
+                "as arrays, and return what it becomes."
+            )
+        return Exported(traced.self_contained(), names)
 
     return make
 
@@ -246,7 +252,7 @@ def _function(content: Mapping[str, Any], closed: ClosedJaxpr) -> Exported[..., 
     if counts != (in_tree.num_leaves, out_tree.num_leaves) or len(paths) != counts[0] or not platforms:
         raise ValueError("its trees have other leaves than its program has inputs and outputs")
     traced: Traced[..., Any] = Traced(
-        closed, in_tree, out_tree, True, no_inputs, no_outputs, ((), ()), (), (), None, (), EMBEDDED_BYTES, False,
+        closed, in_tree, out_tree, True, no_inputs, no_outputs, ((), ()), (), (), None, (), EMBEDDED_BYTES, False, None,
         str(content["fun_name"]), tuple(paths), None,
     )  # fmt: skip
     return Exported(traced, platforms)

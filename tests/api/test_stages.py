@@ -214,3 +214,15 @@ def test_file_names_are_quoted() -> None:
         'loc("log"("a\\22\\5C\\C3\\A9.py":3:0))'
     )
     assert with_lines('loc("eqn:0")', [(log, None)]) == 'loc("log")'
+
+
+def test_stages_within_transformations() -> None:
+    """Lowered for a value that is being traced: its type is known."""
+
+    def outer(x: Array) -> Array:
+        lowered = tj.jit(lambda y: 2.0 * y).lower(x)
+        assert "tensor<3xf64>" in lowered.as_text()
+        return x
+
+    tj.jit(outer)(tj.numpy.ones(3))
+    tj.grad(lambda x: outer(x).sum())(tj.numpy.ones(3))

@@ -57,7 +57,7 @@ def test_typeof() -> None:
     tj.vmap(noted)(tnp.ones((2, 3)))
     assert types == [tj.ShapedArray((3,), "float64")]
     text: Any = "a"
-    with pytest.raises(InputError, match="typeof takes an array or a number, got 'a' of type str"):
+    with pytest.raises(InputError, match="typeof takes an array, a number or a Ref, got 'a' of type str"):
         tj.typeof(text)
 
 

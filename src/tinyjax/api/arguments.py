@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import final
+from typing import TYPE_CHECKING, final
 
 from attrs import frozen
 from typing_extensions import override
@@ -17,6 +17,9 @@ from tinyjax.ir.merging import completed
 from tinyjax.tracing import tree
 from tinyjax.tracing.functions import Filled, function_name
 from tinyjax.tracing.programs import Traced
+
+if TYPE_CHECKING:
+    from jax.tree_util import PyTreeDef
 
 
 @final
@@ -215,3 +218,32 @@ def donation(
     marks, _ = tree.flatten((marked, named))
     kept = [mark for mark, aval in zip(marks, avals, strict=True) if aval.dtype != FLOAT0]
     return (*[False] * len(traced.captured), *(mark is True for mark in kept), *[False] * len(traced.cells))
+
+
+def arranged(
+    signature: inspect.Signature | None, in_tree: PyTreeDef, call: StaticCall
+) -> tuple[tuple[object, ...], dict[str, object]]:
+    """The arguments by position or by name, as those were which a function of this signature was traced for, if they
+    can be."""
+    if signature is None:
+        return call.args, call.kwargs
+    positional, named = in_tree.children()
+    node = named.node_data()
+    names: Sequence[str] = [] if node is None else list(node[1])
+    try:
+        bound = signature.bind(*call.args, **call.kwargs)
+    except TypeError:
+        return call.args, call.kwargs
+    values: dict[str, object] = {}
+    for parameter in signature.parameters.values():
+        if parameter.name not in bound.arguments:
+            continue
+        value = bound.arguments[parameter.name]
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            return call.args, call.kwargs
+        values.update(value if parameter.kind is parameter.VAR_KEYWORD else {parameter.name: value})
+    count = len(positional.children())
+    if any(name not in values for name in names) or len(values) != count + len(names):
+        return call.args, call.kwargs
+    kwargs = {name: values.pop(name) for name in names}
+    return tuple(values.values()), kwargs

@@ -10,8 +10,8 @@ from attrs import evolve
 from typing_extensions import override
 
 from tinyjax import backend as machine
+from tinyjax.api.ahead_of_time import AheadOfTime
 from tinyjax.api.arguments import StaticCall, donation, resolve_static, split_resolved
-from tinyjax.api.bound import Bound
 from tinyjax.api.embedding import checked_size
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE
@@ -19,7 +19,6 @@ from tinyjax.api.jit_refs import Lendings
 from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered_by
 from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already, on_device
 from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, staged, traces_of
-from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
 from tinyjax.api.non_finite import Check, checked_program
 from tinyjax.api.traced import Traced as Record
@@ -36,7 +35,7 @@ from tinyjax.lax.within import runs_by_python
 from tinyjax.prepared.jitted import MISS, CallsByMesh, JittedCalls
 from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.prepared.stacked import StackedLaunch
-from tinyjax.refs.lending import Lent
+from tinyjax.refs.lending import Lent, Places
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -190,7 +189,7 @@ def jit(
 
 
 @final
-class Jitted(Bound[P, R]):
+class Jitted(AheadOfTime[P, R]):
     """What `jit` returns: the function, staged out and compiled when it is called."""
 
     __name__: str
@@ -311,41 +310,19 @@ class Jitted(Bound[P, R]):
         checked_program(check, result, traced.jaxpr, [array for array in before if array.aval.dtype != FLOAT0])
         return result
 
-    @filtered
-    def trace(self, /, *args: P.args, **kwargs: P.kwargs) -> Record[P, R]:
-        """The program for these arguments, which may be types (ShapedArray), as a record that is called like the
-        function: see `tinyjax.trace`."""
+    @override
+    def record_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], places: Places | None) -> Record[P, R]:
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = [abstractify(leaf) for leaf in leaves]
         traced, _ = self._trace(call, avals, treedef, self._lies(call, leaves, avals, treedef))
         donated = self._donation(args, kwargs, traced, avals)
         asked, lie = self._asked(call, traced, avals, treedef), lying_already(call, traced, avals)
-        more = donated, asked, lie, self._largest, self._rerolling is not None
+        more = donated, asked, lie, self._largest, self._rerolling is not None, places
         return record(self._fun, "jit", traced, call, self._static, treedef, avals, *more)
 
-    @filtered
-    def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> Lowered:
-        """The StableHLO of the function for these arguments, which may be types (ShapedArray)."""
-        return self.trace(*args, **kwargs).lower()
-
-    @filtered
-    def eval_shape(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:  # the user's tree
-        """The tree of types that the function returns for these arguments, which may be types (ShapedArray), without
-        computing."""
-        return self.trace(*args, **kwargs).out_info
-
-    @filtered
-    def explain(self, /, *args: P.args, **kwargs: P.kwargs) -> Explanation:
-        """Whether these arguments, which may be types (ShapedArray), find their program, and why if they don't.
-
-        Nothing is traced. After a call, it says why that was a miss, and which keys of random numbers are used twice.
-
-        >>> f = jit(lambda x: 2.0 * x)
-        >>> y = f(1.0)
-        >>> f.explain(ShapedArray((3,), "float32")).differences
-        (LeafChanged(path='x', earlier=ShapedArray(~f64[]), now=ShapedArray(f32[3])),)
-        """
+    @override
+    def explanation_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
         call = split_resolved(self._fun, args, kwargs, *self._static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = tuple(map(abstractify, leaves))

@@ -7,7 +7,9 @@ from typing import Any, Final, Protocol, TypeAlias, final
 
 from attrs import evolve
 
+from tinyjax.api.explain import Explanation
 from tinyjax.api.jit_shardings import JitShardings
+from tinyjax.api.traced import Traced
 from tinyjax.caching import BoundedCache, register
 from tinyjax.refs.backward import LentAwayError
 from tinyjax.refs.lending import Lent, Places, lend, lending
@@ -21,6 +23,12 @@ class OfRefs(Protocol):
     def call_with_states(self, lent: Lent) -> Any:
         """A call if it takes the states of the Refs, too."""
 
+    def record_of(self, args: tuple[Any, ...], kwargs: dict[str, Any], places: Places | None) -> Traced[..., Any]:
+        """The program for these arguments, of which those in these places are lent by Refs."""
+
+    def explanation_of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Explanation:
+        """Whether these arguments find their program."""
+
 
 #: From a function, and what is said of how its arguments and results lie.
 Make: TypeAlias = Callable[[Callable[..., Any], "JitShardings | None"], OfRefs]
@@ -32,7 +40,7 @@ class Lendings:
     """A function of arrays in the place of Refs, jitted once for each choice of the arguments that are Refs."""
 
     def __init__(self, fun: Callable[..., Any], shardings: JitShardings | None, make: Make) -> None:
-        self._fun = fun
+        self.fun = fun
         # What the Refs hold at the end are further results.
         outs = None if shardings is None or shardings.outs is None else (shardings.outs, None)
         self._shardings = shardings and evolve(shardings, outs=outs)
@@ -42,13 +50,13 @@ class Lendings:
 
     def of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lent | None:
         """The arguments, if there are Refs among them."""
-        return lend(self._fun, args, kwargs)
+        return lend(self.fun, args, kwargs)
 
     def of_refs(self, places: Places) -> OfRefs:
         """The function of arrays in these places."""
         found = self._made.get(places)
         if found is None:
-            found = self._make(lending(self._fun, places, linked=True), self._shardings)
+            found = self._make(lending(self.fun, places, linked=True), self._shardings)
             self._made.put(places, found)
         return found
 

@@ -24,6 +24,7 @@ from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.primitives.resharding import ShardingConstraint
+from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray, active_frame
@@ -226,7 +227,8 @@ def lying(leaves: Sequence[object]) -> list[Sharding | None]:
     """How leaves lie that are arrays on several devices, or types that say so; None for others."""
     found: list[Sharding | None] = []
     for leaf in leaves:
-        sharding = leaf.sharding if isinstance(leaf, ConcreteArray) else getattr(leaf, "sharding", None)
+        known = isinstance(leaf, ConcreteArray) or not isinstance(leaf, Array)  # not those that are being traced
+        sharding = getattr(leaf, "sharding", None) if known else None
         found.append(sharding if isinstance(sharding, Sharding) and sharding.num_devices > 1 else None)
     return found
 
@@ -234,4 +236,5 @@ def lying(leaves: Sequence[object]) -> list[Sharding | None]:
 def lying_already(call: StaticCall, traced: Traced, avals: Sequence[ShapedArray]) -> list[Sharding | None]:
     """How the inputs of a program lie that was traced for a call."""
     leaves = tree.flatten((call.args, call.kwargs))[0]
-    return lying([*traced.captured, *[x for x, aval in zip(leaves, avals, strict=True) if aval.dtype != FLOAT0]])
+    kept = [x for x, aval in zip(leaves, avals, strict=True) if aval.dtype != FLOAT0]
+    return lying([*traced.captured, *kept, *[x.current() if isinstance(x, Ref) else None for x in traced.cells]])

@@ -28,11 +28,12 @@ from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Sharding
 from tinyjax.prepared.stacked import free, operands_in_stacks, results_of_stacks
+from tinyjax.refs.staged import StagedRefs
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
-from tinyjax.tracing.functions import flatten_arguments
+from tinyjax.tracing.functions import argument_path, as_arrays
 from tinyjax.tracing.programs import Traced
 from tinyjax.transforms.border import Bordered
 
@@ -57,6 +58,7 @@ class Lowered:
         largest: int | None = backend.EMBEDDED_BYTES,
         without: Sequence[tuple[int, ShapedArray]] = (),
         rolled: bool = False,
+        refs: StagedRefs | None = None,
     ) -> None:
         self.closed_jaxpr: Final = ClosedJaxpr(traced.jaxpr, closed_values(traced, "jit"))
         self.in_tree: Final = in_tree
@@ -76,8 +78,11 @@ class Lowered:
         self._constants = backend.embedded(self.closed_jaxpr.consts, largest)
         self._lie = lie or [None] * len(traced.jaxpr.invars)
         erased = [(i, array.aval) for i, array in sorted(traced.erased.items())]
+        self._refs = refs
         ins, outs = self.closed_jaxpr.in_avals, self.closed_jaxpr.out_avals
-        given = donated[len(donated) - len(ins) :] if donated else [False] * len(ins)
+        given = donated[len(donated) - len(ins) :] if donated else (False,) * len(ins)
+        if refs is not None:
+            (ins, outs), (given, _) = refs.own(ins, outs), refs.own(given, ())
         self._signature = Signature(in_tree, traced.treedef, ins, outs, given, without, erased)
 
     @property
@@ -164,7 +169,8 @@ class Lowered:
     @property
     def out_info(self) -> Any:  # the user's tree
         """The tree of the types of the results, which say how these lie where that is asked for."""
-        return self._signature.out_info(self._asked.outs if self._asked is not None else ())
+        outs: Sequence[Sharding | None] = self._asked.outs if self._asked is not None else ()
+        return self._signature.out_info(outs if self._refs is None or not outs else self._refs.own((), outs)[1])
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -199,9 +205,8 @@ class Lowered:
         lie = self._lie if self._border is None else ()
         program = backend.compile_program(self._program, self._name, donated, asked, lie, constants=constants)
         captured = backend.passed(constants, self.closed_jaxpr.consts)
-        return Compiled(
-            program, self._traced, self.closed_jaxpr, captured, self._signature, self._name, self._border, self._stacks
-        )
+        more = self._border, self._stacks, self._refs
+        return Compiled(program, self._traced, self.closed_jaxpr, captured, self._signature, self._name, *more)
 
 
 def _family(platform: str) -> str:
@@ -224,8 +229,10 @@ class Compiled:
         name: str,
         border: Bordered | None = None,
         stacks: tuple[int, ...] = (),
+        refs: StagedRefs | None = None,
     ) -> None:
         self._program = program
+        self._refs = refs
         self._stacks = stacks
         self._border = border
         self._traced = traced
@@ -237,9 +244,22 @@ class Compiled:
         self._name = name
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
-        arrays, treedef = flatten_arguments(self, args, kwargs)
+        leaves, treedef = tree.flatten((args, kwargs))
         tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")
-        arrays = adapted([array for array in arrays if array.aval.dtype != FLOAT0], self._closed.in_avals)
+        if self._refs is None:
+            return self._traced.results(self._run(self._arrays(leaves, treedef)))
+        leaves, refs = self._refs.taken(self._name, self, leaves, treedef)
+        arrays = self._arrays(leaves, treedef)
+        outs = self._refs.run(self._traced.jaxpr, refs, lambda held: self._run([*arrays, *held]))
+        return self._traced.results(outs)
+
+    def _arrays(self, leaves: Sequence[object], treedef: PyTreeDef) -> list[Array]:
+        arrays = as_arrays(leaves, lambda i: f"argument {argument_path(self, treedef, i)} of {self._name}")
+        return [array for array in arrays if array.aval.dtype != FLOAT0]
+
+    def _run(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        """The results of the program for its inputs, but for those that it was compiled with."""
+        arrays = adapted(arrays, self._closed.in_avals)
         concrete = all(isinstance(array, ConcreteArray) for array in arrays)
         found = tuple(array.aval for array in arrays)
         if not concrete or not all_match(found, self._closed.in_avals):
@@ -249,9 +269,9 @@ class Compiled:
                 + ("" if concrete else "; a compiled function can't be transformed, call jit's instead")
             )
         if self._border is not None:
-            return self._traced.results(self._by_stacks(self._border, arrays))
+            return self._by_stacks(self._border, arrays)
         values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
-        return self._traced.results(list(map(ConcreteArray, self._program([*self._captured, *values]))))
+        return list(map(ConcreteArray, self._program([*self._captured, *values])))
 
     def _by_stacks(self, border: Bordered, arrays: Sequence[Array]) -> Sequence[Array]:
         """The results of a program that takes and returns stacks."""
@@ -299,13 +319,17 @@ class Compiled:
         found: Sequence[Sharding | None] = self._program.in_shardings
         if self._border is not None:  # all on one device
             found = [found[0]] * (len(self._closed.in_avals) + len(self._captured))
-        shardings: list[Sharding | None] = [*found[len(self._captured) :]]
+        shardings: Sequence[Sharding | None] = found[len(self._captured) :]
+        if self._refs is not None:
+            shardings = self._refs.own(shardings, ())[0]
         return self._signature.arguments(shardings, lambda aval: None)
 
     @property
     def _out_shardings(self) -> Sequence[Sharding]:
-        found = self._program.out_shardings
-        return found if self._border is None else [found[number] for number, _ in self._border.results]
+        found: Sequence[Sharding] = self._program.out_shardings
+        if self._border is not None:
+            found = [found[number] for number, _ in self._border.results]
+        return found if self._refs is None else self._refs.own((), found)[1]
 
     @property
     def output_shardings(self) -> Any:  # the user's tree

@@ -18,8 +18,8 @@ from tinyjax.lax.carried_cells import without_idle
 from tinyjax.lax.explicit import given
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
 from tinyjax.meshes import NamedSharding
-from tinyjax.refs.lending import without_refs
 from tinyjax.refs.ref import Ref
+from tinyjax.refs.staged import without_refs
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike

@@ -19,6 +19,7 @@ from tinyjax.ir.shapes import Shape, as_axes, as_shape, dtype_of
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
 from tinyjax.propagation.specs import lying, sums_said, type_text
+from tinyjax.refs.ref import Ref
 from tinyjax.tracing.concrete import ConcreteArray
 
 
@@ -60,8 +61,8 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     """A shape and a dtype, and how an array lies, for what takes the types of arguments instead of arrays.
 
     JAX's own objects of this name will do there, too, and so will a ShapedArray, which is equal to one that says
-    nothing of where it lies. Within `shard_map`, `manual_axis_type` says along which axes of the mesh it varies.
-    Source: JAX.
+    nothing of where it lies. Within `shard_map`, `manual_axis_type` says along which axes of the mesh it varies. With
+    `is_ref`, it is the type of a Ref that holds such an array. Source: JAX.
 
     >>> x = ShapeDtypeStruct((2, 3), "float32")
     >>> x, x == ShapedArray((2, 3), "float32"), x.update(shape=(4,)).size
@@ -73,6 +74,7 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     sharding: Sharding | None = field(default=None, kw_only=True, converter=_sharding)
     weak_type: bool = field(default=False, kw_only=True)
     manual_axis_type: ManualAxisType = field(default=None, kw_only=True, converter=_manual)
+    is_ref: bool = field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self.sharding, NamedSharding):
@@ -81,8 +83,10 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     @classmethod
     def like(cls, x: object) -> ShapeDtypeStruct:
         """The type of an array, or of anything that has a shape and a dtype, and how it lies."""
+        if isinstance(x, Ref):
+            return cls.like(x.current()).update(is_ref=True)
         aval = abstractify(x)
-        lies = x.sharding if isinstance(x, ConcreteArray | ShapeDtypeStruct) else None
+        lies = x.sharding if isinstance(x, ConcreteArray) or type(x) is ShapeDtypeStruct else None
         if isinstance(x, ConcreteArray) and not is_committed(x.value):  # nobody has said that it is to be there
             lies = None
         return cls(
@@ -126,6 +130,7 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
         sharding: Sharding | PartitionSpec | None = None,
         weak_type: bool | None = None,
         manual_axis_type: ManualAxisType | None = None,
+        is_ref: bool | None = None,
     ) -> ShapeDtypeStruct:
         """The same but for what is given."""
         return ShapeDtypeStruct(
@@ -134,6 +139,7 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
             sharding=self.sharding if sharding is None else sharding,
             weak_type=self.weak_type if weak_type is None else weak_type,
             manual_axis_type=self.manual_axis_type if manual_axis_type is None else manual_axis_type,
+            is_ref=self.is_ref if is_ref is None else is_ref,
         )
 
     def __len__(self) -> int:
@@ -144,10 +150,11 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     @override
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ShapedArray):
-            return _said(self.sharding) is None and self.aval == other
+            return not self.is_ref and _said(self.sharding) is None and self.aval == other
         if type(other) is not ShapeDtypeStruct:
             return NotImplemented
-        return self.aval == other.aval and _said(self.sharding) == _said(other.sharding)
+        same = self.aval == other.aval and _said(self.sharding) == _said(other.sharding)
+        return same and self.is_ref == other.is_ref
 
     @override
     def __hash__(self) -> int:
@@ -155,7 +162,10 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
 
     @override
     def __str__(self) -> str:
-        """The type, and along which axes of a mesh it is divided: `f32[8@x,4]`."""
+        """The type, and along which axes of a mesh it is divided: `f32[8@x,4]`; of a Ref `Ref{f32[8@x,4]}`."""
+        if self.is_ref:
+            held = self.update(is_ref=False)
+            return f"Ref{{{held if isinstance(self.sharding, NamedSharding) else self.aval}}}"
         if not isinstance(self.sharding, NamedSharding):
             return repr(self)
         spec = self.sharding.spec
@@ -167,4 +177,5 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
         more = f", sharding={self.sharding}" if self.sharding is not None else ""
         weak = ", weak_type=True" if self.weak_type else ""
         mat = "" if self.mat.empty else f", manual_axis_type={self.mat}"
-        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{more}{weak}{mat})"
+        ref = ", is_ref=True" if self.is_ref else ""
+        return f"ShapeDtypeStruct(shape={self.shape}, dtype={self.dtype.name}{more}{weak}{mat}{ref})"

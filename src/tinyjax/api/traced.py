@@ -10,7 +10,7 @@ from attrs import evolve, field, frozen
 from typing_extensions import override
 
 from tinyjax.api.adapting import adapted
-from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved
+from tinyjax.api.arguments import StaticCall, arranged, resolve_static, split_resolved
 from tinyjax.api.embedding import launched
 from tinyjax.api.jit_shardings import constrained
 from tinyjax.api.lowered import Lowered
@@ -18,7 +18,7 @@ from tinyjax.api.make_jaxpr import abstractify, closed_values, eval_jaxpr
 from tinyjax.api.signature_info import Signature
 from tinyjax.backend import EMBEDDED_BYTES, Asked
 from tinyjax.control.call import Call
-from tinyjax.errors import InputError, RefError, StaticArgumentError
+from tinyjax.errors import InputError, StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.effects import Effects
@@ -28,7 +28,11 @@ from tinyjax.ir.program import ClosedJaxpr, Eqn
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.lax.bodies import stage
+from tinyjax.lax.carried_cells import without_idle
 from tinyjax.meshes import Sharding
+from tinyjax.refs.lending import Places, lending
+from tinyjax.refs.ref import Ref
+from tinyjax.refs.staged import StagedRefs, places_among, with_arrays
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import programs, tree
 from tinyjax.tracing.array import Array
@@ -40,7 +44,6 @@ from tinyjax.tracing.functions import (
     check_callable,
     float0_zeros,
     function_name,
-    located,
 )
 
 if TYPE_CHECKING:
@@ -72,7 +75,8 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     `jit(f).trace(x)` isn't equal to `trace(f, x)`, which does the same in another way; their programs are equal.
 
     `jaxpr` is the program, `in_tree` and `out_tree` are the structures of `(args, kwargs)`, without static arguments,
-    and of the results.
+    and of the results. If the function takes Refs or closes over them, what they hold before and after is among the
+    inputs and results of the program (see `make_jaxpr`); a call reads and writes the Refs themselves.
     """
 
     jaxpr: ClosedJaxpr
@@ -93,6 +97,8 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     _largest: int | None
     #: Whether the program has loops of layers, and is compiled for stacks.
     _rolled: bool
+    #: The Refs that it takes and closes over, if there are any.
+    _refs: StagedRefs | None
     fun_name: str = field(eq=False)
     #: The names of all leaves of the arguments, and the function's signature, if it is known.
     _paths: tuple[str, ...] = field(eq=False)
@@ -137,23 +143,29 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
 
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
-        """The types of the leaves of the arguments."""
+        """The types of the leaves of the arguments, and of what Refs hold that the function closes over."""
         return self.jaxpr.in_avals
 
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]:
-        """The types of the leaves of the results."""
+        """The types of the leaves of the results, and of what the program leaves in Refs."""
         return self.jaxpr.out_avals
+
+    @property
+    def has_refs(self) -> bool:
+        """Whether it takes Refs, or closes over them."""
+        return self._refs is not None
 
     @property
     def input_names(self) -> tuple[str, ...]:
         """What the function calls the leaves of its arguments: `params['w']`."""
-        return tuple([path for i, path in enumerate(self._paths) if i not in self._erased])
+        cells = () if self._refs is None else self._refs.cells
+        return (*[path for i, path in enumerate(self._paths) if i not in self._erased], *[""] * len(cells))
 
     @property
     def out_info(self) -> Any:  # the user's own tree
         """The tree of the types of the results."""
-        return tree.unflatten(self.out_tree, self._with_float0(self.out_avals, lambda aval: aval))
+        return self._signature.results(self._own_avals[1], lambda aval: aval)
 
     @property
     def args_info(self) -> Any:  # the user's own trees
@@ -167,9 +179,14 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
 
     @property
     def _signature(self) -> Signature:
-        given = self._donated or (False,) * len(self.in_avals)
-        avals = self.in_avals, self.out_avals
-        return Signature(self.in_tree, self.out_tree, *avals, given, self._without_inputs, self._without_outputs)
+        ins, outs = self._own_avals
+        given = self._donated[: len(ins)] or (False,) * len(ins)
+        return Signature(self.in_tree, self.out_tree, ins, outs, given, self._without_inputs, self._without_outputs)
+
+    @property
+    def _own_avals(self) -> tuple[tuple[ShapedArray, ...], tuple[ShapedArray, ...]]:
+        """The types of inputs and outputs of the program that are leaves of arguments and results."""
+        return (self.in_avals, self.out_avals) if self._refs is None else self._refs.own(self.in_avals, self.out_avals)
 
     @property
     def _erased(self) -> frozenset[int]:
@@ -190,15 +207,17 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
                 f"{self._label}: the static arguments are part of the program, and these are others than those that it "
                 "was traced with. Trace the function again, or call it."
             )
-        arrays = self._arrays(call)
-        if self.compiled:
-            outs: Sequence[Array] = self._run_compiled(arrays)
+        arrays, refs = self._arrays(call)
+        if self._refs is None:
+            outs = self._run(arrays)
         else:
-            outs = eval_jaxpr(self.jaxpr, (), *arrays)
+            outs = self._refs.run(self.jaxpr.jaxpr, refs, lambda held: self._run([*arrays, *held]))
         result: R = tree.unflatten(self.out_tree, self._with_float0(outs, lambda aval: float0_zeros(aval.shape)))
         return result
 
-    def _run_compiled(self, arrays: Sequence[Array]) -> Sequence[Array]:
+    def _run(self, arrays: Sequence[Array]) -> Sequence[Array]:
+        if not self.compiled:
+            return eval_jaxpr(self.jaxpr, (), *arrays)
         consts, program = self.jaxpr.consts, self.jaxpr.jaxpr
         if self._asked is None and top_frame(arrays, program.effects) is ROOT:
             values = [*consts, *[array.value for array in arrays if isinstance(array, ConcreteArray)]]
@@ -207,48 +226,28 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         program = program if self._asked is None else constrained(program, self._asked)
         return bind(Call(self.fun_name, program), *map(ConcreteArray, consts), *arrays)
 
-    def _arrays(self, call: StaticCall) -> list[Array]:
-        """The leaves of the arguments, which must be of the types that the function was traced for."""
+    def _arrays(self, call: StaticCall) -> tuple[list[Array], tuple[Ref, ...]]:
+        """The leaves of the arguments, which must be of the types that the function was traced for; and the Refs among
+        them."""
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         if treedef != self.in_tree:
-            leaves, treedef = tree.flatten(self._arranged(call))
+            leaves, treedef = tree.flatten(arranged(None if self._key else self.signature, self.in_tree, call))
         tree.check_same_structure(
             self._label, self.in_tree, treedef, "the arguments that it was traced for", "the arguments"
         )
+        refs: tuple[Ref, ...] = ()
+        if self._refs is not None:
+            leaves, refs = self._refs.taken(self._label, self, leaves, treedef, alike=True)
         arrays = as_arrays(leaves, lambda i: f"argument {self._paths[i]} of {self.fun_name}")
-        kept = adapted([array for i, array in enumerate(arrays) if i not in self._erased], self.in_avals)
-        for name, array, aval in zip(self.input_names, kept, self.in_avals, strict=True):
+        avals = self._own_avals[0]
+        kept = adapted([array for i, array in enumerate(arrays) if i not in self._erased], avals)
+        for name, array, aval in zip(self.input_names, kept, avals, strict=False):
             if not array.aval.matches(aval):
                 raise InputError(
                     f"{self._label}: argument {name} must be {aval}, as it was traced for, got {array.aval}. Convert "
                     "it, or trace the function again."
                 )
-        return kept
-
-    def _arranged(self, call: StaticCall) -> tuple[tuple[object, ...], dict[str, object]]:
-        """The arguments by position or name as those were which the function was traced for."""
-        if self.signature is None or self._key:
-            return call.args, call.kwargs
-        positional, named = self.in_tree.children()
-        node = named.node_data()
-        names: Sequence[str] = [] if node is None else list(node[1])
-        try:
-            bound = self.signature.bind(*call.args, **call.kwargs)
-        except TypeError:
-            return call.args, call.kwargs
-        values: dict[str, object] = {}
-        for parameter in self.signature.parameters.values():
-            if parameter.name not in bound.arguments:
-                continue
-            value = bound.arguments[parameter.name]
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                return call.args, call.kwargs
-            values.update(value if parameter.kind is parameter.VAR_KEYWORD else {parameter.name: value})
-        count = len(positional.children())
-        if any(name not in values for name in names) or len(values) != count + len(names):
-            return call.args, call.kwargs
-        kwargs = {name: values.pop(name) for name in names}
-        return tuple(values.values()), kwargs
+        return kept, refs
 
     def lower(self, *, lowering_platforms: Sequence[str] | None = None) -> Lowered:
         """The StableHLO of the function. `lowering_platforms` names what it is for, if that isn't the default platform
@@ -269,7 +268,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         captured = tuple(map(ConcreteArray, self.jaxpr.consts))
         program = programs.Traced(self.jaxpr.jaxpr, captured, self.out_tree, erased)
         donated = (False,) * len(captured) + (self._donated or (False,) * len(self.in_avals))
-        more = platform, self._largest, self._without_inputs, self._rolled
+        more = platform, self._largest, self._without_inputs, self._rolled, self._refs
         return Lowered(program, self.fun_name, donated, self.in_tree, self._asked, self._lie, *more)
 
     def self_contained(self) -> Traced[P, R]:
@@ -292,7 +291,8 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
 
     @override
     def __repr__(self) -> str:
-        arguments = ", ".join(f"{name}: {aval}" for name, aval in zip(self.input_names, self.in_avals, strict=True))
+        named = zip(self.input_names, self._own_avals[0], strict=False)
+        arguments = ", ".join(f"{name}: {aval}" for name, aval in named)
         return f"<traced {self.fun_name}({arguments}), {len(self.eqns)} equation{'' if len(self.eqns) == 1 else 's'}>"
 
     def _repr_html_(self) -> str:
@@ -313,14 +313,11 @@ def record(
     lie: Sequence[Sharding | None] = (),
     largest: int | None = EMBEDDED_BYTES,
     rolled: bool = False,
+    places: Places | None = None,
 ) -> Traced[P, R]:
     """The record of a function that was traced for a call. `avals`: of the leaves of its arguments. `asked` and `lie`:
-    how inputs and outputs of the program are to lie on a mesh, and how the inputs do."""
-    if traced.cells:
-        raise RefError(
-            f"{what}: {located(fun)} closes over Refs, and writes to them or reads them. A program for later knows "
-            "none of them: pass what they hold as arguments, and return it."
-        )
+    how inputs and outputs of the program are to lie on a mesh, and how the inputs do. `places`: of those leaves that
+    are lent by Refs, if the function is one that `lending` has made."""
     closed = ClosedJaxpr(traced.jaxpr, closed_values(traced, what))
     try:
         signature = inspect.signature(fun)
@@ -329,7 +326,7 @@ def record(
     return Traced(
         closed,
         in_tree,
-        traced.treedef,
+        traced.treedef if places is None else traced.treedef.children()[0],
         what == "jit",
         tuple((i, aval) for i, aval in enumerate(avals) if aval.dtype == FLOAT0),
         tuple((i, array.aval) for i, array in sorted(traced.erased.items())),
@@ -340,6 +337,7 @@ def record(
         tuple(lie) if any(lie) else (),
         largest,
         rolled,
+        StagedRefs.of(places, traced.cells, fun),
         function_name(fun),
         tuple(argument_paths(call.function, in_tree)),
         signature,
@@ -387,9 +385,15 @@ def trace(
     def make(*args: Any, **kwargs: Any) -> Traced[P, R]:
         static = resolve_static(fun, static_argnums, static_argnames)
         call = split_resolved(fun, args, kwargs, *static)
+        places = places_among(call.function, call.args, call.kwargs)
+        function: Callable[..., Any] = fun
+        if places is not None:
+            whole = places_among(fun, args, kwargs) or places  # static arguments have leaves, too
+            function = lending(fun, whole, linked=True)
+            call = split_resolved(function, *with_arrays(args, kwargs), *static)
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         avals = [abstractify(leaf) for leaf in leaves]
-        traced = stage("trace", call.function, treedef, avals)
-        return record(fun, "trace", traced, call, static, treedef, avals)
+        traced = without_idle(stage("trace", call.function, treedef, avals, writes=True))
+        return record(function, "trace", traced, call, static, treedef, avals, places=places)
 
     return make(*args, **kwargs) if args or kwargs else make

@@ -6,15 +6,17 @@ from tinyjax.api.structs import ShapeDtypeStruct
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.lax.explicit import typed_sharding
+from tinyjax.refs.ref import Ref
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 
 @filtered
-def typeof(x: ArrayLike | ShapedArray | ShapeDtypeStruct) -> ShapedArray | ShapeDtypeStruct:
+def typeof(x: ArrayLike | Ref | ShapedArray | ShapeDtypeStruct) -> ShapedArray | ShapeDtypeStruct:
     """The type of an array or a number: what a program knows of it. On a mesh it has a `sharding`, which says how
-    it lies along Explicit axes, as far as is known. A type, such as one that `eval_shape` gives, is its own.
+    it lies along Explicit axes, as far as is known. A type, such as one that `eval_shape` gives, is its own. Of a Ref,
+    it is a ShapeDtypeStruct with `is_ref`.
 
     Raises:
       InputError: `x` is neither.
@@ -28,10 +30,13 @@ def typeof(x: ArrayLike | ShapedArray | ShapeDtypeStruct) -> ShapedArray | Shape
         return _typed(x)
     if isinstance(x, ShapedArray | ShapeDtypeStruct):
         return x
+    if isinstance(x, Ref):
+        held = _typed(x.current())
+        return ShapeDtypeStruct.like(held).update(is_ref=True)
     try:
         return _typed(as_array(x))
     except InputError:
-        raise InputError(f"typeof takes an array or a number, got {x!r} of type {type(x).__name__}") from None
+        raise InputError(f"typeof takes an array, a number or a Ref, got {x!r} of type {type(x).__name__}") from None
 
 
 def _typed(x: Array) -> ShapedArray | ShapeDtypeStruct:

@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from tinyjax.primitives import annotations as identities
 from tinyjax.primitives.conversion import Copy
+from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -16,12 +17,19 @@ _T = TypeVar("_T")
 
 def optimization_barrier(operand: _T) -> _T:
     """A tree of arrays as it is. The compiler computes all of them before what uses one, and merges nothing across.
+    A Ref may be among them: then what it holds is one of the arrays.
 
     >>> optimization_barrier((1.0, 2.0))
     (Array(1., dtype=float64, weak_type=True), Array(2., dtype=float64, weak_type=True))
     """
     leaves, treedef = tree.flatten(operand)
-    result: _T = tree.unflatten(treedef, bind(identities.optimization_barrier, *map(as_array, leaves)))
+    arrays = [leaf.current() if isinstance(leaf, Ref) else as_array(leaf) for leaf in leaves]
+    outs: list[object] = list(bind(identities.optimization_barrier, *arrays))
+    for i, (leaf, out) in enumerate(zip(leaves, outs, strict=True)):
+        if isinstance(leaf, Ref) and isinstance(out, Array):
+            leaf.store(out)
+            outs[i] = leaf
+    result: _T = tree.unflatten(treedef, outs)
     return result
 
 

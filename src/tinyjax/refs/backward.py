@@ -9,7 +9,7 @@ it, branches and compiled functions take and return it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import final
 
 import numpy as np
@@ -92,6 +92,14 @@ def state_of(ref: Ref) -> BackwardState:
     if ref.state is None:
         ref.state = BackwardState(ref)
     return ref.state
+
+
+def state_for(cell: Cell[Array], function: object, refs: Sequence[Ref]) -> Cell[Array]:
+    """A cell of a function that `lending` has made; in the place of the state of a Ref that it was lent, the state of
+    that Ref itself, of these."""
+    if isinstance(cell, BackwardState) and (place := cell.ref.place) is not None and place[0] is function:
+        return state_of(refs[place[1]])
+    return cell
 
 
 @final

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, final
 from attrs import evolve, frozen
 
 from tinyjax.errors import RefError
-from tinyjax.refs.backward import BackwardState, state_of
+from tinyjax.refs.backward import state_for
 from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -60,13 +60,7 @@ class Lent:
     def linked(self, traced: Traced, function: object) -> Traced:
         """A function that `lending` has made, staged out: with the states of these Refs in the place of those that
         stand for them in it."""
-        cells = [
-            state_of(self.refs[place[1]])
-            if isinstance(cell, BackwardState) and (place := cell.ref.place) is not None and place[0] is function
-            else cell
-            for cell in traced.cells
-        ]
-        return evolve(traced, cells=tuple(cells))
+        return evolve(traced, cells=tuple([state_for(cell, function, self.refs) for cell in traced.cells]))
 
 
 def refs_among(fun: Callable[..., object], leaves: Sequence[object], treedef: PyTreeDef) -> dict[int, Ref]:
@@ -116,15 +110,6 @@ def lending(
         return result, tuple([ref.current() for ref in refs])
 
     return lent
-
-
-def without_refs(
-    fun: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Callable[..., Any], tuple[Any, ...], dict[str, Any]]:
-    """A function and arguments for it: if there are Refs among them, with arrays in their places, and what they hold at
-    the end a second result."""
-    lent = lend(fun, args, kwargs)
-    return (fun, args, kwargs) if lent is None else (lending(fun, lent.places), lent.args, lent.kwargs)
 
 
 def closing_over_refs(

@@ -163,7 +163,8 @@ class FlatFunction:
 
     def name_input(self, position: int) -> str:
         """The n-th leaf of the arguments by the name that the function gives it: `argument params['w']`."""
-        return f"argument {self.input_names()()[position]}"
+        names = self.input_names()()
+        return f"argument {names[position]}" if position < len(names) else "what a Ref holds"
 
     def input_names(self) -> Callable[[], list[str]]:
         """What gives the names of the inputs of the program that is traced. It doesn't keep the function alive."""
