@@ -78,7 +78,7 @@ def _while(primitive: While, operands: Sequence[Axes]) -> Sequence[Axes]:
 def _communicated(primitive: Cast | Collective, operand: Axes) -> Axes:
     if isinstance(primitive, Cast):
         return operand
-    if isinstance(primitive, ReducingCollective | AllGather):
+    if isinstance(primitive, ReducingCollective | AllGather) and primitive.index_groups is None:
         return without(operand, primitive.names)
     return union([() if isinstance(primitive, AxisIndex) else operand, tuple(sorted(primitive.names))])
 

@@ -12,6 +12,7 @@ from tinyjax.errors import LoweringError
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
 from tinyjax.meshes.spec import UNCONSTRAINED, PartitionSpec, axes_of
+from tinyjax.primitives.grouping import IndexGroups
 
 #: The first device of a mesh, by itself, as a mesh that nobody else has.
 FIRST: Final = AbstractMesh((1,), ("first device",))
@@ -25,8 +26,11 @@ class ManualMesh:
     mesh: Mesh
     axes: tuple[str, ...]
 
-    def groups(self, names: Sequence[str]) -> HostArray:
-        """The partitions that differ in these axes only, a row for each group, in the order of the names."""
+    def groups(self, names: Sequence[str], index_groups: IndexGroups | None = None) -> HostArray:
+        """The partitions that differ in these axes only, a row for each group, in the order of the names.
+
+        With `index_groups`, each of these rows in groups of its elements; what smaller ones lack is -1.
+        """
         mesh = self.mesh
         if missing := [name for name in names if name not in mesh.axis_names]:
             raise LoweringError(f"the mesh {mesh} of the enclosing shard_map has no axis {missing[0]!r}")
@@ -34,7 +38,16 @@ class ManualMesh:
         last = [mesh.axis_names.index(name) for name in names]
         numbers = np.moveaxis(numbers, last, range(numbers.ndim - len(last), numbers.ndim))
         size = int(np.prod([mesh.shape[name] for name in names], dtype=np.int64))
-        return numbers.reshape(-1, size)
+        rows: HostArray = numbers.reshape(-1, size)
+        if index_groups is None:
+            return rows
+        if (count := sum(map(len, index_groups))) != size:
+            raise LoweringError(
+                f"axis_index_groups of {count} elements are along {', '.join(names)}, which have {size}"
+            )
+        longest = max(map(len, index_groups))
+        places = np.array([[*row, *[size] * (longest - len(row))] for row in index_groups], np.int64)
+        return np.pad(rows, ((0, 0), (0, 1)), constant_values=-1)[:, places].reshape(-1, longest)
 
 
 def spec_text(symbol: str, spec: PartitionSpec, ndim: int, axes: Sequence[str] | None = None) -> str:

@@ -24,7 +24,7 @@ from tinyjax.ir.dtypes import BOOL, INT32, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.accuracy import AccuracyMode, Accurate, Tolerance
 from tinyjax.primitives.annotations import Name
-from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum
+from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum, ReducingCollective
 from tinyjax.primitives.complex import Conj
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral, DotPrecision, Precision
@@ -277,35 +277,75 @@ TO_JAX[SelectAndScatterAdd] = _choosing
 # Named axes.
 
 
+def _reduced(
+    primitive: ReducingCollective,
+    among: Callable[..., jax.Array],
+    along: Callable[..., jax.Array],
+    args: Args,
+) -> Args:
+    (x,), groups = args, primitive.axis_index_groups
+    try:
+        return [among(x, primitive.axis_name, axis_index_groups=groups)]
+    except NotImplementedError:  # JAX has no groups where types say what varies, but to gather
+        if groups is None or len({*map(len, groups)}) > 1:
+            raise
+    return [along(lax.all_gather(x, primitive.axis_name, axis_index_groups=groups), axis=0)]
+
+
 @TO_JAX.register(PSum)
 def _psum(primitive: PSum, ctx: JaxContext, args: Args) -> Args:
-    return [lax.psum(args[0], primitive.axis_name)]
+    return _reduced(primitive, lax.psum, jnp.sum, args)
 
 
 @TO_JAX.register(PMax)
 def _pmax(primitive: PMax, ctx: JaxContext, args: Args) -> Args:
-    return [lax.pmax(args[0], primitive.axis_name)]
+    return _reduced(primitive, lax.pmax, jnp.max, args)
 
 
 @TO_JAX.register(PMin)
 def _pmin(primitive: PMin, ctx: JaxContext, args: Args) -> Args:
-    return [lax.pmin(args[0], primitive.axis_name)]
+    return _reduced(primitive, lax.pmin, jnp.min, args)
 
 
 @TO_JAX.register(AllGather)
 def _all_gather(primitive: AllGather, ctx: JaxContext, args: Args) -> Args:
-    return [lax.all_gather(args[0], primitive.axis_name, axis=primitive.all_gather_dimension, tiled=True)]
+    return [
+        lax.all_gather(
+            args[0],
+            primitive.axis_name,
+            axis=primitive.all_gather_dimension,
+            tiled=True,
+            axis_index_groups=primitive.axis_index_groups,
+        )
+    ]
 
 
 @TO_JAX.register(ReduceScatter)
 def _reduce_scatter(primitive: ReduceScatter, ctx: JaxContext, args: Args) -> Args:
     dimension = primitive.scatter_dimension
-    return [lax.psum_scatter(args[0], primitive.axis_name, scatter_dimension=dimension, tiled=True)]
+    return [
+        lax.psum_scatter(
+            args[0],
+            primitive.axis_name,
+            scatter_dimension=dimension,
+            tiled=True,
+            axis_index_groups=primitive.axis_index_groups,
+        )
+    ]
 
 
 @TO_JAX.register(AllToAll)
 def _all_to_all(primitive: AllToAll, ctx: JaxContext, args: Args) -> Args:
-    return [lax.all_to_all(args[0], primitive.axis_name, primitive.split_axis, primitive.concat_axis, tiled=True)]
+    return [
+        lax.all_to_all(
+            args[0],
+            primitive.axis_name,
+            primitive.split_axis,
+            primitive.concat_axis,
+            tiled=True,
+            axis_index_groups=primitive.axis_index_groups,
+        )
+    ]
 
 
 @TO_JAX.register(PPermute)

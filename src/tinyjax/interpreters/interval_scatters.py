@@ -161,7 +161,7 @@ def _anywhere(p: Parent, x: Interval, axis: int) -> Interval:
 
 def _psum(primitive: Primitive, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
     assert isinstance(primitive, Collective)
-    counting = PSum(primitive.axis_name)
+    counting = PSum(primitive.axis_name, primitive.index_groups)
 
     def summed(_: Primitive, ctx: Ctx, operands: Sequence[Interval]) -> Sequence[Interval]:
         (x,), p = operands, ctx.parent

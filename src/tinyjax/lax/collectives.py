@@ -4,12 +4,13 @@ enclosing `shard_map`."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final, TypeVar
 
 from tinyjax.arrays.elementwise import convert, promote_inexact
 from tinyjax.errors import AxisNameError, ChoiceError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BOOL, INT32
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Axes, as_axes
 from tinyjax.lax.binary import div
@@ -40,11 +41,23 @@ def _reduce(make: Callable[[str | tuple[str, ...]], Primitive], x: _T, axis_name
     return tree.map_leaves(reduce, x)
 
 
+def _in_groups(make: type[PSum] | type[PMax] | type[PMin], leaf: object, grouped: Grouped) -> Array:
+    array, own = as_array(leaf), grouped.own
+    # XLA doesn't compare complex numbers of several devices, and gathers no groups of several sizes.
+    compared = make is not PSum and array.aval.dtype in COMPLEXES
+    if own is not None and (grouped.even or not compared):
+        return bind(make(own.name, grouped.groups), own.admit(array))[0]
+    if make is PSum:
+        return grouped.sum(array)
+    members = grouped.members(array)
+    return members.max(0) if make is PMax else members.min(0)
+
+
 def psum(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | None = None) -> _T:
     """The sums of the leaves of x over one named axis or several.
 
-    With `axis_index_groups`, such as [[0, 1], [2, 3]], it is summed within each of these groups of elements. Here and
-    in its relatives, each element is then sent what all of them have.
+    With `axis_index_groups`, such as [[0, 1], [2, 3]], it is summed within each of these groups of elements, which may
+    have several sizes.
 
     Of a value that is the same all along the axis, such as 1, it is that value times the size: of a number of Python, a
     number that is known. Of what is unreduced (`pcast`) it is the sum that this is. Booleans are counted, in int32.
@@ -62,13 +75,13 @@ def psum(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | Non
         return convert(array, INT32) if array.aval.dtype == BOOL else array
 
     leaves, treedef = tree.flatten(tree.map_leaves(counted, x))
+    size: int | None = axis_size(axis_name)
+    reduce: Callable[[object], object] = partial(_reduce, PSum, axis_name=axis_name)
     if axis_index_groups is not None:
-        grouped = Grouped.of("psum", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
-        in_each: _T = tree.unflatten(treedef, [grouped.sum(as_array(leaf)) for leaf in leaves])
-        return in_each
-    size = axis_size(axis_name)
+        grouped = Grouped.of("psum", axis_name, axis_index_groups)
+        size, reduce = grouped.size if grouped.even else None, partial(_in_groups, PSum, grouped=grouped)
     sums = [
-        as_array(leaf * size) if isinstance(leaf, int | float | complex) else _reduce(PSum, leaf, axis_name)
+        as_array(leaf * size) if size is not None and isinstance(leaf, int | float | complex) else reduce(leaf)
         for leaf in leaves
     ]
     found: _T = tree.unflatten(treedef, sums)
@@ -79,7 +92,7 @@ def pmean(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | No
     """The means of the leaves of x over one named axis or several."""
     size = axis_size(axis_name)
     if axis_index_groups is not None:
-        size = Grouped.of("pmean", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name)).size
+        size = Grouped.of("pmean", axis_name, axis_index_groups).size
 
     def mean(leaf: object) -> Array:
         (array,) = promote_inexact(as_array(psum(leaf, axis_name, axis_index_groups=axis_index_groups)))
@@ -91,16 +104,16 @@ def pmean(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | No
 def pmax(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | None = None) -> _T:
     """The largest of the leaves of x over one named axis or several."""
     if axis_index_groups is not None:
-        grouped = Grouped.of("pmax", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
-        return tree.map_leaves(lambda leaf: grouped.members(as_array(leaf)).max(0), x)
+        grouped = Grouped.of("pmax", axis_name, axis_index_groups)
+        return tree.map_leaves(lambda leaf: _in_groups(PMax, leaf, grouped), x)
     return _reduce(PMax, x, axis_name)
 
 
 def pmin(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | None = None) -> _T:
     """The smallest of the leaves of x over one named axis or several."""
     if axis_index_groups is not None:
-        grouped = Grouped.of("pmin", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
-        return tree.map_leaves(lambda leaf: grouped.members(as_array(leaf)).min(0), x)
+        grouped = Grouped.of("pmin", axis_name, axis_index_groups)
+        return tree.map_leaves(lambda leaf: _in_groups(PMin, leaf, grouped), x)
     return _reduce(PMin, x, axis_name)
 
 

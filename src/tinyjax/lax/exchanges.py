@@ -59,15 +59,17 @@ def all_gather(
         raise ChoiceError(f"all_gather to {to!r} is among all devices along the axes: leave axis_index_groups out")
     grouped = None
     if axis_index_groups is not None:
-        grouped = Grouped.of("all_gather", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
+        grouped = Grouped.of("all_gather", axis_name, axis_index_groups)
 
     def gathered(leaf: object) -> Array:
         array = as_array(leaf)
         at = canonical_axis(axis, array.aval.ndim + (not tiled), "all_gather")
-        if grouped is not None:
+        if grouped is not None and grouped.own is None:
             return grouped.gather(array, at, tiled)
         if not tiled:
             array = expand_dims(array, at)
+        if grouped is not None and (own := grouped.own) is not None:
+            return bind(AllGather(own.name, grouped.size, at, grouped.groups), own.admit(array))[0]
         for group in reversed(axis_groups(axis_name)):
             array = _gathered(group, group.admit(array), at, to)
         return array
@@ -110,13 +112,17 @@ def psum_scatter(
     tiled = flag("psum_scatter: tiled", tiled)
     grouped = None
     if axis_index_groups is not None:
-        grouped = Grouped.of("psum_scatter", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
+        grouped = Grouped.of("psum_scatter", axis_name, axis_index_groups)
 
     def scattered(leaf: object) -> Array:
         array = as_array(leaf)
         at = canonical_axis(scatter_dimension, array.aval.ndim, "psum_scatter")
         if grouped is not None:
-            return grouped.scatter(array, at, tiled)
+            if (own := grouped.own) is None:
+                return grouped.scatter(array, at, tiled)
+            grouped.check_divided(array, at, tiled)
+            (array,) = bind(ReduceScatter(own.name, grouped.size, at, grouped.groups), own.admit(array))
+            return array if tiled else squeeze(array, at)
         if not tiled:
             _check_size("psum_scatter", array, at, axis_name)
         for group in axis_groups(axis_name):
@@ -153,26 +159,31 @@ def all_to_all(
     tiled = flag("all_to_all: tiled", tiled)
     grouped = None
     if axis_index_groups is not None:
-        grouped = Grouped.of("all_to_all", axis_name, axis_index_groups, axis_size(axis_name), axis_index(axis_name))
+        grouped = Grouped.of("all_to_all", axis_name, axis_index_groups)
 
     def exchanged(leaf: object) -> Array:
         array = as_array(leaf)
         split = canonical_axis(split_axis, array.aval.ndim, "all_to_all")
         concat = canonical_axis(concat_axis, array.aval.ndim, "all_to_all")
         if grouped is not None:
-            return grouped.exchange(array, split, concat, tiled)
+            if grouped.own is None:
+                return grouped.exchange(array, split, concat, tiled)
+            grouped.check_divided(array, split, tiled)
+        elif not tiled:
+            _check_size("all_to_all", array, split, axis_name)
         if tiled:
-            return _exchange(array, axis_name, split, concat)
-        _check_size("all_to_all", array, split, axis_name)
+            return _exchange(array, axis_name, split, concat, grouped)
         # The new axis is put where it belongs once the other is gone.
         new = concat + (concat >= split)
-        array = _exchange(expand_dims(array, new), axis_name, split + (new <= split), new)
+        array = _exchange(expand_dims(array, new), axis_name, split + (new <= split), new, grouped)
         return squeeze(array, split + (new <= split))
 
     return tree.map_leaves(exchanged, x)
 
 
-def _exchange(x: Array, axis_name: AxisName, split: int, concat: int) -> Array:
+def _exchange(x: Array, axis_name: AxisName, split: int, concat: int, grouped: Grouped | None) -> Array:
+    if grouped is not None and (own := grouped.own) is not None:
+        return bind(AllToAll(own.name, grouped.size, split, concat, grouped.groups), own.admit(x))[0]
     groups = axis_groups(axis_name)
     if len(groups) == 1:
         (group,) = groups

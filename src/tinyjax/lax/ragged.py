@@ -7,7 +7,7 @@ import numpy as np
 from tinyjax.arrays.shaping import expand_dims
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INTEGERS
-from tinyjax.lax.collectives import axis_index, axis_size
+from tinyjax.lax.collectives import axis_size
 from tinyjax.lax.exchanges import all_gather, all_to_all
 from tinyjax.lax.index_groups import AxisIndexGroups, Grouped
 from tinyjax.lax.shaping import broadcast, broadcast_in_dim, clamp, select
@@ -65,7 +65,7 @@ def ragged_all_to_all(
         raise InputError(f"ragged_all_to_all: operand and output have one dtype, got {x.aval} and {out.aval}")
     size = axis_size(axis_name)
     if axis_index_groups is not None:
-        grouped = Grouped.of("ragged_all_to_all", axis_name, axis_index_groups, size, axis_index(axis_name))
+        grouped = Grouped.of("ragged_all_to_all", axis_name, axis_index_groups)
         axis_index_groups, size = grouped.groups, grouped.size
     vectors = [as_array(vector) for vector in (input_offsets, send_sizes, output_offsets, recv_sizes)]
     names = ("input_offsets", "send_sizes", "output_offsets", "recv_sizes")

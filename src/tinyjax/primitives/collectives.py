@@ -9,6 +9,7 @@ The classes come first, then the vocabulary.
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar, final
@@ -25,12 +26,26 @@ from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zer
 from tinyjax.ir.roles import Tracking
 from tinyjax.ir.shapes import MARKS, REDUCED, UNREDUCED, Axes, as_axes
 from tinyjax.ir.shared_types import array_type
+from tinyjax.ir.tangents import zero_tangents
 from tinyjax.ir.varying import axes_of, of_operands, without
-from tinyjax.primitives.elementwise import Dtypes, check_dtype, scale
-from tinyjax.primitives.grouping import group_of
+from tinyjax.primitives.arithmetic import reciprocal
+from tinyjax.primitives.bitwise import logical_or
+from tinyjax.primitives.comparison import eq, ne
+from tinyjax.primitives.conversion import convert
+from tinyjax.primitives.elementwise import Dtypes, check_dtype, mul, scale
+from tinyjax.primitives.grouping import Group, IndexGroups, check_index_groups, group_of
 from tinyjax.primitives.reductions import reduce_max, reduce_min
+from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import iota
-from tinyjax.primitives.structure import Linear, broadcast_in_dim, check_arity, move_axis, reduce_sum
+from tinyjax.primitives.structure import (
+    Linear,
+    broadcast_in_dim,
+    check_arity,
+    full,
+    move_axis,
+    reduce_sum,
+    with_leading_axis,
+)
 
 V = TypeVar("V")
 
@@ -56,6 +71,11 @@ class Collective(Primitive):
     def effects(self) -> Effects:
         return frozenset(map(NamedAxisEffect, self.names))
 
+    @property
+    def index_groups(self) -> IndexGroups | None:
+        """The groups within which elements communicate, by their numbers along the axes; None: all of them do."""
+        return None
+
     def check_own(self, axes: Axes) -> None:
         """A TypingError if the operand is a sum along one of the axes yet to be made, or reduced."""
         for name in self.names:
@@ -80,8 +100,10 @@ class Collective(Primitive):
 
 @frozen
 class ReducingCollective(Collective):
-    """Reduces its operand, elementwise, over the named axis. The result is the same all along it."""
+    """Reduces its operand, elementwise, over the named axis. The result is the same all along it; with
+    `axis_index_groups`, in each of these groups of elements."""
 
+    axis_index_groups: IndexGroups | None = None
     accepts: ClassVar[Dtypes] = SUPPORTED
 
     @abstractmethod
@@ -92,10 +114,21 @@ class ReducingCollective(Collective):
     def repeat(self, ctx: Context[V], x: V, size: int) -> V:
         """The result for x the same all along the named axis, which has this size."""
 
+    def reduce_groups(self, ctx: Context[V], x: V, group: Group) -> V:
+        """The batch x, whose first axis it is, with what each group of elements gives."""
+        return group.apply(ctx, x, lambda y: (self.reduce(ctx, y, 0), None))
+
+    @property
+    @override
+    def index_groups(self) -> IndexGroups | None:
+        return self.axis_index_groups
+
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 1)
         check_dtype(self.name, avals[0].dtype, self.accepts)
+        if self.axis_index_groups is not None:
+            check_index_groups(self.name, self.axis_index_groups)
         return avals
 
     @override
@@ -104,15 +137,20 @@ class ReducingCollective(Collective):
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         (x,), (at,) = args, axes
         own = tuple([name for name in self.names if name in names_of(axis)])
-        group = group_of(axis, own)
+        if self.axis_index_groups is not None and own:
+            own = self.names  # which are all here, or else it is an error
+        group = group_of(axis, own, self.axis_index_groups)
         if group is None:
             return ctx.bind(self, x), [at]
-        if at is None:
+        if at is None and not group.uneven:
             y = self.repeat(ctx, x, group.size)
         elif group.rest == 1:
+            assert at is not None  # one group isn't uneven
             y, at = self.reduce(ctx, x, at), None
         else:
-            y, at = group.apply(ctx, move_axis(ctx, x, at, 0), lambda y: (self.reduce(ctx, y, 0), None)), 0
+            shape = ctx.aval(x).shape
+            x = with_leading_axis(ctx, x, at, axis.size, shape) if at is None else move_axis(ctx, x, at, 0)
+            y, at = self.reduce_groups(ctx, x, group), 0
         if others := tuple([name for name in self.names if name not in own]):
             (y,) = ctx.bind(evolve(self, axis_name=others[0] if len(others) == 1 else others), y)
         return [y], [at]
@@ -121,13 +159,15 @@ class ReducingCollective(Collective):
     def varying(self, found: Sequence[Axes], types: Sequence[ShapedArray]) -> tuple[Sequence[Axes], Sequence[Axes]]:
         self.check_own(found[0])
         wanted, results = of_operands(self.name, found, self.linear_in(1), 1)
+        if self.axis_index_groups is not None:  # the groups have results of their own
+            return wanted, results
         return wanted, [without(axes, self.names) for axes in results]
 
 
 @final
 @frozen
 class PSum(ReducingCollective):
-    """The sum over a named axis."""
+    """The sum over a named axis, or within groups of its elements."""
 
     name: ClassVar[str] = "psum"
     accepts: ClassVar[Dtypes] = NUMERIC
@@ -139,6 +179,10 @@ class PSum(ReducingCollective):
     @override
     def reduce(self, ctx: Context[V], x: V, axis: int) -> V:
         return reduce_sum(ctx, x, (axis,))
+
+    @override
+    def reduce_groups(self, ctx: Context[V], x: V, group: Group) -> V:
+        return group.apply(ctx, x, lambda y: (self.reduce(ctx, group.without_repeats(ctx, y), 0), None))
 
     @override
     def repeat(self, ctx: Context[V], x: V, size: int) -> V:
@@ -156,7 +200,7 @@ class PSum(ReducingCollective):
         (ct,), (x,) = cotangents, args
         if isinstance(ct, Zero):
             return [Zero(x.aval.cotangent) if isinstance(x, UndefPrimal) else ct]
-        tracked = isinstance(x, UndefPrimal) and {*self.names} <= {*x.aval.varying}
+        tracked = self.axis_index_groups is None and isinstance(x, UndefPrimal) and {*self.names} <= {*x.aval.varying}
         return [pvary(ctx, ct, as_axes(self.names))] if tracked else ctx.bind(self, ct)
 
 
@@ -225,9 +269,28 @@ class PVary(Cast):
         return PSum(name_of(self.axes))
 
 
+@frozen
+class Extreme(ReducingCollective):
+    """Chooses one of the elements. Where several are chosen, each has an equal share of the tangent."""
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        (x,), (t,) = primals, tangents
+        (out,) = ctx.bind(self, x)
+        if isinstance(t, Zero):
+            return [out], zero_tangents(ctx, [out])
+        summed = PSum(self.axis_name, self.axis_index_groups)
+        lost = ne(ctx, out, out)  # a nan, which equals nothing, and of which every share is nan
+        chosen = logical_or(ctx, eq(ctx, x, out), lost)
+        (count,) = ctx.bind(summed, convert(ctx, chosen, ctx.aval(t).dtype))
+        share = select(ctx, lost, full(ctx, ctx.aval(count), math.nan), reciprocal(ctx, count))
+        shares = select(ctx, chosen, share, full(ctx, ctx.aval(share), 0))
+        return [out], ctx.bind(summed, mul(ctx, t, shares))
+
+
 @final
 @frozen
-class PMax(ReducingCollective):
+class PMax(Extreme):
     """The maximum over a named axis."""
 
     name: ClassVar[str] = "pmax"
@@ -243,7 +306,7 @@ class PMax(ReducingCollective):
 
 @final
 @frozen
-class PMin(ReducingCollective):
+class PMin(Extreme):
     """The minimum over a named axis."""
 
     name: ClassVar[str] = "pmin"

@@ -12,7 +12,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import ClassVar, TypeVar, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.errors import AxisNameError, ShapeError
@@ -24,7 +24,7 @@ from tinyjax.ir.shapes import Axes, Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.collectives import Collective
 from tinyjax.primitives.elementwise import check_dtype
-from tinyjax.primitives.grouping import group_of
+from tinyjax.primitives.grouping import IndexGroups, check_index_groups, group_of
 from tinyjax.primitives.shaping import divide_axis, reshape
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.structure import Linear, check_arity, check_axes, full, move_axis, reduce_sum, with_leading_axis
@@ -48,6 +48,11 @@ class Exchange(Collective, Linear):
     def transposed(self) -> Primitive:
         """What cotangents go through."""
 
+    def check_groups(self, size: int | None) -> None:
+        """An error unless groups of elements are what they have to be, and of this size."""
+        if (groups := self.index_groups) is not None:
+            check_index_groups(self.name, groups, len(groups[0]) if size is None and groups else size)
+
     def part(self, x: ShapedArray, dimension: int, count: int) -> int:
         """The size of one of as many equal parts of a dimension as there are elements."""
         size, over = divmod(x.shape[dimension], count)
@@ -63,7 +68,7 @@ class Exchange(Collective, Linear):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         (x,), (at,) = args, axes
-        group = group_of(axis, self.names)
+        group = group_of(axis, self.names, self.index_groups)
         if group is None:
             if at is None:
                 return ctx.bind(self, x), [None]
@@ -72,7 +77,7 @@ class Exchange(Collective, Linear):
         shape = ctx.aval(x).shape
         own = shape if at is None else (*shape[:at], *shape[at + 1 :])
         x = with_leading_axis(ctx, x, at, axis.size, own)
-        if len(group.sizes) > 1:
+        if len(group.sizes) > 1 or group.index_groups is not None:
             return [group.apply(ctx, x, lambda y: self.moved(1).exchanged(ctx, y, group.size))], [0]
         out, where = self.exchanged(ctx, x, axis.size)
         return [out], [where]
@@ -95,7 +100,7 @@ class Exchange(Collective, Linear):
 
 @frozen
 class Tiling(Exchange):
-    """One whose types depend on the size of the named axis."""
+    """One whose types depend on the size of the named axis, or of the groups of its elements."""
 
     axis_size: int
 
@@ -117,18 +122,25 @@ class AllGather(Tiling):
     """
 
     all_gather_dimension: int
+    axis_index_groups: IndexGroups | None = None
     name: ClassVar[str] = "all_gather"
+
+    @property
+    @override
+    def index_groups(self) -> IndexGroups | None:
+        return self.axis_index_groups
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 1)
         (x,), at = avals, self.all_gather_dimension
+        self.check_groups(self.axis_size)
         check_axes(self.name, (at,), x.ndim)
         return (array_type(_with(x.shape, at, x.shape[at] * self.axis_size), x.dtype, x.weak_type),)
 
     @override
     def moved(self, before: int) -> AllGather:
-        return AllGather(self.axis_name, self.axis_size, self.all_gather_dimension + before)
+        return evolve(self, all_gather_dimension=self.all_gather_dimension + before)
 
     @override
     def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
@@ -136,7 +148,7 @@ class AllGather(Tiling):
 
     @override
     def transposed(self) -> ReduceScatter:
-        return ReduceScatter(self.axis_name, self.axis_size, self.all_gather_dimension)
+        return ReduceScatter(self.axis_name, self.axis_size, self.all_gather_dimension, self.axis_index_groups)
 
 
 @final
@@ -145,19 +157,26 @@ class ReduceScatter(Tiling):
     """The sum of the operands of all elements, divided along a dimension: a part for each."""
 
     scatter_dimension: int
+    axis_index_groups: IndexGroups | None = None
     name: ClassVar[str] = "reduce_scatter"
+
+    @property
+    @override
+    def index_groups(self) -> IndexGroups | None:
+        return self.axis_index_groups
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 1)
         (x,), at = avals, self.scatter_dimension
+        self.check_groups(self.axis_size)
         check_dtype(self.name, x.dtype, NUMERIC)
         check_axes(self.name, (at,), x.ndim)
         return (array_type(_with(x.shape, at, self.part(x, at, self.axis_size)), x.dtype, x.weak_type),)
 
     @override
     def moved(self, before: int) -> ReduceScatter:
-        return ReduceScatter(self.axis_name, self.axis_size, self.scatter_dimension + before)
+        return evolve(self, scatter_dimension=self.scatter_dimension + before)
 
     @override
     def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
@@ -166,7 +185,7 @@ class ReduceScatter(Tiling):
 
     @override
     def transposed(self) -> AllGather:
-        return AllGather(self.axis_name, self.axis_size, self.scatter_dimension)
+        return AllGather(self.axis_name, self.axis_size, self.scatter_dimension, self.axis_index_groups)
 
 
 @final
@@ -181,12 +200,19 @@ class AllToAll(Exchange):
     axis_size: int | None
     split_axis: int
     concat_axis: int
+    axis_index_groups: IndexGroups | None = None
     name: ClassVar[str] = "all_to_all"
+
+    @property
+    @override
+    def index_groups(self) -> IndexGroups | None:
+        return self.axis_index_groups
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
         check_arity(self.name, avals, 1)
         (x,), split, concat, count = avals, self.split_axis, self.concat_axis, self.axis_size
+        self.check_groups(count)
         check_axes(self.name, (split,), x.ndim)
         check_axes(self.name, (concat,), x.ndim)
         if count is None:
@@ -205,7 +231,7 @@ class AllToAll(Exchange):
 
     @override
     def moved(self, before: int) -> AllToAll:
-        return AllToAll(self.axis_name, self.axis_size, self.split_axis + before, self.concat_axis + before)
+        return evolve(self, split_axis=self.split_axis + before, concat_axis=self.concat_axis + before)
 
     @override
     def exchanged(self, ctx: Context[V], x: V, size: int) -> tuple[V, int | None]:
@@ -216,7 +242,7 @@ class AllToAll(Exchange):
 
     @override
     def transposed(self) -> AllToAll:
-        return AllToAll(self.axis_name, self.axis_size, self.concat_axis, self.split_axis)
+        return evolve(self, split_axis=self.concat_axis, concat_axis=self.split_axis)
 
 
 @final

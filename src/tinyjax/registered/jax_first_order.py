@@ -260,11 +260,11 @@ def _collective(cls: type[Primitive], positional: type[Reduction]) -> Reader:
     """JAX reduces over a tuple of axes: names, or numbers for those that `vmap` has made axes of the operand."""
 
     def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
-        kept = without(cls.name, params, axis_index_groups=_NONE)
+        kept = _with_groups(cls, params)
         axes = kept.pop("axes", None)
         if axes is not None:
             if isinstance(axes, tuple) and all(type(axis) is int for axis in axes):
-                return primitive_of(positional, {**kept, "axes": axes})
+                return primitive_of(positional, {**without(cls.name, kept, axis_index_groups=_NONE), "axes": axes})
             if not isinstance(axes, tuple) or not axes or not all(isinstance(axis, str) for axis in axes):
                 raise UnsupportedError(f"{cls.name}[axes={axes}] is not supported: only named axes are")
             kept["axis_name"] = axes[0] if len(axes) == 1 else axes
@@ -282,9 +282,16 @@ for _reducing, _positional in (
 STANDARD.read_by(unreduced.UnreducedPSum.name)(_collective(unreduced.UnreducedPSum, ReduceSum))
 
 
-def _one_name(name: str, params: Params) -> dict[str, object]:
-    """The parameters with the named axis, or axes, and without groups of its elements."""
-    kept = without(name, params, axis_index_groups=_NONE)
+def _with_groups(cls: type[Primitive], params: Params) -> dict[str, object]:
+    """The parameters with groups of the elements, where the class has any."""
+    if hasattr(cls, "axis_index_groups"):
+        return dict(params)
+    return without(cls.name, params, axis_index_groups=_NONE)
+
+
+def _one_name(cls: type[Primitive], params: Params) -> dict[str, object]:
+    """The parameters with the named axis, or axes."""
+    name, kept = cls.name, _with_groups(cls, params)
     axis_name = kept.get("axis_name")
     if isinstance(axis_name, tuple) and len(axis_name) == 1:
         kept["axis_name"] = axis_name[0]
@@ -298,13 +305,13 @@ def _tiling(cls: type[exchanges.Tiling], dimension: str) -> None:
 
     @STANDARD.read_by(cls.name)
     def read(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
-        return primitive_of(cls, without(cls.name, _one_name(cls.name, params), tiled=(True,)))
+        return primitive_of(cls, without(cls.name, _one_name(cls, params), tiled=(True,)))
 
     @STANDARD.expand_by(cls.name)
     def expand(params: Params, in_avals: Avals, out_avals: Avals) -> Jaxpr | None:
         if params.get("tiled", True) is not False:
             return None
-        kept = {key: value for key, value in _one_name(cls.name, params).items() if key != "tiled"}
+        kept = {key: value for key, value in _one_name(cls, params).items() if key != "tiled"}
         found, at = primitive_of(cls, kept), kept.get(dimension)
         assert type(at) is int
 
@@ -325,7 +332,7 @@ _tiling(unreduced.UnreducedReduceScatter, "scatter_dimension")
 @STANDARD.read_by("all_to_all")
 def _all_to_all(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     """JAX's doesn't say how many elements there are: types do, unless a dimension is both divided and joined."""
-    kept = _one_name("all_to_all", params)
+    kept = _one_name(exchanges.AllToAll, params)
     tiled, split = kept.pop("tiled", True), kept.get("split_axis")
     if "axis_size" not in kept:
         kept["axis_size"] = None
@@ -340,7 +347,7 @@ def _all_to_all(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
 
 @STANDARD.read_by("ppermute")
 def _ppermute(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
-    return primitive_of(exchanges.PPermute, _one_name("ppermute", params))
+    return primitive_of(exchanges.PPermute, _one_name(exchanges.PPermute, params))
 
 
 def _choosing(cls: type[Primitive]) -> Reader:

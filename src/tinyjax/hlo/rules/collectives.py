@@ -117,12 +117,26 @@ def _numbers(array: HostArray) -> str:
 
 def _alone(primitive: Collective, ctx: LoweringContext) -> bool:
     """Whether no device has another along the axes: XLA stops at such a collective where axes are left to it."""
-    size: int = _manual(primitive, ctx).groups(primitive.names).shape[1]
+    size: int = _partitions(primitive, ctx).shape[1]
     return size == 1
 
 
+def _partitions(primitive: Collective, ctx: LoweringContext) -> HostArray:
+    """The partitions that communicate with each other, a row for each group."""
+    return _manual(primitive, ctx).groups(primitive.names, primitive.index_groups)
+
+
 def _groups(primitive: Collective, ctx: LoweringContext) -> str:
-    return f"replica_groups = {_numbers(_manual(primitive, ctx).groups(primitive.names))}"
+    return f"replica_groups = {_numbers(_partitions(primitive, ctx))}"
+
+
+def _gathering(primitive: ReducingCollective, ctx: LoweringContext) -> AllGather:
+    groups = _partitions(primitive, ctx)
+    if (groups < 0).any():
+        raise LoweringError(
+            f"{primitive.name} of complex numbers, which XLA can't compare between devices, needs groups of one size"
+        )
+    return AllGather(primitive.axis_name, groups.shape[1], 0, primitive.index_groups)
 
 
 def _reduced(ctx: LoweringContext, x: SSA, out: ShapedArray, operation: str, combine: Elementwise) -> SSA:
@@ -138,8 +152,7 @@ def _all_reduce(primitive: Primitive, ctx: LoweringContext, x: SSA, out: ShapedA
     if _alone(primitive, ctx):
         return x
     if x.aval.dtype in COMPLEXES and combine is not add:  # for which XLA has no such operation between devices
-        size = _manual(primitive, ctx).groups(primitive.names).shape[1]
-        gathered = ctx.bind(AllGather(primitive.axis_name, size, 0), expand_dims(ctx, x, (0,)))[0]
+        gathered = ctx.bind(_gathering(primitive, ctx), expand_dims(ctx, x, (0,)))[0]
         return primitive.reduce(ctx, gathered, 0)
     attributes = f"<{{{_CHANNEL}, {_groups(primitive, ctx)}, use_global_device_ids}}>"
     return _reduced(ctx, x, out, f'"stablehlo.all_reduce"({x.name}) {attributes}', combine)
@@ -256,7 +269,7 @@ def _all_to_all(
     (x,), (out,) = args, types
     if _alone(primitive, ctx):
         return [x]
-    count = _manual(primitive, ctx).groups(primitive.names).shape[1]
+    count = _partitions(primitive, ctx).shape[1]
     attributes = (
         f"<{{{_CHANNEL}, concat_dimension = {primitive.concat_axis} : i64, {_groups(primitive, ctx)}, "
         f"split_count = {count} : i64, split_dimension = {primitive.split_axis} : i64}}>"

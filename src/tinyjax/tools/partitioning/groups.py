@@ -33,7 +33,7 @@ def coordinates(mesh: Mesh) -> Groups:
 
 
 def along_groups(mesh: Mesh, groups: Groups) -> Along:
-    """The axes that groups of partitions are along; empty groups are one of all.
+    """The axes that groups of partitions are along; empty groups are one of all, and what smaller ones lack is -1.
 
     >>> from tinyjax.meshes import AbstractMesh
     >>> along_groups(AbstractMesh((2, 2), ("x", "y")), np.array([[0, 2], [1, 3]]))
@@ -49,6 +49,7 @@ def _everywhere(mesh: Mesh) -> Along:
 @bounded(1024)
 def _along_groups(mesh: Mesh, content: bytes, size: int) -> Along:
     groups = np.frombuffer(content, np.int64).reshape(-1, size)
+    groups = np.where(groups < 0, groups[:, :1], groups)
     places = coordinates(mesh)[groups]  # by group, member, axis
     differ = (places != places[:, :1]).any(axis=1).any(axis=0)
     axes = tuple([name for name, moved in zip(mesh.axis_names, differ, strict=True) if moved])

@@ -205,9 +205,8 @@ def _pairs(pairs: tuple[bytes, ...]) -> Groups:
 @bounded(256)
 def _listed(groups: tuple[bytes, ...]) -> Groups | None:
     rows = [Message(group).numbers(1) for group in groups]
-    if len({len(row) for row in rows}) > 1:
-        return None
-    return np.array(rows, np.int64)
+    longest = max(map(len, rows), default=0)  # what smaller groups lack is -1
+    return np.array([[*row, *[-1] * (longest - len(row))] for row in rows], np.int64)
 
 
 def _of_grid(count: int, size: int, dims: Sequence[int], order: Sequence[int]) -> Groups:

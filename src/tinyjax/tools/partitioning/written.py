@@ -24,6 +24,7 @@ from tinyjax.ir.traverse import nested_programs
 from tinyjax.primitives.collectives import Collective as NamedCollective
 from tinyjax.primitives.collectives import PMax, PMin, PSum
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
+from tinyjax.primitives.grouping import IndexGroups
 from tinyjax.primitives.unreduced import AllGatherReduced, UnreducedPSum, UnreducedReduceScatter
 from tinyjax.tools.cost.records import Times
 from tinyjax.tools.partitioning.groups import Along, along_groups, along_pairs
@@ -139,10 +140,15 @@ class Written:
 
 
 @bounded(1024)
-def _along(manual: ManualMesh, names: tuple[str, ...], perm: tuple[tuple[int, int], ...] | None) -> Along:
+def _along(
+    manual: ManualMesh,
+    names: tuple[str, ...],
+    index_groups: IndexGroups | None,
+    perm: tuple[tuple[int, int], ...] | None,
+) -> Along:
     """The axes that a collective is along, which may be fewer than it names; of a permutation, those in which something
     moves."""
-    groups = manual.groups(names)
+    groups = manual.groups(names, index_groups)
     if perm is None:
         return along_groups(manual.mesh, groups)
     pairs = groups[:, np.array(perm, np.int64).reshape(-1, 2)]
@@ -153,7 +159,8 @@ def _collective(
     eqn: Eqn, primitive: NamedCollective, kind: Kind, times: Times, manual: ManualMesh, conditional: bool
 ) -> Iterator[Collective]:
     (operand,), (result,) = [x.aval for x in eqn.invars], [x.aval for x in eqn.outvars]
-    along = _along(manual, primitive.names, primitive.perm if isinstance(primitive, PPermute) else None)
+    perm = primitive.perm if isinstance(primitive, PPermute) else None
+    along = _along(manual, primitive.names, primitive.index_groups, perm)
     count, nbytes = along.size, result.nbytes
     if count == 1 or not along.axes:
         return  # nobody is there to be told anything
