@@ -24,13 +24,11 @@ from tinyjax.ir.dtypes import BOOL, INT32, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.accuracy import AccuracyMode, Accurate, Tolerance
 from tinyjax.primitives.annotations import Name
-from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum, ReducingCollective
 from tinyjax.primitives.complex import Conj
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.contractions import DotGeneral, DotPrecision, Precision
 from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.dot_algorithms import DotAlgorithm, DotAlgorithmPreset
-from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 from tinyjax.primitives.factorizations import Geqp3, Geqrf, Ormqr
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
@@ -272,90 +270,6 @@ def _choosing(primitive: SelectAndGatherAdd | SelectAndScatterAdd, ctx: JaxConte
 
 TO_JAX[SelectAndGatherAdd] = _choosing
 TO_JAX[SelectAndScatterAdd] = _choosing
-
-
-# Named axes.
-
-
-def _reduced(
-    primitive: ReducingCollective,
-    among: Callable[..., jax.Array],
-    along: Callable[..., jax.Array],
-    args: Args,
-) -> Args:
-    (x,), groups = args, primitive.axis_index_groups
-    try:
-        return [among(x, primitive.axis_name, axis_index_groups=groups)]
-    except NotImplementedError:  # JAX has no groups where types say what varies, but to gather
-        if groups is None or len({*map(len, groups)}) > 1:
-            raise
-    return [along(lax.all_gather(x, primitive.axis_name, axis_index_groups=groups), axis=0)]
-
-
-@TO_JAX.register(PSum)
-def _psum(primitive: PSum, ctx: JaxContext, args: Args) -> Args:
-    return _reduced(primitive, lax.psum, jnp.sum, args)
-
-
-@TO_JAX.register(PMax)
-def _pmax(primitive: PMax, ctx: JaxContext, args: Args) -> Args:
-    return _reduced(primitive, lax.pmax, jnp.max, args)
-
-
-@TO_JAX.register(PMin)
-def _pmin(primitive: PMin, ctx: JaxContext, args: Args) -> Args:
-    return _reduced(primitive, lax.pmin, jnp.min, args)
-
-
-@TO_JAX.register(AllGather)
-def _all_gather(primitive: AllGather, ctx: JaxContext, args: Args) -> Args:
-    return [
-        lax.all_gather(
-            args[0],
-            primitive.axis_name,
-            axis=primitive.all_gather_dimension,
-            tiled=True,
-            axis_index_groups=primitive.axis_index_groups,
-        )
-    ]
-
-
-@TO_JAX.register(ReduceScatter)
-def _reduce_scatter(primitive: ReduceScatter, ctx: JaxContext, args: Args) -> Args:
-    dimension = primitive.scatter_dimension
-    return [
-        lax.psum_scatter(
-            args[0],
-            primitive.axis_name,
-            scatter_dimension=dimension,
-            tiled=True,
-            axis_index_groups=primitive.axis_index_groups,
-        )
-    ]
-
-
-@TO_JAX.register(AllToAll)
-def _all_to_all(primitive: AllToAll, ctx: JaxContext, args: Args) -> Args:
-    return [
-        lax.all_to_all(
-            args[0],
-            primitive.axis_name,
-            primitive.split_axis,
-            primitive.concat_axis,
-            tiled=True,
-            axis_index_groups=primitive.axis_index_groups,
-        )
-    ]
-
-
-@TO_JAX.register(PPermute)
-def _ppermute(primitive: PPermute, ctx: JaxContext, args: Args) -> Args:
-    return [lax.ppermute(args[0], primitive.axis_name, primitive.perm)]
-
-
-@TO_JAX.register(AxisIndex)
-def _axis_index(primitive: AxisIndex, ctx: JaxContext, args: Args) -> Args:
-    return [lax.axis_index(primitive.axis_name)]
 
 
 # All others are JAX's of the same name, with the same parameters.

@@ -11,7 +11,7 @@ from jax.typing import ArrayLike
 
 from tinyjax.backend import jax_programs
 from tinyjax.errors import InputError, UnsupportedError, X64DisabledError
-from tinyjax.interop import control, first_order, meshes
+from tinyjax.interop import collectives, control, first_order, meshes
 from tinyjax.interop.function_to_jax import function_to_jax
 from tinyjax.interop.jax_context import TO_JAX, Function, JaxContext, Prepared, ToJaxRules, check_rules, wide_place
 from tinyjax.ir.aval import ShapedArray
@@ -23,7 +23,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.functions import check_callable
 
-__all__ = ["control", "first_order", "meshes", "to_jax"]  # the first three fill the table of rules
+__all__ = ["collectives", "control", "first_order", "meshes", "to_jax"]  # the first four fill the table of rules
 
 #: What a program's function returns: its result, or a tuple of them if it has none or several.
 Results: TypeAlias = ArrayLike | tuple[ArrayLike, ...]
