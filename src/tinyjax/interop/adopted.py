@@ -21,8 +21,8 @@ from tinyjax.control.branches import with_types
 from tinyjax.control.call import Call
 from tinyjax.control.composite import Composite
 from tinyjax.errors import UnsupportedError
-from tinyjax.interop.first_order import Args, apply
-from tinyjax.interop.jax_context import TO_JAX, JaxContext, struct
+from tinyjax.interop.first_order import apply
+from tinyjax.interop.jax_context import TO_JAX, Args, JaxContext, struct
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.interpret import interpret

@@ -7,8 +7,7 @@ from collections.abc import Callable
 import jax
 from jax import lax
 
-from tinyjax.interop.first_order import Args
-from tinyjax.interop.jax_context import TO_JAX, JaxContext
+from tinyjax.interop.jax_context import TO_JAX, Args, JaxContext
 from tinyjax.primitives.collectives import AxisIndex, PMax, PMin, PSum, ReducingCollective
 from tinyjax.primitives.exchanges import AllGather, AllToAll, PPermute, ReduceScatter
 

@@ -28,8 +28,8 @@ from tinyjax.control.loops import While
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.control.scan import Scan
 from tinyjax.errors import InputError
-from tinyjax.interop.first_order import Args, apply
-from tinyjax.interop.jax_context import TO_JAX, Function, JaxContext, struct
+from tinyjax.interop.first_order import apply
+from tinyjax.interop.jax_context import TO_JAX, Args, Function, JaxContext, struct
 from tinyjax.interop.policies import to_jax_policy
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0

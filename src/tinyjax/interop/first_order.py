@@ -6,8 +6,8 @@ The functions of `jax.lax` would drop equations that change nothing, and broadca
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import jax
 import jax.numpy as jnp
@@ -19,7 +19,8 @@ from jax.extend.core import primitives as p
 from jax.typing import ArrayLike
 
 from tinyjax.backend import jax_programs
-from tinyjax.interop.jax_context import TO_JAX, JaxContext
+from tinyjax.interop import collectives
+from tinyjax.interop.jax_context import TO_JAX, Args, JaxContext
 from tinyjax.ir.dtypes import BOOL, INT32, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.accuracy import AccuracyMode, Accurate, Tolerance
@@ -44,7 +45,7 @@ from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatt
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.registered.first_order import FIRST_ORDER
 
-Args: TypeAlias = Sequence[ArrayLike]
+__all__ = ["apply", "collectives"]  # the latter has rules, which come first
 
 
 def apply(primitive: JaxPrimitive, *args: ArrayLike, **params: object) -> Args:
@@ -272,7 +273,7 @@ TO_JAX[SelectAndGatherAdd] = _choosing
 TO_JAX[SelectAndScatterAdd] = _choosing
 
 
-# All others are JAX's of the same name, with the same parameters.
+# All others but collectives are JAX's of the same name, with the same parameters.
 
 
 def _alike(primitive: JaxPrimitive, more: Mapping[str, object]) -> Callable[[Primitive, JaxContext, Args], Args]:

@@ -33,7 +33,8 @@ from tinyjax.primitives.unreduced import casts
 source_info_util.register_exclusion(str(Path(__file__).parent.parent))
 
 #: What functions of JAX take and return: arrays, one after the other.
-Function: TypeAlias = Callable[..., Sequence[ArrayLike]]
+Args: TypeAlias = Sequence[ArrayLike]
+Function: TypeAlias = Callable[..., Args]
 #: What JAX truncates unless it is told otherwise.
 WIDE: Final = frozenset({FLOAT64, INT64, UINT64, COMPLEX128})
 
@@ -117,7 +118,7 @@ class JaxContext(Context[ArrayLike]):
         return found
 
 
-ToJaxRules: TypeAlias = RuleTable[[JaxContext, Sequence[ArrayLike]], Sequence[ArrayLike]]
+ToJaxRules: TypeAlias = RuleTable[[JaxContext, Args], Args]
 #: How each primitive is applied with JAX. A tool of your own may add rules for primitives of its own.
 TO_JAX: Final[ToJaxRules] = RuleTable("JAX", name="tinyjax.interop.jax.TO_JAX")
 

@@ -13,8 +13,7 @@ from jax.sharding import AxisType as JaxAxisType
 from tinyjax.backend.shardings import jax_spec
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.control.sums_made import has_sums, with_sums_made
-from tinyjax.interop.first_order import Args
-from tinyjax.interop.jax_context import TO_JAX, Function, JaxContext, jax_cast
+from tinyjax.interop.jax_context import TO_JAX, Args, Function, JaxContext, jax_cast
 from tinyjax.ir.traverse import nested_programs
 from tinyjax.meshes import Mesh
 from tinyjax.primitives.collectives import Cast, PVary
