@@ -80,6 +80,7 @@ from tinyjax.primitives.checks import Check as Check
 from tinyjax.primitives.checks import one_row as one_row
 from tinyjax.primitives.collectives import AxisIndex as AxisIndex
 from tinyjax.primitives.collectives import Cast as Cast
+from tinyjax.primitives.collectives import ChoosingCollective as ChoosingCollective
 from tinyjax.primitives.collectives import Collective as Collective
 from tinyjax.primitives.collectives import PMax as PMax
 from tinyjax.primitives.collectives import PMin as PMin

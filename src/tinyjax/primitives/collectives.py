@@ -270,7 +270,7 @@ class PVary(Cast):
 
 
 @frozen
-class Extreme(ReducingCollective):
+class ChoosingCollective(ReducingCollective):
     """Chooses one of the elements. Where several are chosen, each has an equal share of the tangent."""
 
     @override
@@ -290,7 +290,7 @@ class Extreme(ReducingCollective):
 
 @final
 @frozen
-class PMax(Extreme):
+class PMax(ChoosingCollective):
     """The maximum over a named axis."""
 
     name: ClassVar[str] = "pmax"
@@ -306,7 +306,7 @@ class PMax(Extreme):
 
 @final
 @frozen
-class PMin(Extreme):
+class PMin(ChoosingCollective):
     """The minimum over a named axis."""
 
     name: ClassVar[str] = "pmin"
