@@ -10,7 +10,7 @@ from typing import Any
 
 import jax
 from jax._src import config, core
-from jax._src.interpreters import ad, batching, partial_eval
+from jax._src.interpreters import ad, batching, mlir, partial_eval
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn
@@ -73,6 +73,18 @@ def applies(jaxpr: JaxJaxpr, eqn: JaxprEqn) -> bool:
     return any(each.primitive is eqn.primitive and types(each) == types(eqn) for each in jaxpr.eqns) or any(
         applies(inner, eqn) for inner in core.subjaxprs(jaxpr)
     )
+
+
+def lowered_function(primitive: Any) -> Callable[..., object] | None:
+    """The function that a primitive is lowered as, on every platform; None if it is lowered otherwise."""
+    entry = mlir._lowerings.get(primitive)  # noqa: SLF001 (there is no other way to ask)
+    rule: Any = getattr(entry, "rule", entry)
+    # One that `lower_fun` has made.
+    names = getattr(getattr(rule, "__code__", None), "co_freevars", ())
+    if getattr(rule, "__module__", None) != mlir.lower_fun.__module__ or "fun" not in names:
+        return None
+    found: Callable[..., object] = rule.__closure__[names.index("fun")].cell_contents
+    return found
 
 
 def is_transposed(primitive: object) -> bool:

@@ -11,9 +11,8 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.contexts.batching import BatchContext, Batched
-from tinyjax.contexts.staging import StagingContext, stage
 from tinyjax.control.branches import any_of, divide, of_one_type, pick_outputs
-from tinyjax.control.scan import Scan
+from tinyjax.control.one_by_one import one_by_one
 from tinyjax.control.together import check_together
 from tinyjax.errors import BatchedPredicateError, LinearityError, ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
@@ -22,7 +21,7 @@ from tinyjax.ir.dtypes import INEXACT, INT32
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names, must_stay, names_of
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
-from tinyjax.ir.program import Atom, Jaxpr, Var
+from tinyjax.ir.program import Jaxpr, Var
 from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.shapes import Axes, unmarked
 from tinyjax.ir.tangents import cotangents_of, known_operands, linear_marks, nonzero_marks, with_zeros, without_zeros
@@ -197,21 +196,7 @@ class Cond(Primitive):
                 f"{_where(ctx)} differs from element to element of a batch, and a branch reduces over that batch, the "
                 f"axis {axis.name!r}. With vmap(..., cond='map') the elements take turns, so none sees the others."
             )
-        consts = [i for i, at in enumerate(axes) if at is None]
-        mapped = [(i, at) for i, at in enumerate(axes) if at is not None]
-        arrays = [move_axis(ctx, args[i], at, 0) for i, at in mapped]
-        order = [*consts, *(i for i, _ in mapped)]
-        stacks = map(ctx.aval, arrays)
-        slices = [aval.of_shape(aval.shape[1:]) for aval in stacks]
-
-        def run(inner: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
-            given = dict(zip(order, ins, strict=True))
-            return inner.bind(self, *[given[i] for i in range(len(order))])
-
-        program = stage([*(ctx.aval(args[i]) for i in consts), *slices], run)
-        loop = Scan(program, axis.size, reverse=False, num_consts=len(consts), num_carry=0)
-        outs = ctx.bind(loop, *[args[i] for i in consts], *arrays)
-        return outs, [0] * len(outs)
+        return one_by_one(self, ctx, axis, args, axes)
 
     @override
     def partial_eval(self, unknown: tuple[bool, ...]) -> Split | None:

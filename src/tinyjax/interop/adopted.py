@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import ClassVar, Protocol, TypeAlias, TypeVar, final
 
 import jax
@@ -20,6 +21,7 @@ from tinyjax.contexts.staging import stage
 from tinyjax.control.branches import with_types
 from tinyjax.control.call import Call
 from tinyjax.control.composite import Composite
+from tinyjax.control.one_by_one import one_by_one
 from tinyjax.errors import UnsupportedError
 from tinyjax.interop.first_order import apply
 from tinyjax.interop.jax_context import TO_JAX, Args, JaxContext, struct
@@ -35,6 +37,7 @@ from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
 from tinyjax.transforms.batch import add_axis
+from tinyjax.transforms.dce import dce
 
 V = TypeVar("V")
 #: For an equation, what it computes, and which operands are differentiated with respect to: what has that derivative.
@@ -91,7 +94,7 @@ class JaxEquation(Opaque):
         """The program of a function of JAX."""
         with self.importing.entered():
             closed = jax.make_jaxpr(function)(*map(struct, avals))
-        return self.importing.program(closed)
+        return dce(self.importing.program(closed))
 
     @property
     def is_transposed(self) -> bool:
@@ -161,7 +164,10 @@ class Adopted(Composite):
     def batch(
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
-        rule, mapped = _mapped(self, axis, tuple(axes))
+        try:
+            rule, mapped = _mapped(self, axis, tuple(axes))
+        except NotImplementedError:  # which is what JAX says: a loop needs no rule
+            return one_by_one(self, ctx, axis, args, axes)
         return interpret(ctx, rule, args), [0 if mark else None for mark in mapped]
 
     @override
@@ -178,23 +184,28 @@ class Adopted(Composite):
 
 
 def implementation(eqn: JaxprEqn, ins: Sequence[ShapedArray]) -> JaxClosedJaxpr:
-    """What the primitive of an equation computes, by others; a LookupError if that can't be traced."""
+    """What the primitive of an equation computes, by others, as it is evaluated or lowered; a LookupError if neither
+    can be traced."""
     primitive: JaxPrimitive = eqn.primitive
-
-    def run(*args: jax.Array) -> object:
-        return primitive.impl(*args, **eqn.params)
-
-    try:
-        closed = jax.make_jaxpr(run)(*map(struct, ins))
-    except (RecursionError, MemoryError):
-        raise
-    except NotImplementedError as error:
-        raise LookupError(primitive.name) from error
-    except Exception as error:  # whatever an implementation raises that isn't for traced arguments
-        raise UnsupportedError(f"its implementation can't be traced: {type(error).__name__}: {error}") from error
-    if eqn.effects or jax_equations.applies(closed.jaxpr, eqn):
-        raise LookupError(primitive.name)
-    return closed
+    lowered = jax_equations.lowered_function(primitive)
+    for function in (primitive.impl, lowered):
+        if function is None:
+            continue
+        try:
+            closed = jax.make_jaxpr(partial(function, **eqn.params))(*map(struct, ins))
+        except (RecursionError, MemoryError):
+            raise
+        except NotImplementedError:
+            continue
+        except Exception as error:  # whatever an implementation raises that isn't for traced arguments
+            if function is lowered or lowered is None:
+                raise UnsupportedError(
+                    f"its implementation can't be traced: {type(error).__name__}: {error}"
+                ) from error
+            continue
+        if not eqn.effects and not jax_equations.applies(closed.jaxpr, eqn):
+            return closed
+    raise LookupError(primitive.name)
 
 
 def adopted(

@@ -1,0 +1,36 @@
+"""Primitives applied to the elements of a batch one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeVar
+
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.scan import Scan
+from tinyjax.ir.context import Context
+from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.ir.program import Atom
+from tinyjax.primitives.structure import move_axis
+
+V = TypeVar("V")
+
+
+def one_by_one(
+    primitive: Primitive, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+) -> tuple[Sequence[V], Sequence[int | None]]:
+    """A rule of batching: a `scan` along the batch, whose body applies the primitive as it is."""
+    consts = [i for i, at in enumerate(axes) if at is None]
+    mapped = [(i, at) for i, at in enumerate(axes) if at is not None]
+    arrays = [move_axis(ctx, args[i], at, 0) for i, at in mapped]
+    order = [*consts, *(i for i, _ in mapped)]
+    stacks = map(ctx.aval, arrays)
+    slices = [aval.of_shape(aval.shape[1:]) for aval in stacks]
+
+    def run(inner: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        given = dict(zip(order, ins, strict=True))
+        return inner.bind(primitive, *[given[i] for i in range(len(order))])
+
+    program = stage([*(ctx.aval(args[i]) for i in consts), *slices], run)
+    loop = Scan(program, axis.size, reverse=False, num_consts=len(consts), num_carry=0)
+    outs = ctx.bind(loop, *[args[i] for i in consts], *arrays)
+    return outs, [0] * len(outs)
