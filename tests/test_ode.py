@@ -15,6 +15,8 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.errors import InputError
 from tinyjax.experimental.ode import odeint
+from tinyjax.experimental.trajectories import REGISTRY
+from tinyjax.interop.to_jax import to_jax
 
 T: Final = np.linspace(0.0, 2.0, 5)
 STATE: Final = {"a": np.array([1.0, 0.5]), "b": np.zeros(2)}
@@ -116,3 +118,72 @@ def test_steps_are_limited() -> None:
 def test_refused(f: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         f()
+
+
+def of_rate(rate: Any) -> Any:
+    return odeint(lambda y, t: -rate * y, 1.0, np.array([0.0, 0.4, 1.0]))[-1]
+
+
+@pytest.mark.sweep
+def test_derivatives_of_derivatives() -> None:
+    """In every mode, and mapped."""
+    rates = np.array([0.5, 2.0])
+    pushed = tj.jvp(of_rate, (2.0,), (1.0,))
+    close(pushed, (np.exp(-2.0), -np.exp(-2.0)))
+    for outer in (tj.grad, tj.jacfwd):
+        for inner in (tj.grad, tj.jacfwd):
+            close(outer(inner(of_rate))(2.0), np.exp(-2.0))
+    close(tj.vmap(tj.grad(tj.grad(of_rate)))(rates), np.exp(-rates))
+    weighted = tj.grad(tj.grad(lambda s: tnp.sum(tj.vmap(lambda r: of_rate(r * s))(rates))))
+    close(weighted(1.0), np.sum(rates**2 * np.exp(-rates)))
+    close(tj.grad(tj.grad(tj.grad(of_rate)))(2.0), -np.exp(-2.0), 1e-4)
+
+
+@pytest.mark.sweep
+def test_second_derivatives_are_those_of_jax() -> None:
+    """With respect to the state, times and arguments, in reverse over reverse mode; and in forward mode, which jax
+    hasn't, they are the same."""
+    with jax.enable_x64(True):
+        args = STATE, T[:3], np.float64(9.8), np.float64(0.1)
+
+        def slope(grad: Any, m: Any, solve: Any) -> Any:
+            def total(*xs: Any) -> Any:
+                found: Any = grad(lambda *ys: loss(solve, m, *ys), (0, 1, 2, 3))(*xs)
+                state, times, p, k = found
+                a, b = state["a"], state["b"]
+                return m.sum(m.sin(a)) + m.sum(b**2) + m.sum(times**3) + p * k
+
+            return total
+
+        theirs = jax.grad(slope(jax.grad, jnp, of_jax.odeint), (0, 1, 2, 3))(*jax.tree.map(jnp.asarray, args))
+        ours = tj.grad(slope(tj.grad, tnp, odeint), (0, 1, 2, 3))(*args)
+        close(ours, theirs, 1e-4)
+        close(tj.jacfwd(slope(tj.grad, tnp, odeint), (0, 1, 2, 3))(*args), theirs, 1e-4)
+
+
+@pytest.mark.sweep
+def test_one_equation_of_programs() -> None:
+    """With its dynamics in it; named axes, constants and integers among what it closes over; as jax's program, too."""
+    table, n = tnp.asarray(np.array([1.0, 2.0])), tnp.asarray(2)
+
+    def f(y: Any, rate: Any) -> Any:
+        return odeint(lambda y, t: -rate * y / n + 0.0 * table * tj.lax.axis_index("i"), y, T)[-1]
+
+    found = tj.vmap(f, axis_name="i")(np.ones((3, 2)), np.arange(3.0))
+    close(found, np.broadcast_to(np.exp(-np.arange(3.0)), (2, 3)).T)
+    program = tj.make_jaxpr(lambda r: odeint(lambda y, t: -r * y, 1.0, T))(2.0)
+    assert str(program).count("odeint[") == 1
+    tj.ir.typecheck(program)
+    assert tj.ir.parse(str(program.jaxpr), registry=REGISTRY) == program.jaxpr
+    solve = tj.jit(lambda r: odeint(lambda y, t: -r * y, 1.0, T)[-1])
+    again = tj.export.deserialize(tj.export.export(solve)(2.0).serialize(), REGISTRY)
+    close(tj.grad(again.call)(2.0), -2.0 * np.exp(-4.0))
+    with jax.enable_x64(True):
+        close(to_jax(solve)(2.0), np.exp(-4.0))
+    close(tj.grad(f_bf)(np.float32(1.0)), np.exp(-1.0), 1e-2)
+
+
+def f_bf(y: Any) -> Any:
+    """A state of floats of 32 bits, and an argument of 16."""
+    rate = tnp.asarray(1.0, dtype=tnp.bfloat16)
+    return odeint(lambda y, t, r: -r * y, y, np.array([0.0, 1.0], "float32"), rate, rtol=1e-5, atol=1e-5)[-1]

@@ -18,7 +18,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effects
 from tinyjax.ir.interpret import interpret
-from tinyjax.ir.primitive import BatchAxis, Outputs, Split, UndefPrimal, Zero
+from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.tangents import nonzero_marks, with_zeros, without_zeros, zero_tangents
@@ -69,11 +69,15 @@ class Solving(Composite):
 
     @override
     def partial_eval(self, unknown: tuple[bool, ...]) -> Split:
-        """It is staged whole: taken apart, it would have other derivatives."""
-        known = [i for i, mark in enumerate(unknown) if not mark]
-        places = {i: n for n, i in enumerate([*known, *(i for i, mark in enumerate(unknown) if mark)])}
-        order = tuple(places[i] for i in range(len(unknown)))
-        return Split(_NOTHING, self, (True,) * len(self.solve.outvars), tuple(known), order, ())
+        return staged_whole(self, unknown, len(self.solve.outvars))
+
+
+def staged_whole(primitive: Primitive, unknown: tuple[bool, ...], outputs: int) -> Split:
+    """A primitive that isn't taken apart by partial evaluation, as it would have other derivatives then."""
+    known = [i for i, mark in enumerate(unknown) if not mark]
+    places = {i: n for n, i in enumerate([*known, *(i for i, mark in enumerate(unknown) if mark)])}
+    order = tuple(places[i] for i in range(len(unknown)))
+    return Split(_NOTHING, primitive, (True,) * outputs, tuple(known), order, ())
 
 
 def _tangents_of(ctx: Context[V], jaxpr: Jaxpr, primals: Sequence[V], tangents: Sequence[V | Zero]) -> list[V | Zero]:
