@@ -21,6 +21,10 @@ class ShapeError(TypingError, ValueError):
     """A shape, axis or size is wrong."""
 
 
+class DtypeError(TypingError, ValueError):
+    """Values of this dtype aren't taken, where JAX and NumPy have a ValueError."""
+
+
 class AxisError(ShapeError, IndexError):
     """There is no such axis."""
 

@@ -176,7 +176,7 @@ def test_python_integers_of_any_size() -> None:
         np.testing.assert_array_equal(x.at[v].set(9.0), x)
         np.testing.assert_array_equal(x.at[v].set(9.0, mode="clip"), written(np.arange(3.0), 2 if v > 0 else 0, 9.0))
         assert np.isnan(float(x.at[v].get(mode="fill")))
-        with pytest.raises(IndexingError, match="out of range"):
+        with pytest.raises(IndexingError, match="out of bounds"):
             x[v]
 
 
@@ -225,5 +225,5 @@ def test_bad_nested_positions_that_are_traced() -> None:
     x = np.arange(24.0).reshape(2, 3, 4)
     with pytest.raises(IndexError, match=r"nested positions differ in shape: ~i64\[\], i64\[2\]"):
         tj.jit(lambda i: tnp.asarray(x)[[i, np.ones(2, int)],])(1)
-    with pytest.raises(TypeError, match="an index is an integer, a slice"):
+    with pytest.raises(TypeError, match="only integers, slices"):
         tj.jit(lambda i: tnp.asarray(x)[[i, 0],])(1.5)

@@ -327,7 +327,7 @@ def test_bad_input() -> None:
 def test_arguments_may_be_anything() -> None:
     f = checkify.checkify(lambda n, flag, name: tnp.ones(n) if flag else name)
     assert f(3, True, "x")[1].shape == (3,)
-    with raises("index 5 is out of range", kind=IndexError):  # of Python, where nothing is computed yet
+    with raises("index 5 out of bounds", kind=IndexError):  # of Python, where nothing is computed yet
         checkify.checkify(lambda x: x[5], errors=checkify.index_checks)(tnp.ones(2))
 
 

@@ -136,7 +136,9 @@ def test_index_in_dim_is_in_range(index: int) -> None:
     if -2 <= index < 2:
         agree(lax.index_in_dim(x, index, -1), jax.lax.index_in_dim(x, index, -1))
     else:
-        with pytest.raises(IndexError, match=rf"index_in_dim: index {index} is out of range for axis 1 of f64\[2,2\]"):
+        with pytest.raises(
+            IndexError, match=rf"index_in_dim: index {index} is out of bounds for axis 1 with size 2, of f64\[2,2\]"
+        ):
             lax.index_in_dim(x, index, -1)
 
 

@@ -81,7 +81,7 @@ def test_results_share_no_memory_with_their_arguments() -> None:
         ([[1, 2], [3]], ShapeError, "inhomogeneous"),
         ("text", InputError, "not an array|not supported"),
         (["a", "b"], InputError, "not an array|not supported"),
-        ([None], InputError, "None of type NoneType is not an array"),
+        ([None], InputError, "None is not a valid value for array"),
         (2**70, InputError, "doesn't fit in 64 bits"),
         ([2**70], InputError, "doesn't fit in int64"),
     ],

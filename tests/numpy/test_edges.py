@@ -150,9 +150,9 @@ def test_take_along_axis_by_products() -> None:
 @pytest.mark.parametrize("error", [IndexError, TypeError])
 @pytest.mark.parametrize("key", [0.0, "abc", (0, 0.5)])
 def test_what_is_no_index_is_an_error_of_numpys_and_of_jaxs(key: Any, error: type[Exception]) -> None:
-    with pytest.raises(error, match="an index is an integer, a slice"):
+    with pytest.raises(error, match="only integers, slices"):
         tnp.ones((2, 2))[key]
-    with pytest.raises(error, match="an index is an integer, a slice"):
+    with pytest.raises(error, match="only integers, slices"):
         tnp.ones((2, 2)).at[key].add(1.0)
 
 

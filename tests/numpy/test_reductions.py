@@ -87,9 +87,9 @@ def test_initial_and_where(name: str) -> None:
     ours, theirs = getattr(tnp, name), getattr(jnp, name)
     agree(ours(x, 1, initial=0.5), theirs(x, 1, initial=0.5))
     agree(ours(x, 1, initial=0.5, where=mask), theirs(x, 1, initial=0.5, where=mask))
-    with pytest.raises(TypingError, match=r"where must be a bool array, got i64\[3\]"):
+    with pytest.raises(TypingError, match=r"where must be None or a boolean array, got i64\[3\]"):
         ours(x, initial=0.0, where=np.arange(3))
-    with pytest.raises(ShapeError, match=r"initial must be a scalar, got f64\[2\]"):
+    with pytest.raises(ShapeError, match=r"initial value must be a scalar. Got f64\[2\]"):
         ours(x, initial=np.zeros(2))
 
 
@@ -124,7 +124,7 @@ def test_cumulative_sum_and_product(dtype: str, initial: bool) -> None:
             tnp.cumulative_prod(x, axis=axis, include_initial=initial),
             jnp.cumulative_prod(x, axis=axis, include_initial=initial, dtype=tnp.prod(x).dtype),  # jax's isn't wide
         )
-    with pytest.raises(ShapeError, match="the axis must be given for an array with 2 axes"):
+    with pytest.raises(ShapeError, match="The input array has rank 2, however axis was not set"):
         tnp.cumulative_sum(x)
 
 
@@ -195,7 +195,7 @@ def test_axes_that_are_not_there(name: str) -> None:
 
 
 def test_axes_that_are_listed_twice() -> None:
-    with pytest.raises(ShapeError, match="listed twice"):
+    with pytest.raises(ShapeError, match="duplicate value in 'axis'"):
         tnp.sum(np.ones((2, 2)), axis=(0, -2))
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from types import NoneType
 from typing import TYPE_CHECKING, final
@@ -114,8 +113,9 @@ def windows(shape: Shape, key: Key) -> Windows:
             collapsed.append(axis)
             sizes.append(1)
         axis += 1
-    if math.prod(result) and any(size > n for size, n in zip(sizes, shape, strict=True)):
-        raise IndexingError(f"there is nothing to index along an axis of size 0, in an array of shape {shape}")
+    empty = [axis for axis, (size, n) in enumerate(zip(sizes, shape, strict=True)) if size > n]
+    if empty and 0 not in result:
+        raise nothing_along(empty[0], shape)
     dims = GatherDimensionNumbers(offsets, collapsed, [axis for axis, _, _ in parts])
     within = all(
         isinstance(found, np.ndarray) and bool(np.all((found >= 0) & (found <= shape[axis] - sizes[axis])))
@@ -123,6 +123,11 @@ def windows(shape: Shape, key: Key) -> Windows:
     )
     vectors = _vectors([(found, place) for _, found, place in parts], tuple(batch)) if parts else None
     return Windows(vectors, dims, tuple(sizes), tuple(result), tuple(added), within, ascending)
+
+
+def nothing_along(axis: int, shape: Shape) -> IndexingError:
+    """The error for a position along an axis that has none."""
+    return IndexingError(f"index is out of bounds for axis {axis} with size 0, in an array of shape {shape}")
 
 
 def _stepped(window: Placed) -> Positions:
@@ -235,8 +240,9 @@ def _dynamically(x: Array, key: Key) -> Array:
             starts.append(0 if isinstance(entry, slice) else entry)
             sizes.append(size if isinstance(entry, slice) else 1)
     dropped = tuple(axis for axis, entry in enumerate(entries) if not isinstance(entry, slice | Placed))
-    if any(x.shape[axis] == 0 for axis in dropped):
-        raise IndexingError(f"there is nothing to index along an axis of size 0 of {x.aval}")
+    for axis in dropped:
+        if x.shape[axis] == 0:
+            raise nothing_along(axis, x.shape)
     (x,) = x._bind(made_once(DynamicSlice, tuple(sizes)), x, *scalars(x, starts))
     if dropped:
         (x,) = x._bind(made_once(Squeeze, dropped), x)

@@ -26,7 +26,7 @@ from tinyjax.arrays.elementwise import (
 )
 from tinyjax.arrays.intake import as_array, refuse_out
 from tinyjax.arrays.shaping import integer
-from tinyjax.errors import TypingError
+from tinyjax.errors import DtypeError, TypingError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import made_once
@@ -52,10 +52,10 @@ if TYPE_CHECKING:
 
 
 def refuse_complex(name: str, *arrays: Array) -> None:
-    """A TypingError for complex operands."""
+    """A DtypeError for complex operands."""
     for array in arrays:
         if array.aval.dtype in COMPLEXES:
-            raise TypingError(f"{name} does not accept complex operands, got {array.aval}")
+            raise DtypeError(f"{name} does not accept complex operands, got {array.aval}")
 
 
 # Sums and products.

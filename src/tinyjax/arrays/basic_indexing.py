@@ -114,9 +114,14 @@ def is_basic(entry: object) -> bool:
 
 def unknown_entry(entry: object) -> IndexKindError:
     """The error for what is no index."""
+    kind = getattr(entry, "dtype", type(entry).__name__)
+    if hasattr(entry, "dtype") or isinstance(entry, float | complex):
+        problem = f"Indexer must have integer or boolean type, got indexer with type {kind}: "
+    else:
+        problem = ""
     return IndexKindError(
-        "an index is an integer, a slice, None, an ellipsis (...), an array of integers or bools, or a tuple of these, "
-        f"got {entry!r}" + ("" if hasattr(entry, "dtype") else f" of type {type(entry).__name__}")
+        f"{problem}only integers, slices (`:`), ellipsis (`...`), newaxis (`None`) and integer or boolean arrays are "
+        f"valid indices, and tuples of these. Got {entry!r}" + ("" if hasattr(entry, "dtype") else f" of type {kind}")
     )
 
 
@@ -131,10 +136,12 @@ def _expanded(aval: ShapedArray, key: Iterable[object]) -> Iterator[SupportsInde
             raise unknown_entry(entry)
     ellipses = sum(entry is Ellipsis for entry in entries)
     if ellipses > 1:
-        raise IndexingError("an index can have only one ellipsis (...)")
+        raise IndexingError("an index can only have a single ellipsis ('...')")
     missing = aval.ndim - sum(entry is not None and entry is not Ellipsis for entry in entries)
     if missing < 0:
-        raise IndexingError(f"too many indices: {aval} has {aval.ndim} axes, and {aval.ndim - missing} were indexed")
+        raise IndexingError(
+            f"Too many indices: array is {aval.ndim}-dimensional, but {aval.ndim - missing} were indexed, of {aval}"
+        )
     for entry in entries if ellipses else (*entries, Ellipsis):
         if isinstance(entry, EllipsisType):
             yield from [slice(None)] * missing
@@ -148,7 +155,8 @@ def known_range(entry: slice, size: int) -> range:
         return range(*entry.indices(size))
     except ConcretizationError as error:
         raise IndexingError(
-            f"the bounds of a slice must be known, because they decide the shape of the result. {error}"
+            "Array slice indices must have static start/stop/step: the bounds of a slice must be known, because they "
+            f"decide the shape of the result. {error}"
         ) from None
 
 
@@ -163,7 +171,7 @@ def _range(aval: ShapedArray, axis: int, entry: SupportsIndex | slice) -> _Range
         return _Range(taken[-1], taken[0] + 1, -taken.step, reverse=True)
     position = operator.index(entry)
     if not -size <= position < size:
-        raise IndexingError(f"index {position} is out of range for axis {axis} of {aval}, whose size is {size}")
+        raise IndexingError(f"index {position} out of bounds for axis {axis} with size {size}, of {aval}")
     return _Range(position % size, position % size + 1, dropped=True)
 
 

@@ -63,15 +63,17 @@ def parse(x: Array, key: Index, wrap: bool = True, strict: bool = False) -> Key:
     """The key of an array. `wrap`: negative positions count from the end. `strict`: integers must be within range."""
     if isinstance(key, list):
         raise InputError(
-            "a list is no index by itself, because NumPy takes some lists for tuples. Use x[numpy.array(...)] for an "
-            "array of positions, x[tuple(...)] for a tuple."
+            "Using a non-tuple sequence for multidimensional indexing is not allowed: a list is no index by itself. "
+            "Use arr[array(seq)] for an array of positions, arr[tuple(seq)] for a tuple."
         )
     items = [_read(x, entry) for entry in (key if isinstance(key, tuple) else (key,))]
     if sum(item is Ellipsis for item in items) > 1:
-        raise IndexingError("an index can have only one ellipsis (...)")
+        raise IndexingError("an index can only have a single ellipsis ('...')")
     consumed = sum(_consumed(item) for item in items)
     if consumed > x.ndim:
-        raise IndexingError(f"too many indices: {x.aval} has {x.ndim} axes, and {consumed} were indexed")
+        raise IndexingError(
+            f"Too many indices: array is {x.ndim}-dimensional, but {consumed} were indexed, of {x.aval}"
+        )
     if not any(item is Ellipsis for item in items):
         items.append(Ellipsis)
     entries: list[Entry] = []
@@ -98,7 +100,10 @@ def parse(x: Array, key: Index, wrap: bool = True, strict: bool = False) -> Key:
             shape = x.shape[axis : axis + mask.ndim]
             # As in NumPy, a mask without elements along an axis fits any.
             if len(shape) != mask.ndim or any(m not in (0, n) for m, n in zip(mask.shape, shape, strict=True)):
-                raise IndexingError(f"a boolean mask of shape {mask.shape} doesn't fit {x.aval} from axis {axis} on")
+                raise IndexingError(
+                    f"boolean index did not match shape of indexed array {x.aval} from axis {axis} on: got "
+                    f"{mask.shape}, expected {shape}"
+                )
             entries += np.nonzero(mask)
             axis += mask.ndim
         else:
@@ -177,7 +182,7 @@ def _wrapped(x: Array, axis: int, item: int | Positions, wrap: bool, strict: boo
     size = x.shape[axis]
     if isinstance(item, int):
         if strict and not -size <= item < size:
-            raise IndexingError(f"index {item} is out of range for axis {axis} of {x.aval}, whose size is {size}")
+            raise IndexingError(f"index {item} out of bounds for axis {axis} with size {size}, of {x.aval}")
         return in_int64(item + size if wrap and item < 0 else item)
     if not wrap:
         return item

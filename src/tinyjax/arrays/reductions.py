@@ -22,7 +22,7 @@ from tinyjax.arrays.elementwise import (
 from tinyjax.arrays.intake import as_operand, optional, refuse_out
 from tinyjax.arrays.shaping import canonical_axes, diagonal, expand_dims
 from tinyjax.caching import bounded
-from tinyjax.errors import ShapeError, TypingError
+from tinyjax.errors import DtypeError, ShapeError, TypingError
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -92,13 +92,13 @@ def reduced(
     dtype, axes = x.aval.dtype, canonical_axes(axis, x.aval.ndim, name)
     if mask is not None:
         if mask.aval.dtype != BOOL:
-            raise TypingError(f"{name}: where must be a bool array, got {mask.aval}")
+            raise DtypeError(f"{name}: where must be None or a boolean array, got {mask.aval}")
         x = where(broadcast_to(mask, x.aval.shape), x, constant_like(x, identity(dtype)))
     x = astype(x, dtype)
     out = x._bind(made_once(make, axes), x)[0] if axes else x._own()
     if initial is not None:
         if initial.aval.shape != ():
-            raise ShapeError(f"{name}: initial must be a scalar, got {initial.aval}")
+            raise ShapeError(f"{name}: initial value must be a scalar. Got {initial.aval}")
         out = apply(combine, astype(initial, dtype), out)
     return expand_dims(out, axes) if keepdims else out
 

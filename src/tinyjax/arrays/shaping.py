@@ -70,7 +70,7 @@ def canonical_axes(axes: SupportsIndex | Iterable[SupportsIndex] | None, ndim: i
     given = integers(axes, f"{name}: an axis")
     found = sorted(canonical_axis(axis, ndim, name) for axis in given)
     if len(set(found)) < len(found):
-        raise ShapeError(f"{name}: an axis is listed twice in {given}")
+        raise ShapeError(f"{name}: duplicate value in 'axis': {given}")
     return tuple(found)
 
 

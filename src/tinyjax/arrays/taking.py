@@ -10,7 +10,7 @@ from tinyjax.arrays import arithmetic
 from tinyjax.arrays.elementwise import broadcast_shapes, constant_like
 from tinyjax.arrays.index_keys import with_room_for, wrap_negative
 from tinyjax.arrays.shaping import canonical_axis, expand_dims, ravel, reshape, squeeze
-from tinyjax.errors import IndexingError, InputError, ShapeError, UnsupportedError
+from tinyjax.errors import ChoiceError, IndexingError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS, Scalar, short_name
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.gather import Gather
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 def check_positions(name: str, positions: Array) -> None:
     if positions.dtype not in INTEGERS:
-        raise InputError(f"{name}: positions must be integers, got {short_name(positions.dtype)}")
+        raise ChoiceError(f"{name}: positions must be integers, got {short_name(positions.dtype)}")
 
 
 def wrapped_around(positions: Array, size: int) -> Array:
@@ -60,7 +60,7 @@ def take(
     elif mode == "raise":
         raise UnsupportedError("take: mode='raise' is not supported. The modes are 'fill', 'clip' and 'wrap'.")
     else:
-        raise InputError(f"take: unknown mode {mode!r}. The modes are 'fill', 'clip' and 'wrap'.")
+        raise ChoiceError(f"take: Invalid mode {mode!r}. The modes are 'fill', 'clip' and 'wrap'.")
     count = indices.ndim
     offsets = [*range(at), *range(at + count, x.ndim + count - 1)]
     sizes = tuple(1 if i == at else n for i, n in enumerate(x.shape))

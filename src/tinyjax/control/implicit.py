@@ -13,7 +13,7 @@ from typing_extensions import override
 from tinyjax.control.call import Call
 from tinyjax.control.carry import groups
 from tinyjax.control.composite import Composite
-from tinyjax.errors import LinearityError
+from tinyjax.errors import LinearityError, ParameterError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effects
@@ -128,9 +128,10 @@ class LinearSolve(Solving):
     ) -> Sequence[V | Zero | None]:
         *consts, right = groups(args, self.const_lengths)
         if self.vecmat is None or self.transpose_solve is None:
-            raise LinearityError(
-                "custom_linear_solve has no derivatives in reverse mode without transpose_solve, which solves the "
-                "transposed equation; or say symmetric=True, if it is the same"
+            raise ParameterError(
+                "transpose_solve required for derivatives of custom_linear_solve in reverse mode: it solves the "
+                "transposed equation; or say symmetric=True, if it is the same",
+                "transpose_solve",
             )
         known: list[list[V]] = []
         for group in consts:

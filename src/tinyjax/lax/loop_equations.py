@@ -56,7 +56,7 @@ def scan_length(
             raise InputError(f"{what}: the length must be at least 0, got {length}")
         sizes = {"length": length, **sizes}
     if not sizes:
-        raise InputError(f"{what} needs arrays to go along, or a length")
+        raise ChoiceError(f"{what} needs arrays to go along, or a length")
     if len(set(sizes.values())) > 1:
         lines = "\n".join(f"  {size}: {name}" for name, size in sizes.items())
         raise ShapeError(f"{what}: the leading axes must have one size, but have\n{lines}")
@@ -68,7 +68,7 @@ def unrolling(unroll: int | bool, length: int) -> int:
         return max(length, 1) if unroll else 1
     number = integer(unroll, "unroll")
     if number < 0:
-        raise ChoiceError(f"unroll must be a bool or an integer of at least 0, got {unroll}")
+        raise ChoiceError(f"`unroll` must be a bool or an integer of at least 0, got {unroll}")
     return number or max(length, 1)
 
 

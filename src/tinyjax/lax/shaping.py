@@ -201,7 +201,9 @@ def index_in_dim(operand: ArrayLike, index: int, axis: int = 0, keepdims: bool =
     axis = canonical_axis(axis, x.aval.ndim, "index_in_dim")
     index, size = integer(index, "index_in_dim: the index"), x.aval.shape[axis]
     if not -size <= index < size:
-        raise IndexingError(f"index_in_dim: index {index} is out of range for axis {axis} of {x.aval}")
+        raise IndexingError(
+            f"index_in_dim: index {index} is out of bounds for axis {axis} with size {size}, of {x.aval}"
+        )
     position = index % size
     found = slice_in_dim(x, position, position + 1, 1, axis)
     return found if keepdims else squeeze(found, (axis,))

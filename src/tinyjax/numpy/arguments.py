@@ -7,7 +7,7 @@ import numpy as np
 from tinyjax.arrays import shaping
 from tinyjax.arrays.shaping import integers
 from tinyjax.backend import DeviceLike
-from tinyjax.errors import InputError
+from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
@@ -57,8 +57,8 @@ def with_axes(x: Array, ndim: int) -> Array:
 
 
 def refuse_inplace(name: str, inplace: bool) -> None:
-    """An InputError, since `inplace` is there because NumPy's function works so."""
+    """A ChoiceError, since `inplace` is there because NumPy's function works so."""
     if inplace:
-        raise InputError(
+        raise ChoiceError(
             f"{name}: arrays are immutable, so the result is a new array. Pass inplace=False to say that you know."
         )

@@ -10,7 +10,7 @@ import numpy as np
 from tinyjax.arrays.elementwise import astype, broadcast_to, promote, truth, where
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.shaping import canonical_axis, ravel, reshape
-from tinyjax.errors import ConcretizationError, InputError, ShapeError
+from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64, INTEGERS
 from tinyjax.lax.binding import sequence
 from tinyjax.numpy.arguments import refuse_inplace
@@ -118,11 +118,11 @@ def choose(a: ArrayLike, choices: Sequence[ArrayLike] | ArrayLike, out: None = N
             )
         found = np.asarray(known.data).astype(np.int64)
         if ((found < 0) | (found >= count)).any():
-            raise InputError(
+            raise ChoiceError(
                 f"choose: the numbers are between 0 and {count - 1}, got {np.min(found)} to {np.max(found)}"
             )
     elif mode not in ("clip", "wrap"):
-        raise InputError(f"choose: mode is 'raise', 'clip' or 'wrap', got {mode!r}")
+        raise ChoiceError(f"choose: mode is 'raise', 'clip' or 'wrap', got {mode!r}")
     wide = astype(numbers, INT64)
     wide = wide % count if mode == "wrap" else wide.clip(0, count - 1)
     index, *values = broadcast_arrays(wide, *promote(*listed))

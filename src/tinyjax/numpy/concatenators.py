@@ -27,7 +27,9 @@ def _joined(key: Part | tuple[Part, ...], base: str) -> Array:
     try:
         axis, ndim, place = (*map(int, own.split(",")), None, None)[:3]
     except ValueError:
-        raise ChoiceError(f"r_ takes a text of up to three integers such as '0,2', not {directive!r}") from None
+        raise ChoiceError(
+            f"r_ could not understand directive {directive!r}: it is a text of up to three integers such as '0,2'"
+        ) from None
     axis, least, start = axis or 0, 1 if ndim is None else ndim, (0 if base != "0" else -1) if place is None else place
     arrays: list[Array] = []
     for part in parts:

@@ -73,6 +73,8 @@ def asarray(
         if copy is False and found is not a:
             raise ChoiceError(f"asarray: {a.aval} can't have another dtype or device without a copy. Leave copy out.")
         return laid_out(found, out_sharding)
+    if isinstance(a, np.ndarray) and isinstance(a, np.ma.MaskedArray):
+        a = as_array(a)  # which refuses it
     if copy is False:
         raise ChoiceError("asarray: what isn't an array yet is always copied, so copy can't be False")
     return laid_out(array(a, dtype, order=order, device=device), out_sharding)
@@ -96,6 +98,8 @@ def array(
     """
     if order not in (None, "K", "C"):
         raise UnsupportedError(f"array: the order of elements in memory can't be chosen, got order={order!r}")
+    if isinstance(object, np.ndarray) and isinstance(object, np.ma.MaskedArray):
+        object = np.asarray(object)  # with all its elements, as NumPy's `array` has them
     out = array_of(object, element_dtype(dtype), copy)
     missing = integer(ndmin, "array: ndmin") - out.aval.ndim
     return laid_out(placed(expand_dims(out, range(missing)) if missing > 0 else out, device), out_sharding)
@@ -243,7 +247,7 @@ def arange(
     first, last = (0, numbers[0]) if stop is None else (numbers[0], numbers[1])
     apart = 1 if step is None else numbers[-1]
     if isinstance(first, complex) or isinstance(last, complex) or isinstance(apart, complex):
-        raise InputError("arange takes integers and floats, not complex numbers")
+        raise ChoiceError("arange takes integers and floats, not complex numbers")
     if apart == 0:
         raise InputError("arange: step can't be 0")
     if any(map(math.isnan, (first, last, apart))):

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from tinyjax.arrays.elementwise import apply, astype, user_dtype
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import concatenate, expand_dims
-from tinyjax.errors import InputError, IntegerSizeError, ShapeError
+from tinyjax.errors import ChoiceError, InputError, IntegerSizeError, ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
@@ -44,6 +44,8 @@ def array_of(x: object, dtype: DType | None, copy: bool) -> Array:
         return _from_sequence(x, dtype)
     if dtype is not None and isinstance(x, int):
         return _of_integer(x, dtype)
+    if x is None:
+        raise _none()
     if isinstance(x, memoryview | bytearray | PythonArray):
         x = np.asarray(x)
     if isinstance(x, Array):
@@ -57,6 +59,11 @@ def array_of(x: object, dtype: DType | None, copy: bool) -> Array:
         return astype(found, dtype)
     elements = frozen_elements(convert(value.data, dtype))
     return ConcreteArray(ConcreteValue(elements, array_type(value.shape, dtype)))
+
+
+def _none() -> ChoiceError:
+    """The error for None, of which NumPy makes an object, or nan."""
+    return ChoiceError("None is not a valid value for array: write nan, or another number, for what is missing")
 
 
 def _of_integer(x: int, dtype: DType) -> Array:
@@ -110,6 +117,8 @@ def _leaves(items: Iterable[object]) -> Iterator[object]:
     for item in items:
         if isinstance(item, list | tuple):
             yield from _leaves(item)
+        elif item is None:
+            raise _none()
         elif isinstance(item, Array) or not hasattr(item, "__jax_array__"):
             yield item
         else:

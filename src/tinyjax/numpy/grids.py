@@ -221,7 +221,7 @@ def _within(x: Array, size: int, mode: str) -> Array:
         )
     found = np.asarray(known.data)
     if ((found < 0) | (found >= size)).any():
-        raise ChoiceError(f"ravel_multi_index: a position is out of range for an axis of size {size}")
+        raise ChoiceError(f"invalid entry in coordinates array of ravel_multi_index, for an axis of size {size}")
     return x
 
 

@@ -7,7 +7,7 @@ from typing import Literal, SupportsIndex
 from tinyjax.arrays import along_axis
 from tinyjax.arrays.elementwise import astype, inexact_dtype
 from tinyjax.arrays.shaping import canonical_axis, integer
-from tinyjax.errors import ChoiceError, ShapeError, TypingError
+from tinyjax.errors import ChoiceError, DtypeError, ShapeError
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, COMPLEXES, FLOAT64, INT64
 from tinyjax.ir.result_types import made_once
 from tinyjax.lax.binding import sequence
@@ -92,7 +92,7 @@ def top_k(
     del sorted
     x = as_array(a)
     if x.dtype in COMPLEXES:
-        raise TypingError(f"top_k does not accept complex operands, got {x.aval}")
+        raise DtypeError(f"top_k does not accept complex operands, got {x.aval}")
     given: object = mode
     if given not in ("largest", "smallest"):
         raise ChoiceError(f"top_k: mode is 'largest' or 'smallest', not {mode!r}")

@@ -22,7 +22,7 @@ from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.reductions import Axis
 from tinyjax.arrays.shaping import canonical_axes, expand_dims, moveaxis, ravel, reshape, transpose
 from tinyjax.arrays.taking import take_along_axis
-from tinyjax.errors import ChoiceError, InputError, ShapeError, TypingError
+from tinyjax.errors import ChoiceError, DtypeError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, INT64
 from tinyjax.lax.explicit import computed
 from tinyjax.lax.layouts import OutSharding
@@ -205,11 +205,11 @@ def _quantile(
     (x,) = promote_inexact(as_array(a))
     x, asked = promote_inexact(x, as_array(q) if isinstance(q, float | int) else asarray(q))
     if x.dtype in COMPLEXES:
-        raise TypingError(f"{name} does not accept complex operands, got {x.aval}")
+        raise DtypeError(f"{name} does not accept complex operands, got {x.aval}")
     known = asked.concrete()
     found = np.zeros(0) if known is None else np.asarray(known.data).astype(float)
     if found.size and (np.min(found) < 0 or np.max(found) > whole):
-        raise InputError(f"{name}: q is between 0 and {whole}, got {np.min(found)} to {np.max(found)}")
+        raise ChoiceError(f"{name}: q is between 0 and {whole}, got {np.min(found)} to {np.max(found)}")
     axes = canonical_axes(axis, x.ndim, name)
     kept = [i for i in range(x.ndim) if i not in axes]
     rest, size = tuple(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axes)

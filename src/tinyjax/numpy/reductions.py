@@ -152,7 +152,9 @@ def cumulative_prod(
 
 def _one_axis(name: str, x: Array, axis: SupportsIndex | None) -> int:
     if axis is None and x.aval.ndim != 1:
-        raise ShapeError(f"{name}: the axis must be given for an array with {x.aval.ndim} axes")
+        raise ShapeError(
+            f"{name}: The input array has rank {x.aval.ndim}, however axis was not set: say along which of its axes"
+        )
     return canonical_axis(0 if axis is None else axis, x.aval.ndim, name)
 
 

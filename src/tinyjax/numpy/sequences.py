@@ -128,7 +128,10 @@ def interp(
     """
     at, places, values = as_array(x), as_array(xp), as_array(fp)
     if places.ndim != 1 or places.shape != values.shape or not places.size:
-        raise ShapeError(f"interp: xp and fp are vectors of one size, with elements, got {places.aval}, {values.aval}")
+        raise ShapeError(
+            "xp and fp must be one-dimensional arrays of equal size, with elements: interp got "
+            f"{places.aval}, {values.aval}"
+        )
     for side in (left, right):
         if isinstance(side, str) and side != "extrapolate":
             raise ChoiceError(f"interp: left and right are numbers or 'extrapolate', not {side!r}")

@@ -12,7 +12,7 @@ from tinyjax.arrays import products, reductions, shaping
 from tinyjax.arrays.arithmetic import refuse_complex
 from tinyjax.arrays.elementwise import apply, astype, constant_like, promote, promote_inexact, user_dtype, where
 from tinyjax.arrays.shaping import integer, ravel, transpose
-from tinyjax.errors import ChoiceError, ConcretizationError, InputError, ShapeError
+from tinyjax.errors import ChoiceError, ConcretizationError, DtypeError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, INEXACT, INT64, INTEGERS, UINT8
 from tinyjax.lax.binding import sequence
 from tinyjax.lax.layouts import OutSharding, laid_out
@@ -66,7 +66,7 @@ def cov(
     joined = concatenate(rows) if len(rows) > 1 else rows[0]
     chosen = user_dtype(dtype)
     if chosen is not None and chosen not in INEXACT:
-        raise ShapeError(f"cov: the dtype must be a float or complex one, got {chosen.name}")
+        raise DtypeError(f"cov: dtype must be a subclass of float or complex; got {chosen.name}")
     joined = joined if chosen is None else astype(joined, chosen)
     less = as_array((0 if bias else 1) if ddof is None else ddof)
     weights: Array | None = None
@@ -148,7 +148,7 @@ def bincount(
                 "Pass `length`, for a result of that length; or call it outside of jit and vmap."
             )
         found = np.asarray(known.data)
-        count = max(least, int(found.max()) + 1 if found.size else 0, 0)
+        count = max(least, int(found.max(initial=0)) + 1 if found.size else 0)
     else:
         count = max(integer(length, "bincount: length"), 0)
     heavy = None if weights is None else as_array(weights)

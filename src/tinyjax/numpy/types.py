@@ -183,28 +183,28 @@ def iinfo(dtype: npt.DTypeLike) -> IntInfo:
 # Shapes.
 
 
-def shape(a: ArrayLike) -> Shape:
+def shape(a: Nested) -> Shape:
     """The sizes of the axes."""
-    return as_array(a).aval.shape
+    return asarray(a).aval.shape
 
 
-def ndim(a: ArrayLike) -> int:
+def ndim(a: Nested) -> int:
     """The number of axes."""
-    return as_array(a).aval.ndim
+    return asarray(a).aval.ndim
 
 
-def size(a: ArrayLike, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> int:
+def size(a: Nested, axis: SupportsIndex | Iterable[SupportsIndex] | None = None) -> int:
     """The number of elements, in all or along these axes."""
-    aval = as_array(a).aval
+    aval = asarray(a).aval
     return math.prod(aval.shape[i] for i in canonical_axes(axis, aval.ndim, "size"))
 
 
-def iscomplexobj(x: Nested) -> bool:
-    """Whether the dtype is complex."""
-    return asarray(x).aval.dtype in COMPLEXES
+def iscomplexobj(x: Nested | None) -> bool:
+    """Whether the dtype is complex; None has none."""
+    return x is not None and asarray(x).aval.dtype in COMPLEXES
 
 
-def isrealobj(x: Nested) -> bool:
+def isrealobj(x: Nested | None) -> bool:
     """Whether the dtype isn't complex."""
     return not iscomplexobj(x)
 

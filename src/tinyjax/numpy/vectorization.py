@@ -11,7 +11,7 @@ from tinyjax.arrays import shaping
 from tinyjax.arrays.elementwise import broadcast_shapes
 from tinyjax.arrays.shaping import canonical_axis, moveaxis
 from tinyjax.deferred import VMAP
-from tinyjax.errors import InputError, ShapeError
+from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.shapes import Shape
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.signatures import Nested
@@ -28,7 +28,7 @@ _LIST: Final = rf"(?:{_AXES}(?:,{_AXES})*)?"
 def _parsed(signature: str) -> tuple[_Names, _Names]:
     text = re.sub(r"\s+", "", signature)
     if re.fullmatch(rf"{_LIST}->{_LIST}", text) is None or text.startswith("->") or text.endswith("->"):
-        raise InputError(f"vectorize: a signature is like '(m,n),(n)->(m)', not {signature!r}")
+        raise ChoiceError(f"vectorize: not a valid gufunc signature: {signature!r}. It is like '(m,n),(n)->(m)'")
     ins, outs = (tuple(tuple(re.findall(_NAME, axes)) for axes in re.findall(_AXES, side)) for side in text.split("->"))
     return ins, outs
 
@@ -41,7 +41,10 @@ def _check(what: str, shape: Shape, names: tuple[str, ...], sizes: dict[str, int
     for name, size in zip(names, shape[at:], strict=True):
         if (int(name) if name.isdigit() else sizes.setdefault(name, size)) != size:
             expected = int(name) if name.isdigit() else sizes[name]
-            raise ShapeError(f"vectorize: axis {name!r} of {what} has size {size}, not {expected}, in {signature!r}")
+            raise ShapeError(
+                f"vectorize: inconsistent size for core dimension {name!r}: it is {size} in {what}, not {expected}, in "
+                f"{signature!r}"
+            )
     return shape[:at]
 
 
@@ -59,9 +62,11 @@ def vectorize(
     Array([3., 3.], dtype=float64)
     """
     if any(not isinstance(item, int | str) for item in excluded):
-        raise InputError(f"vectorize: excluded has positions and names of arguments, got {excluded!r}")
+        raise InputError(
+            f"vectorize can only exclude positions and names of arguments, integers and strings; got {excluded!r}"
+        )
     if any(isinstance(item, int) and item < 0 for item in excluded):
-        raise InputError(f"vectorize: positions in excluded are at least 0, got {excluded!r}")
+        raise ChoiceError(f"vectorize: excluded={set(excluded)!r} contains negative numbers: positions are at least 0")
     parsed = None if signature is None else _parsed(signature)
 
     @wraps(pyfunc)
@@ -76,6 +81,10 @@ def vectorize(
             rest.update({name: next(values) for name in named})
             return pyfunc(*positional, **rest)
 
+        if parsed is not None and len(given) < len(parsed[0]):
+            absent = {i for i, arg in fixed.items() if arg is None and i not in excluded}
+            if absent:
+                raise ChoiceError(f"vectorize: Cannot pass None at locations {absent!r} with signature={signature!r}")
         return _apply(call, [asarray(arg) for arg in given], parsed, signature or "")
 
     return vectorized
@@ -87,7 +96,10 @@ def _apply(
     sizes: dict[str, int] = {}
     ins = ((),) * len(arrays) if parsed is None else parsed[0]
     if len(ins) != len(arrays):
-        raise InputError(f"vectorize: {len(ins)} arguments in signature {signature!r}, got {len(arrays)}")
+        raise InputError(
+            f"vectorize: wrong number of positional arguments: expected {len(ins)}, as in signature {signature!r}, got "
+            f"{len(arrays)}"
+        )
     fronts = [
         _check(f"argument {i}", x.shape, names, sizes, signature)
         for i, (x, names) in enumerate(zip(arrays, ins, strict=True))
@@ -100,12 +112,19 @@ def _apply(
         values, known = [asarray(x) for x in results], dict(sizes)
         if parsed is not None:
             outs = parsed[1]
-            if len(outs) != len(results) or isinstance(found, list | tuple) != (len(outs) > 1):
-                raise InputError(f"vectorize: {len(outs)} results in signature {signature!r}, got {found!r}")
+            if isinstance(found, list | tuple) != (len(outs) > 1):
+                wanted = "must be a tuple" if len(outs) > 1 else "must be one array"
+                raise InputError(f"vectorize: output {wanted}, as in signature {signature!r}, got {found!r}")
+            if len(outs) != len(results):
+                raise InputError(
+                    f"vectorize: wrong number of output arguments: expected {len(outs)}, as in signature "
+                    f"{signature!r}, got {len(results)}"
+                )
             for i, (x, names) in enumerate(zip(values, outs, strict=True)):
                 if _check(f"result {i}", x.shape, names, known, signature) != ():
                     raise ShapeError(
-                        f"vectorize: result {i} has shape {x.shape}, and {len(names)} axes in {signature!r}"
+                        f"vectorize: output shape {x.shape} does not match core dimensions {names} of result {i} in "
+                        f"{signature!r}"
                     )
         return tuple(values) if isinstance(found, list | tuple) else values[0]
 

@@ -46,7 +46,7 @@ from tinyjax.tracing.core import bind
 def _integers(name: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
     x, y = promote(asarray(x1), asarray(x2))
     if x.dtype not in INTEGERS:
-        raise InputError(f"{name} takes integers, got {x.aval} and {y.aval}")
+        raise ChoiceError(f"{name} takes integers, got {x.aval} and {y.aval}")
     shape = broadcast_shapes(x.shape, y.shape)
     return broadcast_to(absolute(astype(x, x.dtype)), shape), broadcast_to(absolute(astype(y, y.dtype)), shape)
 
@@ -122,7 +122,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     (x,), n = promote_inexact(as_array(x1)), as_array(x2)
     refuse_complex("ldexp", x)
     if n.dtype not in INTEGERS and n.dtype != BOOL:
-        raise InputError(f"ldexp: the exponent must be an integer, got {n.aval}")
+        raise ChoiceError(f"ldexp: the exponent must be an integer, got {n.aval}")
     whole, bits, bias = _LAYOUT[x.dtype]
     n = astype(n, INT32).clip(-4 * bias, 4 * bias)
     # In steps, each of which is a number of the dtype: the product may be, where the power isn't.

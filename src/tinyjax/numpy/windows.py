@@ -7,7 +7,7 @@ from typing import SupportsIndex
 
 from tinyjax.arrays.elementwise import promote_inexact, where
 from tinyjax.arrays.shaping import integer
-from tinyjax.errors import ShapeError, TypingError
+from tinyjax.errors import DtypeError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64
 from tinyjax.lax.special import bessel_i0e
 from tinyjax.numpy.arithmetic import maximum, sign
@@ -99,5 +99,5 @@ def i0(x: ArrayLike) -> Array:
     """
     (found,) = promote_inexact(as_array(x))
     if found.dtype in COMPLEXES:
-        raise TypingError(f"i0 does not accept complex operands, got {found.aval}")
+        raise DtypeError(f"i0 does not accept complex operands, got {found.aval}")
     return exp(found * sign(found)) * bessel_i0e(found)  # the derivative at 0 is 0

@@ -6,7 +6,7 @@ import numpy as np
 
 from tinyjax import backend
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError, IntegerSizeError
+from tinyjax.errors import ChoiceError, InputError, IntegerSizeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, INTEGERS, MOVABLE, DType, Scalar, may_be_key
 from tinyjax.ir.program import Literal
@@ -38,7 +38,7 @@ def concrete_value(x: object) -> ConcreteValue:
         return ConcreteValue(frozen_elements(np.asarray(x.value, x.aval.dtype)), x.aval)
     if isinstance(x, np.ndarray | np.generic):
         if isinstance(x, np.ma.MaskedArray):
-            raise InputError(
+            raise ChoiceError(
                 f"masked arrays are not supported; use filled() to say what stands for masked elements: {x}"
             )
         if x.dtype.newbyteorder("=") in MOVABLE or x.dtype == FLOAT0:

@@ -169,7 +169,7 @@ def pinv(
            [0. , 0. ]], dtype=float64)
     """
     if rtol is not None and rcond is not None:
-        raise ChoiceError("pinv: only one of rtol or rcond may be specified")
+        raise ChoiceError("pinv: only one of rtol and rcond may be specified.")
     x = inexact(a)
     if x.aval.ndim < 2:
         raise ShapeError(f"pinv needs an array with at least two axes, got {x.aval}")
@@ -238,7 +238,7 @@ def matrix_rank(
     Array(1, dtype=int64)
     """
     if rtol is not None and tol is not None:
-        raise ChoiceError("matrix_rank: only one of tol or rtol may be specified")
+        raise ChoiceError("matrix_rank: only one of tol or rtol may be specified.")
     x = inexact(M)
     if x.aval.ndim < 2:
         return astype(any_of(x != 0), np.dtype(np.int32))
