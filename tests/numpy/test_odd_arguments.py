@@ -6,11 +6,14 @@ import itertools
 import warnings
 from typing import Any
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from tinyjax import tree
 
 nan, inf = np.nan, np.inf
 
@@ -157,3 +160,40 @@ def test_convolutions_multiply_nothing_by_what_is_not_there(name: str, dtype: st
         found = np.asarray(getattr(tnp, name)(left, right, mode=mode))
         np.testing.assert_array_equal(np.isfinite(found), np.isfinite(expected))
         np.testing.assert_allclose(found[np.isfinite(found)], expected[np.isfinite(expected)], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["isposinf", "isneginf", "modf"])
+def test_out_is_taken_and_refused(name: str) -> None:
+    ours, theirs = getattr(tnp, name), getattr(jnp, name)
+    for given, expected in zip(tree.leaves(ours(1.5, out=None)), jax.tree.leaves(theirs(1.5, None)), strict=True):
+        np.testing.assert_array_equal(np.asarray(given), np.asarray(expected))
+    for function in (ours, theirs):
+        with pytest.raises(NotImplementedError, match="out"):
+            function(1.5, np.zeros(()))
+
+
+def test_the_limits_of_integers_by_jaxs_name() -> None:
+    assert tnp.iinfo(int_type="int8").max == jnp.iinfo(int_type="int8").max == 127
+
+
+@pytest.mark.parametrize("given", [[1, 2, 3], [[1], [2]], 3, (1.5, 2.5)])
+def test_shapes_of_lists_are_those_of_arrays(given: Any) -> None:
+    array = np.asarray(given)
+    assert (tnp.shape(given), tnp.ndim(given), tnp.size(given)) == (array.shape, array.ndim, array.size)
+
+
+def test_masked_arrays_have_all_their_elements() -> None:
+    masked = np.ma.masked_array([1, 2], [True, False])
+    assert tnp.array(masked).tolist() == np.array(masked).tolist() == [1, 2]
+
+
+def test_what_is_none_is_not_complex() -> None:
+    assert (
+        (tnp.iscomplexobj(None), tnp.isrealobj(None)) == (jnp.iscomplexobj(None), jnp.isrealobj(None)) == (False, True)
+    )
+
+
+def test_negative_numbers_count_as_zero() -> None:
+    for numbers in ([-1], [-3, -1], [-1, 2], [0]):
+        found, expected = tnp.bincount(np.array(numbers)), jnp.bincount(np.array(numbers))
+        np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))

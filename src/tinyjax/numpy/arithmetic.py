@@ -17,6 +17,7 @@ from tinyjax.arrays.elementwise import (
     promote_inexact,
     where,
 )
+from tinyjax.arrays.intake import refuse_out
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT64, FLOATS, INTEGERS
 from tinyjax.numpy.universal import universal
 from tinyjax.numpy.universal_methods import by
@@ -176,8 +177,9 @@ def rint(x: ArrayLike, /) -> Array:
 round: Final = arithmetic.round
 
 
-def modf(x: ArrayLike, /) -> tuple[Array, Array]:
+def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """The fraction and the whole part, both with the sign of x."""
+    refuse_out("modf", out)
     (found,) = promote_inexact(as_array(x))
     whole = trunc(found)
     return found - whole, whole

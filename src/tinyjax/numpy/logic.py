@@ -22,6 +22,7 @@ from tinyjax.arrays.elementwise import (
 from tinyjax.arrays.elementwise import (
     where as choose,
 )
+from tinyjax.arrays.intake import refuse_out
 from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import (
     BOOL,
@@ -277,13 +278,15 @@ def isinf(x: ArrayLike, /) -> Array:
     return apply(eq, apply(arithmetic_primitives.abs_, found), constant_like(found, math.inf))
 
 
-def isposinf(x: ArrayLike, /) -> Array:
+def isposinf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether it is inf."""
+    refuse_out("isposinf", out)
     return _is_infinity("isposinf", as_array(x), math.inf)
 
 
-def isneginf(x: ArrayLike, /) -> Array:
+def isneginf(x: ArrayLike, /, out: None = None) -> Array:
     """Whether it is -inf."""
+    refuse_out("isneginf", out)
     return _is_infinity("isneginf", as_array(x), -math.inf)
 
 

@@ -167,13 +167,13 @@ def _narrow_info(dtype: DType) -> FloatInfo:
     return FloatInfo(dtype, bits(dtype), nmant, nexp, largest, lowest, eps, math.ldexp(least, nmant), least)
 
 
-def iinfo(dtype: npt.DTypeLike) -> IntInfo:
+def iinfo(int_type: npt.DTypeLike) -> IntInfo:
     """The limits of an integer dtype.
 
     >>> iinfo("int8").max
     127
     """
-    found = array_dtype(dtype)
+    found = array_dtype(int_type)
     if found not in INTEGERS:
         raise InputError(f"iinfo is for integer dtypes, got {found.name}")
     least, greatest = integer_limits(found)
