@@ -1,6 +1,7 @@
 """Where JAX refuses arguments, so do we, with an error of the same built-in class: what `except ValueError` caught it
 still catches."""
 
+import importlib
 import warnings
 from collections.abc import Callable
 from types import ModuleType
@@ -105,6 +106,15 @@ CALLS: list[Callable[[Any, Any], object]] = [
     lambda j, m: j.lax.fori_loop(0, 3, lambda i, c: c, 0, unroll=-1),
     lambda j, m: j.grad(lambda x: j.lax.while_loop(lambda c: c < 3, lambda c: c * 2, x))(1.0),
     lambda j, m: j.grad(solved_without_transpose(j))(m.ones(2)),
+    lambda j, m: j.lax.gather(m.ones(3), m.ones((1, 1)), j.lax.GatherDimensionNumbers((), (0,), (0,)), (1,)),
+    lambda j, m: j.lax.associative_scan(lambda a, b: a + b, m.ones((2, 3)), axis=5),
+    lambda j, m: j.lax.reduce(m.ones(3), 0.0, j.lax.add, (0, 0)),
+    lambda j, m: j.lax.top_k(m.ones(3), 4),
+    lambda j, m: j.lax.sort([]),
+    lambda j, m: j.lax.dot_general(m.ones((2, 3)), m.ones((3, 2)), (((5,), (0,)), ((), ()))),
+    lambda j, m: j.lax.slice(m.ones((2, 3)), (0, 0), (3, 3)),
+    lambda j, m: special(j).expi(m.ones(2, complex)),
+    lambda j, m: special(j).polygamma(1, m.ones(2, complex)),
     lambda j, m: j.grad(lambda x: x)(1),
     lambda j, m: j.grad(lambda x: x)(m.ones(2)),
     lambda j, m: j.grad(lambda x: x, argnums=3)(1.0),
@@ -120,6 +130,10 @@ CALLS: list[Callable[[Any, Any], object]] = [
     lambda j, m: j.random.key(1.5),
     lambda j, m: j.random.normal(j.random.split(j.random.key(0))),
 ]
+
+
+def special(j: ModuleType) -> Any:
+    return importlib.import_module(f"{j.__name__}.scipy.special")
 
 
 def solved_without_transpose(j: ModuleType) -> Callable[[Any], Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from tinyjax.arrays.shaping import integer
-from tinyjax.errors import InputError
+from tinyjax.errors import ChoiceError, InputError
 from tinyjax.lax.shaping import concatenate, expand_dims, reshape, rev, slice_in_dim
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -45,7 +45,7 @@ def associative_scan(
     shown = ", ".join(f"elems{path}: {array.aval}" for path, array in zip(paths, arrays, strict=True))
     axis = integer(axis, "associative_scan: the axis")
     if any(not -array.aval.ndim <= axis < array.aval.ndim for array in arrays):
-        raise InputError(f"associative_scan: not every array has an axis {axis}: {shown}")
+        raise ChoiceError(f"associative_scan: not every array has an axis {axis}: {shown}")
     at = axis % arrays[0].aval.ndim
     if len({array.aval.shape[axis] for array in arrays}) > 1 or any(axis % x.aval.ndim != at for x in arrays):
         raise InputError(f"associative_scan: the arrays must have one size along axis {axis}: {shown}")

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from tinyjax.errors import ConcretizationError, InputError, TypingError
+from tinyjax.errors import ConcretizationError, DtypeError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INTEGERS, UINT64, HostArray, short_name
 from tinyjax.ir.shapes import Shape
@@ -174,7 +174,7 @@ class ScatterDimensionNumbers:
 
 def check_indices(name: str, indices: ShapedArray) -> None:
     if indices.dtype not in INTEGERS:
-        raise TypingError(f"{name} needs indices of an integer dtype, got {short_name(indices.dtype)}")
+        raise DtypeError(f"{name} needs indices of an integer dtype, got {short_name(indices.dtype)}")
     if indices.ndim == 0:
         raise shape_error(name, "the indices need at least one axis, the last, along which the index vectors are")
 

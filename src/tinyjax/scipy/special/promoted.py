@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tinyjax.arrays.elementwise import apply, broadcast, promote_inexact
-from tinyjax.errors import TypingError
+from tinyjax.errors import DtypeError
 from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.ir.primitive import Primitive
 from tinyjax.tracing.array import Array, ArrayLike
@@ -19,7 +19,7 @@ def floats(name: str, *xs: ArrayLike) -> list[Array]:
     """The operands as floats of one dtype and shape; a TypingError if they are complex."""
     found = inexacts(*xs)
     if found[0].aval.dtype in COMPLEXES:
-        raise TypingError(f"{name} takes real numbers, got {', '.join(str(as_array(x).aval) for x in xs)}")
+        raise DtypeError(f"{name} takes real numbers, got {', '.join(str(as_array(x).aval) for x in xs)}")
     return found
 
 
