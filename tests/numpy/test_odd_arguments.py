@@ -173,7 +173,8 @@ def test_out_is_taken_and_refused(name: str) -> None:
 
 
 def test_the_limits_of_integers_by_jaxs_name() -> None:
-    assert tnp.iinfo(int_type="int8").max == jnp.iinfo(int_type="int8").max == 127
+    limits: Any = vars(jnp)["iinfo"](int_type="int8")
+    assert tnp.iinfo(int_type="int8").max == limits.max == 127
 
 
 @pytest.mark.parametrize("given", [[1, 2, 3], [[1], [2]], 3, (1.5, 2.5)])
