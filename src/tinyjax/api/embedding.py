@@ -27,9 +27,10 @@ def launched(
     largest: int | None,
     donated: tuple[bool, ...] = (),
     asked: backend.Asked | None = None,
+    options: backend.Options = (),
 ) -> tuple[backend.AnyExecutable, Sequence[ConcreteValue]]:
     """The compiled program, and its results for values, of which the first are `captured` by the function: its
-    constants, up to the size of the `largest`."""
+    constants, up to the size of the `largest`. `options` are XLA's."""
     constants = backend.embedded(values[:captured], largest)
-    executable = backend.execute.executable(jaxpr, values, name, donated, asked=asked, constants=constants)
+    executable = backend.execute.executable(jaxpr, values, name, donated, None, asked, constants, options)
     return executable, executable(backend.passed(executable.constants, values), name)

@@ -140,6 +140,7 @@ def jit(
     less of which they and their stacks take as long to compile. A function's call within another
     transformation has these loops, too; `jit(grad(f), reroll=True)` finds them in the gradient. On the CPU, what is
     compiled takes and returns stacks: arguments and results are their rows from then on, and a row keeps its stack.
+    Results are written over donated stacks; what isn't donated takes more memory than without loops.
 
     With `inline`, a call inside another transformation is spelled out there, equation by equation.
 

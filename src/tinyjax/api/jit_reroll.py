@@ -28,6 +28,8 @@ Choice: TypeAlias = bool | Literal["auto"]
 #: without, which save 770 equations there; on 4 layers it takes 1.4 times as long, and on 12 0.4 times.
 ASKED: Final = 100
 PAYS: Final = 1000
+#: With this, XLA sees on the CPU that a loop may write to the row that it has read; without, it copies whole stacks.
+IN_PLACE: Final = ("xla_cpu_copy_insertion_use_region_analysis", True)
 #: Functions of so many equations are spelled out where they are called, before repetitions are looked for.
 SMALL: Final = 8
 
@@ -79,14 +81,40 @@ def on_cpu(platform: str | None = None) -> bool:
     return (platform or default_backend()) == "cpu"
 
 
-def donated_in_stacks(border: Bordered, flags: Sequence[bool], first: int) -> tuple[tuple[bool, ...], tuple[int, ...]]:
-    """What is donated, if that is said of the whole program's inputs: which inputs XLA may write results to, none of
-    which is a stack; and which operands, after the `first` inputs, are stacks of nothing but donated rows."""
+@final
+@frozen
+class Donation:
+    """What is donated to a program for stacks: which inputs XLA may write results to; which operands, after the inputs
+    that are closed over, are other stacks of nothing but donated rows; and the options with which it is compiled."""
+
+    border: Bordered
+    told: tuple[bool, ...] = ()
+    freed: tuple[int, ...] = ()
+    options: backend.Options = ()
+
+
+def donated_in_stacks(border: Bordered, flags: Sequence[bool], first: int) -> Donation:
+    """What is donated, if that is said of the whole program's inputs, of which the `first` are closed over.
+
+    Loops write over the stacks of donated rows, as far as they can. The others are freed by the caller: where XLA may
+    write results to a stack that loops read, and isn't shown how, it copies the whole of it first.
+    """
     if not any(flags):
-        return (), ()
-    told = tuple([not isinstance(place, tuple) and flags[place] for place in border.inputs])
+        return Donation(border)
+    from tinyjax.control.in_place import in_place  # few ask for it
+
     stacks = [i for i, place in enumerate(border.inputs) if isinstance(place, tuple) and all(flags[at] for at in place)]
-    return told, tuple([i - first for i in stacks])
+    border, written = in_place(border, stacks)
+    avals = border.program.in_avals
+    # XLA gives memory to the first result of its type: those that are written over come first.
+    types = {(avals[i].shape, avals[i].dtype) for i in written}
+    told = [
+        i in written
+        or (not isinstance(place, tuple) and flags[place] and (avals[i].shape, avals[i].dtype) not in types)
+        for i, place in enumerate(border.inputs)
+    ]
+    options = (IN_PLACE,) if written else ()
+    return Donation(border, tuple(told), tuple([i - first for i in stacks if i not in written]), options)
 
 
 def launched_first(
@@ -110,11 +138,13 @@ def launched_first(
         executable, found = launched(traced.jaxpr, values, n, name, largest, donated, asked)
         passed = backend.passed(executable.constants, captured)
         return list(map(ConcreteArray, found)), lambda: Launch.of(executable, passed, avals, name)
-    told, stacks = donated_in_stacks(border, donated, n)
-    executable, found = launched(border.program, [*captured, *values], n, name, largest, told)
-    free(values, stacks)
+    given = donated_in_stacks(border, donated, n)
+    border = given.border
+    operands = [*captured, *values]
+    executable, found = launched(border.program, operands, n, name, largest, given.told, options=given.options)
+    free(values, given.freed)
     passed = backend.passed(executable.constants, captured)
-    launch = StackedLaunch(executable, passed, border, n, avals, name, stacks)
+    launch = StackedLaunch(executable, passed, border, n, avals, name, given.freed)
     return results_of_stacks(border, found, avals, ConcreteArray), lambda: launch
 
 

@@ -23,7 +23,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.naming import named_types
 from tinyjax.ir.printing.shown import text_html
-from tinyjax.ir.program import ClosedJaxpr
+from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Sharding
@@ -67,13 +67,16 @@ class Lowered:
         self._name = name
         self._asked = asked
         # What is compiled: of a program with loops of layers, the one that takes and returns stacks.
-        self._border = border_of(traced, asked) if rolled and not any(lie) and on_cpu(platform) else None
-        self._program = traced.jaxpr if self._border is None else self._border.program
-        self._donated, self._stacks = (
-            (donated, ())
-            if self._border is None
-            else donated_in_stacks(self._border, donated, len(self.closed_jaxpr.consts))
-        )
+        stacked = rolled and not any(lie) and on_cpu(platform)
+        self._border: Bordered | None = border_of(traced, asked) if stacked else None
+        self._program: Jaxpr = traced.jaxpr
+        self._donated: tuple[bool, ...] = donated
+        self._stacks: tuple[int, ...] = ()
+        self._options: backend.Options = ()
+        if self._border is not None:
+            stacks = donated_in_stacks(self._border, donated, len(self.closed_jaxpr.consts))
+            self._border, self._program = stacks.border, stacks.border.program
+            self._donated, self._stacks, self._options = stacks.told, stacks.freed, stacks.options
         self._platform = platform
         self._constants = backend.embedded(self.closed_jaxpr.consts, largest)
         self._lie = lie or [None] * len(traced.jaxpr.invars)
@@ -203,7 +206,7 @@ class Lowered:
             devices = tuple(map(backend.as_device, device_assignment))
             asked = evolve(asked or backend.Asked(), devices=devices)
         lie = self._lie if self._border is None else ()
-        program = backend.compile_program(self._program, self._name, donated, asked, lie, constants=constants)
+        program = backend.compile_program(self._program, self._name, donated, asked, lie, constants, self._options)
         captured = backend.passed(constants, self.closed_jaxpr.consts)
         more = self._border, self._stacks, self._refs
         return Compiled(program, self._traced, self.closed_jaxpr, captured, self._signature, self._name, *more)

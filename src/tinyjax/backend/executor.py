@@ -87,12 +87,14 @@ class XlaExecutor:
         watcher: Watcher | None = None,
         asked: Asked | None = None,
         constants: Constants = (),
+        options: Options = (),
     ) -> AnyExecutable:
         """The compiled program, for the device that the arguments decide; the same errors as a call's.
 
         It is for several devices if one of the arguments is on several, if the program holds a mesh, or if it is
         `asked` for that. A `watcher` is told how it is lowered, if it isn't there yet. `constants` are those arguments
-        that are spelled out in the program, which takes the others only; they say where it runs, too.
+        that are spelled out in the program, which takes the others only; they say where it runs, too. `options` are
+        XLA's, besides the executor's own.
         """
         device: Device | None = None
         several, apart = asked is not None, False
@@ -105,7 +107,7 @@ class XlaExecutor:
                     apart = True
             elif type(data) is ShardedBuffer:
                 several = True
-        options = self.options
+        options = (*self.options, *options) if options else self.options
         if asked is not None:
             options = (*options, *asked.options)
             if asked.device is not None:
@@ -113,7 +115,7 @@ class XlaExecutor:
         if apart:
             device = meeting_place(jaxpr, args, name)
         if not several:
-            found = self._cache.get((jaxpr, constants, device or _default_device()(), donated, self.options))
+            found = self._cache.get((jaxpr, constants, device or _default_device()(), donated, options))
             if found is not None:
                 return found
         if several or program_mesh(jaxpr) is not None:
@@ -270,6 +272,8 @@ def compile_program(
     asked: Asked | None = None,
     lie: Sequence[Sharding | None] = (),
     constants: Constants = (),
+    options: Options = (),
 ) -> Compiled:
-    """The compiled program, from the same cache as `execute`'s."""
-    return execute.compile(program, name, donated, asked=asked, lie=lie, constants=constants)
+    """The compiled program, from the same cache as `execute`'s, with these options besides."""
+    own = (*execute.options, *options) if options else None
+    return execute.compile(program, name, donated, own, asked, lie, constants)
