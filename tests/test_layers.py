@@ -58,7 +58,7 @@ LAYERS = [
     {"custom_batching", "custom_derivatives", "debug", "export", "extend", "interpreters", "test_util"},
     {"tools", "interop"},
     {"profiler", "testing"},
-    {"experimental"},
+    {"experimental", "example_libraries"},
     {"__init__"},
     {"__main__"},
 ]

@@ -68,6 +68,8 @@ MODULES: Final = (
     "tinyjax.experimental.pjit",
     "tinyjax.experimental.shard_map",
     "tinyjax.experimental.ode",
+    "tinyjax.example_libraries.optimizers",
+    "tinyjax.example_libraries.stax",
     "tinyjax.errors",
     "tinyjax.ir",
     "tinyjax.interpreters",

@@ -1,0 +1,11 @@
+"""Small networks and optimizers for examples, under the names of `jax.example_libraries`."""
+
+from tinyjax.example_libraries import optimizers as optimizers
+from tinyjax.example_libraries import stax as stax
+
+__all__ = ["optimizers", "stax"]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)

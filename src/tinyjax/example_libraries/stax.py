@@ -1,0 +1,363 @@
+# ruff: noqa: N802, N803 (names in jax)
+"""Layers of networks for examples, as `jax.example_libraries.stax` has them: two functions each.
+
+`init(rng, input_shape)` gives the shape of the output and parameters, `apply(params, inputs, **kwargs)` the output.
+Shapes have the size of the batch first; layers of several inputs take lists of shapes and of arrays.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final, TypeAlias
+
+import tinyjax.numpy as tnp
+from tinyjax import lax, nn, random
+from tinyjax.errors import ChoiceError
+from tinyjax.example_libraries.combinators import Layer, parallel, serial, shape_dependent
+from tinyjax.nn import initializers
+from tinyjax.tracing.array import Array
+
+__all__ = [
+    "AvgPool",
+    "BatchNorm",
+    "Conv",
+    "Conv1DTranspose",
+    "ConvTranspose",
+    "Dense",
+    "Dropout",
+    "Elu",
+    "Exp",
+    "FanInConcat",
+    "FanInSum",
+    "FanOut",
+    "Flatten",
+    "Gelu",
+    "GeneralConv",
+    "GeneralConvTranspose",
+    "Identity",
+    "LeakyRelu",
+    "LogSoftmax",
+    "MaxPool",
+    "Relu",
+    "Selu",
+    "Sigmoid",
+    "Softmax",
+    "Softplus",
+    "SumPool",
+    "Tanh",
+    "elementwise",
+    "glorot",
+    "parallel",
+    "randn",
+    "serial",
+    "shape_dependent",
+]
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
+
+
+Shape: TypeAlias = Sequence[int]
+#: From a key and a shape to parameters.
+Initializer: TypeAlias = Callable[[Any, Sequence[int]], Array]
+Dimensions: TypeAlias = tuple[str, str, str]
+
+glorot: Final = initializers.glorot_normal
+randn: Final = initializers.normal
+
+
+def Dense(
+    out_dim: int,
+    W_init: Initializer = initializers.glorot_normal(),  # noqa: B008 (a function)
+    b_init: Initializer = initializers.normal(),  # noqa: B008
+) -> Layer:
+    """A fully connected layer.
+
+    >>> init, apply = Dense(3)
+    >>> shape, params = init(random.key(0), (5, 2))
+    >>> shape, apply(params, tnp.ones((5, 2))).shape
+    ((5, 3), (5, 3))
+    """
+
+    def init(rng: Any, input_shape: Shape) -> Any:
+        first, second = random.split(rng)
+        weights = W_init(first, (input_shape[-1], out_dim)), b_init(second, (out_dim,))
+        return (*input_shape[:-1], out_dim), weights
+
+    def apply(params: Any, inputs: Any, **kwargs: Any) -> Array:
+        weights, bias = params
+        found: Array = tnp.dot(inputs, weights) + bias
+        return found
+
+    return init, apply
+
+
+def GeneralConv(
+    dimension_numbers: Dimensions,
+    out_chan: int,
+    filter_shape: Shape,
+    strides: Shape | None = None,
+    padding: Any = "VALID",
+    W_init: Initializer | None = None,
+    b_init: Initializer = initializers.normal(1e-6),  # noqa: B008
+) -> Layer:
+    """A convolution, of arrays whose axes are as `dimension_numbers` says: those of inputs, filters and outputs.
+
+    >>> init, apply = GeneralConv(("NHWC", "HWIO", "NHWC"), 4, (3, 3))
+    >>> init(random.key(0), (1, 8, 8, 2))[0]
+    (1, 6, 6, 4)
+    """
+    steps = strides or (1,) * len(filter_shape)
+
+    def out_shape(shape: Shape, kernel: Shape) -> Any:
+        return lax.conv_general_shape_tuple(tuple(shape), tuple(kernel), tuple(steps), padding, dimension_numbers)
+
+    def convolve(inputs: Any, weights: Array) -> Array:
+        one = (1,) * len(filter_shape)
+        return lax.conv_general_dilated(inputs, weights, steps, padding, one, one, dimension_numbers=dimension_numbers)
+
+    return _convolution(dimension_numbers, out_chan, filter_shape, W_init, b_init, out_shape, convolve)
+
+
+def GeneralConvTranspose(
+    dimension_numbers: Dimensions,
+    out_chan: int,
+    filter_shape: Shape,
+    strides: Shape | None = None,
+    padding: Any = "VALID",
+    W_init: Initializer | None = None,
+    b_init: Initializer = initializers.normal(1e-6),  # noqa: B008
+) -> Layer:
+    """A transposed convolution, which makes arrays larger where the convolution makes them smaller.
+
+    >>> init, apply = GeneralConvTranspose(("NHWC", "HWIO", "NHWC"), 4, (3, 3))
+    >>> init(random.key(0), (1, 6, 6, 2))[0]
+    (1, 8, 8, 4)
+    """
+    steps = strides or (1,) * len(filter_shape)
+
+    def out_shape(shape: Shape, kernel: Shape) -> Any:
+        return lax.conv_transpose_shape_tuple(tuple(shape), tuple(kernel), tuple(steps), padding, dimension_numbers)
+
+    def convolve(inputs: Any, weights: Array) -> Array:
+        return lax.conv_transpose(inputs, weights, steps, padding, dimension_numbers=dimension_numbers)
+
+    return _convolution(dimension_numbers, out_chan, filter_shape, W_init, b_init, out_shape, convolve)
+
+
+def _convolution(
+    dimension_numbers: Dimensions,
+    out_chan: int,
+    filter_shape: Shape,
+    W_init: Initializer | None,
+    b_init: Initializer,
+    out_shape: Callable[[Shape, Shape], Any],
+    convolve: Callable[[Any, Array], Array],
+) -> Layer:
+    ins, kernels, outs = dimension_numbers
+    initialize = W_init or initializers.glorot_normal(kernels.index("I"), kernels.index("O"))
+
+    def init(rng: Any, input_shape: Shape) -> Any:
+        sizes = iter(filter_shape)
+        channels = {"O": out_chan, "I": input_shape[ins.index("C")]}
+        kernel = tuple([channels[c] if c in channels else next(sizes) for c in kernels])
+        first, second = random.split(rng)
+        bias = b_init(second, tuple([out_chan if c == "C" else 1 for c in outs]))
+        return out_shape(input_shape, kernel), (initialize(first, kernel), bias)
+
+    def apply(params: Any, inputs: Any, **kwargs: Any) -> Array:
+        weights, bias = params
+        found: Array = convolve(inputs, weights) + bias
+        return found
+
+    return init, apply
+
+
+Conv: Final = partial(GeneralConv, ("NHWC", "HWIO", "NHWC"))
+Conv1DTranspose: Final = partial(GeneralConvTranspose, ("NHC", "HIO", "NHC"))
+ConvTranspose: Final = partial(GeneralConvTranspose, ("NHWC", "HWIO", "NHWC"))
+
+
+def BatchNorm(
+    axis: int | Sequence[int] = (0, 1, 2),
+    epsilon: float = 1e-5,
+    center: bool = True,
+    scale: bool = True,
+    beta_init: Initializer = initializers.zeros,
+    gamma_init: Initializer = initializers.ones,
+) -> Layer:
+    """Batch normalization: mean 0 and variance 1 over these axes, then a scale and a shift that are learned.
+
+    >>> init, apply = BatchNorm(axis=0)
+    >>> _, params = init(random.key(0), (2, 1))
+    >>> apply(params, tnp.asarray([[1.0], [3.0]])).round(2)
+    Array([[-1.],
+           [ 1.]], dtype=float64)
+    """
+    axes = (axis,) if isinstance(axis, int) else tuple(axis)
+
+    def init(rng: Any, input_shape: Shape) -> Any:
+        shape = tuple([size for i, size in enumerate(input_shape) if i not in axes])
+        first, second = random.split(rng)
+        beta, gamma = beta_init(first, shape) if center else (), gamma_init(second, shape) if scale else ()
+        return input_shape, (beta, gamma)
+
+    def apply(params: Any, x: Any, **kwargs: Any) -> Array:
+        beta, gamma = params
+        wide = tuple([None if i in axes else slice(None) for i in range(tnp.ndim(x))])
+        found = nn.standardize(x, axes, epsilon=epsilon)
+        if scale:
+            found = gamma[wide] * found
+        return found + beta[wide] if center else found
+
+    return init, apply
+
+
+def elementwise(fun: Callable[..., Any], **fun_kwargs: Any) -> Layer:
+    """A layer that applies a function, and has no parameters.
+
+    >>> elementwise(tnp.clip, min=0.0)[1]((), tnp.asarray([-1.0, 2.0]))
+    Array([0., 2.], dtype=float64)
+    """
+    return _unlearned(lambda shape: shape, lambda inputs: fun(inputs, **fun_kwargs))
+
+
+def _unlearned(shape_of: Callable[[Any], Any], fun: Callable[[Any], Any]) -> Layer:
+    """A layer without parameters, from what it does to shapes and to arrays."""
+    return (lambda rng, input_shape: (shape_of(input_shape), ())), (lambda params, inputs, **kwargs: fun(inputs))
+
+
+Tanh: Final = elementwise(tnp.tanh)
+Relu: Final = elementwise(nn.relu)
+Exp: Final = elementwise(tnp.exp)
+LogSoftmax: Final = elementwise(nn.log_softmax, axis=-1)
+Softmax: Final = elementwise(nn.softmax, axis=-1)
+Softplus: Final = elementwise(nn.softplus)
+Sigmoid: Final = elementwise(nn.sigmoid)
+Elu: Final = elementwise(nn.elu)
+LeakyRelu: Final = elementwise(nn.leaky_relu)
+Selu: Final = elementwise(nn.selu)
+Gelu: Final = elementwise(nn.gelu)
+Identity: Final = elementwise(lambda x: x)
+Flatten: Final = _unlearned(
+    lambda shape: (shape[0], math.prod(shape[1:])), lambda inputs: tnp.reshape(inputs, (inputs.shape[0], -1))
+)
+FanInSum: Final = _unlearned(lambda shapes: shapes[0], sum)
+
+
+def MaxPool(
+    window_shape: Shape, strides: Shape | None = None, padding: Any = "VALID", spec: str | None = None
+) -> Layer:
+    """The greatest number in each window. `spec` names the axes: "NHWC" unless given.
+
+    >>> init, apply = MaxPool((2, 2), strides=(2, 2))
+    >>> init(random.key(0), (1, 4, 4, 3))[0], apply((), tnp.ones((1, 4, 4, 3))).shape
+    ((1, 2, 2, 3), (1, 2, 2, 3))
+    """
+    return _pooling(lax.max, -math.inf, False, window_shape, strides, padding, spec)
+
+
+def SumPool(
+    window_shape: Shape, strides: Shape | None = None, padding: Any = "VALID", spec: str | None = None
+) -> Layer:
+    """The sum of each window.
+
+    >>> SumPool((2, 2))[1]((), tnp.ones((1, 2, 2, 1)))
+    Array([[[[4.]]]], dtype=float64)
+    """
+    return _pooling(lax.add, 0.0, False, window_shape, strides, padding, spec)
+
+
+def AvgPool(
+    window_shape: Shape, strides: Shape | None = None, padding: Any = "VALID", spec: str | None = None
+) -> Layer:
+    """The mean of each window, without what is padded.
+
+    >>> AvgPool((2, 2), padding="SAME")[1]((), tnp.ones((1, 2, 1, 1))).ravel()
+    Array([1., 1.], dtype=float64)
+    """
+    return _pooling(lax.add, 0.0, True, window_shape, strides, padding, spec)
+
+
+def _pooling(
+    reducer: Callable[..., Array],
+    initial: float,
+    mean: bool,
+    window_shape: Shape,
+    strides: Shape | None,
+    padding: Any,
+    spec: str | None,
+) -> Layer:
+    count = len(window_shape)
+    others = (0, count + 1) if spec is None else (spec.index("N"), spec.index("C"))
+    window, steps = list(window_shape), list(strides or (1,) * count)
+    for i in sorted(others):
+        window.insert(i, 1)
+        steps.insert(i, 1)
+
+    def out_shape(shape: Shape) -> Any:
+        pads = lax.padtype_to_pads(tuple(shape), window, steps, padding)
+        ones = (1,) * len(window)
+        return lax.reduce_window_shape_tuple(tuple(shape), window, steps, pads, ones, ones)
+
+    def pooled(inputs: Any) -> Array:
+        start = tnp.asarray(initial, dtype=inputs.dtype)
+        found: Array = lax.reduce_window(inputs, start, reducer, window, steps, padding)
+        if not mean:
+            return found
+        same = tuple([1 if i in others else size for i, size in enumerate(inputs.shape)])
+        ones = tnp.ones(same, dtype=inputs.dtype)
+        counts: Array = lax.reduce_window(ones, tnp.zeros((), dtype=inputs.dtype), lax.add, window, steps, padding)
+        return found / counts
+
+    return _unlearned(out_shape, pooled)
+
+
+def FanOut(num: int) -> Layer:
+    """A layer that gives its input several times, as a list.
+
+    >>> FanOut(2)[0](random.key(0), (3,))[0]
+    [(3,), (3,)]
+    """
+    return _unlearned(lambda shape: [shape] * num, lambda inputs: [inputs] * num)
+
+
+def FanInConcat(axis: int = -1) -> Layer:
+    """A layer that joins its inputs along an axis.
+
+    >>> FanInConcat()[0](random.key(0), [(5, 2), (5, 3)])[0]
+    (5, 5)
+    """
+
+    def joined(shapes: Sequence[Shape]) -> Shape:
+        at = axis % len(shapes[0])
+        return (*shapes[0][:at], sum(shape[at] for shape in shapes), *shapes[0][at + 1 :])
+
+    return _unlearned(joined, lambda inputs: tnp.concatenate(inputs, axis))
+
+
+def Dropout(rate: float, mode: str = "train") -> Layer:
+    """A layer that keeps each number with the probability `rate`, and makes it larger by as much, while the mode is
+    "train". It is applied with `rng=`, a key. A ChoiceError without one.
+
+    >>> apply = Dropout(0.5)[1]
+    >>> set(apply((), tnp.ones(100), rng=random.key(0)).tolist())
+    {0.0, 2.0}
+    """
+
+    def apply(params: Any, inputs: Any, **kwargs: Any) -> Any:
+        rng = kwargs.get("rng")
+        if rng is None:
+            raise ChoiceError(
+                "Dropout layer requires apply_fun to be called with a PRNG key argument: "
+                "apply(params, inputs, rng=tinyjax.random.key(seed))"
+            )
+        if mode != "train":
+            return inputs
+        return tnp.where(random.bernoulli(rng, rate, inputs.shape), inputs / rate, 0)
+
+    return (lambda rng, input_shape: (input_shape, ())), apply
