@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 from jax.extend.core import ClosedJaxpr as JaxClosedJaxpr
-from jax.extend.core import JaxprEqn, Primitive
+from jax.extend.core import JaxprEqn, Primitive, jaxpr_as_fun
 from jax.interpreters import ad, batching, mlir
 
 import tinyjax as tj
@@ -121,6 +121,32 @@ def test_an_implementation_may_apply_it_to_less() -> None:
     np.testing.assert_allclose(of_jax(halves.bind)(np.arange(4.0)), [6.0])
 
 
+@pytest.mark.parametrize("implemented", [False, True])
+def test_what_is_only_lowered_is_what_it_is_lowered_by(implemented: bool) -> None:
+    cubed = Primitive("cubed")
+    cubed.def_abstract_eval(lambda x, *, power: x)
+    if implemented:  # by itself, compiled
+        cubed.def_impl(lambda x, *, power: jax.jit(lambda x: cubed.bind(x, power=power))(x))
+    mlir.register_lowering(cubed, mlir.lower_fun(lambda x, *, power: x**power, multiple_results=False))
+    ad.defjvp(cubed, lambda t, x, *, power: 5.0 * t * x)
+    batching.primitive_batchers[cubed] = lambda args, dims, *, power: (cubed.bind(*args, power=power), dims[0])
+
+    def f(x: jax.Array) -> Any:
+        return cubed.bind(jnp.sin(x), power=3)
+
+    ours = of_jax(f)
+    np.testing.assert_allclose([ours(X), tj.jit(ours)(X)], [np.sin(X) ** 3] * 2)
+    np.testing.assert_allclose(tj.grad(lambda x: ours(x).sum())(X), 5.0 * np.sin(X) * np.cos(X))
+    np.testing.assert_allclose(tj.jit(tj.vmap(ours))(Y), np.sin(Y) ** 3)
+    program = from_jax(f, X)
+    assert from_jax(to_jax(program), X) == program
+    several = Primitive("both_halves")
+    several.multiple_results = True
+    several.def_abstract_eval(lambda x: [x, x])
+    mlir.register_lowering(several, mlir.lower_fun(lambda x: [x / 2.0, x - x / 2.0]))
+    np.testing.assert_allclose(of_jax(several.bind)(X), [X / 2.0, X / 2.0])
+
+
 def test_what_an_implementation_lacks_is_listed() -> None:
     kernel = Primitive("kernel_of_others")
     kernel.def_impl(lambda x: jax.ffi.ffi_call("kernel", jax.ShapeDtypeStruct(x.shape, x.dtype))(x))
@@ -186,6 +212,43 @@ def test_rules_that_know_few_choices_are_asked_when_one_is_needed(function: Any)
     np.testing.assert_allclose(tj.grad(lambda x: mapped(x, Y, Y[1], 2).sum())(X), 5 * Y.sum(axis=0))
     with pytest.raises((ValueError, MissingRuleError), match="only with respect to x, please"):
         tj.grad(of_jax(total), 1)(*args)
+
+
+@jax.custom_vjp
+def choosy(x: jax.Array, y: jax.Array, z: jax.Array) -> jax.Array:
+    return x * y * jnp.cos(z)
+
+
+def _choosy_fwd(x: Any, y: Any, z: Any) -> tuple[jax.Array, dict[str, jax.Array]]:
+    kept = {"y": y.value} if x.perturbed else {}
+    kept |= {"x": x.value, "sum": x.value + y.value} if y.perturbed else {}
+    return choosy(x.value, y.value, _known(z)), kept
+
+
+def _choosy_bwd(kept: dict[str, jax.Array], ct: jax.Array) -> tuple[jax.Array | None, ...]:
+    wrt_x = 2.0 * ct * kept["y"] if "y" in kept else None
+    return wrt_x, ct * kept["x"] * kept["sum"] if "x" in kept else None, None
+
+
+choosy.defvjp(_choosy_fwd, _choosy_bwd, symbolic_zeros=True)
+
+
+def test_rules_are_asked_as_if_nobody_had_asked_before() -> None:
+    args = (X, Y[0], Y[1])
+    closed = jax.make_jaxpr(choosy)(*args)
+
+    def total(*args: jax.Array) -> jax.Array:
+        (out,) = jaxpr_as_fun(closed)(*args)  # another equation every time, which has what the first one remembers
+        return jnp.sum(jnp.sin(out))
+
+    for argnums in ((0,), (1,), (0,), (0, 1), (2,), (0, 1), (1,), (2,), (0,)):
+        ours = of_jax(total)
+        if argnums == (2,):
+            with pytest.raises((ValueError, MissingRuleError), match="only with respect to x, please"):
+                tj.grad(ours, argnums)(*args)
+        else:
+            wanted = jax.grad(lambda *args: jnp.sum(jnp.sin(choosy(*args))), argnums)(*args)
+            np.testing.assert_allclose(tj.grad(ours, argnums)(*args), wanted)
 
 
 def test_equations_are_equal_if_they_have_the_same_derivatives() -> None:

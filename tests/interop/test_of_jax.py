@@ -301,3 +301,44 @@ def test_residuals_that_are_numbers_decide() -> None:
     x, ours = np.float64(0.5), of_jax(f)
     found = [tj.grad(ours)(x), tj.grad(tj.jit(ours))(x), tj.vmap(tj.grad(ours))(np.array([x]))[0]]
     np.testing.assert_allclose(found, [np.asarray(jax.grad(f)(x))] * 3)
+
+
+@jax.custom_jvp
+def with_count(x: jax.Array, n: jax.Array) -> tuple[jax.Array, jax.Array]:
+    return jnp.sin(x), n + 1
+
+
+@with_count.defjvp
+def _with_count_jvp(primals: Any, tangents: Any) -> tuple[Any, Any]:
+    return with_count(*primals), (3.0 * tangents[0] * jnp.cos(primals[0]), tangents[1])
+
+
+def _within_a_loop(x: jax.Array, t: jax.Array, n: jax.Array) -> jax.Array:
+    def step(carry: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+        return with_count(carry, n)
+
+    moved: jax.Array = jax.jvp(lambda x: jax.lax.scan(step, x, None, length=2), (x,), (t,))[1][0]
+    return moved
+
+
+TANGENTS_WITHOUT_BITS: Final[dict[str, Callable[..., jax.Array]]] = {
+    "of a result": lambda x, t, n: jax.jvp(lambda x: jax.vmap(with_count)(x, n), (x,), (t,))[1][0],
+    "of a jitted function": lambda x, t, n: jax.jit(lambda x, t: jax.jvp(
+        lambda x, n: (jnp.sin(x), n + 1), (x, n), (t, np.zeros(n.shape, jax.dtypes.float0))
+    )[1])(x, t)[0],
+    "of an integer argument": lambda x, t, n: jax.jit(lambda x: jax.vjp(lambda x, n: x[n] * t, x, n)[1](t))(x)[0],
+    "within a loop": _within_a_loop,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", TANGENTS_WITHOUT_BITS)
+def test_tangents_without_bits_within_programs_are_compiled(name: str) -> None:
+    f = TANGENTS_WITHOUT_BITS[name]
+    x, t, n = np.linspace(0.1, 0.7, 3), np.array([1.0, 2.0, 3.0]), jnp.array([0, 2, 1])
+    ours: Callable[..., Any] = of_jax(lambda x, t: f(x, t, n))
+    expected = jax.jit(lambda x, t: f(x, t, n))(x, t)
+    np.testing.assert_allclose(tj.jit(ours)(x, t), expected)
+    np.testing.assert_allclose(tj.jit(tj.vmap(ours))(x[None], t[None])[0], expected)
+    np.testing.assert_allclose(
+        tj.jit(tj.grad(lambda x: ours(x, t).sum()))(x), jax.jit(jax.grad(lambda x: f(x, t, n).sum()))(x)
+    )

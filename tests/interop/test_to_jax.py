@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar, TypeAlias, final
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar, TypeAlias, final
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +22,7 @@ from tinyjax.control.call import Call
 from tinyjax.control.composite import Composite
 from tinyjax.control.custom_derivatives import CustomJvp
 from tinyjax.errors import InputError, MissingRuleError, StaticArgumentError, UnsupportedError, X64DisabledError
-from tinyjax.interop.jax import TO_JAX, JaxContext, to_jax
+from tinyjax.interop.jax import TO_JAX, JaxContext, of_jax, to_jax
 from tinyjax.ir import Context, Primitive
 from tinyjax.ir.context import V
 from tinyjax.ir.rules import RuleTable
@@ -293,3 +293,20 @@ def test_functions_take_arrays_of_ours_numbers_and_keys() -> None:
         f(1.0, y={1})
     with pytest.raises(InputError, match="a program has no static arguments"):
         to_jax(tj.make_jaxpr(tnp.sin)(1.0), static_argnums=0)
+
+
+def test_samples_of_gamma_distributions_have_derivatives_there() -> None:
+    shapes = np.array([0.4, 2.0, 30.0])
+
+    def total(sampled: Callable[..., Any], a: Any) -> Any:
+        return (sampled(jax.random.key(0), a) * np.array([1.0, 2.0, 3.0])).sum()
+
+    back = to_jax(of_jax(jax.random.gamma))
+    found = jax.jit(jax.grad(lambda a: total(back, a)))(shapes)
+    np.testing.assert_allclose(found, jax.grad(lambda a: total(jax.random.gamma, a))(shapes), 1e-9)
+    for dtype, tolerance in {"float16": 1e-2, "bfloat16": 5e-2, "float32": 2e-4, "float64": 1e-12}.items():
+        a, x = (tnp.asarray(values, dtype) for values in ([0.5, 2.0, 30.0], [0.3, 1.5, 33.0]))
+        slope = to_jax(tj.make_jaxpr(tj.lax.random_gamma_grad)(a, x))(*(jnp.asarray(np.asarray(y)) for y in (a, x)))
+        assert slope.dtype == dtype
+        expected = np.asarray(tj.lax.random_gamma_grad(a, x)).astype("float64")
+        np.testing.assert_allclose(np.asarray(slope).astype("float64"), expected, tolerance)

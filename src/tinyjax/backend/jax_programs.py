@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import FunctionType
 from typing import Any, TypeAlias, final
 
 import jax
 import numpy as np
 from attrs import frozen
-from jax._src import ad_checkpoint, ad_util, config, core, literals, source_info_util
+from jax._src import ad_checkpoint, ad_util, config, core, linear_util, literals, source_info_util
 from jax._src.interpreters import partial_eval
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn, primitives
@@ -201,9 +202,45 @@ def fwd_rule(eqn: JaxprEqn, perturbed: Sequence[bool]) -> tuple[TracedRule, tupl
     backward rule, which operand of the equation it is; None for the next one that the program returns. It is told
     which arguments are differentiated with respect to."""
     thunk: _Wrapped = eqn.params["fwd_jaxpr_thunk"]
-    jaxpr, consts = thunk.call_wrapped(*perturbed)
-    _, _, forwarded = eqn.params["out_trees"]()
+    remembered = _remembered(thunk)
+    if any(
+        len(known) > 1 or (i == 0 and known and tuple(perturbed) not in known) for i, known in enumerate(remembered)
+    ):
+        _forget(remembered)
+    try:
+        jaxpr, consts = thunk.call_wrapped(*perturbed)
+        _, _, forwarded = eqn.params["out_trees"]()
+    except linear_util.StoreException:  # it raised an error the last time
+        _forget(remembered)
+        jaxpr, consts = thunk.call_wrapped(*perturbed)
+        _, _, forwarded = eqn.params["out_trees"]()
     return TracedRule(jaxpr, tuple(consts)), tuple(forwarded)
+
+
+def _remembered(thunk: _Wrapped) -> list[dict[tuple[bool, ...], object]]:
+    """What JAX remembers of a forward rule, by what it was told: for the equation, then for those that it was made of.
+    There is one place only for the trees of what the rule returned, which holds those of the last time that the rule
+    was asked, or nothing if it raised an error then. So what was found before another time isn't right as a whole."""
+    found: list[dict[tuple[bool, ...], object]] = []
+    pending: list[object] = [thunk]
+    seen: set[int] = set()
+    while pending:
+        each = pending.pop()
+        function = each.f if isinstance(each, linear_util.WrappedFun) else each
+        if not isinstance(function, FunctionType) or id(function) in seen or not function.__module__.startswith("jax."):
+            continue
+        seen.add(id(function))
+        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+        inner = {name: cell.cell_contents for name, cell in cells}
+        if function.__name__ == "memoized":
+            found.append(inner["cells"])
+        pending.extend(inner.values())
+    return found
+
+
+def _forget(remembered: Sequence[dict[tuple[bool, ...], object]]) -> None:
+    for known in remembered:
+        known.clear()
 
 
 def bwd_rule(

@@ -26,7 +26,7 @@ from tinyjax.hlo.manual import ManualMesh, mesh_text, spec_text
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import DType
+from tinyjax.ir.dtypes import FLOAT0, DType
 from tinyjax.ir.effects import axis_names, must_stay
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
@@ -156,6 +156,11 @@ def _lower(
         )
     consts = (*consts, *[None] * (len(jaxpr.invars) - len(consts)))
     avals = [aval for aval, value in zip(jaxpr.in_avals, consts, strict=True) if value is None]
+    if any(aval.dtype == FLOAT0 for aval in (*avals, *jaxpr.out_avals)):
+        raise LoweringError(
+            "StableHLO has no arrays of dtype float0. Tangents of integers and booleans hold nothing: drop them from "
+            "the arguments and the results of what is compiled."
+        )
     if donated and len(donated) != len(avals):
         raise InputError(f"donated says which of {len(avals)} arguments are donated; it has {len(donated)} entries")
     args = [SSA(f"%arg{i}", aval) for i, aval in enumerate(avals)]

@@ -18,6 +18,7 @@ from tinyjax.ir.dtypes import (
     COMPLEX64,
     COMPLEX128,
     COMPLEXES,
+    FLOAT0,
     FLOAT16,
     FLOAT32,
     FLOAT64,
@@ -64,6 +65,7 @@ ELEMENT_TYPES: Final[dict[DType, str]] = {
     FLOAT64: "f64",
     COMPLEX64: "complex<f32>",
     COMPLEX128: "complex<f64>",
+    FLOAT0: "i1",  # which holds nothing: so XLA removes what is made of it
     **{key: {4: "ui32", 8: "ui64", 16: "complex<f64>"}[key.itemsize] for key in KEYS},
     **{dtype: _narrow_type(dtype) for dtype in WIDE if bits(dtype) != 6},  # with which XLA ends the process
 }
@@ -85,10 +87,7 @@ def tensor_text(shape: Shape, dtype: DType) -> str:
             "x.astype('float32')."
         )
     if element is None:
-        raise LoweringError(
-            f"StableHLO has no arrays of dtype {short_name(dtype)}. Tangents of integers and booleans (float0) hold "
-            "nothing: drop them before compiling."
-        )
+        raise LoweringError(f"StableHLO has no arrays of dtype {short_name(dtype)}: convert them before.")
     return f"tensor<{''.join(f'{size}x' for size in shape)}{element}>"
 
 
@@ -145,6 +144,8 @@ def dense_text(array: HostArray) -> str:
     >>> dense_text(np.array([[1, 2], [3, 4]]))
     '[[1, 2], [3, 4]]'
     """
+    if array.dtype == FLOAT0 and array.size:
+        return "false"  # for all of them
     opaque = array.dtype in KEYS and array.dtype.itemsize > 8  # whose parts are no numbers to be written down
     array = array.view(CARRIERS.get(array.dtype, array.dtype))
     dtype = array.dtype

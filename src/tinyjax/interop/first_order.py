@@ -34,6 +34,7 @@ from tinyjax.primitives.factorizations import Geqp3, Geqrf, Ormqr
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.generators import RngBitGenerator
+from tinyjax.primitives.incomplete import RandomGammaGrad
 from tinyjax.primitives.keys import RandomClone, RandomSeed, RandomUnwrap, RandomWrap
 from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.rounding import Round
@@ -292,6 +293,11 @@ def _accurate(primitive: JaxPrimitive) -> Callable[[Primitive, JaxContext, Args]
         return apply(primitive, *args, accuracy=None)
 
     return rule
+
+
+@TO_JAX.register(RandomGammaGrad)
+def _random_gamma_grad(primitive: RandomGammaGrad, ctx: JaxContext, args: Args) -> Args:
+    return [lax.random_gamma_grad(*args)]  # which is no primitive there
 
 
 #: Those that JAX tells how their results are laid out over devices.
