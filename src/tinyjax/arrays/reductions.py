@@ -22,7 +22,7 @@ from tinyjax.arrays.elementwise import (
 from tinyjax.arrays.intake import as_operand, optional, refuse_out
 from tinyjax.arrays.shaping import canonical_axes, diagonal, expand_dims
 from tinyjax.caching import bounded
-from tinyjax.errors import DtypeError, ShapeError, TypingError
+from tinyjax.errors import DtypeError, ShapeError
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -98,7 +98,7 @@ def reduced(
     out = x._bind(made_once(make, axes), x)[0] if axes else x._own()
     if initial is not None:
         if initial.aval.shape != ():
-            raise ShapeError(f"{name}: initial value must be a scalar. Got {initial.aval}")
+            raise ShapeError(f"{name}: initial value must be a scalar. Got array of shape {initial.aval.shape}")
         out = apply(combine, astype(initial, dtype), out)
     return expand_dims(out, axes) if keepdims else out
 
@@ -344,7 +344,7 @@ def std(
     refuse_out("std", out)
     x, chosen, mask, center = as_operand(a), user_dtype(dtype), optional(where), optional(mean)
     if chosen is not None and chosen not in INEXACT:
-        raise TypingError(f"std: the dtype must be a float or complex one, got {short_name(chosen)}")
+        raise DtypeError(f"std: the dtype must be a float or complex one, got {short_name(chosen)}")
     return apply(sqrt, _var(x, axis, chosen, ddof, keepdims, mask, center, correction))
 
 
@@ -364,7 +364,7 @@ def _var(
         raise ShapeError("var and std take ddof or correction, not both")
     own = x.aval.dtype
     if chosen is not None and own in COMPLEXES and chosen not in COMPLEXES:
-        raise TypingError(f"var: the dtype for complex operands ({short_name(own)}) must be complex")
+        raise DtypeError(f"var: the dtype for complex operands ({short_name(own)}) must be complex")
     within = _wide(chosen if chosen is not None else inexact_dtype(own))
     result = chosen if chosen is not None else real_dtype(inexact_dtype(own))
     x = astype(x, within)

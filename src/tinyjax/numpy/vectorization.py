@@ -36,7 +36,11 @@ def _parsed(signature: str) -> tuple[_Names, _Names]:
 def _check(what: str, shape: Shape, names: tuple[str, ...], sizes: dict[str, int], signature: str) -> Shape:
     """The shape without its last axes, whose sizes are noted."""
     if len(shape) < len(names):
-        raise ShapeError(f"vectorize: {what} has shape {shape}, but {len(names)} axes in signature {signature!r}")
+        side = "output" if what.startswith("result") else "input"
+        raise ShapeError(
+            f"vectorize: {what}: {side} with shape {shape} does not have enough dimensions: {len(names)} axes in "
+            f"signature {signature!r}"
+        )
     at = len(shape) - len(names)
     for name, size in zip(names, shape[at:], strict=True):
         if (int(name) if name.isdigit() else sizes.setdefault(name, size)) != size:
