@@ -15,7 +15,6 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.errors import InputError
 from tinyjax.experimental.ode import odeint
-from tinyjax.experimental.trajectories import REGISTRY
 from tinyjax.interop.to_jax import to_jax
 
 T: Final = np.linspace(0.0, 2.0, 5)
@@ -174,9 +173,9 @@ def test_one_equation_of_programs() -> None:
     program = tj.make_jaxpr(lambda r: odeint(lambda y, t: -r * y, 1.0, T))(2.0)
     assert str(program).count("odeint[") == 1
     tj.ir.typecheck(program)
-    assert tj.ir.parse(str(program.jaxpr), registry=REGISTRY) == program.jaxpr
+    assert tj.ir.parse(str(program.jaxpr)) == program.jaxpr
     solve = tj.jit(lambda r: odeint(lambda y, t: -r * y, 1.0, T)[-1])
-    again = tj.export.deserialize(tj.export.export(solve)(2.0).serialize(), REGISTRY)
+    again = tj.export.deserialize(tj.export.export(solve)(2.0).serialize())
     close(tj.grad(again.call)(2.0), -2.0 * np.exp(-4.0))
     with jax.enable_x64(True):
         close(to_jax(solve)(2.0), np.exp(-4.0))

@@ -14,6 +14,7 @@ from lazy_loader import attach_stub
 from tinyjax.collecting import collecting_seldom
 from tinyjax.deferred import (
     ENTER_MESH,
+    EXPERIMENTAL,
     FILL_LOOPING,
     FILL_REGISTRY,
     FORI_LOOP,
@@ -33,6 +34,7 @@ _load, __dir__, __all__ = attach_stub(__name__, __file__)
 __getattr__ = collecting_seldom(_load)  # what is loaded stays, as programs do
 
 FILL_REGISTRY.hand(lambda: import_module("tinyjax.registered.everything"))
+EXPERIMENTAL.hand(lambda: import_module("tinyjax.experimental.trajectories").CLASSES)
 FILL_LOOPING.hand(lambda: import_module("tinyjax.control.rolling"))
 ENTER_MESH.hand(lambda mesh: import_module("tinyjax.lax.mesh_in_force").enter_mesh(mesh))
 LEAVE_MESH.hand(lambda: import_module("tinyjax.lax.mesh_in_force").leave_mesh())

@@ -41,6 +41,8 @@ ENTER_MESH: Final = Deferred[Callable[["Mesh"], object]]()
 LEAVE_MESH: Final = Deferred[Callable[[], None]]()
 #: Fills the registry of all primitives that come with the library.
 FILL_REGISTRY: Final = Deferred[Callable[[], ModuleType]]()
+#: The classes of programs that `experimental` makes.
+EXPERIMENTAL: Final[Deferred[Callable[[], Sequence[type]]]] = Deferred()
 #: Brings the rule by which a run of equal blocks becomes a loop.
 FILL_LOOPING: Final = Deferred[Callable[[], ModuleType]]()
 #: The functions that do for arrays what NumPy's do, for messages.

@@ -49,8 +49,7 @@ def odeint(
     Steps are those of Dormand and Prince, as large as the tolerances allow. States are trees of floats or complex
     numbers; each leaf of the result has a new first axis, as long as `t`. The derivative is that of the exact solution:
     in reverse mode the adjoint equation is solved backwards, so memory doesn't grow with the number of steps; in
-    forward mode the equation of the tangents is solved with this one. Both have derivatives again. Programs and
-    exported functions that have it in them are read with `registry=tinyjax.experimental.trajectories.REGISTRY`.
+    forward mode the equation of the tangents is solved with this one. Both have derivatives again.
 
     Args:
       func: takes a state, a time and `args`, and returns the derivative of the state, a tree like it; for a vector, a

@@ -36,7 +36,6 @@ from tinyjax.ir.primitive import BatchAxis, Outputs, Split, UndefPrimal, Zero
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.tangents import known_operands, nonzero_marks, without_zeros
-from tinyjax.ir.text.registry import STANDARD
 from tinyjax.ir.type_lists import expect_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.structure import instantiate
@@ -208,8 +207,8 @@ class Variation(Solved):
         return [*[None] * n, *(ct if want else None for ct, want in zip(found, wanted, strict=True))]
 
 
-#: What programs with these equations are read by: they have no names in `ir.STANDARD`.
-REGISTRY: Final = STANDARD.extended(Trajectory, Variation, MappedSolution, OdeLimits)
+#: What text and files of programs may name of these equations.
+CLASSES: Final = (Trajectory, Variation, MappedSolution, OdeLimits)
 
 
 def _outside(effects: Effects, maps: Sequence[MappedSolution]) -> Effects:

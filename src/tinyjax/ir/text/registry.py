@@ -9,12 +9,12 @@ from __future__ import annotations
 import enum
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import Final, TypeAlias, final
+from typing import Final, TypeAlias, TypeVar, final
 
 import attrs
 from attrs import field, frozen
 
-from tinyjax.deferred import FILL_REGISTRY
+from tinyjax.deferred import EXPERIMENTAL, FILL_REGISTRY
 from tinyjax.errors import RegistryError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
@@ -36,6 +36,7 @@ __all__ = [
     "unread",
 ]
 
+T = TypeVar("T")
 #: Makes a primitive of the parameters written for it, the types of its operands and the declared types of its results.
 #: The parameters are values of the kinds that programs hold; besides, what is left unread: `Record`, `Member` and
 #: `Unreadable`.
@@ -287,10 +288,12 @@ class Registry:
         return value
 
     def _find_primitive(self, name: str) -> type[Primitive] | None:
-        return next((found for table in self.tables if (found := table.primitives.get(name)) is not None), None)
+        found = next((found for table in self.tables if (found := table.primitives.get(name)) is not None), None)
+        return next((cls for cls in _experimental(Primitive) if cls.name == name), None) if found is None else found
 
     def _find_class(self, name: str) -> type | None:
-        return next((found for table in self.tables if (found := table.classes.get(name)) is not None), None)
+        found = next((found for table in self.tables if (found := table.classes.get(name)) is not None), None)
+        return next((cls for cls in _experimental(object) if cls.__name__ == name), None) if found is None else found
 
     def _find_reader(self, name: str) -> Reader | None:
         return next((found for table in self.tables if (found := table.readers.get(name)) is not None), None)
@@ -310,6 +313,11 @@ def _by_name(fields: Sequence[tuple[str, object]]) -> Mapping[str, object]:
     named = {name: value for name, value in fields if name}
     unnamed = tuple([value for name, value in fields if not name])
     return {"": unnamed, **named} if unnamed else named
+
+
+def _experimental(base: type[T]) -> Iterator[type[T]]:
+    """Classes of `tinyjax.experimental`: every registry finds them by name, none counts them among its own."""
+    yield from [cls for cls in EXPERIMENTAL.use() if issubclass(cls, base)]
 
 
 def _full_name(cls: type) -> str:
