@@ -74,6 +74,60 @@ def test_jits_of_one_function_share_their_traces() -> None:
     assert f.count == 2, "once for a weak scalar, once for an element of X"
 
 
+def test_a_function_forgets_what_it_was_traced_as() -> None:
+    """By whom else it was jitted, for static arguments, within transformations, under a mesh; no other."""
+    traced: list[object] = []
+
+    def f(x: Any, scale: object) -> Any:
+        traced.append(scale)
+        return 2.0 * x
+
+    def g(x: Any) -> Any:
+        traced.append("other")
+        return x
+
+    first, second = tj.jit(f, static_argnums=1), tj.jit(f, static_argnums=1)
+    other = tj.jit(g)
+
+    def calls() -> list[object]:
+        traced.clear()
+        for scale in ("a", "b"):
+            first(np.ones(()), scale)
+            second(np.ones(()), scale)
+            tj.vmap(lambda x, scale=scale: first(x, scale))(np.ones(3))
+        with tj.set_mesh(tj.make_mesh((1,), ("x",))):
+            first(np.ones(()), "a")
+        other(1.0)
+        return [*traced]
+
+    once = calls()
+    assert once == ["a", "b", "a", "other"]
+    assert calls() == []
+    first.clear_cache()
+    assert calls() == ["a", "b", "a"]
+    other.clear_cache()
+    assert calls() == ["other"]
+    assert first.explain(np.ones(()), "a").hit
+
+
+def test_a_function_of_refs_forgets_what_it_was_traced_as() -> None:
+    traced = []
+
+    @tj.jit
+    def add(ref: tj.Ref, x: Any) -> None:
+        traced.append(x)
+        ref[...] += x
+
+    ref = tj.new_ref(1.0)
+    for _ in range(2):
+        add(ref, 1.0)
+    assert len(traced) == 1
+    add.clear_cache()
+    add(ref, 1.0)
+    assert len(traced) == 2
+    assert float(ref[...]) == 4.0
+
+
 def test_traces_under_every_transformation_once() -> None:
     """The same program is called whoever calls it."""
     f = Counter(lambda x: tnp.sin(x) * x)

@@ -330,6 +330,20 @@ class Jitted(AheadOfTime[P, R]):
         found = traces_of(self._fun, self._own).get(remembered_by(signature_key(call, avals, treedef), self._rerolling))
         return explain(self._fun, self._misses, call, avals, treedef, None if found is None else found.jaxpr)
 
+    def clear_cache(self) -> None:
+        """Forgets what the function was traced as: its next call traces it again. What XLA has made of a program is
+        still found by that; `tinyjax.clear_caches()` forgets it, too.
+
+        >>> scale = 2.0
+        >>> f = jit(lambda x: scale * x)
+        >>> first, scale, again = float(f(1.0)), 3.0, float(f(1.0))
+        >>> f.clear_cache()
+        >>> first, again, float(f(1.0))
+        (2.0, 2.0, 3.0)
+        """
+        for cache in (traces_of(self._fun, self._own), self._calls, self._by_mesh, self._misses, self._refs):
+            cache.clear()
+
     @override
     def __repr__(self) -> str:
         return f"<jit of {self._fun!r}>"

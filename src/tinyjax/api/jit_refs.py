@@ -48,6 +48,10 @@ class Lendings:
         self._made: BoundedCache[Places, OfRefs] = BoundedCache(_KEPT, "functions of Refs")
         register(self._made, temporary=True)
 
+    def clear(self) -> None:
+        """Forgets them."""
+        self._made.clear()
+
     def of(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Lent | None:
         """The arguments, if there are Refs among them."""
         return lend(self.fun, args, kwargs)
