@@ -27,7 +27,7 @@ ELSEWHERE = {
     "preduced", "vary_unreduced_cast", "reduced_vary_cast",
     "unreduced_psum", "unreduced_reduce_scatter", "all_gather_reduced",
     "call", "shard_map", "sharding_constraint", "cond", "scan", "while", "checkpoint", "custom_jvp", "forward_pass",
-    "custom_linear_solve", "custom_root", "custom_vmap", "composite",
+    "custom_linear_solve", "custom_root", "custom_vmap", "composite", "linear_call",
     "custom_vjp", "custom_lin", "mapped_custom", "enclosing", "pure_callback", "io_callback", "debug_callback",
     "check", "platform_index", "reduce", "reduce_window", "select_and_scatter",
 }  # fmt: skip

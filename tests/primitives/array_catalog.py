@@ -334,6 +334,8 @@ def _windows() -> list[Case]:
              picked("ge", lax.select_and_gather_add_p, **gather), _ALL),
         case("le", SelectAndScatterAdd(sizes, strides, padding, "le"), "float64[3,2] float64[3,4]",
              picked("le", lax.select_and_scatter_add_p, **scatter), _ALL),
+        case("uint", SelectAndScatterAdd(sizes, strides, padding, "le"), "uint8[3,2] uint8[3,4]",
+             picked("le", lax.select_and_scatter_add_p, **scatter)),
     ]  # fmt: skip
 
 

@@ -12,6 +12,7 @@ from jax.extend.core import primitives as p
 from tests.primitives.array_catalog import Case, cases
 from tests.primitives.array_checks import check_all
 from tinyjax import Array, jit, lax
+from tinyjax.ir.dtypes import integer_limits
 from tinyjax.tracing.array import ArrayLike
 
 NAMES = (
@@ -55,3 +56,25 @@ def test_choices_among_special_values(data: st.DataObject) -> None:
     scattered = jax_lax.select_and_scatter_add_p.bind(source, x, select_prim=by, **sizes)
     found = lax.select_and_scatter_add(source, x, choice, (size,), (stride,), ((low, high),))
     np.testing.assert_array_equal(np.asarray(found), scattered)
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.data())
+def test_integers_are_scattered(data: st.DataObject) -> None:
+    """Of every width, with the least and the greatest ones, here and compiled."""
+    dtype = np.dtype(data.draw(st.sampled_from(["int4", "uint4", "int8", "uint8", "int32", "uint64"])))
+    choice = data.draw(st.sampled_from(["ge", "le"]))
+    values = st.sampled_from([*integer_limits(dtype), 0, 1])
+    x = np.array(data.draw(st.lists(values, min_size=5, max_size=5)), object).astype(dtype)
+    size, stride, low, high = (data.draw(st.integers(*ends)) for ends in [(1, 3), (1, 2), (0, 2), (0, 2)])
+    count = lax.reduce_window_shape_tuple((5,), (size,), (stride,), ((low, high),))[0]
+    source = (np.arange(count) % 3 + 1).astype(dtype)
+    by = p.ge_p if choice == "ge" else p.le_p
+    sizes = {"window_dimensions": (size,), "window_strides": (stride,), "padding": ((low, high),)}
+    expected = jax_lax.select_and_scatter_add_p.bind(source, x, select_prim=by, **sizes)
+
+    def scatter(source: ArrayLike, x: ArrayLike) -> Array:
+        return lax.select_and_scatter_add(source, x, choice, (size,), (stride,), ((low, high),))
+
+    np.testing.assert_array_equal(np.asarray(scatter(source, x)), expected)
+    np.testing.assert_array_equal(np.asarray(jit(scatter)(source, x)), expected)

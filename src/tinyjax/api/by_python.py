@@ -75,11 +75,11 @@ def ensure_compile_time_eval() -> Block:
 
 
 @filtered
-def default_matmul_precision(precision: DotPrecisionLike) -> Block:
+def default_matmul_precision(new_val: DotPrecisionLike) -> Block:
     """Has products of matrices and convolutions be computed with this precision, in a `with` block, if they don't say
     themselves: as if it were given to each as `precision=`.
 
-    It is a precision or its name, a pair of these, one for each operand, or an algorithm, such as
+    `new_val` is a precision or its name, a pair of these, one for each operand, or an algorithm, such as
     `lax.DotAlgorithmPreset.BF16_BF16_F32` or "F32_F32_F32", which products of matrices have; None: none is in force.
     Programs that are traced in the block hold it, so they mean the same elsewhere. A compiled function that is called
     in the block is traced for it once, apart from what it was traced to elsewhere. It is in force in this thread or
@@ -94,5 +94,5 @@ def default_matmul_precision(precision: DotPrecisionLike) -> Block:
     ...     print(make_jaxpr(lambda x: x @ x)(x).jaxpr.eqns[0].params["precision"])
     Precision.HIGHEST
     """
-    chosen = as_dot_precision(precision)
+    chosen = as_dot_precision(new_val)
     return Block(lambda inner: Precise(inner, chosen))

@@ -141,6 +141,8 @@ class Config:
             raise SettingError(f"{name!r} is no setting of JAX's that means something here")
         if name == "jax_default_device":  # what is compiled runs there anyway
             return evolve(found, same=(default_backend(), devices()[0]))
+        if name == "jax_num_cpu_devices":  # as many as there are is what holds
+            return evolve(found, same=(len(devices("cpu")),))
         return found
 
     @override

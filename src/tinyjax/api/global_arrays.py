@@ -202,7 +202,7 @@ def _of_local(place: object, data: object, global_shape: object) -> Array:
 
 
 @filtered
-def process_allgather(x: Any, tiled: bool = False) -> Any:
+def process_allgather(in_tree: Any, tiled: bool = False) -> Any:
     """What all processes have, as NumPy arrays, on each of them; or a tree of such arrays. Every process must call it.
 
     An array that is spread over processes is gathered. Of others each process has its own: they are stacked along a new
@@ -215,7 +215,7 @@ def process_allgather(x: Any, tiled: bool = False) -> Any:
     >>> process_allgather(np.arange(3.0), tiled=True)
     array([0., 1., 2.])
     """
-    return tree.map_leaves(lambda leaf: _gathered(_concrete("process_allgather", leaf), tiled), x)
+    return tree.map_leaves(lambda leaf: _gathered(_concrete("process_allgather", leaf), tiled), in_tree)
 
 
 def _gathered(value: ConcreteValue, tiled: bool) -> HostArray:

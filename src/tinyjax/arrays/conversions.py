@@ -23,6 +23,8 @@ def host_array(value: ConcreteValue, dtype: npt.DTypeLike | None = None, copy: b
     """The elements as a NumPy array that can't be written to, or as a copy that can."""
     elements: HostArray = np.asarray(value.data)
     if dtype is not None and elements.dtype != dtype:
+        if elements.dtype.names:
+            raise _no_number(f"an array of {value.aval}")
         if copy is False:
             raise ValueError(f"an array of {elements.dtype} can't become one of {dtype} without a copy")
         return elements.astype(dtype)
@@ -31,6 +33,13 @@ def host_array(value: ConcreteValue, dtype: npt.DTypeLike | None = None, copy: b
     view = elements.view()
     view.flags.writeable = False
     return view
+
+
+def _no_number(what: str) -> TypingError:
+    return TypingError(
+        f"{what} can't become numbers: tinyjax.random.key_data(key) gives the integers that a key of random numbers is "
+        "made of, and tinyjax.random.bits(key) draws some"
+    )
 
 
 def python_item(elements: HostArray) -> Scalar:
@@ -81,6 +90,8 @@ class Conversions(ABC):
 
     def _only(self, wanted: advice.Wanted) -> npt.NDArray[Any]:
         elements = host_array(self._elements(wanted))
+        if elements.dtype.names:
+            raise _no_number(f"a key of {self.aval}")
         if elements.size != 1:
             raise TypingError(f"only an array with one element can be a number of Python's, got {self.aval}")
         return elements

@@ -17,6 +17,7 @@ from tinyjax.control.carry import groups, rearranged, with_unused
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.implicit import Solving
+from tinyjax.control.linear_call import LinearCall
 from tinyjax.control.loops import While
 from tinyjax.control.reducing import Reduce, ReduceWindow
 from tinyjax.control.scan import Scan
@@ -46,7 +47,7 @@ from tinyjax.transforms.checkify import (
 )
 from tinyjax.transforms.dce import dce
 
-for _cls in (Solving, Reduce, ReduceWindow):
+for _cls in (Solving, LinearCall, Reduce, ReduceWindow):
     CHECKING[_cls] = check_nans
 
 

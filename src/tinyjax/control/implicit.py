@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from functools import partial
 from itertools import chain
 from typing import ClassVar, Final, TypeVar, final
 
@@ -80,7 +81,13 @@ def staged_whole(primitive: Primitive, unknown: tuple[bool, ...], outputs: int) 
     return Split(_NOTHING, primitive, (True,) * outputs, tuple(known), order, ())
 
 
-def _tangents_of(ctx: Context[V], jaxpr: Jaxpr, primals: Sequence[V], tangents: Sequence[V | Zero]) -> list[V | Zero]:
+def mapped_rest(axis: BatchAxis, jaxpr: Jaxpr, own: Sequence[int | None]) -> Jaxpr:
+    """The program mapped over the axes `own` of its first inputs, over axis 0 of the others, and of all it returns."""
+    rest = len(jaxpr.invars) - len(own)
+    return batch(jaxpr, axis, [*own, *([0] * rest)], [0] * len(jaxpr.outvars)).jaxpr
+
+
+def tangents_of(ctx: Context[V], jaxpr: Jaxpr, primals: Sequence[V], tangents: Sequence[V | Zero]) -> list[V | Zero]:
     """The tangents of what a program computes."""
     derived = jvp(jaxpr, nonzero_marks(tangents))
     outs = interpret(ctx, derived.jaxpr, [*primals, *without_zeros(tangents)])
@@ -117,7 +124,7 @@ class LinearSolve(Solving):
             return outs, zero_tangents(ctx, outs)
         wide = [instantiate(ctx, t) for t in right]
         if any(nonzero_marks(moving)):
-            moved = _tangents_of(ctx, self.matvec, [*consts, *x], [*moving, *zero_tangents(ctx, x)])
+            moved = tangents_of(ctx, self.matvec, [*consts, *x], [*moving, *zero_tangents(ctx, x)])
             wide = [t if isinstance(part, Zero) else sub(ctx, t, part) for t, part in zip(wide, moved, strict=True)]
         found = ctx.bind(self, *consts, *chain(*others), *wide)
         return outs, [*found[:n], *zero_tangents(ctx, aux)]
@@ -159,12 +166,10 @@ class LinearSolve(Solving):
             for x, at in zip(args[len(consts) :], right_axes, strict=True)
         ]
 
-        def mapped(jaxpr: Jaxpr, own: Sequence[int | None]) -> Jaxpr:
-            return batch(jaxpr, axis, [*own, *([0] * len(right))], [0] * len(jaxpr.outvars)).jaxpr
-
         programs = (self.matvec, self.vecmat, self.solve, self.transpose_solve)
         matvec, vecmat, solve, transposed = (
-            None if jaxpr is None else mapped(jaxpr, own) for jaxpr, own in zip(programs, const_axes, strict=True)
+            None if jaxpr is None else mapped_rest(axis, jaxpr, own)
+            for jaxpr, own in zip(programs, const_axes, strict=True)
         )
         assert matvec is not None
         assert solve is not None
@@ -199,7 +204,7 @@ class CustomRoot(Solving):
         x, aux = outs[:n], outs[n:]
         if not any(nonzero_marks(moving)):
             return outs, zero_tangents(ctx, outs)
-        moved = _tangents_of(ctx, self.f, [*consts, *x], [*moving, *zero_tangents(ctx, x)])
+        moved = tangents_of(ctx, self.f, [*consts, *x], [*moving, *zero_tangents(ctx, x)])
         if not any(nonzero_marks(moved)):
             return outs, zero_tangents(ctx, outs)
         wide = [instantiate(ctx, t) for t in moved]
@@ -217,10 +222,7 @@ class CustomRoot(Solving):
             for x, at in zip(args[len(consts) :], guess_axes, strict=True)
         ]
 
-        def mapped(jaxpr: Jaxpr, own: Sequence[int | None]) -> Jaxpr:
-            rest = len(jaxpr.invars) - len(own)
-            return batch(jaxpr, axis, [*own, *([0] * rest)], [0] * len(jaxpr.outvars)).jaxpr
-
-        f, solve, tangent = map(mapped, (self.f, self.solve, self.tangent_solve), const_axes)
+        programs = (self.f, self.solve, self.tangent_solve)
+        f, solve, tangent = map(partial(mapped_rest, axis), programs, const_axes)
         outs = ctx.bind(CustomRoot(solve, self.const_lengths, f, tangent), *consts, *guess)
         return outs, [0] * len(outs)

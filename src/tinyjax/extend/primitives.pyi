@@ -21,6 +21,8 @@ from tinyjax.control.forward_pass import ForwardPass as ForwardPass
 from tinyjax.control.implicit import CustomRoot as CustomRoot
 from tinyjax.control.implicit import LinearSolve as LinearSolve
 from tinyjax.control.implicit import Solving as Solving
+from tinyjax.control.implicit import tangents_of as tangents_of
+from tinyjax.control.linear_call import LinearCall as LinearCall
 from tinyjax.control.loops import While as While
 from tinyjax.control.reducing import Reduce as Reduce
 from tinyjax.control.reducing import ReduceWindow as ReduceWindow

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
+from jax.custom_derivatives import linear_call
 from jax.experimental import io_callback
 from jax.extend.core import primitives as p
 from jax.typing import ArrayLike
@@ -24,10 +25,11 @@ from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.implicit import CustomRoot, LinearSolve
+from tinyjax.control.linear_call import LinearCall
 from tinyjax.control.loops import While
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.control.scan import Scan
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, MissingRuleError
 from tinyjax.interop.first_order import apply
 from tinyjax.interop.jax_context import TO_JAX, Args, Function, JaxContext, struct
 from tinyjax.interop.policies import to_jax_policy
@@ -159,6 +161,22 @@ def _linear_solve(primitive: LinearSolve, ctx: JaxContext, args: Args) -> Args:
         None if back is None else solving(back, transposed), has_aux=True,
     )  # fmt: skip
     return [*x, *aux]
+
+
+@TO_JAX.register(LinearCall)
+def _linear_call(primitive: LinearCall, ctx: JaxContext, args: Args) -> Args:
+    forward, back, linear = map(tuple, groups(args, primitive.const_lengths))
+
+    def run(residuals: tuple[Tree, Tree], ins: Tree) -> Tree:
+        return tuple(ctx.runner(primitive.jaxpr, primitive.name)(*residuals[0], *ins))
+
+    def transposed(residuals: tuple[Tree, Tree], cts: Tree) -> Tree:
+        if primitive.transposed is None:
+            raise MissingRuleError.of(primitive.name, LinearCall, "Transposition", "transposed")
+        return tuple(ctx.runner(primitive.transposed, primitive.name)(*residuals[1], *cts))
+
+    found: Args = linear_call(run, transposed, (forward, back), linear)
+    return found
 
 
 @TO_JAX.register(CustomRoot)

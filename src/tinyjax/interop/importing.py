@@ -27,6 +27,7 @@ from tinyjax.interop.custom_rules import PrimitiveT, derived
 from tinyjax.interop.host_calls import JaxCallback, vmap_method
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.keys import HOLDING, ON_KEYS
+from tinyjax.interop.linear_calls import transposable
 from tinyjax.interop.missing import lacks_of, missing, refuse
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import from_jax_policy
@@ -196,6 +197,8 @@ class Importer:
             primitive = adopted(eqn, program, expected, _Alone(self._region))
         elif name in ("pure_callback", "io_callback", "debug_callback", "debug_print"):
             primitive = _callback(eqn, tuple(expected))
+        elif name == "linear_call":
+            primitive, args = yield from transposable(eqn, args, rules)
         else:
             params = yield from self._parameters(eqn, rules)
             if name in EXPANSIONS:

@@ -17,6 +17,7 @@ from tinyjax.arrays.elementwise import convert
 from tinyjax.control.custom_batching import CustomVmap
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, MappedCustom
 from tinyjax.control.implicit import Solving
+from tinyjax.control.linear_call import LinearCall
 from tinyjax.errors import InputError
 from tinyjax.interpreters.base import RuleContext, Rules, overridden, register_all, rule_table
 from tinyjax.interpreters.hidden import Hidden
@@ -132,7 +133,7 @@ def by_jvp(primitive: Primitive, ctx: RuleContext[Series, Mask], args: Sequence[
 
 
 # What a function with a derivative of its own computes isn't what its derivative is that of.
-register_all(JET_RULES, by_jvp, (CustomJvp, CustomVjp, MappedCustom, Solving, CustomVmap))
+register_all(JET_RULES, by_jvp, (CustomJvp, CustomVjp, MappedCustom, Solving, LinearCall, CustomVmap))
 
 
 def derivative(parent: Context[Hidden], x: Series) -> Series | Zero:

@@ -120,7 +120,6 @@ def conv_general_dilated(
     batch_group_count: int = 1,
     precision: PrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
-    *,
     out_sharding: OutSharding = None,
 ) -> Array:
     """The convolution of an operand with a kernel, over any number of spatial axes.

@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeVar, final
 
+import numpy as np
 from attrs import frozen
 
+from tinyjax import backend
+from tinyjax.backend import Device
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.contexts.jvp import Dual, JvpContext
 from tinyjax.contexts.partial_eval import PartialEvalContext
@@ -173,6 +176,14 @@ def sharding_like(x: Array) -> NamedSharding | None:
     mesh = explicit_mesh([x])
     lies = Open() if mesh is None else lies_on(mesh, x, x.aval.ndim)
     return None if mesh is None or isinstance(lies, Open) or not divided(lies) else _named(mesh, lies)
+
+
+def device_like(x: object) -> Device | None:
+    """The one device on which what is made like an array is to be: that on which it was put."""
+    if not isinstance(x, ConcreteArray) or isinstance(x.value.data, np.ndarray) or x.value.on_several:
+        return None
+    place = x.device if backend.is_committed(x.value) else None
+    return place if isinstance(place, Device) else None
 
 
 def described_sharding(x: object) -> NamedSharding | None:

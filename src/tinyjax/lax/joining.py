@@ -12,6 +12,7 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import sequence
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.shaping import broadcast_in_dim, concatenate, full, index_in_dim, reshape
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -80,11 +81,11 @@ def broadcast_like(arr: ArrayLike, like_arr: ArrayLike) -> Array:
     return elementwise.broadcast_to(as_array(arr), as_array(like_arr).aval.shape)
 
 
-def empty(shape: int | Sequence[int], dtype: npt.DTypeLike) -> Array:
+def empty(shape: int | Sequence[int], dtype: npt.DTypeLike, *, out_sharding: OutSharding = None) -> Array:
     """An array whose elements nobody should read: here they are zeros.
 
     >>> empty((2, 3), "float32").shape
     (2, 3)
     """
     sizes = integers(shape, "empty: a size")
-    return full(as_shape(sizes), False, as_dtype(dtype))
+    return laid_out(full(as_shape(sizes), False, as_dtype(dtype)), out_sharding)

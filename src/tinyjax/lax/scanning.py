@@ -47,6 +47,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
@@ -56,6 +57,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
@@ -65,6 +67,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
@@ -74,14 +77,27 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[N, Y]: ...
 @overload
 def scan(
-    f: Step[N, None, N, Y], init: N, xs: None = None, length: Length = None, reverse: bool = False, unroll: Unroll = 1
+    f: Step[N, None, N, Y],
+    init: N,
+    xs: None = None,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[N, Y]: ...
 @overload
 def scan(
-    f: Step[N, X, N, Y], init: N, xs: X, length: Length = None, reverse: bool = False, unroll: Unroll = 1
+    f: Step[N, X, N, Y],
+    init: N,
+    xs: X,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[N, Y]: ...
 @overload
 def scan(
@@ -91,6 +107,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays2, Y]: ...
 @overload
 def scan(
@@ -100,10 +117,17 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays2, Y]: ...
 @overload
 def scan(
-    f: Step[Arrays2, X, Pair, Y], init: Pair, xs: X, length: Length = None, reverse: bool = False, unroll: Unroll = 1
+    f: Step[Arrays2, X, Pair, Y],
+    init: Pair,
+    xs: X,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays2, Y]: ...
 @overload
 def scan(
@@ -113,6 +137,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays3, Y]: ...
 @overload
 def scan(
@@ -122,6 +147,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays3, Y]: ...
 @overload
 def scan(
@@ -131,6 +157,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays3, Y]: ...
 @overload
 def scan(
@@ -140,6 +167,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays[K], Y]: ...
 @overload
 def scan(
@@ -149,6 +177,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays[K], Y]: ...
 @overload
 def scan(
@@ -158,6 +187,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays[K], Y]: ...
 @overload
 def scan(
@@ -167,14 +197,27 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[C, Y]: ...
 @overload
 def scan(
-    f: Step[C, None, C, Y], init: C, xs: None = None, length: Length = None, reverse: bool = False, unroll: Unroll = 1
+    f: Step[C, None, C, Y],
+    init: C,
+    xs: None = None,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[C, Y]: ...
 @overload
 def scan(
-    f: Step[C, X, C, Y], init: C, xs: X, length: Length = None, reverse: bool = False, unroll: Unroll = 1
+    f: Step[C, X, C, Y],
+    init: C,
+    xs: X,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[C, Y]: ...
 @overload
 def scan(
@@ -184,6 +227,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[C, Y]: ...
 @overload
 def scan(
@@ -193,10 +237,17 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[C, Y]: ...
 @overload
 def scan(
-    f: Step[C, X, C, Y], init: Mixed, xs: X, length: Length = None, reverse: bool = False, unroll: Unroll = 1
+    f: Step[C, X, C, Y],
+    init: Mixed,
+    xs: X,
+    length: Length = None,
+    reverse: bool = False,
+    unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[C, Y]: ...
 @overload
 def scan(
@@ -206,6 +257,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Array, Y]: ...
 @overload
 def scan(
@@ -215,6 +267,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays[K], Y]: ...
 @overload
 def scan(
@@ -224,6 +277,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays[K], Y]: ...
 @overload
 def scan(
@@ -233,6 +287,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Arrays[K], Y]: ...
 @overload
 def scan(
@@ -242,6 +297,7 @@ def scan(
     length: Length = None,
     reverse: bool = False,
     unroll: Unroll = 1,
+    _split_transpose: bool = False,
 ) -> tuple[D, Y]: ...
 def scan(
     f: Callable[[Any, Any], tuple[Any, Any]],  # the user's trees
@@ -250,6 +306,7 @@ def scan(
     length: int | None = None,
     reverse: bool = False,
     unroll: int | bool = 1,
+    _split_transpose: bool = False,
 ) -> tuple[Any, Any]:
     """Applies f along the leading axis of arrays, handing a carry on, as this does:
 
@@ -269,6 +326,7 @@ def scan(
       length: the number of iterations; needed only if `xs` has no leaves.
       reverse: go through `xs` from the end; results are stacked where the slices were.
       unroll: how many applications of f one iteration of the compiled loop contains; True or 0: all.
+      _split_transpose: how JAX divides the loop of the derivative, if it is to; taken and not needed.
 
     Raises:
       InputError: the types of the carry change; the leading axes differ.
@@ -279,6 +337,7 @@ def scan(
     (Array(10., dtype=float64), Array([0., 1., 3., 6.], dtype=float64))
     """
     check_callable("scan", f)
+    flag("scan: _split_transpose", _split_transpose)
     if (lent := lend(f, (init, xs), {})) is not None:
         return _scan_refs(f, init, lent, length, reverse, unroll)
     arrays, treedef = flatten_arguments(f, (init, xs), {})

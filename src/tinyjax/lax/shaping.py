@@ -17,7 +17,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INEXACT, DType, as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import axes_tuple, operands, strict
-from tinyjax.lax.explicit import computed, described_sharding, sharding_like
+from tinyjax.lax.explicit import computed, described_sharding, device_like, sharding_like
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.signatures import HasAval
 from tinyjax.primitives import conversion, selection
@@ -94,11 +94,11 @@ def broadcast(operand: ArrayLike, sizes: Sequence[int], *, out_sharding: OutShar
 def broadcast_in_dim(
     operand: ArrayLike, shape: Sequence[int], broadcast_dimensions: Sequence[int], *, out_sharding: OutSharding = None
 ) -> Array:
-    """The operand with its axes at `broadcast_dimensions` of `shape`, repeated along all others."""
-    return laid_out(
-        strict(BroadcastInDim(as_shape(shape), integers(broadcast_dimensions, "broadcast_in_dim: an axis")), operand),
-        out_sharding,
-    )
+    """The operand with its axes at `broadcast_dimensions` of `shape`, in any order, repeated along all others."""
+    axes = integers(broadcast_dimensions, "broadcast_in_dim: an axis")
+    if len(set(axes)) == len(axes) == as_array(operand).aval.ndim and list(axes) != sorted(axes):
+        operand, axes = transpose(operand, sorted(range(len(axes)), key=axes.__getitem__)), tuple(sorted(axes))
+    return laid_out(strict(BroadcastInDim(as_shape(shape), axes), operand), out_sharding)
 
 
 def broadcast_to_rank(x: ArrayLike, rank: int) -> Array:
@@ -244,7 +244,6 @@ def full_like(
     fill_value: ArrayLike,
     dtype: npt.DTypeLike | None = None,
     shape: Sequence[int] | None = None,
-    *,
     sharding: OutSharding = None,
 ) -> Array:
     """An array like x, or of such a type, filled with one scalar: of x's shape and dtype, unless others are given."""
@@ -252,9 +251,9 @@ def full_like(
     aval = named if isinstance(named, ShapedArray) else as_array(x).aval
     if sharding is None and shape is None:
         sharding = sharding_like(x) if isinstance(x, Array) else described_sharding(x)
-    return laid_out(
-        full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype), sharding
-    )
+    found = full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+    place = device_like(x) if sharding is None else None
+    return laid_out(found if place is None else found.to_device(place), sharding)
 
 
 def select(pred: ArrayLike, on_true: ArrayLike, on_false: ArrayLike) -> Array:

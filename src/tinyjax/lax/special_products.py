@@ -39,7 +39,6 @@ def ragged_dot(
     precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
     group_offset: None = None,
-    *,
     out_sharding: OutSharding = None,
 ) -> Array:
     """The rows of `lhs` (m, k) in groups, of which each is multiplied with a matrix of its own: `rhs` has shape
@@ -63,7 +62,6 @@ def ragged_dot_general(
     precision: DotPrecisionLike = None,
     preferred_element_type: npt.DTypeLike | None = None,
     group_offset: None = None,
-    *,
     out_sharding: OutSharding = None,
 ) -> Array:
     """`dot_general`, where an axis of `lhs` is divided into groups of these sizes.

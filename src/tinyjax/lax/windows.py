@@ -16,6 +16,7 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shared_types import array_type
 from tinyjax.lax.binding import axes_tuple, operands, padding_pairs
 from tinyjax.lax.computations import scalar_program
+from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.signatures import AnyTree
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import And, Or, Xor
@@ -108,19 +109,28 @@ def reduce(
     init_values: ArrayLike,
     computation: Callable[[Array, Array], ArrayLike],
     dimensions: Sequence[int],
+    out_sharding: OutSharding = None,
 ) -> Array: ...
 @overload
 def reduce(
-    operands: _T, init_values: AnyTree, computation: Callable[[Any, Any], object], dimensions: Sequence[int]
+    operands: _T,
+    init_values: AnyTree,
+    computation: Callable[[Any, Any], object],
+    dimensions: Sequence[int],
+    out_sharding: OutSharding = None,
 ) -> _T: ...
 def reduce(
-    operands: object, init_values: object, computation: Callable[[Any, Any], object], dimensions: Sequence[int]
+    operands: object,
+    init_values: object,
+    computation: Callable[[Any, Any], object],
+    dimensions: Sequence[int],
+    out_sharding: OutSharding = None,
 ) -> object:
     """Arrays reduced together over axes by an associative function.
 
     `operands` is a tree of arrays of one shape, `init_values` the same tree of scalars. `computation` takes two such
     trees of scalars and returns one. In which order elements are combined isn't said, and the initial values are
-    combined with what was found once.
+    combined with what was found once. `out_sharding` says how the results lie on a mesh.
 
     Raises:
       TreeError: the trees differ.
@@ -136,8 +146,9 @@ def reduce(
     if known is not None:
         cls, identity = _REDUCTIONS[type(known)]
         if _neutral(inits[0], identity) and inits[0].aval.dtype == xs[0].aval.dtype:
-            return tree.unflatten(treedef, bind(cls(axes), xs[0]))
-    return tree.unflatten(treedef, bind(Reduce(program, axes), *xs, *inits))
+            return tree.unflatten(treedef, [laid_out(bind(cls(axes), xs[0])[0], out_sharding)])
+    outs = bind(Reduce(program, axes), *xs, *inits)
+    return tree.unflatten(treedef, [laid_out(out, out_sharding) for out in outs])
 
 
 def _parameters(

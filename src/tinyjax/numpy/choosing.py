@@ -152,6 +152,8 @@ def piecewise(
     if not many and conditions[0].ndim > array.ndim:
         conditions = list(conditions[0])
     functions = list(sequence("piecewise: funclist", funclist))
+    if not many and conditions[0].ndim == 1 and len(functions) > 2:  # one condition has no more than two
+        conditions = list(conditions[0])
     if len(functions) == len(conditions):
         functions.append(0)
     elif len(functions) != len(conditions) + 1:

@@ -38,7 +38,7 @@ from tinyjax.ir.dtypes import (
     DType,
     real_dtype,
 )
-from tinyjax.lax.explicit import described_sharding, sharding_like
+from tinyjax.lax.explicit import described_sharding, device_like, sharding_like
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.numpy.arguments import iota, placed, scalar, shape_of
 from tinyjax.numpy.from_python import array_of, element_dtype, filling
@@ -169,11 +169,14 @@ def full_like(
     device: DeviceLike | None = None,
     out_sharding: OutSharding = None,
 ) -> Array:
-    """An array of the type of a, filled with one value. It lies as a does, if that is on several devices."""
+    """An array of the type of a, filled with one value. It is where a is: on a device that a was put on, or on
+    several."""
     named = a if isinstance(a, ShapedArray) else getattr(a, "aval", None)
     aval = named if isinstance(named, ShapedArray) else as_array(a).aval
     if out_sharding is None and device is None and shape is None:
         out_sharding = sharding_like(a) if isinstance(a, Array) else described_sharding(a)
+    if out_sharding is None and device is None:
+        device = device_like(a)
     sizes, chosen = aval.shape if shape is None else shape_of(shape), element_dtype(dtype)
     if chosen is not None or not aval.weak_type:
         value = filling(fill_value, aval.dtype if chosen is None else chosen)

@@ -46,7 +46,7 @@ def array_of(x: object, dtype: DType | None, copy: bool) -> Array:
         return _of_integer(x, dtype)
     if x is None:
         raise _none()
-    if isinstance(x, memoryview | bytearray | PythonArray):
+    if isinstance(x, memoryview | bytearray | PythonArray | range):
         x = np.asarray(x)
     if isinstance(x, Array):
         known = x if dtype is None else astype(x, dtype)

@@ -1,5 +1,6 @@
 """The limits of dtypes."""
 
+import math
 from typing import final
 
 import numpy as np
@@ -42,6 +43,46 @@ class FloatInfo:
     smallest_subnormal: Limit = field(converter=Limit)
 
     @property
+    def iexp(self) -> int:
+        """NumPy's other name for `nexp`."""
+        return self.nexp
+
+    @property
+    def machep(self) -> int:
+        """`eps` is this power of 2."""
+        return -self.nmant
+
+    @property
+    def negep(self) -> int:
+        """`epsneg` is this power of 2."""
+        return -self.nmant - 1
+
+    @property
+    def epsneg(self) -> Limit:
+        """1 - epsneg is the largest number below 1."""
+        return Limit(2.0**self.negep)
+
+    @property
+    def maxexp(self) -> int:
+        """The smallest power of 2 that is too large."""
+        return math.frexp(self.max)[1]
+
+    @property
+    def minexp(self) -> int:
+        """`smallest_normal` is this power of 2."""
+        return math.frexp(self.smallest_normal)[1] - 1
+
+    @property
+    def precision(self) -> int:
+        """How many decimal digits are right."""
+        return int(-math.log10(self.eps))
+
+    @property
+    def resolution(self) -> Limit:
+        """A one in the last of them."""
+        return Limit(10.0**-self.precision)
+
+    @property
     def tiny(self) -> Limit:
         """NumPy's other name for `smallest_normal`."""
         return self.smallest_normal
@@ -56,3 +97,8 @@ class IntInfo:
     bits: int
     max: int
     min: int
+
+    @property
+    def kind(self) -> str:
+        """The letter i, or u of those without a sign."""
+        return "i" if self.min else "u"

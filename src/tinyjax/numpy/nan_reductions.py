@@ -178,7 +178,6 @@ def nanmean(
     dtype: npt.DTypeLike | None = None,
     out: None = None,
     keepdims: bool = False,
-    *,
     where: ArrayLike | None = None,
 ) -> Array:
     """The mean over axes, nan left out; nan where nothing else is there.
@@ -201,9 +200,9 @@ def nanvar(
     out: None = None,
     ddof: float = 0,
     keepdims: bool = False,
-    *,
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
+    *,
     correction: float | None = None,
 ) -> Array:
     """The variance over axes, nan left out: see `var`. nan where there are too few other elements.
@@ -223,9 +222,9 @@ def nanstd(
     out: None = None,
     ddof: float = 0,
     keepdims: bool = False,
-    *,
     where: ArrayLike | None = None,
     mean: ArrayLike | None = None,
+    *,
     correction: float | None = None,
 ) -> Array:
     """The standard deviation over axes, nan left out: the square root of `nanvar`.

@@ -23,10 +23,14 @@ from tinyjax.tracing.concrete import as_array
 
 
 def _vector(name: str, p: Nested) -> Array:
-    x = asarray(p)
+    x = _coefficients(p)
     if x.ndim > 1:
         raise ShapeError(f"{name} takes vectors of coefficients, got {x.aval}")
-    x = with_axes(x, 1)
+    return x
+
+
+def _coefficients(p: Nested) -> Array:
+    x = with_axes(asarray(p), 1)
     return astype(x, INT64) if x.dtype == BOOL else x
 
 
@@ -70,10 +74,13 @@ def polysub(a1: Nested, a2: Nested) -> Array:
 
 
 def _aligned(name: str, a1: Nested, a2: Nested) -> tuple[Array, Array]:
-    """Both with as many coefficients."""
-    x, y = promote(_vector(name, a1), _vector(name, a2))
-    size = max(x.size, y.size)
-    x, y = (concatenate([zeros((size - v.size,), v.dtype), v]) if v.size < size else v for v in (x, y))
+    """Both with as many coefficients, which are along the first axis."""
+    x, y = promote(_coefficients(a1), _coefficients(a2))
+    rest = x.shape[1:]
+    if y.shape[1:] != rest:
+        raise ShapeError(f"{name} takes coefficients along the first of as many axes, got {x.aval} and {y.aval}")
+    size = max(len(x), len(y))
+    x, y = (concatenate([zeros((size - len(v), *rest), v.dtype), v]) if len(v) < size else v for v in (x, y))
     return x, y
 
 

@@ -44,7 +44,6 @@ def cov(
     ddof: int | None = None,
     fweights: ArrayLike | None = None,
     aweights: ArrayLike | None = None,
-    *,
     dtype: npt.DTypeLike | None = None,
 ) -> Array:
     """The covariances of variables: the rows of m and y, or with `rowvar=False` their columns.
@@ -96,7 +95,7 @@ def cov(
     return shaping.squeeze(found / astype(divisor, real(found).dtype) if divisor.dtype in INTEGERS else found / divisor)
 
 
-def corrcoef(x: Nested, y: Nested | None = None, rowvar: bool = True, *, dtype: npt.DTypeLike | None = None) -> Array:
+def corrcoef(x: Nested, y: Nested | None = None, rowvar: bool = True, dtype: npt.DTypeLike | None = None) -> Array:
     """The correlations of variables: the rows of x and y, or with `rowvar=False` their columns.
 
     >>> corrcoef(np.array([[1.0, 2.0], [2.0, 0.0]]))

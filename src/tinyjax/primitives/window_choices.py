@@ -14,7 +14,7 @@ from typing_extensions import override
 from tinyjax.errors import ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOATS, DType, HostArray, Scalar
+from tinyjax.ir.dtypes import FLOATS, INTEGERS, DType, HostArray, Scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.comparison import ge, le
@@ -57,8 +57,11 @@ def prefers(ctx: Context[V], select_prim: str, x: V, y: V) -> V:
 def _chosen(x: HostArray, select_prim: str, present: HostArray | None = None) -> npt.NDArray[np.intp]:
     """Where along the last axis the chosen element is, if one that isn't preferred to the next gives way to it: the
     first of the best ones, of those after the last nan. `present`: without what is filled in."""
+    whole = x.dtype in INTEGERS
     if select_prim == "le":
-        x = -x
+        x = ~x if whole else -x  # the least of integers, and those without signs, have no negative
+    if whole:
+        return np.asarray(np.argmax(x, -1))
     missing = np.isnan(x)
     if not missing.any():
         return np.asarray(np.argmax(x, -1))
@@ -72,12 +75,12 @@ def _chosen(x: HostArray, select_prim: str, present: HostArray | None = None) ->
     return np.asarray(np.where(after.any(-1), first, last))
 
 
-def _check_pair(name: str, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ShapedArray]:
+def _check_pair(name: str, avals: Sequence[ShapedArray], accepted: frozenset[DType]) -> tuple[ShapedArray, ShapedArray]:
     check_arity(name, avals, 2)
     x, y = avals
     if x.dtype != y.dtype:
         raise TypingError(f"{name}: the operands must have one dtype, got {x} and {y}")
-    check_dtype(name, x.dtype, FLOATS)
+    check_dtype(name, x.dtype, accepted)
     return x, y
 
 
@@ -104,7 +107,7 @@ class SelectAndGatherAdd(Windowed, _Chosen):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        t, x = _check_pair(self.name, avals)
+        t, x = _check_pair(self.name, avals, FLOATS)
         if t.shape != x.shape:
             raise shape_error(self.name, f"tangents {t} and operand {x} must have one shape")
         return (array_type(self.out_shape(x), x.dtype, t.weak_type and x.weak_type),)
@@ -180,7 +183,7 @@ class SelectAndScatterAdd(_Chosen):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        source, x = _check_pair(self.name, avals)
+        source, x = _check_pair(self.name, avals, FLOATS | INTEGERS)
         shape = self.gather.out_shape(x)
         if source.shape != shape:
             raise shape_error(self.name, f"source {source} needs an element for each window of operand {x}: {shape}")

@@ -108,13 +108,13 @@ def key_impl(keys: ArrayLike) -> str:
     return KEY_NAMES[any_keys("key_impl", keys)[0].aval.dtype]
 
 
-def key_dtype(impl: ImplLike = None) -> DType:
+def key_dtype(impl_spec: ImplLike = None) -> DType:
     """The dtype of keys.
 
     >>> key_dtype() == key(0).dtype
     True
     """
-    return _impl(impl, None).dtype
+    return _impl(impl_spec, None).dtype
 
 
 def split(key: ArrayLike, num: SupportsIndex | Sequence[SupportsIndex] = 2) -> Array:

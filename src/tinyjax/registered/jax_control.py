@@ -17,6 +17,7 @@ from tinyjax.control.checkpoint import Checkpoint, DotsSaveable
 from tinyjax.control.composite_call import CompositeCall, entries
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.implicit import LinearSolve
+from tinyjax.control.linear_call import LinearCall
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
 from tinyjax.control.scan import Scan
 from tinyjax.errors import ParameterError, UnsupportedError
@@ -251,3 +252,13 @@ def _linear_solve(params: Params, in_avals: Avals, out_avals: Avals) -> Primitiv
     if isinstance(lengths, Record):
         kept["const_lengths"] = tuple([length for _, length in lengths.fields])
     return primitive_of(LinearSolve, kept)
+
+
+@STANDARD.read_by("linear_call")
+def _linear_call(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX's transpose is a Python function, which an importer has called."""
+    if "callee" not in params:
+        return primitive_of(LinearCall, params)
+    residuals = [params[key] for key in ("num_callee_consts", "num_res")]
+    count = sum(n for n in residuals if isinstance(n, int))
+    return primitive_of(LinearCall, {"jaxpr": params["callee"], "const_lengths": (count, 0)})

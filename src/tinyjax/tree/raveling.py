@@ -67,7 +67,7 @@ class Unravel(Generic[T]):
         return found
 
 
-def ravel(x: T) -> tuple[Array, Unravel[T]]:
+def ravel(pytree: T) -> tuple[Array, Unravel[T]]:
     """All elements of a tree of arrays as one vector, and the function that makes a tree of such a vector.
 
     The vector is of the dtype that all leaves are promoted to; of a tree without leaves, an empty one of float32.
@@ -78,7 +78,7 @@ def ravel(x: T) -> tuple[Array, Unravel[T]]:
     >>> unravel(2 * vector)
     {'b': Array(6., dtype=float64), 'w': [Array(2., dtype=float64), Array(4., dtype=float64)]}
     """
-    leaves, treedef = tree.flatten(x)
+    leaves, treedef = tree.flatten(pytree)
     arrays = as_arrays(leaves, lambda i: f"ravel: the leaf{tree.paths(treedef)[i]}")
     if not arrays:
         empty = ConcreteArray(ConcreteValue.of(FLOAT32.type(0).reshape(1)[:0]))

@@ -9,12 +9,12 @@ from tinyjax.api.rules.applications import zeros_like
 from tinyjax.api.rules.vjp_application import CustomVJPPrimal
 from tinyjax.ir.primitive import Zero
 from tinyjax.tracebacks import filtered
-from tinyjax.tracing import tree
+from tinyjax.tracing import tree as trees
 from tinyjax.tracing.array import Array
 
 
 @filtered
-def custom_vjp_primal_tree_values(tree_of_primals: Any) -> Any:  # the user's own tree
+def custom_vjp_primal_tree_values(tree: Any) -> Any:  # the user's own tree
     """The values in the arguments of a `fwd` rule with symbolic_zeros=True: a tree with the `value` of each
     CustomVJPPrimal in its place.
 
@@ -23,9 +23,9 @@ def custom_vjp_primal_tree_values(tree_of_primals: Any) -> Any:  # the user's ow
     >>> custom_vjp_primal_tree_values({"x": x})
     {'x': Array([1., 1.], dtype=float64)}
     """
-    return tree.map_leaves(
+    return trees.map_leaves(
         lambda x: x.value if isinstance(x, CustomVJPPrimal) else x,
-        tree_of_primals,
+        tree,
     )
 
 
@@ -46,4 +46,4 @@ def zero_from_primal(val: Any, symbolic_zeros: bool = False) -> Any:  # the user
         found = Zero(abstractify(x.value if isinstance(x, CustomVJPPrimal) else x).tangent)
         return found if symbolic_zeros else zeros_like(found)
 
-    return tree.map_leaves(zero, val)
+    return trees.map_leaves(zero, val)
