@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from types import FunctionType
-from typing import Any, TypeAlias, final
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any
 
 import jax
 import numpy as np
-from attrs import frozen
-from jax._src import ad_checkpoint, ad_util, config, core, linear_util, literals, source_info_util
-from jax._src.interpreters import partial_eval
+from jax._src import ad_checkpoint, config, core, literals, source_info_util
 from jax.extend.core import Jaxpr as JaxJaxpr
 from jax.extend.core import JaxprEqn, primitives
 from jax.typing import ArrayLike
@@ -23,7 +20,6 @@ from tinyjax.errors import UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BOOL,
-    FLOAT0,
     FLOAT64,
     FLOATS,
     INTEGERS,
@@ -43,8 +39,6 @@ from tinyjax.primitives.keys import as_keys
 _NEW = jax.__version_info__ >= (0, 11)
 #: The dtypes of keys that are values here, by the names that JAX prints.
 _KEYS = {short_name(dtype): dtype for dtype in KEY_NAMES}
-#: A wrapped function of JAX: private, and without types.
-_Wrapped: TypeAlias = Any
 
 
 def literal(value: Scalar, aval: ShapedArray) -> ArrayLike:
@@ -169,108 +163,6 @@ def line_of(eqn: JaxprEqn) -> SourceInfo | None:
 def function_name(jaxpr: JaxJaxpr) -> str:
     """The name of the Python function that a program of JAX was traced from."""
     return jaxpr.debug_info.func_name or "fn"
-
-
-@final
-@frozen(eq=False)
-class TracedRule:
-    """A rule as a program of JAX. `consts` are values that it closes over. For a rule of custom_jvp, `out_zeros` says
-    which results have no tangent; for the backward rule of a custom_vjp, which arguments have no cotangent."""
-
-    jaxpr: JaxJaxpr
-    consts: tuple[object, ...]
-    out_zeros: tuple[bool, ...] = ()
-
-
-def jvp_rule(eqn: JaxprEqn, zeros: Sequence[bool]) -> TracedRule:
-    """The rule of a `custom_jvp_call`: from primals and a tangent for each that isn't known to be zero, to results and
-    their tangents."""
-    thunk: _Wrapped = eqn.params["jvp_jaxpr_fun"]
-    jaxpr, consts, out_zeros = thunk.call_wrapped(*zeros)
-    return TracedRule(jaxpr, tuple(consts), tuple(out_zeros))
-
-
-def rule_key(eqn: JaxprEqn) -> tuple[object, ...]:
-    """What two calls of one function with derivatives of its own have in common: where the function and its rules are
-    written down. Calls with equal keys and equal programs may yet be different functions."""
-    infos = [eqn.params[name].debug_info for name in ("jvp_jaxpr_fun", "fwd_jaxpr_thunk", "bwd") if name in eqn.params]
-    return (eqn.primitive.name, *(info.func_src_info for info in infos if info is not None))
-
-
-def fwd_rule(eqn: JaxprEqn, perturbed: Sequence[bool]) -> tuple[TracedRule, tuple[int | None, ...]]:
-    """The forward rule of a `custom_vjp_call`: from arguments to residuals, then results. For each residual of the
-    backward rule, which operand of the equation it is; None for the next one that the program returns. It is told
-    which arguments are differentiated with respect to."""
-    thunk: _Wrapped = eqn.params["fwd_jaxpr_thunk"]
-    remembered = _remembered(thunk)
-    if any(
-        len(known) > 1 or (i == 0 and known and tuple(perturbed) not in known) for i, known in enumerate(remembered)
-    ):
-        _forget(remembered)
-    try:
-        jaxpr, consts = thunk.call_wrapped(*perturbed)
-        _, _, forwarded = eqn.params["out_trees"]()
-    except linear_util.StoreException:  # it raised an error the last time
-        _forget(remembered)
-        jaxpr, consts = thunk.call_wrapped(*perturbed)
-        _, _, forwarded = eqn.params["out_trees"]()
-    return TracedRule(jaxpr, tuple(consts)), tuple(forwarded)
-
-
-def _remembered(thunk: _Wrapped) -> list[dict[tuple[bool, ...], object]]:
-    """What JAX remembers of a forward rule, by what it was told: for the equation, then for those that it was made of.
-    There is one place only for the trees of what the rule returned, which holds those of the last time that the rule
-    was asked, or nothing if it raised an error then. So what was found before another time isn't right as a whole."""
-    found: list[dict[tuple[bool, ...], object]] = []
-    pending: list[object] = [thunk]
-    seen: set[int] = set()
-    while pending:
-        each = pending.pop()
-        function = each.f if isinstance(each, linear_util.WrappedFun) else each
-        if not isinstance(function, FunctionType) or id(function) in seen or not function.__module__.startswith("jax."):
-            continue
-        seen.add(id(function))
-        cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
-        inner = {name: cell.cell_contents for name, cell in cells}
-        if function.__name__ == "memoized":
-            found.append(inner["cells"])
-        pending.extend(inner.values())
-    return found
-
-
-def _forget(remembered: Sequence[dict[tuple[bool, ...], object]]) -> None:
-    for known in remembered:
-        known.clear()
-
-
-def bwd_rule(
-    eqn: JaxprEqn, residuals: Sequence[object], cotangents: Sequence[object], known: Mapping[int, object]
-) -> TracedRule:
-    """The backward rule of a `custom_vjp_call`, traced for these types: from residuals and cotangents of the results to
-    cotangents of those arguments that get one. A cotangent without bits is given by its shape. Residuals that are
-    `known`, by their places, may decide branches of the rule."""
-    wrapped: _Wrapped = eqn.params["bwd"]
-    zeros: list[bool] = []
-
-    def run(*args: jax.Array) -> list[jax.Array]:
-        given = iter(args[len(residuals) :])
-        cts = [np.zeros(ct, FLOAT0) if isinstance(ct, tuple) else next(given) for ct in cotangents]
-        found = wrapped.call_wrapped(*[known.get(i, arg) for i, arg in enumerate(args[: len(residuals)])], *cts)
-        if _NEW:  # with what the rule logs
-            found, _ = found
-        zeros[:] = [isinstance(ct, ad_util.Zero) for ct in found]
-        return [ct for ct, zero in zip(found, zeros, strict=True) if not zero]
-
-    closed = jax.make_jaxpr(run)(*residuals, *(ct for ct in cotangents if not isinstance(ct, tuple)))
-    return TracedRule(closed.jaxpr, tuple(closed.consts), tuple(zeros))
-
-
-def value_or_variable(const: object) -> object:
-    """What a traced value of a program that is finished is there: a variable, or the value of a literal. Anything else
-    is what it is."""
-    if not isinstance(const, partial_eval.DynamicJaxprTracer):
-        return const
-    return const.val.val if isinstance(const.val, core.Literal) else const.val
 
 
 def names_of_policy(policy: object) -> tuple[str, frozenset[str]] | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Final, Protocol, TypeAlias, TypeVar, final
 
@@ -14,8 +14,8 @@ from jax.extend.core import JaxprEqn
 from jax.extend.core import Var as JaxVar
 
 from tinyjax.api.rules.cases import choices
-from tinyjax.backend import jax_programs
-from tinyjax.backend.jax_programs import TracedRule
+from tinyjax.backend import jax_programs, jax_rules
+from tinyjax.backend.jax_rules import TracedRule
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.recursion import Enclosing, JvpCase, Refusal, refusal_of
 from tinyjax.errors import TinyjaxError, UnsupportedError
@@ -44,6 +44,8 @@ class Alone(Protocol):
 
 
 Rules: TypeAlias = tuple[OpenRule, ...]
+#: What calls have become, by what equal ones have in common.
+Known: TypeAlias = dict[Hashable, Primitive]
 #: How many rules of one function, each for other arguments, are imported within each other.
 _MAX_DEPTH: Final = 4
 #: Of how many arguments every choice is asked about in advance, if the rule tells zeros apart; and not within rules.
@@ -51,19 +53,25 @@ _MAX_CHOICES: Final = 2
 
 
 def derived(
-    eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom], rules: Rules, alone: Alone
+    eqn: JaxprEqn, args: list[Atom], env: Mapping[JaxVar, Atom], rules: Rules, alone: Alone, known: Known
 ) -> Step[tuple[Primitive, list[Atom]]]:
     """The primitive for a call of a function with a derivative of its own, and its operands: those of the equation,
     and what the rules close over. `env` has what has been computed so far. A rule that knows some of the choices only
-    of what is differentiated with respect to is asked when one is needed; what it says is imported `alone`."""
+    of what is differentiated with respect to is asked when one is needed; what it says is imported `alone`. What
+    doesn't depend on where the call is becomes `known`, and stands for equal calls."""
     body = yield request(eqn.params["call_jaxpr"], rules)
-    around = [var for rule in rules if rule.key == jax_programs.rule_key(eqn) for var in rule.closed_over]
+    around = [var for rule in rules if rule.key == jax_rules.rule_key(eqn) for var in rule.closed_over]
     call = _Call(eqn, body, env, [var for var in dict.fromkeys(around) if var in env])
-    known = _within_itself(call, rules)
-    if known is not None:
-        primitive, operands = known
+    within = _within_itself(call, rules)
+    if within is not None:
+        primitive, operands = within
         return primitive, [*(env[var] for var in operands), *args]
+    key = (jax_rules.rules_of(eqn), body, rules, alone)
+    if not call.closed_over and key in known:
+        return known[key], args
     primitive = yield from (_custom_jvp(call, rules, None) if call.forward else _custom_vjp(call, rules, None))
+    if not call.closed_over and not primitive.refused:
+        known[key] = primitive
     n = call.captured
     if call.symbolic and primitive.refused and not primitive.special and not call.closed_over:
         return adopted(eqn, body, body.out_avals, alone, _AskedLater(alone)), args
@@ -118,7 +126,7 @@ class _Call:
 
     @property
     def key(self) -> tuple[object, ...]:
-        return jax_programs.rule_key(self.eqn)
+        return jax_rules.rule_key(self.eqn)
 
     @property
     def args(self) -> tuple[ShapedArray, ...]:
@@ -140,7 +148,7 @@ class _Call:
         consts: list[object] = []
         places: list[int] = []
         for const in rule.consts:
-            found = jax_programs.value_or_variable(const)
+            found = jax_rules.value_or_variable(const)
             if isinstance(found, JaxVar) and found in self.env:
                 if found not in self.closed_over:
                     self.closed_over.append(found)
@@ -193,7 +201,7 @@ def _custom_jvp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Ste
             found.append((given, rule))
 
     def importing(eqn: JaxprEqn, opened: OpenRule, zeros: list[bool]) -> Step[_Rule]:
-        rule = _traced(lambda: jax_programs.jvp_rule(eqn, zeros))
+        rule = _traced(lambda: jax_rules.jvp_rule(eqn, zeros))
         wanted, places = call.asked(rule, (opened, *rules))
         program = yield wanted
         return _Rule(program, tuple(places), tuple(zeros), rule.out_zeros)
@@ -229,15 +237,15 @@ def _custom_vjp(call: _Call, rules: Rules, only: tuple[bool, ...] | None) -> Ste
     given = tuple(map(has_tangent, args)) if only is None else spread_marks(only, args)
 
     def forward(eqn: JaxprEqn, opened: OpenRule) -> Step[_Rule]:
-        rule, forwarded = _traced(lambda: jax_programs.fwd_rule(eqn, given))
+        rule, forwarded = _traced(lambda: jax_rules.fwd_rule(eqn, given))
         wanted, places = call.asked(rule, (opened, *rules))
         return _Rule((yield wanted), tuple(places), forwarded=forwarded)
 
     def backward(eqn: JaxprEqn, opened: OpenRule) -> Step[_Rule]:
         types = fwd.residual_types(call.body)
-        _traced(lambda: jax_programs.fwd_rule(eqn, given))  # JAX asks it for the tree of residuals
+        _traced(lambda: jax_rules.fwd_rule(eqn, given))  # JAX asks it for the tree of residuals
         cts = [struct(aval) if has_tangent(aval) else aval.shape for aval in outs]
-        rule = _traced(lambda: jax_programs.bwd_rule(eqn, list(map(struct, types)), cts, fwd.known()))
+        rule = _traced(lambda: jax_rules.bwd_rule(eqn, list(map(struct, types)), cts, fwd.known()))
         wanted, places = call.asked(rule, (opened, *rules))
         return _Rule((yield wanted), tuple(places), out_zeros=rule.out_zeros)
 

@@ -23,7 +23,7 @@ from tinyjax.control.callbacks import DebugCallback, IOCallback, PureCallback
 from tinyjax.control.composite_call import entries
 from tinyjax.errors import TinyjaxError, TypingError, UnsupportedError
 from tinyjax.interop.adopted import adopted, implementation
-from tinyjax.interop.custom_rules import PrimitiveT, derived
+from tinyjax.interop.custom_rules import Known, PrimitiveT, derived
 from tinyjax.interop.host_calls import JaxCallback, vmap_method
 from tinyjax.interop.jax_context import struct
 from tinyjax.interop.keys import HOLDING, ON_KEYS
@@ -60,12 +60,13 @@ T = TypeVar("T")
 class Importer:
     """Imports one program. Programs that JAX shares are imported once; what is missing is marked in its place."""
 
-    __slots__ = ("_done", "_kept", "_region", "types")
+    __slots__ = ("_done", "_kept", "_known", "_region", "types")
 
     def __init__(self) -> None:
         #: Types that are missing, by the places where they are met.
         self.types: Counter[str] = Counter()
         self._done: dict[tuple[object, ...], Jaxpr] = {}
+        self._known: Known = {}
         self._kept: list[Request] = []  # what `_done` identifies by id
         self._region: Region | None = None  # what the program that goes on now is within
 
@@ -185,7 +186,7 @@ class Importer:
                     for out, aval in zip(outs, expected, strict=True)]  # fmt: skip
         primitive: Primitive
         if name in ("custom_jvp_call", "custom_vjp_call"):
-            primitive, args = yield from derived(eqn, args, env, rules, _Alone(self._region))
+            primitive, args = yield from derived(eqn, args, env, rules, _Alone(self._region), self._known)
         elif name == "pvary":
             wanted = [
                 as_axes((*without(arg.aval.axes, [REDUCED + n for n in eqn.params["axes"]]), *eqn.params["axes"]))
