@@ -9,6 +9,7 @@ from tinyjax.contexts.rebuilding import DEPTH
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Eqn, Jaxpr, Var
 from tinyjax.ir.traverse import inner_programs
+from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.elementwise import Elementwise
 from tinyjax.primitives.structure import Reduction
 from tinyjax.transforms.late import ARRANGING
@@ -76,13 +77,15 @@ class _Early:
         depth = 1
         for index in self._operands[i]:
             if index in self._maker:
-                known = self._free.get(self._maker[index])
+                maker = self._maker[index]
+                known = self._free.get(maker)
                 if known is None:
                     return None
-                depth = max(depth, known + 1)
+                if any(out.aval.shape for out in self._eqns[maker].outvars):  # scalars are kept
+                    depth = max(depth, known + 1)
         if not any(out.aval.shape for out in eqn.outvars):  # a step of a schedule, say, which may be a call
             return None if must_stay(eqn.primitive.effects) else depth
-        quick = depth <= DEPTH and isinstance(eqn.primitive, (Elementwise, *ARRANGING))
+        quick = depth <= DEPTH and (isinstance(eqn.primitive, (Elementwise, *ARRANGING)) or _scales(eqn))
         for_results = self._moves[i] and isinstance(eqn.primitive, (Elementwise, Reduction, *ARRANGING))
         return depth if quick or for_results else None
 
@@ -94,17 +97,43 @@ class _Early:
         for i in range(n - 1, -1, -1):
             if i in self._free:
                 found = set[int]().union(*[readers.get(out.index, ()) for out in self._eqns[i].outvars])
-                if found and min(found) < i:
-                    alone = len(found) == 1 or self._free[i] > DEPTH
+                alone = len(found) == 1 or self._free[i] > DEPTH
+                if found and (alone or min(found) < i):
                     places[i] = min(found) if alone else _BEFORE
             for index in self._operands[i]:
                 readers.setdefault(index, set()).add(places[i])
+        self._terms_to_layers(places)
         # Of those with one place, whoever is read comes before who reads.
         order = sorted(range(n), key=places.__getitem__)
         start = n
         while start and self._updates(order[start - 1]):
             start -= 1
         return [self._eqns[i] for i in by_tensor(self._eqns, self._operands, order, start, self._free, self._rows)]
+
+    def _terms_to_layers(self, places: list[int]) -> None:
+        """Moves what is made of inputs for terms of a sum, as their squares are for a penalty, to where a layer reads these
+        inputs: the terms are in the order of names, and there each is part of a block."""
+        joined: dict[int, bool] = {}  # whether all that reads a result is such a sum, or for one
+        for i in range(len(self._eqns) - 1, -1, -1):
+            eqn = self._eqns[i]
+            term = joins_scalars(eqn) or (i in self._free and all(joined.get(out.index, False) for out in eqn.outvars))
+            for index in self._operands[i]:
+                joined[index] = joined.get(index, True) and term
+        if True not in joined.values():
+            return
+        terms = {i for i in self._free if all(joined.get(out.index, False) for out in self._eqns[i].outvars)}
+        first: dict[int, int] = {}  # where an input is read for something else
+        for i, operands in enumerate(self._operands):
+            if i not in terms and places[i] != _BEFORE:
+                for index in operands:
+                    if index not in self._maker:
+                        first[index] = min(places[i], first.get(index, places[i]))
+        for i in sorted(terms):
+            read = [first[index] for index in self._operands[i] if index in first]
+            made = [places[self._maker[index]] for index in self._operands[i] if index in self._maker]
+            place = max([*read, *made], default=places[i])
+            if len(read) + len(made) == len(self._operands[i]) and place < places[i]:
+                places[i] = place
 
     def _updates(self, i: int) -> bool:
         """Whether an equation may be part of an update: it treats each element by itself, or its result is a scalar. A
@@ -144,6 +173,11 @@ class _Early:
             for index in self._operands[i]:
                 length[index] = max(length.get(index, 0), after if found[i] else _LENGTH)
         return found
+
+
+def _scales(eqn: Eqn) -> bool:
+    """Whether it is a product with a scalar, as in the gradient of an inner product."""
+    return isinstance(eqn.primitive, DotGeneral) and not all(atom.aval.shape for atom in eqn.invars)
 
 
 def _elementwise(jaxpr: Jaxpr) -> bool:

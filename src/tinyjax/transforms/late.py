@@ -8,6 +8,7 @@ from typing import Final
 
 from tinyjax.contexts.rebuilding import DEPTH, QUICK
 from tinyjax.ir.program import Eqn, Var
+from tinyjax.primitives.elementwise import Elementwise
 from tinyjax.primitives.shaping import Iota, Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate
 from tinyjax.primitives.structure import BroadcastInDim, Transpose
@@ -38,11 +39,12 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
         found = 0
         for atom in eqn.invars:
             if isinstance(atom, Var):
-                root = lazy.root(atom).index
-                maker = makers.get(root)
-                if maker is None:
-                    continue
-                if readers[root] == 1 and depth < DEPTH and type(maker.primitive) in QUICK:
+                var = lazy.root(atom)
+                root, maker = var.index, makers.get(var.index)
+                if maker is None or not var.aval.shape:
+                    continue  # inputs are kept, and scalars take no memory
+                follows = isinstance(maker.primitive, ARRANGING) or type(maker.primitive) in QUICK
+                if readers[root] == 1 and depth < DEPTH and follows:
                     found += longer(maker, at, place, depth + 1)
                 else:
                     found += max(0, place - max(at, last.get(root, at)))
@@ -53,8 +55,11 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
         eqn = eqns[at]
         place = at
         wanted = max(at, min([first.get(out.index, at) for out in eqn.outvars], default=at))
+        quick = type(eqn.primitive) in QUICK or (
+            isinstance(eqn.primitive, Elementwise) and not eqn.outvars[0].aval.shape
+        )
         if isinstance(eqn.primitive, ARRANGING) or (
-            wanted > at and type(eqn.primitive) in QUICK and 2 * longer(eqn, at, wanted) <= wanted - at
+            wanted > at and quick and 2 * longer(eqn, at, wanted) <= wanted - at
         ):
             place = wanted
         keys.append(place)
