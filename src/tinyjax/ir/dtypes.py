@@ -155,6 +155,20 @@ def short_name(dtype: DType) -> str:
     return SHORT_NAMES.get(dtype) or dtype.name
 
 
+def names_of(dtypes: frozenset[DType]) -> str:
+    """A set of dtypes for a message: short names, and families that are whole.
+
+    >>> names_of(FLOATS | {INT32})
+    'i32, floats'
+    """
+    families = {"bool": {BOOL}, "signed integers": SIGNED, "unsigned integers": UNSIGNED}
+    families |= {"floats": FLOATS, "complex numbers": COMPLEXES}
+    whole = {name: members for name, members in families.items() if members <= dtypes}
+    others = dtypes.difference(*whole.values())
+    single = sorted(others, key=lambda dtype: (dtype.kind, dtype.itemsize, dtype.name))
+    return ", ".join([*map(short_name, single), *whole])
+
+
 def bits(dtype: DType) -> int:
     """How many bits a number has: in memory narrow ones take a byte each.
 

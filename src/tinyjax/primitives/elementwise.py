@@ -22,12 +22,11 @@ from tinyjax.ir.dtypes import (
     FLOAT0,
     FLOATS,
     INEXACT,
-    INTEGERS,
     NUMERIC,
-    SIGNED,
     DType,
     HostArray,
     Scalar,
+    names_of,
     short_name,
 )
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
@@ -43,17 +42,10 @@ Dtypes: TypeAlias = frozenset[DType]
 NumPyFunction: TypeAlias = Callable[..., HostArray | np.generic]
 
 
-def dtype_names(dtypes: Dtypes) -> str:
-    """A set of dtypes, for a message."""
-    named = {"bool": {BOOL}, "signed integers": SIGNED, "unsigned integers": INTEGERS - SIGNED}
-    named |= {"floats": FLOATS, "complex numbers": COMPLEXES}
-    return ", ".join(name for name, members in named.items() if members <= dtypes)
-
-
 def check_dtype(name: str, dtype: DType, accepted: Dtypes) -> None:
     """A TypingError unless the primitive takes this dtype."""
     if dtype not in accepted:
-        raise TypingError(f"{name} does not accept {short_name(dtype)} operands; it accepts {dtype_names(accepted)}")
+        raise TypingError(f"{name} does not accept {short_name(dtype)} operands; it accepts {names_of(accepted)}")
 
 
 def common_shape(name: str, avals: Sequence[ShapedArray]) -> Shape:

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tinyjax.errors import LinearityError
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, FLOAT64, HostArray
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, FLOAT64, INEXACT, HostArray
 from tinyjax.ir.primitive import BatchAxis, Outputs, UndefPrimal, Zero
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape
@@ -22,6 +22,7 @@ from tinyjax.primitives.comparison import eq
 from tinyjax.primitives.elementwise import Dtypes, add, mul, neg, scale, sub
 from tinyjax.primitives.exponential import sqrt
 from tinyjax.primitives.matrices import (
+    MATRICES,
     OfMatrices,
     as_columns,
     as_rows,
@@ -79,7 +80,8 @@ class Cholesky(OfMatrices):
 class TriangularSolve(OfMatrices):
     """The solution X of A X = B, or of X A = B, for triangular A, of which only that triangle is read.
 
-    A may be transposed, conjugated or both, and its diagonal may be taken as ones.
+    A may be transposed, conjugated or both, and its diagonal may be taken as ones. Floats narrower than float32 are
+    computed in it, and the solution is rounded.
     """
 
     left_side: bool = False
@@ -88,6 +90,7 @@ class TriangularSolve(OfMatrices):
     conjugate_a: bool = False
     unit_diagonal: bool = False
     name: ClassVar[str] = "triangular_solve"
+    accepts: ClassVar[Dtypes] = INEXACT
     ranks: ClassVar[tuple[int, ...]] = (2, 2)
 
     @override
@@ -101,12 +104,14 @@ class TriangularSolve(OfMatrices):
 
     @override
     def of_one(self, *args: HostArray) -> tuple[HostArray, ...]:
-        a, b = args
+        dtype = args[0].dtype
+        a, b = args if dtype in MATRICES else (x.astype(FLOAT32) for x in args)
         conjugate = self.conjugate_a and a.dtype in COMPLEXES
         transpose = (2 if conjugate else 1) if self.transpose_a else 0
         if conjugate and not self.transpose_a:
             a = a.conj()
-        return lapack.triangular_solve(a, b, self.left_side, self.lower, transpose, self.unit_diagonal)
+        (out,) = lapack.triangular_solve(a, b, self.left_side, self.lower, transpose, self.unit_diagonal)
+        return (out.astype(dtype, copy=False),)
 
     @override
     def linear_in(self, arity: int) -> Sequence[Sequence[int]]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias, TypeVar
+
+from attrs import evolve
 
 from tinyjax.hlo.context import SSA, LoweringContext, Rule, types_text
 from tinyjax.hlo.rules.callbacks import on_host_of_gpu
@@ -22,10 +25,11 @@ from tinyjax.hlo.rules.loops import repeat
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import COMPLEXES, INT32
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, INT32
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.comparison import eq, lt
 from tinyjax.primitives.complex import conj
+from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.dynamic import dynamic_slice
 from tinyjax.primitives.elementwise import add, sub
 from tinyjax.primitives.factorizations import (
@@ -36,12 +40,15 @@ from tinyjax.primitives.factorizations import (
     LuPivotsToPermutation,
     Ormqr,
 )
-from tinyjax.primitives.matrices import tril
+from tinyjax.primitives.matrices import MATRICES, tril
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import iota
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, reduce_sum
 from tinyjax.primitives.triangular import Cholesky, CholeskyUpdate, TriangularSolve
 from tinyjax.primitives.tridiagonal import TridiagonalSolve
+
+P = TypeVar("P", bound=Primitive)
+RuleFor: TypeAlias = Callable[[P, LoweringContext, Sequence[SSA], Sequence[ShapedArray]], Sequence[SSA]]
 
 # Cholesky, and triangular equations.
 
@@ -63,7 +70,21 @@ CPU_RULES[Cholesky] = _lower(calling(of_lapack("potrf", uplo=letter("L"))))
 GPU_RULES[Cholesky] = _lower(calling(of_cuda("cusolver_potrf_ffi", lower=truth(True))))
 
 
+def _in_float32(rule: RuleFor[P]) -> RuleFor[P]:
+    """There are no routines for narrower floats, and XLA would round at every step."""
+
+    def wide(primitive: P, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+        if types[0].dtype in MATRICES:
+            return rule(primitive, ctx, args, types)
+        own = [evolve(aval, dtype=FLOAT32) for aval in types]
+        found = rule(primitive, ctx, [convert(ctx, x, FLOAT32) for x in args], own)
+        return [convert(ctx, x, aval.dtype) for x, aval in zip(found, types, strict=True)]
+
+    return wide
+
+
 @RULES.register(TriangularSolve)
+@_in_float32
 def _triangular_solve(
     primitive: TriangularSolve, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
@@ -81,6 +102,7 @@ def _triangular_solve(
 
 
 @CPU_RULES.register(TriangularSolve)
+@_in_float32
 def _trsm(
     primitive: TriangularSolve, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
