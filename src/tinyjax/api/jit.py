@@ -33,8 +33,8 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.explicit import Given, given
 from tinyjax.lax.within import runs_by_python
 from tinyjax.prepared.jitted import MISS, CallsByMesh, JittedCalls
-from tinyjax.prepared.runners import Equation, Launch
-from tinyjax.prepared.stacked import StackedLaunch
+from tinyjax.prepared.runners import Equation
+from tinyjax.prepared.stacked import AnyLaunch
 from tinyjax.refs.lending import Lent, Places
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
@@ -276,7 +276,7 @@ class Jitted(AheadOfTime[P, R]):
         complete = len(inputs) == len(traced.jaxpr.invars) and not traced.cells
         inputs = inputs if complete else tuple(array for array in inputs if array.aval.dtype != FLOAT0)
         name = function_name(self._fun)
-        runner: Launch | StackedLaunch | Equation | None
+        runner: AnyLaunch | Equation | None
         outs: Sequence[Array]
         if top_frame(inputs, traced.jaxpr.effects) is ROOT:
             inputs = on_device(self._shardings, inputs)

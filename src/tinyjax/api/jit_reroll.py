@@ -13,8 +13,8 @@ from tinyjax.api.embedding import launched
 from tinyjax.caching import remembered
 from tinyjax.errors import InputError
 from tinyjax.ir.program import Jaxpr
-from tinyjax.prepared.runners import Launch
-from tinyjax.prepared.stacked import StackedLaunch, free, operands_in_stacks, results_of_stacks
+from tinyjax.prepared.runners import launch_of
+from tinyjax.prepared.stacked import AnyLaunch, StackedLaunch, free, operands_in_stacks, results_of_stacks
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.programs import Traced
@@ -125,7 +125,7 @@ def launched_first(
     donated: tuple[bool, ...],
     asked: backend.Asked | None,
     rolled: bool,
-) -> tuple[Sequence[Array], Callable[[], Launch | StackedLaunch | None]]:
+) -> tuple[Sequence[Array], Callable[[], AnyLaunch | None]]:
     """The results for what the function closes over and its arguments, none of which is traced; and what makes the
     launch for others like them. If it is `rolled`, in stacks, where they are all on the CPU."""
     n, avals = len(traced.captured), traced.jaxpr.out_avals
@@ -137,7 +137,7 @@ def launched_first(
         values = [array.value for array in arrays]
         executable, found = launched(traced.jaxpr, values, n, name, largest, donated, asked)
         passed = backend.passed(executable.constants, captured)
-        return list(map(ConcreteArray, found)), lambda: Launch.of(executable, passed, avals, name)
+        return list(map(ConcreteArray, found)), lambda: launch_of(executable, passed, avals, name)
     given = donated_in_stacks(border, donated, n)
     border = given.border
     operands = [*captured, *values]

@@ -224,12 +224,12 @@ def _spread(what: str, shardings: object, full: object) -> list[Sharding | None]
 
 
 def lying(leaves: Sequence[object]) -> list[Sharding | None]:
-    """How leaves lie that are arrays on several devices, or types that say so; None for others."""
+    """How leaves lie that are arrays on a mesh, or types that say so; None for others."""
     found: list[Sharding | None] = []
     for leaf in leaves:
         known = isinstance(leaf, ConcreteArray) or not isinstance(leaf, Array)  # not those that are being traced
         sharding = getattr(leaf, "sharding", None) if known else None
-        found.append(sharding if isinstance(sharding, Sharding) and sharding.num_devices > 1 else None)
+        found.append(sharding if isinstance(sharding, NamedSharding) else None)
     return found
 
 

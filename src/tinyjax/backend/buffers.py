@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias, final
 
@@ -159,7 +159,7 @@ class DeviceBuffer(StoredBuffer):
 @final
 @frozen(eq=False, repr=False)
 class ShardedBuffer(StoredBuffer):
-    """An array on several devices."""
+    """An array on a mesh: on several devices, or on one that was said to be a mesh."""
 
     array: ArrayImpl
     keys: DType | None = None
@@ -211,10 +211,15 @@ def deleted_message(buffer: StoredBuffer) -> str:
 def value_of_buffer(array: ArrayImpl, aval: ShapedArray) -> ConcreteValue:
     """An array on devices as a value."""
     devices = array.devices()
-    if len(devices) != 1:
+    if is_on_mesh(array, devices):
         return ConcreteValue(ShardedBuffer(array, keys_of(aval.dtype)), aval)
     (device,) = devices
     return ConcreteValue(DeviceBuffer(array, device, keys_of(aval.dtype)), aval)
+
+
+def is_on_mesh(array: ArrayImpl, devices: Collection[Device]) -> bool:
+    """Whether an array lies on a mesh: on several devices, or on one that is a mesh by itself."""
+    return len(devices) != 1 or hasattr(array.sharding, "mesh")
 
 
 def wait_for(arrays: Sequence[ArrayImpl]) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias, cast
 import numpy as np
 from jaxlib import _jax
 
-from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, keys_of
+from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, is_on_mesh, keys_of
 from tinyjax.backend.early import first_device, for_jax, without_jax
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
@@ -124,6 +124,10 @@ def to_device(value: ConcreteValue, device: _jax.Device, committed: bool = False
         data.check_alive()
         moved = put_array(data.array, jax_type(value.aval.shape, value.aval.dtype), device, committed)
         return ConcreteValue(DeviceBuffer(moved, device, data.keys), value.aval)
+    if isinstance(data, ShardedBuffer) and data.array.devices() == {device}:
+        data.check_alive()
+        (shard,) = data.array.addressable_shards
+        return ConcreteValue(DeviceBuffer(shard.data, device, data.keys), value.aval)
     return ConcreteValue(put(np.asarray(data), value.aval, device, committed), value.aval)
 
 
@@ -142,7 +146,7 @@ def value_of_jax(x: object) -> ConcreteValue | None:
         return None
     aval = array_type(x.shape, x.dtype, x.weak_type)
     devices: set[_jax.Device] = x.devices()
-    if len(devices) != 1:
+    if is_on_mesh(x, devices):
         from tinyjax.backend.shardings import known_sharding
 
         return None if known_sharding(x.sharding) is None else ConcreteValue(ShardedBuffer(x), aval)

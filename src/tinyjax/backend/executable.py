@@ -169,6 +169,7 @@ class Executable:
         "constants",
         "copied",
         "device",
+        "on_mesh_of_one",
     )
 
     def __init__(
@@ -194,6 +195,8 @@ class Executable:
         self._sharding = sharding = sharding_of(device)
         #: Whether there is no other device that an array could be on.
         self.alone: bool = device.platform == "cpu" and len(own_devices()) == 1
+        #: Never: the device is no mesh.
+        self.on_mesh_of_one: bool = False
         # Before 0.11, jax's checks of its own results must be told not to run.
         checks = {} if _VERSION >= (0, 11) else {"_skip_checks": True}
         self._out_types = [jax_type(aval.shape, aval.dtype) for aval in out_avals]

@@ -145,7 +145,8 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
             result.check(jaxpr.out_avals[i].shape, f"result {i} of {name!r}")
     outs = tuple([None if result is None else _canonical(result) for result in results])
     explicit = next((found.mesh for _, found in named if found.mesh.explicit_axes), None)
-    named_mesh = any(isinstance(found, NamedSharding) for found in (*asked.ins, *asked.outs)) or inner or force
+    said = (*lie, *asked.ins, *asked.outs)
+    named_mesh = any(isinstance(found, NamedSharding) for found in said) or inner or force
     single = {
         i
         for i, result in enumerate(asked.outs or (None,) * len(jaxpr.outvars))

@@ -36,6 +36,7 @@ def chosen_by_xla(
     mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh,
     out_avals: Sequence[ShapedArray],
     in_shardings: Sequence[NamedSharding],
+    in_avals: Sequence[ShapedArray] = (),
 ) -> tuple[NamedSharding, ...]:
     """How the results lie: as it was asked for, else as XLA has chosen, spelled as for an argument that lies alike.
 
@@ -50,8 +51,9 @@ def chosen_by_xla(
     for i, (aval, asked) in enumerate(zip(out_avals, layout.outs, strict=True)):
         if asked is not None and not is_open(asked):
             found.append(bind(asked))
-        elif said is None:
-            found.append(replicated)
+        elif said is None:  # of one device it says nothing
+            beside = (s for s, x in zip(in_shardings, in_avals, strict=False) if s.spec and x.ndim == aval.ndim)
+            found.append(next((s for s in beside if s.mesh.size == 1 and not s.mesh.explicit_axes), replicated))
         else:
             try:
                 (spec,) = parse_flatten_op_sharding(HloSharding.from_proto(said[i]), mesh)

@@ -133,6 +133,7 @@ class SpmdExecutable:
         "devices",
         "in_shardings",
         "layout",
+        "on_mesh_of_one",
         "out_shardings",
     )
 
@@ -154,6 +155,7 @@ class SpmdExecutable:
         self.layout: Layout = layout
         #: Never: there are other devices.
         self.alone: bool = False
+        self.on_mesh_of_one: bool = len(self.devices) == 1
         #: Arrays of the host are divided when the program is launched.
         self.copied: bool = True
         self.constants: Constants = constants
@@ -164,9 +166,8 @@ class SpmdExecutable:
         self._donated = [i for i, donate in enumerate(passed(constants, donated)) if donate]
         #: How arguments and results lie.
         self.in_shardings: tuple[NamedSharding, ...] = tuple(map(layout.bound, layout.ins))
-        chosen = chosen_by_xla(
-            loaded, layout, jax_mesh(bound_mesh(layout.mesh, layout.devices or ())), out_avals, self.in_shardings
-        )
+        mesh = jax_mesh(bound_mesh(layout.mesh, layout.devices or ()))
+        chosen = chosen_by_xla(loaded, layout, mesh, out_avals, self.in_shardings, self._in_avals)
         self.out_shardings: tuple[Sharding, ...] = tuple(
             [_on_one(sharding) if i in layout.single else sharding for i, sharding in enumerate(chosen)]
         )

@@ -29,7 +29,7 @@ class Buffer(Protocol):
 
 @runtime_checkable
 class Divided(Protocol):
-    """A buffer that lies on several devices."""
+    """A buffer that lies on several devices, or on a mesh of one."""
 
     @property
     def sharding(self) -> object: ...
@@ -120,7 +120,7 @@ class ConcreteValue:
 
     @property
     def on_several(self) -> bool:
-        """Whether it lies on several devices."""
+        """Whether it lies on several devices, or on a mesh of one."""
         return not self.on_host and isinstance(self.data, Divided)
 
     def __copy__(self) -> ConcreteValue:

@@ -21,7 +21,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
 from tinyjax.prepared.primitives import kernel_of
 from tinyjax.prepared.replayed import STATIC, are_integers
-from tinyjax.prepared.runners import Kernel, Kernels, Launch, step
+from tinyjax.prepared.runners import Kernel, Kernels, Launch, LaunchOnMesh, launch_of, step
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry, Key
 from tinyjax.transforms.dce import dce
@@ -221,7 +221,7 @@ def _on_host(program: FunctionProgram) -> Kernels | None:
     return Kernels(tuple(known[::-1]), tuple(ready), tuple([n + i for i in outs]), program.jaxpr.out_avals)
 
 
-def _on_device(name: str, program: FunctionProgram, arrays: Sequence[StoredArray]) -> Launch | None:
+def _on_device(name: str, program: FunctionProgram, arrays: Sequence[StoredArray]) -> Launch | LaunchOnMesh | None:
     values = [*program.captured, *(array.value for array in arrays)]
     executable = backend.execute.executable(program.jaxpr, values, name)
-    return Launch.of(executable, program.captured, program.jaxpr.out_avals, name)
+    return launch_of(executable, program.captured, program.jaxpr.out_avals, name)

@@ -22,7 +22,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Shape
 from tinyjax.meshes import Mesh
 from tinyjax.prepared.runners import Equation, Launch
-from tinyjax.prepared.stacked import StackedLaunch
+from tinyjax.prepared.stacked import AnyLaunch
 from tinyjax.prepared.stored_array import StoredArray, new
 from tinyjax.prepared.table import Assemble, Key, Table
 from tinyjax.primitives.contractions import DotPrecision
@@ -231,7 +231,7 @@ class JittedCalls(Table):
         treedef: Hashable,
         avals: Sequence[ShapedArray],
         assemble: Assemble | None,
-        runner: Launch | StackedLaunch | Equation,
+        runner: AnyLaunch | Equation,
     ) -> None:
         """Prepares calls like one that was traced: its arguments, their structure and types, and how its results are
         put together."""

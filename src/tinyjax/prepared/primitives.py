@@ -23,7 +23,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
-from tinyjax.prepared.runners import Kernel, Launch
+from tinyjax.prepared.runners import Kernel, launch_of
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry
 
@@ -157,7 +157,7 @@ def _prepare_device(primitive: Primitive, args: Sequence[ConcreteValue]) -> None
     avals = tuple([arg.aval for arg in args])
     program = single_equation(primitive, avals)
     executable = backend.execute.executable(program, args, primitive.name)
-    launch = Launch.of(executable, (), program.out_avals, primitive.name)
+    launch = launch_of(executable, (), program.out_avals, primitive.name)
     if launch is not None:
         key = (id(primitive), *map(id, avals))
         TABLE.put(key, evolve(TABLE.met(key, (primitive, *avals)), device=launch))

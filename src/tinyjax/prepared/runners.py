@@ -157,22 +157,6 @@ class Launch:
     out_avals: tuple[ShapedArray, ...]
     name: str
 
-    @staticmethod
-    def of(
-        executable: backend.AnyExecutable,
-        captured: Iterable[ConcreteValue],
-        out_avals: tuple[ShapedArray, ...],
-        name: str,
-    ) -> Launch | None:
-        """None if an array is on another device."""
-        buffers: list[backend.Argument] = []
-        for i, value in enumerate(captured):
-            buffer = executable.capture(value, i)
-            if buffer is None:
-                return None
-            buffers.append(buffer)
-        return Launch(executable, buffers, out_avals, name)
-
     def launch(self, args: list[backend.Argument], on_host: bool, kind: type[E]) -> list[E] | None:
         """The results for arrays on a device; if `on_host`, some are on the host, and nobody writes to them any more.
 
@@ -217,6 +201,56 @@ class Launch:
                 on_host = True
             args.append(arg)
         return self.launch(args, on_host, kind)
+
+
+@final
+@frozen(eq=False)
+class LaunchOnMesh:
+    """The same for a mesh of one device. Arrays on one have no `buffer`: what is compiled for that device alone would
+    take it for its own, and ask no more."""
+
+    executable: backend.AnyExecutable
+    captured: list[backend.Argument]
+    out_avals: tuple[ShapedArray, ...]
+    name: str
+
+    def launch_one(self, args: list[backend.Argument], kind: type[E]) -> E | None:
+        """None: these arrays are on no mesh."""
+        return None
+
+    def run(self, arrays: Iterable[StoredArray | HostArray], kind: type[E]) -> list[E] | None:
+        """The results for any arrays of the program's types; None if they can't all be where the executable is."""
+        executable = self.executable
+        args = list(self.captured)
+        on_host = False
+        for array in arrays:
+            arg = executable.admit(array.value) if isinstance(array, StoredArray) else executable.admit_host(array)
+            if arg is None:
+                return None
+            on_host = on_host or type(arg) is np.ndarray
+            args.append(arg)
+        if not executable.holds(args):
+            return None
+        results = executable.launch(args, self.name, on_host)
+        found = zip(results, self.out_avals, strict=True)
+        return [kind(backend.value_of_buffer(result, aval)) for result, aval in found]
+
+
+def launch_of(
+    executable: backend.AnyExecutable,
+    captured: Iterable[ConcreteValue],
+    out_avals: tuple[ShapedArray, ...],
+    name: str,
+) -> Launch | LaunchOnMesh | None:
+    """The launch of an executable whose first inputs these arrays feed; None if one of them is on another device."""
+    buffers: list[backend.Argument] = []
+    for i, value in enumerate(captured):
+        buffer = executable.capture(value, i)
+        if buffer is None:
+            return None
+        buffers.append(buffer)
+    kind = LaunchOnMesh if executable.on_mesh_of_one else Launch
+    return kind(executable, buffers, out_avals, name)
 
 
 @final

@@ -6,7 +6,7 @@ A stack that was returned goes into the next call as it is, if its rows do: then
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TypeVar, final
+from typing import TypeAlias, TypeVar, final
 
 from attrs import frozen
 
@@ -14,10 +14,13 @@ from tinyjax import backend
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.value import ConcreteValue
+from tinyjax.prepared.runners import Launch, LaunchOnMesh
 from tinyjax.prepared.stored_array import StoredArray, become_row, of_row
 from tinyjax.transforms.border import Bordered
 
 E = TypeVar("E", bound=StoredArray)
+#: What launches an executable on a device, or on a mesh.
+AnyLaunch: TypeAlias = "Launch | LaunchOnMesh | StackedLaunch"
 
 
 @final

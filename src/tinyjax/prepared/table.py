@@ -17,8 +17,8 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.caching import PlainCache, register
-from tinyjax.prepared.runners import Equation, HostRunner, Launch
-from tinyjax.prepared.stacked import StackedLaunch
+from tinyjax.prepared.runners import Equation, HostRunner
+from tinyjax.prepared.stacked import AnyLaunch
 
 #: The identity of a callee, and of the type of each array; the class and the value of any other argument; the tree.
 Key: TypeAlias = tuple[object, ...]
@@ -35,7 +35,7 @@ class Entry:
     #: What the key identifies.
     kept: tuple[object, ...]
     host: HostRunner | None = None
-    device: Launch | StackedLaunch | None = None
+    device: AnyLaunch | None = None
     near: HostRunner | None = None
     staged: Equation | None = None
     #: What puts the results together; None if the result is an array alone.
