@@ -11,7 +11,6 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.transforms.test_layered import close
-from tinyjax import Array
 
 WIDTH: Final = 4
 X: Final = np.linspace(-1.0, 1.0, 2 * WIDTH).reshape(2, WIDTH)
@@ -30,7 +29,7 @@ def weights(depth: int) -> Any:
     }
 
 
-def model(layers: Any, x: Any) -> Array:
+def model(layers: Any, x: Any) -> Any:
     for i in range(len(layers)):
         layer = layers[f"layer_{i}"]
         y = (x - tnp.mean(x, -1, keepdims=True)) * layer["scale"]
