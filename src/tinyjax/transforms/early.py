@@ -111,8 +111,8 @@ class _Early:
         return [self._eqns[i] for i in by_tensor(self._eqns, self._operands, order, start, self._free, self._rows)]
 
     def _terms_to_layers(self, places: list[int]) -> None:
-        """Moves what is made of inputs for terms of a sum, as their squares are for a penalty, to where a layer reads these
-        inputs: the terms are in the order of names, and there each is part of a block."""
+        """Moves what is made of inputs for terms of a sum, as their squares are for a penalty, to where a layer reads
+        these inputs: the terms are in the order of names, and there each is part of a block."""
         joined: dict[int, bool] = {}  # whether all that reads a result is such a sum, or for one
         for i in range(len(self._eqns) - 1, -1, -1):
             eqn = self._eqns[i]

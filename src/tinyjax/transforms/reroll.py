@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from itertools import chain
-from typing import Final, final
-
-from attrs import evolve
+from typing import final
 
 from tinyjax.deferred import FILL_LOOPING
 from tinyjax.ir.holding import AnyProgram, ProgramT, changed, checked
@@ -15,6 +13,7 @@ from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.typecheck import typecheck
 from tinyjax.primitives.structure import BroadcastInDim, full
 from tinyjax.transforms.arguments import flag, whole
+from tinyjax.transforms.beginnings import Beginnings
 from tinyjax.transforms.early import early
 from tinyjax.transforms.found_loops import Repeat, Repeats
 from tinyjax.transforms.late import late
@@ -40,9 +39,6 @@ def rerolled(
     given = stacked_sums(jaxpr)
     result, repeats = _Rolling(sums_of_stacks(given) if bordered else given, at_least, stopped, bordered).roll()
     return (without_unread(result), repeats) if repeats else (jaxpr, repeats)
-
-
-_IN_TURN: Final = (2, 3, 4)
 
 
 @final
@@ -74,6 +70,7 @@ class _Rolling:
         if not runs:
             return self._jaxpr, []
         self._last_read = self._find_last_reads()
+        beginnings = Beginnings(self._eqns, self._home, self._row)
         at = 0
         for each in [*runs, None]:
             first = len(self._eqns) if each is None else min([each.start, *each.others])
@@ -81,7 +78,7 @@ class _Rolling:
                 self._again(eqn)
             if each is None:
                 break
-            run = self._beginning(each)
+            run = beginnings.best(each)
             for eqn in self._eqns[first : run.start]:
                 self._again(eqn)
             if not self._loop(run):
@@ -158,48 +155,12 @@ class _Rolling:
 
     # Loops.
 
-    def _beginning(self, run: Run) -> Run:
-        """The run, with its first block where most of what differs from block to block lies in stacks already; or with
-        several blocks as one, as where stacks of two kinds of layers are read in turn."""
-        best = min([run, *(evolve(run, start=start) for start in run.others)], key=self._misfits) if run.others else run
-        if best.count < 4:
-            return best
-        several = [evolve(best, period=run.period * k, count=run.count // k, others=()) for k in _IN_TURN]
-        return min([best, *(each for each in several if each.count > 3)], key=self._turns)
-
-    def _misfits(self, run: Run) -> int:
-        """How many operands are rows in some blocks, and in others are not, or those of another stack."""
-        return self._unlike(run, (0, 1, run.count - 1))
-
-    def _turns(self, run: Run) -> float:
-        """The same for three blocks in the middle that follow each other, for each equation."""
-        middle = run.count // 2
-        return self._unlike(run, (middle - 1, middle, middle + 1)) / run.period
-
-    def _unlike(self, run: Run, blocks: tuple[int, int, int]) -> int:
-        count = 0
-        for j in range(run.period):
-            for atoms in zip(*[self._eqns[run.start + at * run.period + j].invars for at in blocks], strict=True):
-                if isinstance(atoms[0], Var) and self._home[atoms[0].index][0] < run.start:
-                    count += not self._fit([self._row(atom) for atom in atoms], blocks[2] - blocks[0])
-        return count
-
     def _row(self, atom: Atom) -> Row | None:
         """Which row a value is, if it is one by now."""
         if not isinstance(atom, Var):
             return None
         found = self._item(atom) if atom.index in self._lazy.rows else self._items.get(atom.index)
         return found if isinstance(found, Row) else None
-
-    @staticmethod
-    def _fit(rows: Sequence[Row | None], last: int) -> bool:
-        """Whether values of one block, the next and a later one, which is so many after the first, are rows of one
-        stack in order, or one value, or none is a row."""
-        a, b, c = rows
-        if a is None or b is None or c is None:
-            return a is b is c
-        step = b.at - a.at
-        return a.stack == b.stack == c.stack and abs(step) <= 1 and c.at - a.at == step * last
 
     def _loop(self, run: Run) -> bool:
         """A loop in the place of a run, if that saves enough equations."""
