@@ -130,7 +130,12 @@ class Conversions(ABC):
     # The outside world.
 
     def delete(self) -> None:
-        """Frees the memory on the device at once; the array can't be used afterwards."""
+        """Frees the memory at once, unless others on the host have the same elements. To use the array afterwards is a
+        DeletedBufferError. Numbers on the host, which take none, stay."""
+        self._free()
+
+    def _free(self) -> None:
+        """The same. Here for what is being traced."""
         backend.delete(self._elements(advice.DELETED))
 
     def is_deleted(self) -> bool:

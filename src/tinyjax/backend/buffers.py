@@ -128,8 +128,7 @@ class StoredBuffer(ABC):
 
     @override
     def __repr__(self) -> str:
-        sizes = ",".join(map(str, self.shape))
-        return f"the array {short_name(self.dtype)}[{sizes}] on {self.place}"
+        return f"the array {_written(self.shape, self.dtype)} on {self.place}"
 
 
 @final
@@ -193,6 +192,34 @@ class ShardedBuffer(StoredBuffer):
 
         found = sum_of_terms(self.array)
         return np.asarray(self.array) if found is None else found
+
+
+@final
+@frozen(eq=False, repr=False)
+class Freed:
+    """What is left of an array on the host that was deleted: its type. Implements `Buffer`."""
+
+    shape: Shape
+    dtype: DType
+
+    def __array__(self, dtype: npt.DTypeLike | None = None, copy: bool | None = None) -> HostArray:
+        """A DeletedBufferError: there are no elements."""
+        self.check_alive()
+        raise AssertionError
+
+    def check_alive(self) -> None:
+        """A DeletedBufferError."""
+        raise DeletedBufferError(
+            f"{self} was used after it had been deleted, by x.delete(). Keep it, or make a copy before."
+        )
+
+    @override
+    def __repr__(self) -> str:
+        return f"the array {_written(self.shape, self.dtype)} on the host"
+
+
+def _written(shape: Shape, dtype: DType) -> str:
+    return f"{short_name(dtype)}[{','.join(map(str, shape))}]"
 
 
 def keys_of(dtype: DType) -> DType | None:

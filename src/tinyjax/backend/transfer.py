@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from typing_extensions import CapsuleType
 
-from tinyjax.backend.buffers import ShardedBuffer, StoredBuffer
+from tinyjax.backend.buffers import Freed, ShardedBuffer, StoredBuffer
 from tinyjax.errors import InputError, TypingError
 from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEYS, SUPPORTED, DType, HostArray, short_name
 from tinyjax.ir.program import Jaxpr, Var
@@ -27,9 +27,11 @@ _HOST: Final = (1, 0)
 
 
 def block_until_ready(value: ConcreteValue) -> None:
-    """Waits until the elements are there. Nothing to do for host arrays."""
+    """Waits until the elements are there. Nothing to do for host arrays, but to see that there are any."""
     if isinstance(value.data, StoredBuffer):
         value.data.block_until_ready()
+    elif isinstance(value.data, Freed):
+        value.data.check_alive()
 
 
 def delete(value: ConcreteValue) -> None:
@@ -38,13 +40,22 @@ def delete(value: ConcreteValue) -> None:
         value.data.delete()
 
 
+def freed(value: ConcreteValue) -> ConcreteValue:
+    """What is left of a value that is deleted: whoever asks for elements is told. Others may have the same elements on
+    the host, but those on a device are nobody's any more."""
+    delete(value)
+    return ConcreteValue(Freed(value.shape, value.dtype), value.aval) if value.on_host else value
+
+
 def is_deleted(value: ConcreteValue) -> bool:
-    """Whether the value was on a device and has been donated or deleted."""
-    return isinstance(value.data, StoredBuffer) and value.data.is_deleted()
+    """Whether the value has been deleted, or was on a device and has been donated."""
+    return isinstance(value.data, Freed) or (isinstance(value.data, StoredBuffer) and value.data.is_deleted())
 
 
 def is_ready(value: ConcreteValue) -> bool:
     """Whether the elements are there already. A DeletedBufferError if there are none any more."""
+    if isinstance(value.data, Freed):
+        value.data.check_alive()
     if not isinstance(value.data, StoredBuffer):
         return True
     value.data.check_alive()

@@ -68,6 +68,14 @@ class StoredArray:
         moved = backend.move(self.value, place)
         return self if moved is self.value else type(self)(moved)
 
+    def _free(self) -> None:
+        """Frees the elements, on a device or the host. Numbers on the host are everybody's, and stay."""
+        if self.value.on_host and not self.aval.shape:
+            return
+        self.value = value = backend.freed(self.value)
+        if type(value.data) is not np.ndarray and self.buffer is None:
+            self.host = None
+
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
         """Other memory on devices, as one of the two may be donated; nobody writes to what is on the host."""
         return self if backend.place_of(self.value) == backend.HOST else type(self)(backend.copied(self.value))
