@@ -33,7 +33,6 @@ REASONS: Final = {
     **dict.fromkeys(("checkpoint.concrete", "remat.concrete"), "JAX refuses it"),
     "make_jaxpr.axis_env": "axes are named by vmap and shard_map",
     "make_jaxpr.return_shape": "it stands after axis_env in JAX",
-    "device_put.src": "arrays know where they are",
     "local_devices.host_id": "an older name of process_index",
     "vmap.sum_match": "private to JAX's own code",
     "make_mesh.axis_shapes": "axis_sizes here, as in a mesh; by keyword it is taken",

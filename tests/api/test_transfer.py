@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tinyjax as tj
-from tinyjax.errors import ChoiceError, TreeError
+from tinyjax.errors import ChoiceError, InputError, TreeError
 
 X = np.arange(3.0)
 _JAXS = jax.devices("cpu")[0]
@@ -83,3 +83,28 @@ def test_kinds_of_memory_that_devices_lack() -> None:
         tj.device_put(np.arange(8.0), lies)
     with pytest.raises(ChoiceError, match="Got memory kind: weird"):
         tj.jit(lambda x: x * 2.0, out_shardings=lies)(np.arange(8.0))
+
+
+def test_where_arrays_come_from() -> None:
+    device = tj.devices("cpu")[0]
+    tree = {"a": (X, X), "b": X}
+    moved: Any = tj.device_put(tree, device, src={"a": "host", "b": None})
+    assert moved["a"][1].device == moved["b"].device == device
+    assert tj.device_put(moved["b"], "host", src=device).device == tj.Device("host")
+    with pytest.raises(TreeError):
+        tj.device_put(tree, device, src={"a": "host"})
+
+
+@pytest.mark.parametrize("place", ["host", "cpu:0"])
+@pytest.mark.parametrize("start", ["host", "cpu:0"])
+@pytest.mark.parametrize("alias", [None, False])
+def test_what_is_given_up_is_deleted_wherever_it_was(start: str, place: str, alias: bool | None) -> None:
+    x, y = (tj.device_put(tj.numpy.arange(3.0), start) for _ in range(2))
+    moved = tj.device_put((x, y), place, donate=(True, False), may_alias=alias)
+    assert (x.is_deleted(), y.is_deleted()) == (True, False)
+    for found in moved:
+        assert not found.is_deleted()
+        np.testing.assert_array_equal(np.asarray(found), X)
+    assert (moved[1] is y) == (start == place and alias is None)
+    with pytest.raises(InputError, match="can't be returned as it is"):
+        tj.device_put(y, place, donate=True, may_alias=True)

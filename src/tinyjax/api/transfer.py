@@ -21,12 +21,14 @@ T = TypeVar("T")
 
 
 @overload
-def device_put(x: ArrayLike, device: Any = None, *, donate: bool = False, may_alias: bool | None = None) -> Array: ...
+def device_put(
+    x: ArrayLike, device: Any = None, *, src: Any = None, donate: bool = False, may_alias: bool | None = None
+) -> Array: ...
 @overload
-def device_put(x: T, device: Any = None, *, donate: Any = False, may_alias: Any = None) -> T: ...
+def device_put(x: T, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None) -> T: ...
 @filtered
 def device_put(
-    x: Any, device: Any = None, *, donate: Any = False, may_alias: Any = None
+    x: Any, device: Any = None, *, src: Any = None, donate: Any = False, may_alias: Any = None
 ) -> Any:  # the user's tree; and a tree of devices
     """The tree with all arrays on devices. Within a function that is compiled all stays where it is, or
     lies as a NamedSharding says: see `lax.with_sharding_constraint`.
@@ -37,6 +39,7 @@ def device_put(
         NumPy's arrays are. It may also be a sharding, say a NamedSharding of a mesh with devices, which says what part
         of an array each device has, or a PartitionSpec on the mesh in force (`set_mesh`). With None,
         arrays on devices stay there, and others are put on the default one. Or a tree of these, a prefix of `x`.
+      src: where the arrays are, in the same forms. They know that themselves; it is there for programs for JAX.
       donate: whether an array is given up, so that its memory can be used for others; it can't be used afterwards. Or
         a tree of these, a prefix of `x`.
       may_alias: whether an array that is there already is returned as it is; with False, it is copied. None is the
@@ -53,11 +56,8 @@ def device_put(
     Device('host')
     """
     leaves, treedef = tree.flatten(x)
-    places = [device] * len(leaves)
-    if not (device is None or isinstance(device, backend.Device | Sharding | PartitionSpec | str)) and not tree.is_leaf(
-        tree.flatten(device)[1]
-    ):
-        places = _spread(device, x)
+    places = _places(device, x)
+    _places(src, x)
     given_up = _spread(donate, x)
     kept = _spread(may_alias, x)
 
@@ -73,9 +73,9 @@ def device_put(
             return lying("device_put", array, place) if isinstance(place, NamedSharding | PartitionSpec) else array
         moved = _moved(array, place)
         shared = moved is array or moved.value is array.value
-        if shared and (donated or aliased is False) and array.device != backend.HOST:
-            moved = ConcreteArray(backend.copied(array.value))
-        if donated and array.device != backend.HOST:
+        if shared and (donated or aliased is False):
+            moved = ConcreteArray(array.value if array.value.on_host else backend.copied(array.value))
+        if donated:
             array.delete()
         return moved
 
@@ -93,6 +93,14 @@ def _moved(array: ConcreteArray, place: Any) -> ConcreteArray:
     else:
         value = backend.move(array.value, backend.as_device(place))
     return array if value is array.value else ConcreteArray(value)
+
+
+def _places(device: object, x: object) -> list[Any]:
+    """For each leaf of a tree, the place that is said for it."""
+    one = device is None or isinstance(device, backend.Device | Sharding | PartitionSpec | str)
+    if one or tree.is_leaf(tree.flatten(device)[1]):
+        return [device] * len(tree.flatten(x)[0])
+    return _spread(device, x)
 
 
 def _spread(choices: object, x: object) -> list[Any]:
