@@ -34,21 +34,25 @@ class Beginnings:
         if best.count < 4:
             return best
         several = [
-            evolve(best, start=best.start + best.period * first, period=best.period * k, count=count)
+            evolve(best, start=best.start + best.period * first, period=best.period * k, count=count, others=())
             for k in _IN_TURN
             for first in range(k)
             for count in [(best.count - first) // k]
+            if count > 3
         ]
-        return min([best, *(evolve(each, others=()) for each in several if each.count > 3)], key=self._turns)
+        apart = [each for each in several if not self._shared(each)] if self._shared(best) else []
+        if apart:
+            return min(apart, key=self._turns)
+        return min([best, *(each for each in several if each.start == best.start)], key=self._turns)
 
     def _misfits(self, run: Run) -> int:
         """How many operands are rows in some blocks, and in others are not, or those of another stack."""
         return self._unlike(run, (0, 1, run.count - 1))
 
     def _turns(self, run: Run) -> float:
-        """The same for three blocks in the middle that follow each other, and what they share, for each equation."""
+        """The same for three blocks in the middle that follow each other, for each equation."""
         middle = run.count // 2
-        return (self._unlike(run, (middle - 1, middle, middle + 1)) + self._shared(run)) / run.period
+        return self._unlike(run, (middle - 1, middle, middle + 1)) / run.period
 
     def _before(self, run: Run, blocks: Sequence[int]) -> Iterator[tuple[Atom, ...]]:
         """The operands of these blocks that are made before the run, side by side."""
@@ -62,7 +66,7 @@ class Beginnings:
         return sum(not _fit(list(map(self._row, atoms)), last) for atoms in self._before(run, blocks))
 
     def _shared(self, run: Run) -> int:
-        """How many inputs of the program the blocks in the middle have in common with others, but not with all."""
+        """How many inputs of the program blocks in the middle have in common with the next one, but not with all."""
         first = max(0, run.count // 2 - 2)
         found: list[tuple[int, ...]] = []
         for atoms in self._before(run, range(first, min(first + _WINDOW, run.count))):

@@ -1,13 +1,18 @@
-"""Long sums of scalars, as sums of stacks: what becomes of the squared norms of all gradients, say."""
+"""Long sums of scalars, as sums of stacks: of the squared norms of all gradients, say, or whether all are finite."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import Final, TypeAlias
 
 from tinyjax.ir.dtypes import FLOATS
+from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
-from tinyjax.primitives.elementwise import Add, add
+from tinyjax.primitives.arithmetic import Max, Min
+from tinyjax.primitives.bitwise import And, Or
+from tinyjax.primitives.elementwise import Add
+from tinyjax.primitives.reductions import ReduceAnd, ReduceMax, ReduceMin, ReduceOr
 from tinyjax.primitives.shaping import expand_dims
 from tinyjax.primitives.slicing import Concatenate
 from tinyjax.primitives.structure import ReduceSum
@@ -15,6 +20,12 @@ from tinyjax.transforms.rebuild import Rebuilding, count_reads, rewritten
 
 #: Sums of fewer terms stay.
 _TERMS: Final = 8
+_Reducing: TypeAlias = type[ReduceSum | ReduceAnd | ReduceOr | ReduceMax | ReduceMin]
+#: What adds two, and what adds all of a stack: sums in the widest sense.
+_SUMS: Final[Mapping[type[Primitive], _Reducing]] = MappingProxyType(
+    {Add: ReduceSum, And: ReduceAnd, Or: ReduceOr, Max: ReduceMax, Min: ReduceMin}
+)
+_REDUCTIONS: Final = tuple(_SUMS.values())
 
 
 def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
@@ -24,7 +35,7 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
         { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[3] = stack a b c; e:f64[] = reduce_sum[axes=(0,)] d in (e,) }
 
     (`stack` stands for what it takes here.) The terms that a loop makes are a stack already, so it is all of them that
-    are added, in any order: a sum to rounding.
+    are added, in any order: a sum to rounding. Whether all or any hold, and extremes, are such sums too.
     """
     sums = _long_sums(jaxpr)
     if not sums:
@@ -35,10 +46,10 @@ def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
         if terms is None:
             return None
         rows = [expand_dims(ctx, now(term), (0,)) for term in terms if isinstance(term, Var)]
-        total: Atom = ctx.bind(ReduceSum((0,)), *ctx.bind(Concatenate(0), *rows))[0]
+        total: Atom = ctx.bind(_SUMS[type(eqn.primitive)]((0,)), *ctx.bind(Concatenate(0), *rows))[0]
         for term in terms:
-            if isinstance(term, Literal) and term.value:
-                total = add(ctx, total, term)
+            if isinstance(term, Literal) and (term.value or not isinstance(eqn.primitive, Add)):
+                (total,) = ctx.bind(eqn.primitive, total, term)
         return [ctx.converted(total, eqn.outvars[0].aval)]
 
     return rewritten(jaxpr, change)
@@ -54,7 +65,7 @@ def in_any_order(jaxpr: Jaxpr) -> frozenset[int]:
     found = {eqn.outvars[0].index for eqn in jaxpr.eqns if joins_scalars(eqn)}
     if found:
         for eqn in jaxpr.eqns:
-            if not isinstance(eqn.primitive, ReduceSum) or eqn.primitive.axes != (0,):
+            if not isinstance(eqn.primitive, _REDUCTIONS) or eqn.primitive.axes != (0,):
                 found.difference_update(atom.index for atom in eqn.invars if isinstance(atom, Var))
         found.difference_update(atom.index for atom in jaxpr.outvars if isinstance(atom, Var))
     return frozenset(found)
@@ -64,15 +75,19 @@ def _long_sums(jaxpr: Jaxpr) -> dict[int, list[Atom]]:
     """The scalars that are sums of many, and no part of another such sum; and their terms."""
     reads = count_reads(jaxpr)
     sums: dict[int, list[Atom]] = {}
+    kinds: dict[int, type[Primitive]] = {}
     for eqn in jaxpr.eqns:
-        if not isinstance(eqn.primitive, Add):
+        kind = type(eqn.primitive)
+        if kind not in _SUMS:
             continue
         (out,) = eqn.outvars
-        if out.aval.shape or out.aval.axes or out.aval.dtype not in FLOATS:
+        if out.aval.shape or out.aval.axes or (kind is Add and out.aval.dtype not in FLOATS):
             continue
+        kinds[out.index] = kind
         parts: list[list[Atom]] = []
         for atom in eqn.invars:
-            inner = sums.get(atom.index) if isinstance(atom, Var) and reads[atom.index] == 1 else None
+            alone = isinstance(atom, Var) and reads[atom.index] == 1 and kinds.get(atom.index) is kind
+            inner = sums.get(atom.index) if isinstance(atom, Var) and alone else None
             parts.append([atom] if inner is None else inner)
             if inner is not None and isinstance(atom, Var):
                 del sums[atom.index]
