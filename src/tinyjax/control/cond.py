@@ -17,7 +17,7 @@ from tinyjax.control.together import check_together
 from tinyjax.errors import BatchedPredicateError, LinearityError, ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import INEXACT, INT32
+from tinyjax.ir.dtypes import FLOAT0, INEXACT, INT32
 from tinyjax.ir.effects import NO_EFFECTS, Effects, axis_names, must_stay, names_of
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Split, UndefPrimal, Zero
@@ -147,7 +147,7 @@ class Cond(Primitive):
         chosen: list[V] = []
         out_axes: list[int | None] = []
         for cases in zip(*results, strict=True):
-            if all(case is cases[0] for case in cases):
+            if all(case is cases[0] for case in cases) or ctx.aval(cases[0].value).dtype == FLOAT0:
                 chosen.append(cases[0].value)
                 out_axes.append(cases[0].axis)
                 continue

@@ -32,10 +32,11 @@ from tinyjax.interop.missing import lacks_of, missing, refuse
 from tinyjax.interop.parameters import generic
 from tinyjax.interop.policies import from_jax_policy
 from tinyjax.interop.requests import Done, Given, OpenRule, Region, Request, Step, region_of, request, resumed
+from tinyjax.interop.rules import no_bits
 from tinyjax.interop.shardings import plain
 from tinyjax.interop.types import constant_of, type_of
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEYS, SUPPORTED, UINT32
+from tinyjax.ir.dtypes import FLOAT0, KEYS, SUPPORTED, UINT32
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.literals import python_scalar
 from tinyjax.ir.primitive import Primitive
@@ -175,6 +176,8 @@ class Importer:
     ) -> Step[Sequence[Atom]]:  # fmt: skip
         """The results of an equation."""
         name = eqn.primitive.name
+        if expected and all(aval.dtype == FLOAT0 for aval in expected) and not eqn.effects:
+            return [no_bits(ctx, aval) for aval in expected]
         if name in ("random_wrap", "random_unwrap", "random_clone") and [arg.aval for arg in args] == list(expected):
             return args  # keys that are arrays of integers already
         spelled_out = jax_programs.random_function(eqn)

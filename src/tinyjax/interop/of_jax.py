@@ -9,7 +9,7 @@ from typing import Any, Final, final
 
 import jax
 import numpy as np
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved, static_key
@@ -25,6 +25,7 @@ from tinyjax.interop.missing import refuse
 from tinyjax.interop.requests import Region
 from tinyjax.interop.types import fitting, narrow
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
 from tinyjax.ir.program import Jaxpr
 from tinyjax.primitives.conversion import ConvertElementType
@@ -33,7 +34,8 @@ from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray, active_frame, as_array
 from tinyjax.tracing.core import bind
-from tinyjax.tracing.functions import argument_path, check_callable, function_name, located
+from tinyjax.tracing.functions import argument_path, check_callable, float0_zeros, function_name, located
+from tinyjax.transforms.dce import dce
 
 _PROGRAMS: Final = 256
 
@@ -192,9 +194,18 @@ def _import(
         raise
     program, lacks = imported(closed, region)
     refuse(what, lacks)
-    jaxpr: Jaxpr = program.jaxpr
+    jaxpr, empty = _with_bits(program.jaxpr)
+    places = [i for i in range(treedefs[0].num_leaves) if i not in others]
+    others.update({places[at]: found for at, found in empty.items()})
     equation = Call(function_name(call.function), jaxpr)
     return _Imported(equation, tuple(map(ConcreteArray, program.consts)), treedefs[0], dict(others))
+
+
+def _with_bits(jaxpr: Jaxpr) -> tuple[Jaxpr, dict[int, ConcreteArray]]:
+    """The program without the results that hold nothing, and those by their positions."""
+    empty = {i: float0_zeros(aval.shape) for i, aval in enumerate(jaxpr.out_avals) if aval.dtype == FLOAT0}
+    kept = tuple([out for i, out in enumerate(jaxpr.outvars) if i not in empty])
+    return dce(evolve(jaxpr, outvars=kept)) if empty else jaxpr, empty
 
 
 def _region(axes: Sequence[MeshAxis]) -> Region | None:

@@ -49,7 +49,7 @@ def jvp_program(
         primals = ins[len(captured) : len(captured) + len(args)]
         given = iter(ins[len(captured) + len(args) :])
         taken = [aval for aval, zero in zip(args, in_zeros, strict=True) if not zero]
-        tangents = [next(given) if has_tangent(aval) else _no_bits(ctx, aval) for aval in taken]
+        tangents = [next(given) if has_tangent(aval) else no_bits(ctx, aval) for aval in taken]
         results = interpret(ctx, rule, [*(ins[at] for at in places), *primals, *tangents])
         found = iter(results[len(outs) :])
         derived = [None if zero else next(found) for zero in out_zeros]
@@ -64,8 +64,8 @@ def jvp_program(
     return dce(stage([*captured, *args, *moving], run))
 
 
-def _no_bits(ctx: StagingContext, aval: ShapedArray) -> Atom:
-    """The tangent of what can't have one, for a rule that doesn't look at it."""
+def no_bits(ctx: StagingContext, aval: ShapedArray) -> Atom:
+    """The tangent of what can't have one."""
     zeros = np.zeros(aval.shape, FLOAT0)
     return ctx.bind(Constant(ConcreteValue(zeros, ShapedArray(aval.shape, FLOAT0))))[0]
 

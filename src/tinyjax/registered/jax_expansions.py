@@ -266,6 +266,19 @@ def _reshape(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequenc
     return stage(in_avals, lambda ctx, ins: [reshape(ctx, permute(ctx, ins[0], axes), shape)])
 
 
+@STANDARD.expand_by("broadcast_in_dim")
+def _broadcast_in_dim(
+    params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]
+) -> Jaxpr | None:
+    """Axes that are put into another order."""
+    axes = _shape(params.get("broadcast_dimensions", ()))
+    if list(axes) == sorted(axes) or len(in_avals) != 1 or len(out_avals) != 1 or len(axes) != in_avals[0].ndim:
+        return None
+    order = tuple(sorted(range(len(axes)), key=axes.__getitem__))
+    shape, placed = out_avals[0].shape, tuple(sorted(axes))
+    return stage(in_avals, lambda ctx, ins: [broadcast_in_dim(ctx, permute(ctx, ins[0], order), shape, placed)])
+
+
 @STANDARD.expand_by("while")
 def _while(params: Params, in_avals: Sequence[ShapedArray], out_avals: Sequence[ShapedArray]) -> Jaxpr | None:
     """A loop whose condition has an element for each row of a batch: it runs as long as one is true, and rows for
