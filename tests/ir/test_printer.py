@@ -278,3 +278,9 @@ def test_primitives_whose_fields_are_alike_are_told_apart() -> None:
 )
 def test_programs_look_as_in_jax(ours: Jaxpr, theirs: object) -> None:
     assert str(ours) == str(theirs)
+
+
+def test_pretty_print_is_the_text() -> None:
+    printed = program([VEC], lambda ctx, x: [neg(ctx, x)])
+    for shown in (printed, *printed.eqns):
+        assert shown.pretty_print(use_color=False) == shown.pretty_print() == str(shown)

@@ -20,6 +20,15 @@ class Printed:
     def __repr__(self) -> str:
         return str(self)
 
+    def pretty_print(self, *, use_color: bool | None = None) -> str:
+        """The text, as `str` has it: that has no colours, whatever is asked for. Notebooks show them.
+
+        >>> from tinyjax import make_jaxpr
+        >>> make_jaxpr(lambda x: 2.0 * x)(1.0).pretty_print(use_color=False)
+        '{ lambda ; a:~f64[]. let b:~f64[] = mul 2.0 a in (b,) }'
+        """
+        return str(self)
+
     def _repr_html_(self) -> str:
         """What notebooks show."""
         from tinyjax.ir.printing.html import html_of
