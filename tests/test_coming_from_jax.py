@@ -49,6 +49,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.debug": "tinyjax.debug",
     "jax.dlpack": "tinyjax.dlpack",
     "jax.dtypes": "tinyjax.dtypes",
+    "jax.ffi": "tinyjax.ffi",
     "jax.profiler": "tinyjax.profiler",
     "jax.sharding": "tinyjax.sharding",
     "jax.export": "tinyjax.export",

@@ -57,7 +57,7 @@ LAYERS = [
     {"nn"},
     {"custom_batching", "custom_derivatives", "debug", "export", "extend", "interpreters", "test_util"},
     {"tools", "interop"},
-    {"profiler", "testing"},
+    {"ffi", "profiler", "testing"},
     {"experimental", "example_libraries"},
     {"__init__"},
     {"__main__"},

@@ -48,6 +48,7 @@ MODULES: Final = (
     "tinyjax.dtypes",
     "tinyjax.typing",
     "tinyjax.debug",
+    "tinyjax.ffi",
     "tinyjax.profiler",
     "tinyjax.distributed",
     "tinyjax.experimental.mesh_utils",

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import numpy.typing as npt
 import pytest
+from jax.extend.core import Primitive
 from jax.extend.random import define_prng_impl
 
 import tinyjax as tj
@@ -201,15 +202,18 @@ def test_named_axes_are_there() -> None:
 
 
 def test_what_is_missing_is_said_with_its_line() -> None:
+    kernel = Primitive("kernel")
+    kernel.def_abstract_eval(lambda x: x)
+
     def model(x: jax.Array) -> jax.Array:
-        return jnp.asarray(jax.ffi.ffi_call("kernel", jax.ShapeDtypeStruct(x.shape, x.dtype))(x))
+        return jnp.asarray(kernel.bind(x))
 
     line = model.__code__.co_firstlineno
     with pytest.raises(UnsupportedError) as caught:
         of_jax(model)(X)
     message = str(caught.value)
     assert message.startswith(f"of_jax of model ({__file__}:{line}): tinyjax has nothing for these")
-    assert f"\n  ffi_call (1) at {__file__}:{line + 1} (" in message
+    assert f"\n  kernel (1) at {__file__}:{line + 1} (" in message
 
 
 def test_errors_of_jax_say_which_function_was_traced() -> None:

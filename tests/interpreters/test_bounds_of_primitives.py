@@ -216,6 +216,7 @@ def test_every_primitive_has_a_rule_or_a_reason() -> None:
         "custom_lin",
         "enclosing",
         "imag",
+        "ffi_call",
         "io_callback",
         "random_unwrap",
         "random_wrap",

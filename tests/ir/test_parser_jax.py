@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from jax import lax
 from jax.dtypes import float0
+from jax.extend.core import Primitive
 
 import tinyjax as tj
 from tests.api.families import FUNCTIONS, TRANSFORMATIONS, Theirs
@@ -366,9 +367,19 @@ def test_variables_called_like_words() -> None:
 def test_what_text_cannot_hold() -> None:
     problem = refusal(str(jax.make_jaxpr(lambda x: jax.debug.print("{}", x))(S))).problem
     assert "calls a Python function, which text can't hold" in problem
-    kernel = jax.ffi.ffi_call("kernel", jax.ShapeDtypeStruct((2,), np.float32))
-    problem = refusal(str(jax.make_jaxpr(kernel)(V))).problem
-    assert "no primitive 'ffi_call'" in problem
+    kernel = Primitive("kernel")
+    kernel.def_abstract_eval(lambda x: x)
+    problem = refusal(str(jax.make_jaxpr(kernel.bind)(V))).problem
+    assert "no primitive 'kernel'" in problem
+
+
+def test_calls_of_functions_elsewhere() -> None:
+    kernel = jax.ffi.ffi_call("kernel", jax.ShapeDtypeStruct((2,), np.float32), vmap_method="broadcast_all")
+
+    def f(x: jax.Array) -> jax.Array:
+        return jnp.asarray(kernel(x, power=2, near="a", exact=True))
+
+    assert ir.parse(str(jax.make_jaxpr(f)(V))) == from_jax(f, V).jaxpr
 
 
 def test_a_custom_derivative_is_missed_when_it_is_asked_for() -> None:

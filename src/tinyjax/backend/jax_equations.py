@@ -50,7 +50,10 @@ def without_refs(jaxpr: JaxJaxpr) -> JaxClosedJaxpr:
 
 
 def attributes(eqn: JaxprEqn) -> dict[object, object]:
-    """The attributes of a `composite` by name, without those that are None, which aren't written."""
+    """The attributes of a `composite` or an `ffi_call` by name, without those that are None, which aren't written."""
+    if eqn.primitive.name == "ffi_call":
+        given = {key: getattr(value, "_d", getattr(value, "val", value)) for key, value in eqn.params["attributes"]}
+        return {**given}
     found = {
         key: tree.unflatten([getattr(leaf, "val", leaf) for leaf in leaves])
         for key, leaves, tree in eqn.params["attributes"]

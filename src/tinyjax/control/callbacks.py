@@ -10,6 +10,7 @@ import numpy as np
 from attrs import evolve, frozen
 from typing_extensions import override
 
+from tinyjax.control.one_by_one import leading
 from tinyjax.errors import CallbackError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -19,7 +20,7 @@ from tinyjax.ir.parameters import Opaque
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.roles import Evaluator
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.primitives.structure import broadcast_in_dim, move_axis
+from tinyjax.primitives.structure import move_axis
 from tinyjax.transforms.batch import add_axis
 
 V = TypeVar("V")
@@ -182,14 +183,7 @@ class PureCallback(Callback):
             )
         if method not in ("expand_dims", "broadcast_all"):
             return self.one_by_one(ctx, axis, args, axes)
-        size = 1 if method == "expand_dims" else axis.size
-        moved: list[V] = []
-        for arg, at in zip(args, axes, strict=True):
-            if at is None:
-                shape = ctx.aval(arg).shape
-                moved.append(broadcast_in_dim(ctx, arg, (size, *shape), tuple(range(1, len(shape) + 1))))
-            else:
-                moved.append(move_axis(ctx, arg, at, 0))
+        moved = leading(ctx, args, axes, 1 if method == "expand_dims" else axis.size)
         results = tuple(add_axis(aval, 0, axis.size) for aval in self.results)
         outs = ctx.bind(evolve(self, results=results), *moved)
         return outs, [0] * len(outs)

@@ -1,4 +1,4 @@
-"""Primitives applied to the elements of a batch one after the other."""
+"""Batches of what has no rule of its own: elements one after the other, or all arguments with the batch in front."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tinyjax.control.scan import Scan
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.program import Atom
-from tinyjax.primitives.structure import move_axis
+from tinyjax.primitives.structure import broadcast_in_dim, move_axis
 
 V = TypeVar("V")
 
@@ -34,3 +34,15 @@ def one_by_one(
     loop = Scan(program, axis.size, reverse=False, num_consts=len(consts), num_carry=0)
     outs = ctx.bind(loop, *[args[i] for i in consts], *arrays)
     return outs, [0] * len(outs)
+
+
+def leading(ctx: Context[V], args: Sequence[V], axes: Sequence[int | None], size: int) -> list[V]:
+    """The arguments with the batch along the first axis; those that aren't mapped have one of this size there."""
+    moved: list[V] = []
+    for arg, at in zip(args, axes, strict=True):
+        if at is None:
+            shape = ctx.aval(arg).shape
+            moved.append(broadcast_in_dim(ctx, arg, (size, *shape), tuple(range(1, len(shape) + 1))))
+        else:
+            moved.append(move_axis(ctx, arg, at, 0))
+    return moved

@@ -14,6 +14,7 @@ from tinyjax.control.carry import groups, rearranged
 from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.foreign import FfiCall
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
 from tinyjax.ir.aval import ShapedArray
@@ -31,7 +32,8 @@ from tinyjax.transforms.fold_constants import FOLDING
 from tinyjax.transforms.inline import INLINING, Inlinable
 
 MERGING[Checkpoint] = lambda primitive: not primitive.prevent_cse
-FOLDING[Callback] = lambda primitive: False
+for _elsewhere in (Callback, FfiCall):
+    FOLDING[_elsewhere] = lambda primitive: False
 INLINING[Call] = lambda primitive: Inlinable(primitive.jaxpr, transparent=True)
 INLINING[Calling] = lambda primitive: Inlinable(primitive.jaxpr, transparent=False)
 for _custom in (CustomJvp, CustomVjp, MappedCustom):

@@ -23,6 +23,7 @@ from tinyjax.control.checkpoint import Checkpoint
 from tinyjax.control.composite_call import CompositeCall, plain
 from tinyjax.control.cond import Cond
 from tinyjax.control.custom_derivatives import CustomCall, CustomJvp, CustomVjp, MappedCustom
+from tinyjax.control.foreign import FfiCall
 from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.implicit import CustomRoot, LinearSolve
 from tinyjax.control.linear_call import LinearCall
@@ -70,6 +71,24 @@ def _composite(primitive: CompositeCall, ctx: JaxContext, args: Args) -> Args:
 
     attributes = {key: plain(value) for key, value in primitive.attributes}
     found: Sequence[ArrayLike] = lax.composite(decomposition, name, primitive.version)(*args, **attributes)
+    return found
+
+
+@TO_JAX.register(FfiCall)
+def _ffi_call(primitive: FfiCall, ctx: JaxContext, args: Args) -> Args:
+    call = jax.ffi.ffi_call(
+        primitive.target_name,
+        [struct(aval) for aval in primitive.result_avals],
+        has_side_effect=primitive.has_side_effect,
+        vmap_method=primitive.vmap_method,
+        input_layouts=[order[::-1] for order in primitive.input_layouts],
+        output_layouts=[order[::-1] for order in primitive.output_layouts],
+        input_output_aliases=dict(primitive.input_output_aliases),
+        custom_call_api_version=primitive.custom_call_api_version,
+        legacy_backend_config=primitive.legacy_backend_config,
+    )
+    attributes = {key: plain(value) for key, value in primitive.attributes.entries}
+    found: Sequence[ArrayLike] = call(*args, **attributes)
     return found
 
 

@@ -234,6 +234,7 @@ class Importer:
         if groups is not None:
             del params["ft_in"], params["ft_out"]
             params |= {"num_consts": groups[0], "num_carry": groups[1]}
+        params.pop("result_avals", None)  # which the results have
         if name != "scatter":  # the name says how elements are combined
             params.pop("update_jaxpr", None)
         values: dict[str, object] = {}
@@ -242,7 +243,7 @@ class Importer:
                 values[key] = from_jax_policy(value)
             elif key == "impl":  # of keys: a tuple of functions
                 values[key] = generic(value)
-            elif key == "attributes" and name == "composite":
+            elif key == "attributes" and name in ("composite", "ffi_call"):
                 values[key] = entries(name, jax_equations.attributes(eqn))
             elif key == "jaxpr" and name == "shard_map":
                 values[key] = yield request(value, rules, region_of(eqn))

@@ -13,6 +13,7 @@ from attrs import evolve
 from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.control.callbacks import Callback
 from tinyjax.control.cond import Cond
+from tinyjax.control.foreign import FfiCall
 from tinyjax.control.scan import Scan
 from tinyjax.interpreters.base import RuleContext, register_all
 from tinyjax.interpreters.sparsity import EVALUATION, SPARSITY_RULES, Pattern, anywhere, each_spread
@@ -203,8 +204,8 @@ register_all(SPARSITY_RULES, _windows, (WindowReduction, SelectAndGatherAdd))
 register_all(SPARSITY_RULES, _select, (SelectN,))
 register_all(SPARSITY_RULES, anywhere, (SelectAndScatterAdd,))
 register_all(SPARSITY_RULES, _unchanged, (OptimizationBarrier,))
-# What a Python function does isn't known, and it isn't run. Checks have no results.
-register_all(SPARSITY_RULES, anywhere, (Sort, Callback, Check, RngUniform))
+# What a function from elsewhere does isn't known, and it isn't run. Checks have no results.
+register_all(SPARSITY_RULES, anywhere, (Sort, Callback, FfiCall, Check, RngUniform))
 
 
 @SPARSITY_RULES.register(Cond)

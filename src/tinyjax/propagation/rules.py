@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from tinyjax.control.callbacks import Callback
+from tinyjax.control.foreign import FfiCall
 from tinyjax.ir.rules import RuleTable
 from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.annotations import OptimizationBarrier
@@ -149,6 +150,11 @@ def resized(operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
 
 @RULES.register(Callback)
 def _(primitive: Callback, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
+    return [replicated(out) for out in site.outs]
+
+
+@RULES.register(FfiCall)
+def _(primitive: FfiCall, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
     return [replicated(out) for out in site.outs]
 
 

@@ -14,8 +14,9 @@ from tinyjax.control.branches import with_types
 from tinyjax.control.call import Call
 from tinyjax.control.callbacks import HostFunction
 from tinyjax.control.checkpoint import Checkpoint, DotsSaveable
-from tinyjax.control.composite_call import CompositeCall, entries
+from tinyjax.control.composite_call import CompositeCall, Dictionary, entries
 from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
+from tinyjax.control.foreign import FfiCall
 from tinyjax.control.implicit import LinearSolve
 from tinyjax.control.linear_call import LinearCall
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
@@ -184,6 +185,16 @@ def _leaves(tree: object, leaf: object = None) -> int:
 
 
 _STAR: Final = Unreadable("*")
+
+
+@STANDARD.read_by("ffi_call")
+def _ffi_call(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
+    """JAX writes attributes as a tuple."""
+    attributes = params.get("attributes", ())
+    if isinstance(attributes, tuple):
+        attributes = Dictionary(entries("attributes", dict(attributes)))
+    found = {"attributes": attributes, "result_avals": tuple([aval.strengthen() for aval in out_avals])}
+    return primitive_of(FfiCall, {**params, **found})
 
 
 @STANDARD.read_by("composite")

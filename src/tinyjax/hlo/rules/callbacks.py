@@ -12,6 +12,7 @@ from tinyjax.control.callbacks import Callback
 from tinyjax.errors import LoweringError, UnsupportedError
 from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, types_text
 from tinyjax.hlo.manual import FIRST
+from tinyjax.hlo.rules.library_calls import layouts_text
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
@@ -70,12 +71,7 @@ def _by_the_first(ctx: LoweringContext, count: int) -> Sequence[str]:
 
 def _layouts(avals: Sequence[ShapedArray]) -> str:
     """Row by row, as NumPy has it."""
-    orders = [f"{list(range(aval.ndim))[::-1]}" if aval.ndim != 1 else "0" for aval in avals]
-    texts = [
-        f"dense<{order if aval.ndim else ''}> : tensor<{aval.ndim}xindex>"
-        for order, aval in zip(orders, avals, strict=True)
-    ]
-    return f"[{', '.join(texts)}]"
+    return layouts_text(range(aval.ndim)[::-1] for aval in avals)
 
 
 CPU_RULES[Callback] = on_host

@@ -81,7 +81,7 @@ def _scalar(value: bool | float | complex, dtype: DType) -> str:
 def _element(dtype: DType) -> str:
     found = ELEMENT_TYPES.get(dtype)
     if found is None:
-        raise LoweringError(f"composite: StableHLO has nothing of dtype {dtype.name}, which an attribute has")
+        raise LoweringError(f"StableHLO has nothing of dtype {dtype.name}, which an attribute has")
     return found
 
 

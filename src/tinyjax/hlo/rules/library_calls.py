@@ -4,7 +4,7 @@ column by column, as Fortran has them."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, islice
 from typing import Final, TypeAlias
 
@@ -54,16 +54,11 @@ def library_call(
     """The results of a routine. An operand and a result that are an alias may be in one place."""
     most = max(arg.aval.ndim for arg in args)
     config = ", ".join([f"{name} = {text}" for name, text in sorted((attributes or {}).items())])
-    pairs = ", ".join(
-        f"#stablehlo.output_operand_alias<output_tuple_indices = [{result if len(types) > 1 else ''}], "
-        f"operand_index = {operand}, operand_tuple_indices = []>"
-        for operand, result in aliases
-    )
     fields = {
         "api_version": "4 : i32",
         "backend_config": f"{{{config}}}",
         "operand_layouts": _layouts([arg.aval for arg in args], most if column_major else -1),
-        "output_operand_aliases": f"[{pairs}]",
+        "output_operand_aliases": aliases_text(aliases, len(types)),
         "result_layouts": _layouts(types, most if column_major else -1),
     }
     if ctx.is_divided and column_major and most > 2:
@@ -96,15 +91,34 @@ def _divided_by_batch(ins: Sequence[ShapedArray], outs: Sequence[ShapedArray], b
 
 
 def _layouts(avals: Sequence[ShapedArray], most: int) -> str:
-    """Axes from the one whose neighbours are next to each other: rows before columns for those with the `most` axes."""
-    texts: list[str] = []
+    """Rows before columns for those with the `most` axes."""
+    orders: list[Sequence[int]] = []
     for aval in avals:
         order = list(range(aval.ndim))[::-1]
         if aval.ndim == most:
             order[:2] = order[1::-1]
-        text = str(order[0]) if len(order) == 1 else numbers(order) if order else ""
-        texts.append(f"dense<{text}> : tensor<{aval.ndim}xindex>")
-    return f"[{', '.join(texts)}]"
+        orders.append(order)
+    return layouts_text(orders)
+
+
+def layouts_text(orders: Iterable[Sequence[int]]) -> str:
+    """For each array the axes from the one whose neighbours are next to each other.
+
+    >>> layouts_text([(1, 0), (0,), ()])
+    '[dense<[1, 0]> : tensor<2xindex>, dense<0> : tensor<1xindex>, dense<> : tensor<0xindex>]'
+    """
+    inside = [(str(order[0]) if len(order) == 1 else numbers(order) if order else "", len(order)) for order in orders]
+    return f"[{', '.join(f'dense<{text}> : tensor<{rank}xindex>' for text, rank in inside)}]"
+
+
+def aliases_text(aliases: Iterable[tuple[int, int]], results: int) -> str:
+    """Which operands and which of so many results may be in one place."""
+    pairs = [
+        f"#stablehlo.output_operand_alias<output_tuple_indices = [{result if results > 1 else ''}], "
+        f"operand_index = {operand}, operand_tuple_indices = []>"
+        for operand, result in aliases
+    ]
+    return f"[{', '.join(pairs)}]"
 
 
 def status_type(aval: ShapedArray, rank: int = 2) -> ShapedArray:

@@ -13,6 +13,7 @@ from typing_extensions import override
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.callbacks import Callback
 from tinyjax.control.custom_linear import CustomLin
+from tinyjax.control.foreign import FfiCall
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import MissingRuleError
 from tinyjax.interpreters.base import register_all
@@ -136,11 +137,11 @@ def _empty(aval: ShapedArray) -> ConcreteValue:
 
 
 def _outside(primitive: Primitive, walk: Walk[Fact], eqn: Eqn, facts: Sequence[Fact]) -> Sequence[Fact]:
-    """What Python functions return isn't for an analysis to find out."""
+    """What functions from elsewhere return isn't for an analysis to find out."""
     return [Fixed.VARYING] * len(eqn.outvars)
 
 
-register_all(CONSTANCY_RULES, _outside, (Callback, Enclosing, CustomLin))
+register_all(CONSTANCY_RULES, _outside, (Callback, FfiCall, Enclosing, CustomLin))
 
 
 @final
