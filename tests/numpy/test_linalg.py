@@ -107,6 +107,11 @@ OTHERS: dict[str, tuple[Case, tuple[HostArray, ...]]] = {
         for order in ("fro", "nuc", 1, -1, 2, -2, np.inf, -np.inf)
     },
     **{
+        f"norm {order} along {axes}": (lambda la, x, order=order, axes=axes: la.norm(x, order, axes), (B,))
+        for order in (None, "nuc", 1, -1, 2, -2, np.inf, -np.inf)
+        for axes in ((0, 2), (2, 0), (-1, 1), (1, -3))
+    },
+    **{
         f"vector norm {order}": (lambda la, x, order=order: la.vector_norm(x, ord=order, axis=(0, 2)), (B,))
         for order in (0, 1, 2, -1, 0.5, np.inf, -np.inf)
     },

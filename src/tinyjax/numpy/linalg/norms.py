@@ -12,7 +12,7 @@ from tinyjax.arrays.elementwise import constant_like
 from tinyjax.arrays.reductions import max as max_of
 from tinyjax.arrays.reductions import min as min_of
 from tinyjax.arrays.reductions import sum as sum_of
-from tinyjax.arrays.shaping import canonical_axes, expand_dims, moveaxis
+from tinyjax.arrays.shaping import canonical_axes, expand_dims, integers, moveaxis
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.numpy.elementwise import sqrt
@@ -50,7 +50,9 @@ def norm(
             f"Improper number of axes for norm: {axes}. Pass one axis to compute a vector-norm, or two axes to compute "
             "a matrix-norm."
         )
-    found = matrix_norm(moveaxis(a, axes, (-2, -1)), ord="fro" if ord is None else ord)
+    # Rows are along the axis that is named first, wherever it is.
+    ordered = axes if axis is None else integers(axis, "norm: an axis")
+    found = matrix_norm(moveaxis(a, ordered, (-2, -1)), ord="fro" if ord is None else ord)
     return expand_dims(found, axes) if keepdims else found
 
 
