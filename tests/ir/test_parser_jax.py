@@ -234,7 +234,10 @@ def test_literals_without_bits(name: str) -> None:
     assert "(b'',):float0[]" in str(jaxpr)
     read = ir.parse(str(jaxpr))
     assert [str(aval) for aval in read.out_avals] == [str(aval) for aval in from_jax(jaxpr).out_avals]
-    assert [eqn.primitive.name for eqn in read.eqns] == [eqn.primitive.name for eqn in from_jax(jaxpr).jaxpr.eqns]
+    programs = read, from_jax(jaxpr).jaxpr  # which has constants in place of what computes nothing
+    bits = ([eqn for eqn in program.eqns if any(x.aval.dtype != float0 for x in eqn.outvars)] for program in programs)
+    ours, theirs = ([eqn.primitive.name for eqn in eqns] for eqns in bits)
+    assert ours == theirs
     check_laws(read, laws=["text", "files", "pickle", "typecheck"])
 
 

@@ -82,8 +82,9 @@ def ffi_call(
     Args:
       has_side_effect: it is called even where nothing reads the results.
       vmap_method: how `vmap` maps the call, as for `pure_callback`. None: it can't be mapped.
-      input_layouts, output_layouts: how the function wants matrices: for each array None for row by row, or its axes,
-        the slowest first; `(1, 0)` is column by column.
+      input_layouts: how the function wants matrices: for each array None for row by row, or its axes, the slowest
+        first; `(1, 0)` is column by column.
+      output_layouts: how it writes the results; of one result, its layout.
       input_output_aliases: results, by their positions, that may be written to where operands are.
       custom_call_api_version: 4 is XLA's typed FFI. Versions before take no attributes but one string,
         `legacy_backend_config`.

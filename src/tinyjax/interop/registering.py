@@ -34,13 +34,21 @@ def register_ffi_target(
 def register_ffi_type(name: str, type_registration: Any, platform: str = "cpu") -> None:
     """Makes a type known that functions keep state in.
 
-    `type_registration` is a dictionary of its "type_id" and, if it has one, its "type_info".
+    `type_registration` is a dictionary of its "type_id" and, if it has one, its "type_info": capsules.
+
+    >>> from functools import partial
+    >>> register = partial(
+    ...     register_ffi_type, "my_state"
+    ... )  # then, of a library: register({"type_id": pycapsule(...)})
     """
     jax.ffi.register_ffi_type(name, type_registration, platform)
 
 
 def register_ffi_target_as_batch_partitionable(name: str) -> None:
-    """Says that devices may each call the function with some of a batch, along the first axes."""
+    """Says that devices may each call the function with some of a batch, along the first axes.
+
+    >>> register_ffi_target_as_batch_partitionable("lapack_dgetrf_ffi")
+    """
     jax.ffi.register_ffi_target_as_batch_partitionable(name)
 
 
