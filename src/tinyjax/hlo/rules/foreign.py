@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
+from typing import Final
 
 from tinyjax.control.foreign import FfiCall
 from tinyjax.hlo.context import SSA, LoweringContext, types_text
@@ -11,6 +13,8 @@ from tinyjax.hlo.rules.composite import attribute_text
 from tinyjax.hlo.rules.library_calls import aliases_text, layouts_text
 from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
+
+_BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 
 
 @RULES.register(FfiCall)
@@ -32,5 +36,10 @@ def _ffi_call(
     ]
     operands = ", ".join([arg.name for arg in args])
     signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
-    text = f"stablehlo.custom_call @{json.dumps(primitive.target_name)}({operands}) {{{', '.join(fields)}}}"
+    text = f"stablehlo.custom_call @{_symbol(primitive.target_name)}({operands}) {{{', '.join(fields)}}}"
     return ctx.emit_many(f"{text} : {signature}", types)
+
+
+def _symbol(name: str) -> str:
+    """In quotes only if it has to be: other libraries are found by their names in the text."""
+    return name if _BARE.fullmatch(name) else json.dumps(name)
