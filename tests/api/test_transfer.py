@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import tinyjax as tj
-from tinyjax.errors import ChoiceError, InputError, TreeError
+from tinyjax.errors import ChoiceError, TreeError
 
 X = np.arange(3.0)
 _JAXS = jax.devices("cpu")[0]
@@ -106,5 +106,5 @@ def test_what_is_given_up_is_deleted_wherever_it_was(start: str, place: str, ali
         assert not found.is_deleted()
         np.testing.assert_array_equal(np.asarray(found), X)
     assert (moved[1] is y) == (start == place and alias is None)
-    with pytest.raises(InputError, match="can't be returned as it is"):
+    with pytest.raises(ValueError, match="can't be returned as it is"):
         tj.device_put(y, place, donate=True, may_alias=True)

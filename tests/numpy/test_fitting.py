@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -49,7 +50,16 @@ def test_roots(p: Any) -> None:
 def test_roots_of_traced_coefficients() -> None:
     run = jit(lambda p: tnp.roots(p, strip_zeros=False))
     np.testing.assert_allclose(np.sort(np.asarray(run(np.array([1.0, -3.0, 2.0]))).real), [1, 2])
-    assert np.isnan(np.asarray(run(np.array([0.0, 1.0, 2.0])))).all()
+    for p in (
+        [0.0, 1.0, 2.0],
+        [0.0, 0.0, 1.0, -3.0, 2.0],
+        [0.0, 1.0, -3.0, 2.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+        [0.0, 3.0],
+    ):
+        for found in (run(np.array(p)), tnp.roots(np.array(p), strip_zeros=False)):
+            expected = np.asarray(jax.numpy.roots(jax.numpy.array(p), strip_zeros=False))
+            np.testing.assert_allclose(np.sort_complex(np.asarray(found)), np.sort_complex(expected), atol=1e-8)
     with pytest.raises(ConcretizationError, match="Pass strip_zeros=False"):
         jit(tnp.roots)(np.array([1.0, 2.0]))
 

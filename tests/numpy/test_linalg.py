@@ -196,6 +196,18 @@ def cofactors(x: HostArray) -> HostArray:
     return found
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_determinants_of_narrow_floats(dtype: str, size: int) -> None:
+    x = general(2, size, size).astype(jnp.dtype(dtype))
+    for f in (tnp.linalg.det, tj.jit(tnp.linalg.det)):
+        found = f(x)
+        assert found.dtype == jnp.linalg.det(x).dtype
+        np.testing.assert_allclose(found, np.linalg.det(x.astype("float64")), 0.02, 0.02)
+    slopes = tj.grad(lambda x: tnp.linalg.det(x).sum())(x)
+    assert slopes.dtype == dtype
+
+
 @pytest.mark.sweep
 @pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
 @pytest.mark.parametrize("imaginary", [False, True])

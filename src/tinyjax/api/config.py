@@ -32,6 +32,7 @@ class Setting:
 _OFF: Final = "Nothing here does that"
 _PLATFORM: Final = "Set the environment variable JAX_PLATFORMS before the process starts"
 _TRANSFERS: Final = "What is on the host moves only when a compiled function takes it, or tinyjax.device_put moves it"
+_KEPT: Final = "The compilation cache keeps every program"
 _FIXED: Final = "That can't be changed"
 
 #: JAX's settings that say what programs mean, by name.
@@ -64,6 +65,11 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
         ),
         "jax_numpy_dtype_promotion": Setting("standard", _FIXED),
         "jax_numpy_rank_promotion": Setting("allow", _FIXED),
+        "jax_persistent_cache_enable_xla_caches": Setting(
+            "none", "XLA's own caches aren't kept", ("xla_gpu_per_fusion_autotune_cache_dir",)
+        ),
+        "jax_persistent_cache_min_compile_time_secs": Setting(0.0, _KEPT, (1.0, -1.0)),
+        "jax_persistent_cache_min_entry_size_bytes": Setting(0, _KEPT, (-1,)),
         "jax_threefry_partitionable": Setting(True, _FIXED),
         "jax_traceback_filtering": Setting(
             "auto", "Set the environment variable TINYJAX_TRACEBACK_FILTERING=off", ("remove_frames", "tracebackhide")

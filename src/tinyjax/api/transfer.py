@@ -7,7 +7,7 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from tinyjax import backend
-from tinyjax.errors import InputError
+from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.lax.layouts import lying
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
@@ -65,7 +65,7 @@ def device_put(
 
     def put(leaf: object, place: Any, donated: object, aliased: object) -> Array:
         if donated and aliased:
-            raise InputError(
+            raise ChoiceError(
                 "device_put: an array that is donated can't be returned as it is, too: leave out may_alias"
             )
         array = as_array(leaf)

@@ -9,12 +9,15 @@ import numpy as np
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
-from tinyjax.numpy.creation import asarray, zeros
+from tinyjax.numpy.creation import arange, asarray, zeros
 from tinyjax.numpy.elementwise import sqrt
 from tinyjax.numpy.joining import concatenate
 from tinyjax.numpy.linalg import eigvals, inv, lstsq
+from tinyjax.numpy.logic import where
+from tinyjax.numpy.manipulation import roll
 from tinyjax.numpy.matrices import eye
 from tinyjax.numpy.products import outer
+from tinyjax.numpy.reductions import argmax, argsort
 from tinyjax.numpy.reductions import sum as total
 from tinyjax.numpy.sequences import vander
 from tinyjax.numpy.signatures import Nested
@@ -119,7 +122,7 @@ def roots(p: Nested, *, strip_zeros: bool = True) -> Array:
     """Where a polynomial is zero: complex numbers, the eigenvalues of its companion matrix.
 
     How many there are depends on how many of the first coefficients are zero. With `strip_zeros=False`, which works on
-    traced coefficients too, none of them may be: otherwise the results are nan.
+    traced coefficients too, there are as many as the degree would be, and for each of those a nan at the end.
 
     Raises:
       ShapeError: the coefficients aren't a vector.
@@ -132,14 +135,14 @@ def roots(p: Nested, *, strip_zeros: bool = True) -> Array:
     if coefficients.ndim != 1:
         raise ShapeError(f"roots takes a vector of coefficients, got {coefficients.aval}")
     kind = np.result_type(coefficients.dtype, np.complex64)
-    last = 0
+    last, first = 0, None
     if strip_zeros:
         try:
             present = np.flatnonzero(np.asarray(coefficients))
         except ConcretizationError:
             raise ConcretizationError(
                 "roots: how many there are depends on which coefficients are zero, and these are traced. Pass "
-                "strip_zeros=False if the first one isn't zero."
+                "strip_zeros=False for a nan at the end for each zero that they begin with."
             ) from None
         if present.size == 0:
             return zeros((0,), kind)
@@ -148,5 +151,14 @@ def roots(p: Nested, *, strip_zeros: bool = True) -> Array:
     n = coefficients.size - 1
     if n < 1:
         return zeros((last,), kind)
+    if not strip_zeros:
+        nonzero = coefficients != 0
+        first = where(nonzero.any(), argmax(nonzero), n)
+        coefficients = roll(where(nonzero.any(), coefficients, 1), -first)
     companion = eye(n, k=-1, dtype=coefficients.dtype).at[0].set(-coefficients[1:] / coefficients[0])
-    return concatenate([eigvals(companion).astype(kind), zeros((last,), kind)])
+    found = concatenate([eigvals(companion).astype(kind), zeros((last,), kind)])
+    if first is None:
+        return found
+    # The zeros that have been moved to the end make as many roots, which are no roots of the polynomial.
+    found = found[argsort(found == 0, stable=True)]
+    return where(arange(n) < n - first, found, complex(np.nan, np.nan))

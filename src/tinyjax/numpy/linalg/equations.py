@@ -24,7 +24,7 @@ from tinyjax.arrays.reductions import prod
 from tinyjax.arrays.reductions import sum as sum_of
 from tinyjax.arrays.shaping import diagonal, integer, integers, moveaxis, ravel, reshape
 from tinyjax.errors import ChoiceError, ShapeError
-from tinyjax.ir.dtypes import COMPLEXES, real_dtype
+from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, real_dtype
 from tinyjax.ir.shapes import Shape
 from tinyjax.lax import linalg as strict
 from tinyjax.numpy.elementwise import log
@@ -33,6 +33,7 @@ from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.numpy.linalg.norms import norm
 from tinyjax.numpy.linalg.results import SlogdetResult
 from tinyjax.numpy.matrices import eye
+from tinyjax.primitives.matrices import MATRICES
 from tinyjax.primitives.solutions import Pinv
 from tinyjax.primitives.solutions import det as det_p
 from tinyjax.primitives.solutions import solve as solve_p
@@ -105,6 +106,8 @@ def inv(a: ArrayLike) -> Array:
 def det(a: ArrayLike) -> Array:
     """The determinants of square matrices. Their derivatives hold also where a matrix lacks one in rank.
 
+    Those of floats narrower than float32 are computed in it, and rounded.
+
     Raises:
       ShapeError: the matrices aren't square.
 
@@ -114,7 +117,8 @@ def det(a: ArrayLike) -> Array:
     """
     x = inexact(a)
     _square("det", x)
-    return bind(det_p, x)[0]
+    dtype = x.aval.dtype
+    return bind(det_p, x)[0] if dtype in MATRICES else astype(bind(det_p, astype(x, FLOAT32))[0], dtype)
 
 
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
