@@ -98,7 +98,7 @@ def test_scalars_are_literals(value: float, text: str) -> None:
 def test_ill_typed_equations_are_refused_and_not_recorded() -> None:
     ctx = StagingContext()
     x, y = ctx.argument(F64), ctx.argument(F32)
-    with pytest.raises(TypingError, match=r"add needs operands of equal dtypes; got f64\[\], f32\[\]"):
+    with pytest.raises(TypingError, match=r"add requires arguments to have the same dtypes; got f64\[\], f32\[\]"):
         ctx.bind(add, x, y)
     jaxpr = ctx.finish(ctx.bind(neg, x)).jaxpr
     assert [eqn.primitive for eqn in jaxpr.eqns] == [neg]

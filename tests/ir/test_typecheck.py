@@ -142,7 +142,9 @@ def test_operands_that_the_primitive_refuses() -> None:
     vec = Var(1, ShapedArray((3,), np.float32))
     jaxpr = Jaxpr((X, vec), (Eqn(add, (X, vec), (Z,)),), (Z,))
     text = message(jaxpr)
-    assert "add does not accept operands of types (f64[], f32[3]): add needs operands of equal dtypes" in text
+    assert (
+        "add does not accept operands of types (f64[], f32[3]): add requires arguments to have the same dtypes" in text
+    )
     too_few = Jaxpr((X,), (Eqn(ReduceSum((0,)), (), (Y,)),), ())
     assert "reduce_sum does not accept operands of types ()" in message(too_few)
 

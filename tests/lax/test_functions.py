@@ -200,9 +200,9 @@ def test_python_scalars_take_the_other_dtype() -> None:
         (
             lambda: lax.add(np.ones(2), np.ones(2, np.float32)),
             TypingError,
-            r"add needs operands of equal dtypes; got f64",
+            r"add requires arguments to have the same dtypes; got f64",
         ),
-        (lambda: lax.add(np.ones(2, int), 1.5), TypingError, "equal dtypes; got i64"),
+        (lambda: lax.add(np.ones(2, int), 1.5), TypingError, "the same dtypes; got i64"),
         (lambda: lax.add(np.ones(2), np.ones(3)), ShapeError, r"add needs operands of equal shapes, or scalars; got"),
         (lambda: lax.add(np.ones(3), np.ones((2, 3))), ShapeError, "equal shapes"),
         (lambda: lax.sin(np.arange(3)), TypingError, "sin does not accept i64 operands; it accepts floats"),

@@ -120,7 +120,7 @@ def test_errors() -> None:
         lax.dynamic_slice(X, (0, 1.0), (1, 1))
     with pytest.raises(ShapeError, match="not larger"):
         lax.dynamic_slice(X, (0, 0), (5, 1))
-    with pytest.raises(TypingError, match="equal dtypes"):
+    with pytest.raises(TypingError, match="the same dtypes"):
         lax.dynamic_update_slice(X, np.zeros((1, 1), "float32"), (0, 0))
     with pytest.raises(ShapeError, match=r"doesn't fit f64\[4,5\], with an axis or without"):
         lax.dynamic_update_index_in_dim(X, 1.0, 0, 0)

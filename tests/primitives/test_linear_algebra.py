@@ -169,7 +169,7 @@ def test_bad_matrices(name: str, dtype: str) -> None:
         (Cholesky(), "int32[2,2]", TypingError, "cholesky does not accept i32 operands"),
         (Eigh(), "float16[2,2]", TypingError, "eigh does not accept f16 operands"),
         (Cholesky(), "float16[2,2]", TypingError, "does not accept f16 operands; it accepts f32, f64, complex numbers"),
-        (TriangularSolve(True), "float32[2,2] float64[2,2]", TypingError, "equal dtypes"),
+        (TriangularSolve(True), "float32[2,2] float64[2,2]", TypingError, "the same dtypes"),
         (TriangularSolve(True), "float32[2,2] float32[3,2]", ShapeError, "2 unknowns for 3 equations"),
         (TriangularSolve(), "float32[4,2,2] float32[3,2]", ShapeError, "the axes of batches differ"),
         (CholeskyUpdate(), "float32[2,2] float32[3]", ShapeError, "a vector of the same size"),

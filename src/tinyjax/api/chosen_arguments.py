@@ -152,7 +152,8 @@ def _seed(what: str, linearized: derivatives.Linearized, holomorphic: bool) -> A
     (aval,) = linearized.program.out_avals
     if aval.shape != ():
         raise InputError(
-            f"{what} needs a function with a scalar result; it returned {aval}. Sum it, or use jacrev, jacfwd or vjp."
+            f"{what}: Gradient only defined for scalar-output functions. Output had shape: {aval.shape}. Sum it, or "
+            "use jacrev, jacfwd or vjp."
         )
     if holomorphic and aval.dtype not in COMPLEXES:
         raise InputError(f"{what} with holomorphic=True needs a complex result; it returned {aval}")

@@ -69,8 +69,8 @@ def common_dtype(name: str, avals: Sequence[ShapedArray]) -> DType:
     for aval in avals:
         if aval.dtype != dtype:
             raise TypingError(
-                f"{name} needs operands of equal dtypes; got {', '.join(map(str, avals))}. Convert them first, or use "
-                "the operators and tinyjax.numpy, which do."
+                f"{name} requires arguments to have the same dtypes; got {', '.join(map(str, avals))}. Convert them "
+                "first, or use the operators and tinyjax.numpy, which do."
             )
     return dtype
 
