@@ -94,12 +94,16 @@ class _Early:
         n = len(self._eqns)
         places = self._places()
         readers: dict[int, set[int]] = {}  # where results are read that are computed of inputs alone
+        stacked = set[int]()  # the scalars in stacks, which are made where they are
         for i in range(n - 1, -1, -1):
             if i in self._free:
                 found = set[int]().union(*[readers.get(out.index, ()) for out in self._eqns[i].outvars])
                 alone = len(found) == 1 or self._free[i] > DEPTH
-                if found and (alone or min(found) < i):
+                later = alone and not any(out.index in stacked for out in self._eqns[i].outvars)
+                if found and (later or min(found) < i):
                     places[i] = min(found) if alone else _BEFORE
+            if joins_scalars(self._eqns[i]):
+                stacked |= self._operands[i]
             for index in self._operands[i]:
                 readers.setdefault(index, set()).add(places[i])
         self._terms_to_layers(places)
@@ -116,24 +120,32 @@ class _Early:
         joined: dict[int, bool] = {}  # whether all that reads a result is such a sum, or for one
         for i in range(len(self._eqns) - 1, -1, -1):
             eqn = self._eqns[i]
-            term = joins_scalars(eqn) or (i in self._free and all(joined.get(out.index, False) for out in eqn.outvars))
+            outs = [out.index for out in eqn.outvars]
+            stack = joins_scalars(eqn) and outs[0] in joined  # of which something is made
+            term = stack or (i in self._free and all(joined.get(out, False) for out in outs))
             for index in self._operands[i]:
                 joined[index] = joined.get(index, True) and term
         if True not in joined.values():
             return
         terms = {i for i in self._free if all(joined.get(out.index, False) for out in self._eqns[i].outvars)}
-        first: dict[int, int] = {}  # where an input is read for something else
+        first: dict[tuple[int, int], int] = {}  # where an input, or a row of it, is read for something else
         for i, operands in enumerate(self._operands):
             if i not in terms and places[i] != _BEFORE:
                 for index in operands:
                     if index not in self._maker:
-                        first[index] = min(places[i], first.get(index, places[i]))
+                        row = self._row(i, index)
+                        first[row] = min(places[i], first.get(row, places[i]))
         for i in sorted(terms):
-            read = [first[index] for index in self._operands[i] if index in first]
+            rows = [self._row(i, index) for index in self._operands[i]]
+            read = [first[row] for row in rows if row in first]
             made = [places[self._maker[index]] for index in self._operands[i] if index in self._maker]
             place = max([*read, *made], default=places[i])
             if len(read) + len(made) == len(self._operands[i]) and place < places[i]:
                 places[i] = place
+
+    def _row(self, i: int, index: int) -> tuple[int, int]:
+        """A variable that an equation reads, and which row of it, if it is one; -1 is all."""
+        return index, self._rows.get(i, {}).get(index, -1)
 
     def _updates(self, i: int) -> bool:
         """Whether an equation may be part of an update: it treats each element by itself, or its result is a scalar. A
