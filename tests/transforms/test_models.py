@@ -214,7 +214,7 @@ def test_what_is_compiled_has_one_size(model: Any, step: Any) -> None:
     if model is cells and step in (trusted, in_parts):
         pytest.skip("norms of weights are sorted by names there; a loop in a loop has carries in another order")
     sizes = []
-    for depth in (36, 48) if step is in_parts else (24, 36):
+    for depth in (48, 60) if step is in_parts else (24, 36):
         found = _border(step, model, depth)
         sizes.append((len(found.eqns), len(found.invars)))
     assert sizes[0] == sizes[1]

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, get_args, overload
 
-import numpy.typing as npt
-
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.control.composite_call import Dictionary, entries
 from tinyjax.control.foreign import FfiCall, ForeignMethod, Order
@@ -30,13 +28,13 @@ class Described(Protocol):
     def shape(self) -> Sequence[int]: ...
 
     @property
-    def dtype(self) -> npt.DTypeLike: ...
+    def dtype(self) -> object: ...
 
 
 @overload
 def ffi_call(
     target_name: str,
-    result_shape_dtypes: Sequence[Described],
+    result_shape_dtypes: Sequence[Any],  # types
     *,
     has_side_effect: bool = False,
     vmap_method: ForeignMethod | None = None,
@@ -49,7 +47,7 @@ def ffi_call(
 @overload
 def ffi_call(
     target_name: str,
-    result_shape_dtypes: Described,
+    result_shape_dtypes: ShapedArray | Described,
     *,
     has_side_effect: bool = False,
     vmap_method: ForeignMethod | None = None,
@@ -62,7 +60,7 @@ def ffi_call(
 @filtered
 def ffi_call(
     target_name: str,
-    result_shape_dtypes: Described | Sequence[Described],
+    result_shape_dtypes: ShapedArray | Described | Sequence[Any],
     *,
     has_side_effect: bool = False,
     vmap_method: ForeignMethod | None = None,
