@@ -13,8 +13,8 @@ from . import dtypes as dtypes
 from . import errors as errors
 from . import experimental as experimental
 from . import export as export
-from . import ffi as ffi
 from . import extend as extend
+from . import ffi as ffi
 from . import flatten_util as flatten_util
 from . import hlo as hlo
 from . import image as image

@@ -122,7 +122,6 @@ class LinearCall(Composite):
             with_leading_axis(ctx, x, at, axis.size, unmapped(ctx.aval(x).shape, at))
             for x, at in zip(args[n:], linear, strict=True)
         ]
-
         back = self.transposed and mapped_rest(axis, self.transposed, others)
         outs = ctx.bind(
             LinearCall(mapped_rest(axis, self.jaxpr, residuals), self.const_lengths, back), *args[:n], *wide

@@ -20,7 +20,8 @@ from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Literal
 from tinyjax.ir.value import ConcreteValue
 
-_BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
+#: What needs no quotes as the name of an attribute, or of a function.
+BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 
 
 @RULES.register(CompositeCall)
@@ -62,7 +63,7 @@ def attribute_text(value: Attribute) -> str:
     if isinstance(value, float):
         return _scalar(value, FLOAT64)
     if isinstance(value, str | bytes):
-        return _string(value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass"))
+        return string_text(value if isinstance(value, bytes) else value.encode("utf-8", "surrogatepass"))
     if isinstance(value, np.dtype):
         return _element(value)
     if isinstance(value, Literal):
@@ -86,12 +87,12 @@ def _element(dtype: DType) -> str:
 
 
 def _dictionary(entries: Sequence[tuple[str, Attribute]]) -> str:
-    names = [key if _BARE.fullmatch(key) else _string(key.encode()) for key, _ in entries]
+    names = [key if BARE.fullmatch(key) else string_text(key.encode()) for key, _ in entries]
     items = [f"{name} = {attribute_text(item)}" for name, (_, item) in zip(names, entries, strict=True)]
     return f"{{{', '.join(items)}}}"
 
 
-def _string(value: bytes) -> str:
+def string_text(value: bytes) -> str:
     """In double quotes; all that isn't plain in hexadecimal."""
     plain = [chr(c) if 32 <= c < 127 and c not in b'"\\' else f"\\{c:02X}" for c in value]
     return f'"{"".join(plain)}"'

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Sequence
-from typing import Final
 
 from tinyjax.control.foreign import FfiCall
 from tinyjax.hlo.context import SSA, LoweringContext, types_text
-from tinyjax.hlo.rules.composite import attribute_text
+from tinyjax.hlo.rules.composite import BARE, attribute_text, string_text
 from tinyjax.hlo.rules.library_calls import aliases_text, layouts_text
 from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
-
-_BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
 
 
 @RULES.register(FfiCall)
@@ -26,7 +21,7 @@ def _ffi_call(
     if version >= 4:
         fields.append(f"backend_config = {attribute_text(primitive.attributes)}")
     elif config is not None:
-        fields.append(f"backend_config = {json.dumps(config)}")
+        fields.append(f"backend_config = {attribute_text(config)}")
     if primitive.has_side_effect:
         fields.append("has_side_effect = true")
     fields += [
@@ -42,4 +37,4 @@ def _ffi_call(
 
 def _symbol(name: str) -> str:
     """In quotes only if it has to be: other libraries are found by their names in the text."""
-    return name if _BARE.fullmatch(name) else json.dumps(name)
+    return name if BARE.fullmatch(name) else string_text(name.encode())
