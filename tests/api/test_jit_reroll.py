@@ -199,6 +199,7 @@ def test_donated_stacks_that_nothing_is_written_over_are_freed() -> None:
         assert all(w.is_deleted() for w in ws[1:])
 
 
+@pytest.mark.sweep
 def test_donated_states_of_an_optimiser() -> None:
     """Moments and weights of one type: each is written over what it was made of, call after call."""
 

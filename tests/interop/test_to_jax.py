@@ -295,6 +295,7 @@ def test_functions_take_arrays_of_ours_numbers_and_keys() -> None:
         to_jax(tj.make_jaxpr(tnp.sin)(1.0), static_argnums=0)
 
 
+@pytest.mark.sweep
 def test_samples_of_gamma_distributions_have_derivatives_there() -> None:
     shapes = np.array([0.4, 2.0, 30.0])
 
