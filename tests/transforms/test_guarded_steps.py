@@ -37,6 +37,14 @@ def conditional(layers: Any, x: Any) -> Any:
     return lax.cond(good, descent, lambda layers, gradient: layers, layers, gradient), good
 
 
+def in_pieces(layers: Any, x: Any) -> Any:
+    """As JAX's `array` puts many scalars together: 16 by 16."""
+    gradient = gradient_of(layers, x)
+    each = [tnp.all(tnp.isfinite(g)).reshape(1) for g in tj.tree.leaves(gradient)]
+    good = tnp.all(tnp.concatenate([tnp.concatenate(each[i : i + 16]) for i in range(0, len(each), 16)]))
+    return lax.cond(good, descent, lambda layers, gradient: layers, layers, gradient), good
+
+
 def scaled(layers: Any, x: Any) -> Any:
     """With a loss that is scaled, and what the next scale is."""
     scale = tnp.exp(x[0, 0])
@@ -57,7 +65,7 @@ def largest(layers: Any, x: Any) -> Any:
     return descent(layers, tj.tree.map(lambda g: g / tnp.maximum(bound, 1.0), gradient)), bound
 
 
-STEPS: Final = [chosen, conditional, scaled, largest]
+STEPS: Final = [chosen, conditional, in_pieces, scaled, largest]
 
 
 @pytest.mark.parametrize("step", STEPS)

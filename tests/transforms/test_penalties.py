@@ -65,7 +65,22 @@ def norm(layers: Any) -> Any:
     return tnp.sqrt(squares(layers))
 
 
-PENALTIES: Final = [squares, halves, kernels, means, products, magnitudes]
+def norms(layers: Any) -> Any:
+    return sum(tnp.sqrt(tnp.sum(w**2)) for w in tj.tree.leaves(layers))
+
+
+def complex_norm(layers: Any) -> Any:
+    """As Optax writes it: with imaginary parts, which are zeros."""
+    return tnp.sqrt(sum(tnp.sum(w**2 + tnp.zeros_like(w) ** 2) for w in tj.tree.leaves(layers)))
+
+
+def in_pieces(layers: Any) -> Any:
+    """As JAX's stack joins many arrays: 16 by 16."""
+    terms = [tnp.sum(w**2).reshape(1) for w in tj.tree.leaves(layers)]
+    return tnp.sum(tnp.concatenate([tnp.concatenate(terms[i : i + 16]) for i in range(0, len(terms), 16)]))
+
+
+PENALTIES: Final = [squares, halves, kernels, means, products, magnitudes, norm, norms, complex_norm, in_pieces]
 
 
 def step(penalty: Callable[[Any], Any]) -> Callable[[Any, Any], Any]:
@@ -92,7 +107,7 @@ def test_what_is_compiled_has_one_size(penalty: Callable[[Any], Any]) -> None:
     assert lines(f, 12) == lines(f, 24)
 
 
-@pytest.mark.parametrize("penalty", [*PENALTIES, norm])
+@pytest.mark.parametrize("penalty", PENALTIES)
 def test_steps_compute_the_same(penalty: Callable[[Any], Any]) -> None:
     f, layers = step(penalty), weights(12)
     close(tj.jit(f, reroll=True)(layers, X), f(layers, X))

@@ -21,6 +21,9 @@ from tinyjax.transforms.waiting import by_tensor
 _LENGTH: Final = 32
 #: And it moves before so many others at least: the order within a block is as good as another one.
 _FAR: Final = 8
+#: What is made of a tensor and read at so few places belongs to the layer that reads it first; what is read at more, as
+#: a mask is, to none.
+_FEW: Final = 4
 #: Where what is read by equations at several places goes: before all of them.
 _BEFORE: Final = -1
 
@@ -98,7 +101,7 @@ class _Early:
         for i in range(n - 1, -1, -1):
             if i in self._free:
                 found = set[int]().union(*[readers.get(out.index, ()) for out in self._eqns[i].outvars])
-                alone = len(found) == 1 or self._free[i] > DEPTH
+                alone = len(found) == 1 or self._free[i] > DEPTH or (len(found) <= _FEW and self._of_a_tensor(i))
                 later = alone and not any(out.index in stacked for out in self._eqns[i].outvars)
                 if found and (later or min(found) < i):
                     places[i] = min(found) if alone else _BEFORE
@@ -114,17 +117,24 @@ class _Early:
             start -= 1
         return [self._eqns[i] for i in by_tensor(self._eqns, self._operands, order, start, self._free, self._rows)]
 
+    def _of_a_tensor(self, i: int) -> bool:
+        """Whether an equation's only operand is an array that is an input: weights that are converted, say."""
+        own = self._operands[i]
+        return len(own) == 1 and own.isdisjoint(self._maker) and any(out.aval.shape for out in self._eqns[i].outvars)
+
     def _terms_to_layers(self, places: list[int]) -> None:
         """Moves what is made of inputs for terms of a sum, as their squares are for a penalty, to where a layer reads
         these inputs: the terms are in the order of names, and there each is part of a block."""
-        joined: dict[int, bool] = {}  # whether all that reads a result is such a sum, or for one
+        joined: dict[int, bool] = {}  # whether all that reads a result is such a sum, or for one; of a scalar: anything
+        scalars = {out.index for eqn in self._eqns for out in eqn.outvars if not out.aval.shape}
         for i in range(len(self._eqns) - 1, -1, -1):
             eqn = self._eqns[i]
             outs = [out.index for out in eqn.outvars]
             stack = joins_scalars(eqn) and outs[0] in joined  # of which something is made
             term = stack or (i in self._free and all(joined.get(out, False) for out in outs))
             for index in self._operands[i]:
-                joined[index] = joined.get(index, True) and term
+                scalar = index in scalars
+                joined[index] = joined.get(index, False) or term if scalar else joined.get(index, True) and term
         if True not in joined.values():
             return
         terms = {i for i in self._free if all(joined.get(out.index, False) for out in self._eqns[i].outvars)}
@@ -135,13 +145,22 @@ class _Early:
                     if index not in self._maker:
                         row = self._row(i, index)
                         first[row] = min(places[i], first.get(row, places[i]))
+        numbers = set[int]()  # the terms that are made of no inputs, of zeros say
         for i in sorted(terms):
-            rows = [self._row(i, index) for index in self._operands[i]]
+            makers = [self._maker[index] for index in self._operands[i] if index in self._maker]
+            rows = [self._row(i, index) for index in self._operands[i] if index not in self._maker]
+            if not rows and numbers.issuperset(makers):
+                numbers.add(i)
+                continue
+            made = [places[j] for j in makers if j not in numbers]
             read = [first[row] for row in rows if row in first]
-            made = [places[self._maker[index]] for index in self._operands[i] if index in self._maker]
             place = max([*read, *made], default=places[i])
-            if len(read) + len(made) == len(self._operands[i]) and place < places[i]:
+            if len(read) == len(rows) and place < places[i]:
                 places[i] = place
+        for i in sorted(terms, reverse=True):
+            for index in self._operands[i]:
+                if (maker := self._maker.get(index)) in numbers:
+                    places[maker] = min(places[maker], places[i])
 
     def _row(self, i: int, index: int) -> tuple[int, int]:
         """A variable that an equation reads, and which row of it, if it is one; -1 is all."""
@@ -152,7 +171,8 @@ class _Early:
         backward pass has others in each layer."""
         eqn = self._eqns[i]
         quick = isinstance(eqn.primitive, (Elementwise, *ARRANGING)) or not any(out.aval.shape for out in eqn.outvars)
-        quick = quick or joins_scalars(eqn) or any(map(_elementwise, inner_programs([eqn])))
+        programs = list(inner_programs([eqn]))
+        quick = quick or joins_scalars(eqn) or (bool(programs) and all(map(_elementwise, programs)))
         return i in self._free or (self._moves[i] and quick)
 
     def _places(self) -> list[int]:
@@ -193,5 +213,5 @@ def _scales(eqn: Eqn) -> bool:
 
 
 def _elementwise(jaxpr: Jaxpr) -> bool:
-    """Whether a program, a branch say, treats each element by itself."""
-    return all(isinstance(eqn.primitive, (Elementwise, *ARRANGING)) for eqn in jaxpr.eqns)
+    """Whether a program, a branch say, is part of an update: it has no products of matrices."""
+    return all(isinstance(eqn.primitive, (Elementwise, Reduction, *ARRANGING)) for eqn in jaxpr.eqns)

@@ -17,6 +17,9 @@ from tinyjax.transforms.rows import Lazy
 #: What has no fewer elements than its operand, so that there is no more to keep where it is applied later.
 ARRANGING: Final = (BroadcastInDim, Iota, Reshape, Squeeze, Transpose)
 
+#: How many equations right before who reads them are put in order.
+_STRETCH: Final = 32
+
 
 def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
     """These equations in another order, in which each that only arranges its operand comes right before the first that
@@ -72,4 +75,40 @@ def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
                 last[root] = max(last.get(root, read), read)
     keys.reverse()
     # Of those with one place, whoever is read comes before who reads; and what has its place there was last already.
-    return [eqns[at] for at in sorted(range(len(eqns)), key=keys.__getitem__)]
+    return _in_order_of_operands([eqns[at] for at in sorted(range(len(eqns)), key=keys.__getitem__)], lazy)
+
+
+def _in_order_of_operands(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
+    """These equations with those that cost next to nothing, and come right before the first that reads them, in the
+    order in which that has them as operands: which of them came first before may differ from layer to layer."""
+    maker = {out.index: at for at, eqn in enumerate(eqns) for out in eqn.outvars}
+    operands = [[maker.get(lazy.root(atom).index, -1) for atom in eqn.invars if isinstance(atom, Var)] for eqn in eqns]
+    first = [-1] * len(eqns)  # the first equation that reads what each makes
+    for at in range(len(eqns) - 1, -1, -1):
+        for i in operands[at]:
+            if i >= 0:
+                first[i] = at
+    found: list[Eqn] = []
+    for at, eqn in enumerate(eqns):
+        low = at
+        while 0 < low > at - _STRETCH and _light(eqns[low - 1]) and low <= first[low - 1] <= at:
+            low -= 1
+        if at - low > 1:
+            order: list[int] = []
+            todo = [(i, False) for i in reversed(operands[at])]
+            seen = set[int]()
+            while todo:
+                i, done = todo.pop()
+                if done:
+                    order.append(i)
+                elif low <= i and i not in seen:
+                    seen.add(i)
+                    todo += [(i, True), *((j, False) for j in reversed(operands[i]))]
+            if len(order) == at - low:
+                found[low:] = [eqns[i] for i in order]
+        found.append(eqn)
+    return found
+
+
+def _light(eqn: Eqn) -> bool:
+    return isinstance(eqn.primitive, ARRANGING) or type(eqn.primitive) in QUICK

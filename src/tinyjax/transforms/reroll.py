@@ -16,9 +16,11 @@ from tinyjax.transforms.arguments import flag, whole
 from tinyjax.transforms.beginnings import Beginnings
 from tinyjax.transforms.early import early
 from tinyjax.transforms.found_loops import Repeat, Repeats
+from tinyjax.transforms.joined import joined_at_once
 from tinyjax.transforms.late import late
 from tinyjax.transforms.layered import loop_bodies, parted, stacked_loops
 from tinyjax.transforms.near_repeats import Stopped, near_runs
+from tinyjax.transforms.one_number import parts_of_one_number
 from tinyjax.transforms.padded_sums import stacked_sums
 from tinyjax.transforms.rebuild import Rebuilding, bottom_up, without_unread
 from tinyjax.transforms.repeats import Reads, Run, find_runs, labels
@@ -36,7 +38,7 @@ def rerolled(
     others is noted there. `bordered`: stacks of its inputs and results are made by who calls it, and scalars may be
     added in another order."""
     jaxpr = stacked_loops(jaxpr) if bordered else jaxpr
-    given = stacked_sums(jaxpr)
+    given = parts_of_one_number(joined_at_once(stacked_sums(jaxpr)))
     result, repeats = _Rolling(sums_of_stacks(given) if bordered else given, at_least, stopped, bordered).roll()
     return (without_unread(result), repeats) if repeats else (jaxpr, repeats)
 
