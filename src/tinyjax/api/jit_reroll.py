@@ -52,7 +52,8 @@ class Rerolling:
 
     def rolled(self, traced: Traced) -> Traced:
         """The function, with such a program."""
-        from tinyjax.transforms.reroll import reroll  # few ask for it
+        from tinyjax.control.remade import remade  # few ask for it
+        from tinyjax.transforms.reroll import reroll
         from tinyjax.transforms.sizes import Sizes
 
         # What is called once may be the model, as in a function of jax's: its weights are to be stacked out here. And
@@ -60,7 +61,8 @@ class Rerolling:
         flat = inline(traced.jaxpr, once_or_small(traced.jaxpr, SMALL))
         found = reroll(flat, at_least=ASKED, bordered=True)
         size = Sizes()
-        return evolve(traced, jaxpr=found) if size.of(flat.eqns) - size.of(found.eqns) >= self.in_all else traced
+        saved = size.of(flat.eqns) - size.of(found.eqns)
+        return evolve(traced, jaxpr=remade(found)) if saved >= self.in_all else traced
 
 
 @remembered
