@@ -18,7 +18,7 @@ from tinyjax.transforms.rows import Lazy
 ARRANGING: Final = (BroadcastInDim, Iota, Reshape, Squeeze, Transpose)
 
 #: How many equations right before who reads them are put in order.
-_STRETCH: Final = 32
+_STRETCH: Final = 12
 
 
 def late(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
@@ -89,11 +89,12 @@ def _in_order_of_operands(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
             if i >= 0:
                 first[i] = at
     found: list[Eqn] = []
+    crossed = set[int]()  # the places from which something has gone to the other side
     for at, eqn in enumerate(eqns):
         low = at
         while 0 < low > at - _STRETCH and _light(eqns[low - 1]) and low <= first[low - 1] <= at:
             low -= 1
-        if at - low > 1:
+        if at - low > 1 and low not in crossed:
             order: list[int] = []
             todo = [(i, False) for i in reversed(operands[at])]
             seen = set[int]()
@@ -106,6 +107,7 @@ def _in_order_of_operands(eqns: Sequence[Eqn], lazy: Lazy) -> list[Eqn]:
                     todo += [(i, True), *((j, False) for j in reversed(operands[i]))]
             if len(order) == at - low:
                 found[low:] = [eqns[i] for i in order]
+                crossed.update(range(low + 1, at))
         found.append(eqn)
     return found
 
