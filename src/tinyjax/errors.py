@@ -174,6 +174,10 @@ class UnsupportedError(TinyjaxError, NotImplementedError):
     """Something that JAX or NumPy has and tinyjax doesn't, or not yet."""
 
 
+class UnsupportedDtypeError(TypingError, UnsupportedError):
+    """Routines of LAPACK, which have no floats of 16 bits and fewer, and what else JAX has no kernel for."""
+
+
 class SettingError(UnsupportedError, AttributeError):
     """JAX has a setting of the process that isn't known here."""
 

@@ -22,11 +22,12 @@ from tinyjax.arrays import (
 from tinyjax.arrays.at import IndexUpdates
 from tinyjax.arrays.intake import refuse_out
 from tinyjax.arrays.placed import Placed
+from tinyjax.backend import DeviceLike
 from tinyjax.deferred import LAID_OUT, NUMPY_FUNCTIONS
 from tinyjax.errors import ChoiceError, InputError, ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import DType, Scalar
 from tinyjax.ir.shapes import Shape
-from tinyjax.meshes import NamedSharding, PartitionSpec
+from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
 from tinyjax.primitives.conversion import copy
 from tinyjax.tracebacks import filter_class, filtered_method
 
@@ -140,10 +141,14 @@ class Methods(Placed):
     conj: Final = arithmetic.conjugate
     conjugate: Final = arithmetic.conjugate
 
-    def astype(self, dtype: npt.DTypeLike | None, copy: bool = False) -> Array:
-        """The elements converted to a dtype; None is float64. Arrays are immutable, so `copy` makes no difference."""
+    def astype(
+        self, dtype: npt.DTypeLike | None, copy: bool = False, device: DeviceLike | Sharding | None = None
+    ) -> Array:
+        """The elements converted to a dtype, on a device if one is given; a dtype of None is float64. Arrays are
+        immutable, so `copy` makes no difference."""
         found = elementwise.user_dtype(float if dtype is None else dtype)
-        return self._array if found is None else elementwise.astype(self._array, found)
+        converted = self._array if found is None else elementwise.astype(self._array, found)
+        return converted if device is None else converted.to_device(device)
 
     def copy(self) -> Array:
         """The same elements in memory of their own."""

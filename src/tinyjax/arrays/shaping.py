@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Final, SupportsIndex, TypeAlias
 from tinyjax.arrays.elementwise import promote
 from tinyjax.arrays.intake import as_array
 from tinyjax.caching import bounded
+from tinyjax.deferred import LAID_OUT
 from tinyjax.errors import AxisError, ConcretizationError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.result_types import made_once
 from tinyjax.ir.shapes import Shape, as_shape
+from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
@@ -101,10 +103,12 @@ def _full_shape(aval: ShapedArray, shape: tuple[int, ...]) -> Shape:
     return as_shape(sizes)
 
 
-def ravel(a: ArrayLike, order: str = "C") -> Array:
-    """The elements in one axis."""
+def ravel(a: ArrayLike, order: str = "C", *, out_sharding: NamedSharding | PartitionSpec | None = None) -> Array:
+    """The elements in one axis, which lies on a mesh as `out_sharding` says."""
     x = as_array(a)
-    return reshape(x, x.aval.size, order)
+    if out_sharding is None:
+        return reshape(x, x.aval.size, order)
+    return LAID_OUT.use(lambda x: reshape(x, x.aval.size, order), [x], out_sharding)
 
 
 def transpose(x: Array, axes: Iterable[SupportsIndex] | None = None) -> Array:

@@ -119,7 +119,8 @@ def choose(a: ArrayLike, choices: Sequence[ArrayLike] | ArrayLike, out: None = N
         found = np.asarray(known.data).astype(np.int64)
         if ((found < 0) | (found >= count)).any():
             raise ChoiceError(
-                f"choose: the numbers are between 0 and {count - 1}, got {np.min(found)} to {np.max(found)}"
+                f"invalid entry in choice array: choose takes numbers between 0 and {count - 1}, "
+                f"got {np.min(found)} to {np.max(found)}"
             )
     elif mode not in ("clip", "wrap"):
         raise ChoiceError(f"choose: mode is 'raise', 'clip' or 'wrap', got {mode!r}")

@@ -36,9 +36,7 @@ def reshape(
     return computed(lambda x: shaping.reshape(x, shape, order), [as_array(a)], out_sharding)
 
 
-def ravel(a: ArrayLike, order: str = "C", *, out_sharding: OutSharding = None) -> Array:
-    """The elements in one axis."""
-    return computed(lambda x: shaping.ravel(x, order), [as_array(a)], out_sharding)
+ravel: Final = shaping.ravel
 
 
 squeeze: Final = shaping.squeeze

@@ -272,6 +272,9 @@ def intersect1d(
     """
     x, y = _both(ar1, ar2)
     both = concatenate([x, y], 0)
+    if assume_unique and not return_indices:
+        ordered = along_axis.sort(both)
+        return _selected("intersect1d", ordered[:-1], ordered[1:] == ordered[:-1], size, fill_value)
     places = along_axis.argsort(both)
     ordered, second = both[places] if both.size else both, places >= x.size
     # Equal elements are side by side, the first array's first.
@@ -367,6 +370,11 @@ def setxor1d(
     """
     x, y = _both(ar1, ar2)
     both = concatenate([x, y], 0)
+    if assume_unique:
+        ordered = along_axis.sort(both)
+        turns, end = ordered[1:] != ordered[:-1], full((min(both.size, 1),), True, BOOL)
+        alone = concatenate([end, turns], 0) & concatenate([turns, end], 0)
+        return _selected("setxor1d", ordered, alone, size, fill_value)
     other = concatenate([isin(x, y), isin(y, x)], 0)
     ordered, places, first = _sorted(both, True)
     if both.size and both.dtype in INEXACT:  # nan of one array isn't that of the other

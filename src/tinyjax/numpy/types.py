@@ -37,7 +37,6 @@ from tinyjax.ir.dtypes import (
 )
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
-from tinyjax.numpy.arguments import placed
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.key_kinds import KINDS, prng_key
 from tinyjax.numpy.limits import FloatInfo, IntInfo
@@ -51,7 +50,7 @@ def astype(
     x: ArrayLike, dtype: npt.DTypeLike | None, /, *, copy: bool = False, device: DeviceLike | None = None
 ) -> Array:
     """The elements converted to a dtype; None is float64."""
-    return placed(as_array(x).astype(dtype, copy), device)
+    return as_array(x).astype(dtype, copy, device)
 
 
 def result_type(*args: ArrayLike | npt.DTypeLike) -> DType:

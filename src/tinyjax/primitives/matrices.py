@@ -14,10 +14,21 @@ import numpy as np
 from attrs import fields, frozen
 from typing_extensions import override
 
-from tinyjax.errors import ParameterError, UnsupportedError
+from tinyjax.errors import ParameterError, UnsupportedDtypeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, COMPLEXES, FLOAT32, FLOAT64, INT32, DType, HostArray
+from tinyjax.ir.dtypes import (
+    COMPLEX64,
+    COMPLEX128,
+    COMPLEXES,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INT32,
+    DType,
+    HostArray,
+    names_of,
+)
 from tinyjax.ir.primitive import BatchAxis, Primitive
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
@@ -77,6 +88,11 @@ class OfMatrices(Primitive):
     def operand_dtype(self, avals: Sequence[ShapedArray]) -> DType:
         """The dtype of the operands; a TypingError if it isn't accepted."""
         dtype = common_dtype(self.name, avals)
+        if dtype in FLOATS - self.accepts:
+            raise UnsupportedDtypeError(
+                f"Unsupported dtype {dtype.name}: {self.name} accepts {names_of(self.accepts)}. Convert the matrix "
+                'first: x.astype("float32").'
+            )
         check_dtype(self.name, dtype, self.accepts)
         return dtype
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Final
 
 import tinyjax.numpy as tnp
-from tinyjax.errors import ChoiceError, ShapeError, UnsupportedError
+from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import INTEGERS
 from tinyjax.lax.binding import sequence
 from tinyjax.tracing.array import Array, ArrayLike
@@ -46,8 +46,7 @@ def map_coordinates(
 
     Raises:
       ShapeError: there isn't one array of coordinates for each dimension.
-      ChoiceError: there is no such mode.
-      UnsupportedError: the order is above 1.
+      UnsupportedError: there is no such mode, or the order is above 1.
 
     >>> import numpy as np
     >>> map_coordinates(
@@ -60,7 +59,7 @@ def map_coordinates(
         raise ShapeError(f"map_coordinates: {x.ndim} dimensions need as many coordinates, got {len(places_of)}")
     given: object = mode
     if not isinstance(given, str) or given not in _PLACES:
-        raise ChoiceError(f"map_coordinates: there is no mode {mode!r}; choose from {', '.join(_PLACES)}")
+        raise UnsupportedError(f"map_coordinates does not yet support mode {mode!r}; choose from {', '.join(_PLACES)}")
     if order not in (0, 1):
         raise UnsupportedError(f"map_coordinates: order is 0 (nearest) or 1 (linear), got {order}")
     outside = as_array(cval).astype(x.dtype)

@@ -33,6 +33,7 @@ from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.numpy.linalg.norms import norm
 from tinyjax.numpy.linalg.results import SlogdetResult
 from tinyjax.numpy.matrices import eye
+from tinyjax.numpy.types import finfo
 from tinyjax.primitives.matrices import MATRICES
 from tinyjax.primitives.solutions import Pinv
 from tinyjax.primitives.solutions import det as det_p
@@ -178,7 +179,7 @@ def pinv(
     if x.aval.ndim < 2:
         raise ShapeError(f"pinv needs an array with at least two axes, got {x.aval}")
     given, dtype = rcond if rtol is None else rtol, real_dtype(x.aval.dtype)
-    tolerance = 10.0 * max(x.aval.shape[-2:]) * np.finfo(dtype.name).eps if given is None else given
+    tolerance = 10.0 * max(x.aval.shape[-2:]) * float(finfo(dtype).eps) if given is None else given
     limit = broadcast_to(astype(as_array(tolerance), dtype), x.aval.shape[:-2])
     return bind(Pinv(hermitian), x, limit)[0]
 

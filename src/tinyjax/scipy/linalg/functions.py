@@ -14,8 +14,8 @@ from tinyjax import lax
 from tinyjax.api.autodiff import jvp
 from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.shaping import integer
-from tinyjax.errors import ChoiceError, ShapeError, UnsupportedError
-from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.errors import ChoiceError, ShapeError, UnsupportedDtypeError, UnsupportedError
+from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.scipy.linalg.spectral import schur
 from tinyjax.tracing.array import Array, ArrayLike
@@ -35,6 +35,7 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
 
     Raises:
       ShapeError: the matrices aren't square.
+      UnsupportedDtypeError: their elements have less than 32 bits.
 
     >>> import numpy as np
     >>> expm(np.array([[0.0, 1.0], [0.0, 0.0]]))
@@ -44,6 +45,8 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     x = inexact(A)
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"Expected A to be a (batched) square matrix, got {x.aval}")
+    if real_dtype(x.dtype).name not in _NORMS:
+        raise UnsupportedDtypeError(f"Unsupported dtype {x.dtype.name}: expm needs floats of 32 bits or more")
     one = tnp.eye(x.shape[-1], dtype=x.dtype)
     size = tnp.linalg.matrix_norm(lax.stop_gradient(x), ord=1)
     limit = _NORMS[size.dtype.name]
