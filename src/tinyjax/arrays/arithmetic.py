@@ -30,7 +30,8 @@ from tinyjax.errors import DtypeError, TypingError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT0, FLOAT16, FLOAT32, FLOATS, INEXACT, INTEGERS, UNSIGNED, short_name
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import made_once
-from tinyjax.prepared.functions import prepared
+from tinyjax.prepared import closed
+from tinyjax.prepared.functions import prepared, prepared_as
 from tinyjax.primitives import complex as parts
 from tinyjax.primitives import elementwise as elementwise_primitives
 from tinyjax.primitives.arithmetic import IntegerPow, abs_, div, max_, min_, rem
@@ -104,7 +105,7 @@ def floor_divide(x: Array, y: Array) -> Array:
     return _floor_divide(x, y)
 
 
-@prepared
+@prepared_as(closed.floor_divide)
 def _floor_divide(x: Array, y: Array) -> Array:
     x, y = broadcast(x, y)
     dtype = x.aval.dtype
@@ -139,7 +140,7 @@ def remainder(x: Array, y: Array) -> Array:
     return _remainder(x, y)
 
 
-@prepared
+@prepared_as(closed.remainder)
 def _remainder(x: Array, y: Array) -> Array:
     x, y = broadcast(x, _without_zero(y))
     return _signed_remainder(apply(rem, x, y), y)

@@ -19,15 +19,19 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
+from tinyjax.prepared.closed import ClosedForm
 from tinyjax.prepared.primitives import kernel_of
 from tinyjax.prepared.replayed import STATIC, are_integers
-from tinyjax.prepared.runners import Kernel, Kernels, Launch, LaunchOnMesh, launch_of, step
+from tinyjax.prepared.runners import HostRunner, Kernel, Kernels, Launch, LaunchOnMesh, launch_of, step
 from tinyjax.prepared.stored_array import StoredArray, of_host
 from tinyjax.prepared.table import TABLE, Entry, Key
 from tinyjax.transforms.dce import dce
 
 P = ParamSpec("P")
 R = TypeVar("R")
+
+#: The functions that NumPy has as one.
+_CLOSED: Final[dict[Callable[..., object], ClosedForm]] = {}
 
 
 @final
@@ -62,6 +66,16 @@ def prepared(function: Callable[P, R]) -> Callable[P, R]:
     small other arguments, such as axes. It returns an array, or a tuple of them."""
 
     return _marked(function, False)
+
+
+def prepared_as(form: ClosedForm) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Marks such a function of arrays alone, which NumPy has as one."""
+
+    def mark(function: Callable[P, R]) -> Callable[P, R]:
+        _CLOSED[function] = form
+        return _marked(function, False)
+
+    return mark
 
 
 def prepared_operation(function: Callable[P, R]) -> Callable[P, R]:
@@ -178,10 +192,26 @@ def _prepare(
         launch = _on_device(function.__name__, program, arrays)
         eqns = program.jaxpr.eqns
         avals = [atom.aval for eqn in eqns for atom in (*eqn.invars, *eqn.outvars)]
-        near = _on_host(program) if nearby.is_quick([eqn.primitive for eqn in eqns], avals) else None
+        near: HostRunner | None = None
+        if nearby.is_quick((), avals):
+            kernels = _on_host(program)
+            quick = nearby.is_quick([eqn.primitive for eqn in eqns], avals)
+            near = _closed(function, program, kernels, arrays) or (kernels if quick else None)
         return TABLE.put(key, evolve(known, device=launch, near=near, no_device=launch is None))
     kernels = _on_host(program)
-    return TABLE.put(key, evolve(known, host=kernels, no_host=kernels is None))
+    closed = _closed(function, program, kernels, arrays)
+    return TABLE.put(key, evolve(known, host=closed or kernels, no_host=kernels is None))
+
+
+def _closed(
+    function: Callable[..., object], program: FunctionProgram, kernels: Kernels | None, arrays: Sequence[StoredArray]
+) -> Kernel | None:
+    """What NumPy has for the function and such operands, if it has it."""
+    form = _CLOSED.get(function)
+    if form is None or kernels is None or not program.single or len(program.jaxpr.invars) != len(arrays):
+        return None
+    found = form(lambda *host: kernels.compute(host), [array.aval for array in arrays])
+    return None if found is None else Kernel(found, kernels.aval, fresh=True)
 
 
 def _on_host(program: FunctionProgram) -> Kernels | None:

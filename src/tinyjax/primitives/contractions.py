@@ -239,7 +239,7 @@ class DotGeneral(Bilinear):
             or self._single(x.shape)
         ):
             return super().host_function(*avals)
-        return np.dot if x.ndim == y.ndim == 1 else np.matmul
+        return np.ndarray.dot if x.ndim == y.ndim == 1 else np.matmul  # `np.dot` looks for classes of users
 
     @override
     def batch(

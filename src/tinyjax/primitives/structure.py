@@ -66,6 +66,8 @@ def reduction(operator: np.ufunc, axes: tuple[int, ...], x: ShapedArray) -> Call
     if x.size and x.dtype in INEXACT and all(x.shape[axis] == 1 for axis in axes):
         return partial(np.squeeze, axis=axes)
     own = x.dtype == wide and x.dtype in _REDUCED_AS_THEY_ARE
+    if own and axes == (0,):
+        return operator.reduce  # along the first axis, and in less time than if that is said
     return partial(operator.reduce, axis=axes) if own else partial(operator.reduce, axis=axes, dtype=wide)
 
 
