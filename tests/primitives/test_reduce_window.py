@@ -78,3 +78,17 @@ def test_integers_are_scattered(data: st.DataObject) -> None:
 
     np.testing.assert_array_equal(np.asarray(scatter(source, x)), expected)
     np.testing.assert_array_equal(np.asarray(jit(scatter)(source, x)), expected)
+
+
+@pytest.mark.parametrize("choice", ["ge", "le"])
+@pytest.mark.parametrize("dtype", ["int2", "uint2", "int4", "uint4", "int8", "uint8"])
+def test_padding_is_chosen_before_as_extreme_numbers(dtype: str, choice: str) -> None:
+    """The padding of a window comes first, so what its source adds is lost, also where it has less than 8 bits."""
+    limits = integer_limits(np.dtype(dtype))
+    x = np.full(3, limits[choice == "le"], object).astype(dtype)
+
+    def scatter(source: ArrayLike, x: ArrayLike) -> Array:
+        return lax.select_and_scatter_add(source, x, choice, (2,), (1,), ((1, 0),))
+
+    for found in (scatter, jit(scatter)):
+        np.testing.assert_array_equal(np.asarray(found(np.ones(3, dtype), x)), np.array([1, 1, 0], dtype))

@@ -20,6 +20,7 @@ _AS_THEY_ARE: Final = frozenset(
         *("bitcast_convert_type", "population_count", "clz", "shift_right_logical", "shift_right_arithmetic"),
         *("mulhi", "nextafter"),
         *("reduce_max", "reduce_min", "reduce_window_max", "reduce_window_min"),
+        *("select_and_gather_add", "select_and_scatter_add"),
         *("broadcast_in_dim", "reshape", "squeeze", "transpose", "rev", "slice", "concatenate", "split", "pad"),
         *("gather", "scatter", "dynamic_slice", "dynamic_update_slice", "select_n", "copy", "stop_gradient", "name"),
         *("optimization_barrier", "dot_general", "conv_general_dilated", "all_gather", "all_to_all", "ppermute"),
