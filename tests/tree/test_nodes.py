@@ -204,12 +204,18 @@ def test_static_nodes() -> None:
     assert tree.leaves({"c": Config(3), "x": 1}) == [1]
     np.testing.assert_allclose(tj.jit(lambda c, x: x * c.size)(Config(3), 2.0), 6.0)
 
-    with pytest.raises(TreeError, match="instances of Loose can't be hashed"):
 
-        @tree.register_static
-        @dataclasses.dataclass
-        class Loose:
-            size: int
+def test_static_nodes_are_told_apart_by_equality() -> None:
+    """So they need no hash, as in JAX."""
+
+    @tree.register_static
+    class Options(dict[str, float]):
+        pass
+
+    scale = tj.jit(lambda options, x: x * options["by"])
+    assert [float(scale(Options(by=by), 2.0)) for by in (3.0, 4.0, 3.0)] == [6.0, 8.0, 6.0]
+    assert tree.structure(Options(by=1.0)) == tree.structure(Options(by=1.0)) != tree.structure(Options(by=2.0))
+    assert tree.map(lambda x: -x, {"a": Options(by=1.0), "b": 2.0}) == {"a": Options(by=1.0), "b": -2.0}
 
 
 class Single(NamedTuple):

@@ -112,14 +112,9 @@ def register_pytree_with_keys_class(cls: KeyedFlattening) -> KeyedFlattening:
 def register_static(cls: Class) -> Class:
     """Registers a class, as a decorator, whose instances are nodes without children: `jit` takes them as they are.
 
-    They must be hashable and comparable by value, as programs are found by them.
+    Programs are found by them, so they must be comparable by value.
     """
     _check("register_static", cls)
-    if cls.__hash__ is None:
-        raise TreeError(
-            f"register_static: instances of {cls.__name__} can't be hashed, and programs are found by them. "
-            "Give it __hash__ and __eq__, say by @dataclasses.dataclass(frozen=True)."
-        )
     with _once("register_static", cls):
         tree_util().register_static(cls)
     return cls
