@@ -138,6 +138,10 @@ class ChoiceError(InputError, ValueError):
     """An argument, or its dtype, isn't one of the few that the function takes."""
 
 
+class DeviceError(ChoiceError, RuntimeError):
+    """There is no such device, or platform, here."""
+
+
 class ShardingError(InputError, ValueError):
     """An array can't lie on a mesh as it was said, or a mesh can't be made."""
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import pytest
 
 import tinyjax as tj
-from tinyjax.errors import ChoiceError
+from tinyjax.errors import ChoiceError, DeviceError
 from tinyjax.meshes import HOST, Device
 
 
@@ -33,3 +35,21 @@ def test_platforms_by_name() -> None:
     assert tj.devices(backend="cpu") == tj.devices("cpu")
     assert tj.device_count(backend="cpu") == len(tj.devices("cpu"))
     assert (tj.process_index("cpu"), tj.process_count(backend="cpu")) == (0, 1)
+
+
+@pytest.mark.parametrize("platform", ["gpu", "nonesuch"])
+def test_platforms_that_are_not_here(platform: str) -> None:
+    """JAX's programs ask for a platform, and go on after a RuntimeError if there is none such."""
+    in_jax: tuple[Callable[[str], object], ...] = (jax.devices, jax.device_count)
+    here: tuple[Callable[[str], object], ...] = (
+        tj.devices,
+        tj.device_count,
+        lambda name: tj.local_devices(backend=name),
+    )
+    for theirs in in_jax:
+        with pytest.raises(RuntimeError):
+            theirs(platform)
+    for ours in here:
+        with pytest.raises(DeviceError, match="there is no device"):
+            ours(platform)
+    assert issubclass(DeviceError, RuntimeError)

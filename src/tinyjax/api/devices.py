@@ -15,7 +15,7 @@ def devices(backend: str | None = None) -> list[Device]:
     The host, where what isn't compiled is computed, is none of them.
 
     Raises:
-      ChoiceError: there is no such platform.
+      DeviceError: there is no such platform.
 
     >>> devices("cpu")[0]
     Device('cpu:0')
@@ -48,7 +48,7 @@ def local_devices(process_index: int | None = None, backend: str | None = None) 
     """The devices of this process, or of another one; of the default platform, or of a platform such as "cpu".
 
     Raises:
-      ChoiceError: there is no such platform.
+      DeviceError: there is no such platform.
 
     >>> local_devices(backend="cpu") == devices("cpu")
     True

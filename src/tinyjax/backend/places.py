@@ -10,7 +10,7 @@ import numpy as np
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, value_of_buffer
 from tinyjax.backend.early import EARLY, without_jax
 from tinyjax.backend.process import PROCESS
-from tinyjax.errors import ChoiceError, DistributedError, InputError
+from tinyjax.errors import ChoiceError, DeviceError, DistributedError, InputError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
@@ -34,7 +34,7 @@ DeviceLike: TypeAlias = Device | str | OneDevice | SeveralDevices
 
 
 def as_device(device: DeviceLike) -> Device:
-    """The device that is meant; a ChoiceError if there is none such."""
+    """The device that is meant; a DeviceError if there is none such."""
     if isinstance(device, SeveralDevices):
         places = device.device_set
         if len(places) != 1:
@@ -136,11 +136,11 @@ def own_devices(platform: str | None = None) -> Sequence[_jax.Device]:
 
 
 def all_devices(platform: str | None = None) -> tuple[Device, ...]:
-    """The devices of a platform, or of the default one, of all processes; a ChoiceError if there is none such."""
+    """The devices of a platform, or of the default one, of all processes; a DeviceError if there is none such."""
     try:
         return tuple(map(named_device, own_devices(platform) if without_jax() else _of_all_processes(platform)))
     except RuntimeError:
-        raise ChoiceError(f"there is no device {platform} here, only {_names(local_devices())}") from None
+        raise DeviceError(f"there is no device {platform} here, only {_names(local_devices())}") from None
 
 
 def _of_all_processes(platform: str | None) -> Sequence[_jax.Device]:
@@ -185,7 +185,7 @@ def named_device(device: _jax.Device) -> Device:
 
 
 def physical(device: Device) -> _jax.Device:
-    """The device as jax has it; a ChoiceError if there is none such."""
+    """The device as jax has it; a DeviceError if there is none such."""
     if device == HOST:
         raise ChoiceError(f"{device} is where NumPy computes: XLA has no memory of it")
     try:
@@ -194,7 +194,7 @@ def physical(device: Device) -> _jax.Device:
                 return found
     except RuntimeError:  # no such platform
         pass
-    raise ChoiceError(f"there is no device {device} here, only {_names(local_devices())}")
+    raise DeviceError(f"there is no device {device} here, only {_names(local_devices())}")
 
 
 def _names(found: Iterable[Device]) -> str:

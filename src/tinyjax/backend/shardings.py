@@ -18,7 +18,7 @@ from tinyjax.backend.devices import JaxType, jax_type, shown_type, to_device
 from tinyjax.backend.layouts import Asked
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
-from tinyjax.errors import ChoiceError, UnsupportedError, XlaError
+from tinyjax.errors import ChoiceError, DeviceError, UnsupportedError, XlaError
 from tinyjax.ir.dtypes import CARRIERS, DType, HostArray
 from tinyjax.ir.program import Jaxpr, Var
 from tinyjax.ir.shapes import Shape
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 @bounded(4096)
 def device_of_jax(device: Device) -> _jax.Device:
-    """The device as jax has it, of this process or another; a ChoiceError if there is none such."""
+    """The device as jax has it, of this process or another; a DeviceError if there is none such."""
     try:
         for found in jax.devices(device.platform):
             if found.id == device.id:
@@ -43,7 +43,7 @@ def device_of_jax(device: Device) -> _jax.Device:
                 return known
     except RuntimeError:  # no such platform
         pass
-    raise ChoiceError(f"there is no device {device} here")
+    raise DeviceError(f"there is no device {device} here")
 
 
 @bounded(1024)

@@ -112,7 +112,7 @@ def register_pytree_with_keys_class(cls: KeyedFlattening) -> KeyedFlattening:
 def register_static(cls: Class) -> Class:
     """Registers a class, as a decorator, whose instances are nodes without children: `jit` takes them as they are.
 
-    Programs are found by them, so they must be comparable by value.
+    They must be comparable by value, as programs are found by them, and should not change afterwards.
     """
     _check("register_static", cls)
     with _once("register_static", cls):
