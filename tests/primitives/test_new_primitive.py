@@ -190,6 +190,7 @@ def test_no_table_names_each_smooth_function() -> None:
             found |= {name: classes} if classes else {}
     expected = {
         "contexts/rebuilding.py": {"Abs", "Square"},
+        "control/remade.py": {"Rsqrt", "Sqrt"},
         "tools/cost/rules.py": {"Abs", "Logistic", "Square"},
         "transforms/added_checks.py": {"Abs"},
     }
