@@ -106,3 +106,23 @@ def test_sets_that_were_said_to_be_distinct(name: str, dtype: str) -> None:
             np.testing.assert_array_equal(
                 tj.jit(lambda a, b, k=filled: getattr(tnp, name)(a, b, **k))(x, y), getattr(jnp, name)(x, y, **filled)
             )
+
+
+@pytest.mark.parametrize("dtype", ["int32", "float64"])
+def test_where_elements_are_that_were_said_to_be_distinct(dtype: str) -> None:
+    rng = np.random.default_rng(8)
+    unique: dict[str, Any] = {"assume_unique": True, "return_indices": True}
+    for sizes in [(0, 0), (0, 2), (1, 0), (4, 3), (6, 6)]:
+        for _ in range(3):
+            x, y = (rng.integers(0, 4, size=size).astype(dtype) for size in sizes)
+            for found, expected in zip(tnp.intersect1d(x, y, **unique), np.intersect1d(x, y, **unique), strict=True):
+                np.testing.assert_array_equal(found, expected)
+            if not x.size + y.size:
+                continue  # there jax forgets the size
+            options = {**unique, "size": 3, "fill_value": 9}
+            for found, expected in zip(
+                tj.jit(lambda a, b, k=options: tnp.intersect1d(a, b, **k))(x, y),
+                jnp.intersect1d(x, y, **options),
+                strict=True,
+            ):
+                np.testing.assert_array_equal(found, expected)

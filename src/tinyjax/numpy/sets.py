@@ -272,29 +272,44 @@ def intersect1d(
     """
     x, y = _both(ar1, ar2)
     both = concatenate([x, y], 0)
-    if assume_unique and not return_indices:
-        ordered = along_axis.sort(both)
-        return _selected("intersect1d", ordered[:-1], ordered[1:] == ordered[:-1], size, fill_value)
     places = along_axis.argsort(both)
-    ordered, second = both[places] if both.size else both, places >= x.size
+    ordered = both[places] if both.size else both
+    sizes = as_array(x.size), as_array(y.size)
     # Equal elements are side by side, the first array's first.
+    if assume_unique:
+        common, chosen = ordered[:-1], ordered[1:] == ordered[:-1]
+        if not return_indices:
+            return _selected("intersect1d", common, chosen, size, fill_value)
+        return _with_places(common, chosen, (places[:-1], places[1:] - sizes[0]), sizes, size, fill_value)
+    second = places >= x.size
     begins = concatenate([full((min(both.size, 1),), True, BOOL), ordered[1:] != ordered[:-1]], 0)
     groups = along_axis.cumsum(astype(begins, INT64)) - 1
     empty = zeros(groups.shape, BOOL)
     has_first, has_second = (empty.at[groups].max(marks) for marks in (~second, second))
     chosen = begins & has_first[groups] & has_second[groups] if both.size else begins
-    common = _selected("intersect1d", ordered, chosen, size, fill_value)
     if not return_indices:
-        return common
-    sizes = as_array(x.size), as_array(y.size)
+        return _selected("intersect1d", ordered, chosen, size, fill_value)
     far = full(groups.shape, max(x.size, y.size), INT64)
     own = far.at[groups].min(where(second, sizes[0], places))
     others = far.at[groups].min(where(second, places - sizes[0], sizes[1]))
-    in_first, in_second = (
-        _selected("intersect1d", found[groups] if both.size else found, chosen, size, missing)
-        for found, missing in zip((own, others), sizes, strict=True)
+    found = (own[groups], others[groups]) if both.size else (own, others)
+    return _with_places(ordered, chosen, found, sizes, size, fill_value)
+
+
+def _with_places(
+    values: Array,
+    chosen: Array,
+    places: tuple[Array, Array],
+    sizes: tuple[Array, Array],
+    size: int | None,
+    fill_value: ArrayLike | None,
+) -> tuple[Array, Array, Array]:
+    """What two arrays of these sizes have in common, and where it is in both."""
+    common, first, second = (
+        _selected("intersect1d", found, chosen, size, missing)
+        for found, missing in zip((values, *places), (fill_value, *sizes), strict=True)
     )
-    return common, in_first, in_second
+    return common, first, second
 
 
 def isin(

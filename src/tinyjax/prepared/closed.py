@@ -22,7 +22,7 @@ ClosedForm: TypeAlias = Callable[[Steps, Sequence[ShapedArray]], Steps | None]
 
 _FLOATS: Final = frozenset({FLOAT32, FLOAT64})
 _NUMBERS: Final = _FLOATS | {INT8, INT16, INT32, INT64, UINT8, UINT16, UINT32, UINT64}
-#: Whole numbers below it are told apart from what lies halfway between them, however operands were rounded.
+#: Quotients above it may end in a half, which the primitives round up, and NumPy down. (Both round negative ones down.)
 _HALVES: Final = 2.0**20
 
 

@@ -30,7 +30,7 @@ from tinyjax.transforms.dce import dce
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: The functions that NumPy has as one.
+#: The functions that NumPy has as one: a table, filled where they are defined.
 _CLOSED: Final[dict[Callable[..., object], ClosedForm]] = {}
 
 

@@ -135,7 +135,7 @@ def minimum(x: Floats, y: Floats) -> HostArray | np.generic:
 def reduced(choose: np.ufunc, x: Floats, axes: tuple[int, ...]) -> HostArray | np.generic:
     """The maximum or minimum over axes, `choose` applied to all. 0.0 is above -0.0, which NumPy forgets."""
     found: HostArray = choose.reduce(x, axes)  # by name, an argument takes longer
-    if np.count_nonzero(found) == found.size if type(found) is np.ndarray else found:
+    if np.count_nonzero(found) == np.size(found):
         return found
     minus = np.signbit(x) if choose is np.minimum else ~np.signbit(x)
     return _signed(choose, found, np.any((x == 0) & minus, axis=axes))

@@ -172,7 +172,7 @@ class _Early:
         eqn = self._eqns[i]
         quick = isinstance(eqn.primitive, (Elementwise, *ARRANGING)) or not any(out.aval.shape for out in eqn.outvars)
         programs = list(inner_programs([eqn]))
-        quick = quick or joins_scalars(eqn) or (bool(programs) and all(map(_elementwise, programs)))
+        quick = quick or joins_scalars(eqn) or (bool(programs) and all(map(_of_an_update, programs)))
         return i in self._free or (self._moves[i] and quick)
 
     def _places(self) -> list[int]:
@@ -212,6 +212,6 @@ def _scales(eqn: Eqn) -> bool:
     return isinstance(eqn.primitive, DotGeneral) and not all(atom.aval.shape for atom in eqn.invars)
 
 
-def _elementwise(jaxpr: Jaxpr) -> bool:
-    """Whether a program, a branch say, is part of an update: it has no products of matrices."""
+def _of_an_update(jaxpr: Jaxpr) -> bool:
+    """Whether a program, a branch say, may be part of an update: it has no products of matrices."""
     return all(isinstance(eqn.primitive, (Elementwise, Reduction, *ARRANGING)) for eqn in jaxpr.eqns)

@@ -27,8 +27,10 @@ def joined_at_once(jaxpr: Jaxpr) -> Jaxpr:
         found: list[Atom] = []
         for atom in eqn.invars:
             inner = made.get(atom.index) if isinstance(atom, Var) and reads[atom.index] == 1 else None
-            whole = inner is not None and inner.primitive == eqn.primitive
-            found += parts.get(atom.index, inner.invars) if whole and inner and isinstance(atom, Var) else [atom]
+            if inner is None or inner.primitive != eqn.primitive:
+                found.append(atom)
+            else:
+                found += parts.get(inner.outvars[0].index, inner.invars)
         made[eqn.outvars[0].index] = eqn
         if len(found) > len(eqn.invars):
             parts[eqn.outvars[0].index] = found

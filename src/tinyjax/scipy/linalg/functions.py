@@ -46,7 +46,10 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise ShapeError(f"Expected A to be a (batched) square matrix, got {x.aval}")
     if real_dtype(x.dtype).name not in _NORMS:
-        raise UnsupportedDtypeError(f"Unsupported dtype {x.dtype.name}: expm needs floats of 32 bits or more")
+        raise UnsupportedDtypeError(
+            f"Unsupported dtype {x.dtype.name}: expm needs floats of 32 bits or more. Convert the matrix first: "
+            'A.astype("float32").'
+        )
     one = tnp.eye(x.shape[-1], dtype=x.dtype)
     size = tnp.linalg.matrix_norm(lax.stop_gradient(x), ord=1)
     limit = _NORMS[size.dtype.name]
