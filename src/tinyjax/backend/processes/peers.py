@@ -155,12 +155,13 @@ class Peers:
             self.check("shutdown")
 
     def close(self) -> None:
-        """Ends all connections."""
-        if self._telling is not None:
-            self._telling.join(2.0)
-        with self.changed:
+        """Ends all connections, once the others have been told of a failure."""
+        with self.changed:  # a failure that is being noticed just now has all been noticed then
             self._closed = True
+            telling = self._telling
             self.changed.notify_all()
+        if telling is not None:
+            telling.join(2.0)
         for peer in self._peers.values():
             with suppress(OSError):
                 peer.socket.shutdown(socket.SHUT_RDWR)
