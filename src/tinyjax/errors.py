@@ -146,6 +146,10 @@ class ShardingError(InputError, ValueError):
     """An array can't lie on a mesh as it was said, or a mesh can't be made."""
 
 
+class NoMeshError(ShardingError, RuntimeError):
+    """A PartitionSpec says how an array lies, and no mesh is in force that it could be about."""
+
+
 class ShardingTypeError(ShardingError):
     """The result of an operation might lie on the Explicit axes of a mesh in several ways, and nothing says how."""
 
@@ -178,6 +182,18 @@ class UnsupportedError(TinyjaxError, NotImplementedError):
     """Something that JAX or NumPy has and tinyjax doesn't, or not yet."""
 
 
+class UnsupportedShardingError(ShardingError, UnsupportedError):
+    """An array may lie so on a mesh, but not there."""
+
+
+class UnreducedError(ShardingTypeError, VaryingError, UnsupportedError):
+    """Something that isn't linear is to be done with a sum that the devices of a mesh have yet to make."""
+
+
+class NestedOptionsError(UnsupportedError, ValueError):
+    """A function has options of XLA's, but becomes part of another one, which is compiled as a whole."""
+
+
 class UnsupportedDtypeError(TypingError, UnsupportedError):
     """Routines of LAPACK, which have no floats of 16 bits and fewer, and what else JAX has no kernel for."""
 
@@ -204,6 +220,10 @@ class BatchedPredicateError(TinyjaxError, ValueError):
 
 class AxisNameError(TinyjaxError, NameError):
     """A named axis is not bound by any enclosing `vmap`."""
+
+
+class VaryingAxisError(AxisNameError, VaryingError):
+    """What a collective or cast needs along a named axis of a mesh isn't so, or the axis is none of a mesh."""
 
 
 class ConcretizationError(TinyjaxError, TypeError):

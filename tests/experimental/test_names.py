@@ -11,7 +11,6 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import errors
 from tinyjax.experimental.jet import jet
-from tinyjax.experimental.pjit import pjit
 from tinyjax.experimental.shard_map import shard_map
 
 
@@ -31,8 +30,7 @@ def test_shard_map_with_arguments_by_position() -> None:
         shard_map(lambda x: x, mesh, tj.P("x"), tj.P())(x)
 
 
-def test_pjit_and_jet() -> None:
-    assert pjit is tj.jit
+def test_jet() -> None:
     assert jet is tj.interpreters.jet
 
 

@@ -15,12 +15,12 @@ from tinyjax.api.arguments import StaticCall
 from tinyjax.api.compiler_options import device_of, options_of
 from tinyjax.backend import Options
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError, ShardingError, UnsupportedError
+from tinyjax.errors import ChoiceError, InputError, NestedOptionsError, ShardingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
-from tinyjax.lax.mesh_in_force import on_mesh_in_force
+from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.primitives.resharding import ShardingConstraint
@@ -35,6 +35,13 @@ from tinyjax.transforms.rebuild import Rebuilding
 
 if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
+
+
+@final
+@frozen
+class Everywhere:
+    """In the place of a sharding: on all devices of the mesh in force, if there is one on which XLA says how arrays
+    lie."""
 
 
 @final
@@ -62,7 +69,7 @@ class JitShardings:
         """None if nothing is said. An InputError for leaves that are no shardings."""
         for what, found in (("in_shardings", ins), ("out_shardings", outs)):
             for leaf in tree.flatten(found, _is_none)[0]:
-                if leaf is not None and not isinstance(leaf, Sharding | PartitionSpec):
+                if leaf is not None and not isinstance(leaf, Sharding | PartitionSpec | Everywhere):
                     raise InputError(f"jit: {what} is a tree of shardings, and of None, but has {leaf!r} in it")
                 if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
                     raise ShardingError(f"jit: {what} has {leaf!r}, whose mesh is empty: make one by make_mesh")
@@ -75,10 +82,10 @@ class JitShardings:
         if large is not None and (isinstance(large, bool) or not isinstance(large, int) or large < 0):
             raise InputError(f"jit: warn_replicated is a number of bytes, not {large!r}")
         if device is not None and platform is not None:
-            raise InputError("jit: a device is one of a backend, so only one of device= and backend= is said")
+            raise ChoiceError("jit: a device is one of a backend, so only one of device= and backend= is said")
         device = platform if device is None else device
         if device is not None and not (ins is None and outs is None):
-            raise InputError("jit: shardings say on which devices a function runs, so there is no device= beside them")
+            raise ChoiceError("jit: shardings say on which devices a function runs, so there is no device= beside them")
         said = JitShardings(ins, outs, large, options_of("jit", options), device_of(device))
         nothing = said.device is None and not said.options
         return None if ins is None and outs is None and large is None and nothing else said
@@ -106,12 +113,12 @@ class JitShardings:
     def within(
         self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
     ) -> backend.Asked:
-        """The same for a call that becomes part of another program. An UnsupportedError for options of XLA, where that
-        is compiled as a whole."""
+        """The same for a call that becomes part of another program. A NestedOptionsError for options of XLA, where
+        that is compiled as a whole."""
         around = next((label for label in _labels() if label.startswith("jit of ")), None) if self.options else None
         if around is not None:
             options, inner = dict(self.options), function_name(call.function)
-            raise UnsupportedError(
+            raise NestedOptionsError(
                 f"jit: {inner} has compiler_options={options}, but is called within {around}, with which XLA compiles "
                 f"it as one program. Give the options to that: jit(..., compiler_options={options})"
             )
@@ -219,6 +226,8 @@ def _spread(what: str, shardings: object, full: object) -> list[Sharding | None]
         sharding: Sharding | None = on_mesh_in_force(what, leaf) if isinstance(leaf, PartitionSpec) else None
         if isinstance(leaf, Sharding):
             sharding = leaf
+        if isinstance(leaf, Everywhere) and (mesh := mesh_in_force()) is not None:
+            sharding = None if mesh.empty or mesh.explicit_axes else NamedSharding(mesh, PartitionSpec())
         found += [sharding] * len(tree.flatten(part)[0])
     return found
 

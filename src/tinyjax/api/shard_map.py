@@ -14,7 +14,7 @@ from tinyjax.control.branches import with_types
 from tinyjax.control.divergence import check_all_come
 from tinyjax.control.manual import Manual, MeshAxis, Scope
 from tinyjax.control.shard_map import ShardMap
-from tinyjax.errors import InputError, ShapeError, ShardingError, TreeError, TypingError
+from tinyjax.errors import InputError, ShapeError, ShardingError, TreeError, TypingError, UnsupportedShardingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.shapes import as_axes
@@ -296,12 +296,12 @@ def _spread(prefix: Any, full: Any, what: str, kind: str, manual: Manual) -> lis
 
 
 def _check_sums(spec: PartitionSpec, what: str, manual: Manual) -> None:
-    """A ShardingError for sums yet to be made where nothing outside knows of them."""
+    """A ShardingError for sums yet to be made where nothing outside knows of them, or not along all axes."""
     for kind, names in (("unreduced", spec.unreduced), ("reduced", spec.reduced)):
         if not names:
             continue
         if len(manual.axes) + len(manual.mesh.manual_axes) < manual.mesh.ndim:
-            raise ShardingError(
+            raise UnsupportedShardingError(
                 f"shard_map: {what} has {spec}, but {kind} can only be used where all axes of the mesh are manual, and "
                 f"here {', '.join(manual.axes)} of {manual.mesh.axis_names} are. Leave axis_names out."
             )

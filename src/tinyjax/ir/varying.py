@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, final
 
-from tinyjax.errors import TypingError
+from tinyjax.errors import TypingError, UnreducedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.shapes import MARKS, REDUCED, UNREDUCED, Axes, as_axes, axes_text
 
@@ -93,13 +93,14 @@ def of_operands(
         own = axis[len(UNREDUCED) :]
         terms = [i for i, axes in enumerate(found) if axis in axes]
         group = next((group for group in groups if {*terms} <= {*group}), None)
+        what = f"{name}: operand {terms[0]} is {_one(axis)}, {_YET}"
         if group is None:
             why = "a product of sums is no sum of products" if groups else f"{name} isn't linear"
-            raise TypingError(f"{name}: operand {terms[0]} is {_one(axis)}, {_YET}, but {why}. {_first(axis)}")
+            raise UnreducedError(f"{what}, but {why}. {_first(axis)}")
         if own in common:
-            raise TypingError(f"{name}: operand {terms[0]} is {_one(axis)}, {_YET}, and another varies. {_first(axis)}")
+            raise UnreducedError(f"{what}, and another varies. {_first(axis)}")
         if any(REDUCED + own in found[i] for i in group):
-            raise TypingError(f"{name}: operand {terms[0]} is {_one(axis)}, {_YET}, and another isn't. {_first(axis)}")
+            raise UnreducedError(f"{what}, and another isn't. {_first(axis)}")
         inside[axis] = group
     common = without(common, [REDUCED + axis[len(UNREDUCED) :] for axis in sums])
     wanted = [

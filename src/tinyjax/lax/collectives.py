@@ -8,7 +8,7 @@ from functools import partial
 from typing import Final, TypeVar
 
 from tinyjax.arrays.elementwise import convert, promote_inexact
-from tinyjax.errors import AxisNameError, ChoiceError
+from tinyjax.errors import AxisNameError, ChoiceError, VaryingAxisError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INT32
 from tinyjax.ir.primitive import Primitive
@@ -146,7 +146,8 @@ def pcast(x: _T, axis_name: AxisName, *, to: str) -> _T:
     - `to="reduced"`: what is the same for all as values whose cotangents are such sums, and aren't made.
 
     Raises:
-      AxisNameError: a leaf is none of these along the axes, or not along all of them, or one is no axis of a mesh.
+      VaryingAxisError: a NameError and a ValueError; a leaf is none of these along the axes, or not along all of them,
+        or there is no such axis.
       ChoiceError: `to` is something else.
 
     >>> import numpy as np
@@ -173,7 +174,10 @@ def pcast(x: _T, axis_name: AxisName, *, to: str) -> _T:
     """
     if to not in ("varying", "unreduced", "reduced"):
         raise ChoiceError(f"pcast: to must be 'varying', 'unreduced' or 'reduced', got {to!r}")
-    groups = axis_groups(axis_name)
+    try:
+        groups = axis_groups(axis_name)
+    except AxisNameError as error:
+        raise VaryingAxisError(str(error)) from None
     names = as_axes([name for group in groups for name in group.varying])
     together = Group(name_of(names), 0, names)
 
@@ -183,7 +187,7 @@ def pcast(x: _T, axis_name: AxisName, *, to: str) -> _T:
             return array
         kind = _CASTS.get((together.state("pcast", array), to))
         if kind is None:
-            raise AxisNameError(_no_cast(array.aval, names, to))
+            raise VaryingAxisError(_no_cast(array.aval, names, to))
         return bind(kind(names), array)[0]
 
     return tree.map_leaves(cast, x)

@@ -9,7 +9,7 @@ from typing import final
 from attrs import frozen
 
 from tinyjax.control.manual import MeshAxis, NamedAxis
-from tinyjax.errors import AxisNameError
+from tinyjax.errors import VaryingAxisError
 from tinyjax.ir.shapes import Axes, as_axes
 from tinyjax.ir.varying import without
 from tinyjax.lax.binding import axis_names, varied
@@ -32,25 +32,27 @@ class Group:
     def admit(self, x: Array) -> Array:
         """An operand of the equation."""
         if terms := without(self.varying, without(self.varying, x.aval.unreduced)):
-            raise AxisNameError(
+            raise VaryingAxisError(
                 f"{x.aval} is unreduced along {', '.join(map(repr, terms))}, a sum that the devices have yet to make: "
                 f"lax.psum(x, {terms[0]!r}) and lax.psum_scatter make it"
             )
         return varied(x, self.varying)
 
     def sums(self, what: str, x: Array) -> bool:
-        """Whether an operand is a sum along these axes that is yet to be made. An AxisNameError if it is so along some
-        of them."""
+        """Whether an operand is a sum along these axes that is yet to be made. A VaryingAxisError if it is so along
+        some of them."""
         return bool({*self.varying} & {*x.aval.unreduced}) and self.state(what, x) == "unreduced"
 
     def state(self, what: str, x: Array) -> str:
-        """What the type of an operand says along these axes, by its name in `pcast`. An AxisNameError unless it is one
-        thing along all of them."""
+        """What the type of an operand says along these axes, by its name in `pcast`. A VaryingAxisError unless it is
+        one thing along all of them."""
         own = {"varying": x.aval.varying, "unreduced": x.aval.unreduced, "reduced": x.aval.reduced}
         found = {name: next((kind for kind, axes in own.items() if name in axes), "invarying") for name in self.varying}
         if len({*found.values()}) > 1:
             said = ", ".join([f"{kind} along {name!r}" for name, kind in found.items()])
-            raise AxisNameError(f"{what}: {x.aval} is {said}; one thing along all axes is needed: take them one by one")
+            raise VaryingAxisError(
+                f"{what}: {x.aval} is {said}; one thing along all axes is needed: take them one by one"
+            )
         return next(iter(found.values()), "")
 
 

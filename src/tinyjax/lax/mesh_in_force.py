@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import final
 
-from tinyjax.errors import ShardingError
+from tinyjax.errors import NoMeshError
 from tinyjax.lax.within import Within
 from tinyjax.meshes import Mesh, NamedSharding, PartitionSpec
 from tinyjax.propagation.specs import Lies
@@ -47,11 +47,11 @@ def leave_mesh() -> None:
 def on_mesh_in_force(what: str, spec: PartitionSpec) -> NamedSharding:
     """How a specification divides along the mesh in force. `what` is for messages: what said it.
 
-    A ShardingError if no mesh is in force, or if it hasn't the axes.
+    A NoMeshError if no mesh is in force, and a ShardingError if it hasn't the axes.
     """
     mesh = mesh_in_force()
     if mesh is None or mesh.empty:
-        raise ShardingError(
+        raise NoMeshError(
             f"{what} is {spec}, which doesn't say of which mesh. Write NamedSharding(mesh, {spec}), or set a mesh "
             "around it: with tinyjax.set_mesh(mesh): ..."
         )

@@ -8,7 +8,7 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ParamSpec, Self, SupportsIndex, TypeAlias, TypeVar, final
+from typing import TYPE_CHECKING, Any, Final, ParamSpec, Self, SupportsIndex, TypeAlias, TypeVar, final
 
 import numpy as np
 from attrs import frozen
@@ -267,17 +267,39 @@ class Mesh(Immutable, Spelled):
         return [f"axis_types=({names},)" if self.ndim == 1 else f"axis_types=({names})"]
 
 
-def AbstractMesh(  # noqa: N802 (a name of JAX)
-    axis_sizes: Sequence[int],
-    axis_names: str | Sequence[str],
-    axis_types: AxisType | Sequence[AxisType] | None = None,
-) -> Mesh:
+@final
+class MeshesWithoutDevices(type):
+    """What `AbstractMesh` is an instance of: called, it makes a mesh, and meshes without devices are its instances."""
+
+    @override
+    def __call__(
+        cls,
+        axis_sizes: Sequence[int],
+        axis_names: str | Sequence[str],
+        axis_types: AxisType | Sequence[AxisType] | None = None,
+    ) -> Mesh:
+        return Mesh(axis_sizes, axis_names, axis_types)
+
+    @override
+    def __instancecheck__(cls, instance: object) -> bool:
+        return isinstance(instance, Mesh) and instance.placed is None
+
+
+@final
+class _AbstractMesh(metaclass=MeshesWithoutDevices):
     """A mesh without devices, which are found when a program is placed.
 
-    >>> AbstractMesh((4, 2), ("x", "y")) == Mesh((4, 2), ("x", "y"))
+    >>> mesh = AbstractMesh((4, 2), ("x", "y"))
+    >>> mesh == Mesh((4, 2), ("x", "y"))
     True
+    >>> isinstance(mesh, AbstractMesh), isinstance(Mesh(["cpu:0"], "x"), AbstractMesh)
+    (True, False)
     """
-    return Mesh(axis_sizes, axis_names, axis_types)
+
+    __qualname__ = "AbstractMesh"
+
+
+AbstractMesh: Final[MeshesWithoutDevices] = _AbstractMesh
 
 
 def _make(

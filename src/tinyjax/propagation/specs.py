@@ -8,7 +8,7 @@ from typing import Final, TypeAlias, final
 
 from attrs import field, frozen
 
-from tinyjax.errors import ShardingTypeError
+from tinyjax.errors import ShardingTypeError, UnreducedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import short_name
 from tinyjax.ir.program import Eqn
@@ -187,7 +187,9 @@ class Site:
             for label, text in zip(self.labels, map(_shown, self.ins, operands), strict=True)
         ]
         at = f" at {source.location}" if source is not None else ""
-        return Open(ShardingTypeError(f"{self.eqn.primitive.name} of ({', '.join(shown)}){at}: {why}. {HINT}"))
+        sums = any(sums_of(lies) for lies in operands if not isinstance(lies, Open))
+        error = UnreducedError if sums else ShardingTypeError
+        return Open(error(f"{self.eqn.primitive.name} of ({', '.join(shown)}){at}: {why}. {HINT}"))
 
     def resized(self, spec: Spec, before: Shape, after: Shape, operands: Sequence[Lies]) -> Lies:
         """The specification for a result whose sizes are others, which its mesh axes have to divide. One element is on
