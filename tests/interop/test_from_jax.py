@@ -417,6 +417,12 @@ def test_64_bits_are_refused_where_jax_would_truncate_them() -> None:
     assert program.out_avals == (ShapedArray((4, 3), "float32"),)
 
 
+@pytest.mark.parametrize("name", ["input_dtype", "_input_dtype"])
+def test_conj_says_the_type_that_its_operand_has(name: str) -> None:
+    program = from_jax(lambda x: primitives.conj_p.bind(x, **{name: x.dtype}), X)
+    np.testing.assert_array_equal(run(program, X), X.astype("complex128"))
+
+
 def test_what_is_no_function_is_refused() -> None:
     with pytest.raises(InputError, match="from_jax needs a function or a program of JAX, got 3"):
         from_jax(NO_FUNCTION)

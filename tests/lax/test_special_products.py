@@ -17,7 +17,7 @@ import tinyjax as tj
 from tests.numpy.oracle import agree, numbers
 from tinyjax import hlo, ir, lax, transforms
 from tinyjax.errors import InputError, LoweringError, ShapeError, TinyjaxError, TypingError, UnsupportedError
-from tinyjax.interop.jax import from_jax, to_jax
+from tinyjax.interop.jax import from_jax, of_jax, to_jax
 from tinyjax.registered.jax_expansions import candidates
 
 ROWS, BY_GROUP = numbers("float32", 6, 5), numbers("float32", 3, 5, 4)
@@ -253,3 +253,24 @@ def test_shapes_of_convolutions() -> None:
 def test_numbers_of_dimensions_may_be_lists() -> None:
     made: Callable[..., object] = lax.RaggedDotDimensionNumbers
     assert made((([1], [1]), ([], [])), [0], [0]) == made((((1,), (1,)), ((), ())), (0,), (0,))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_scaled_matmul_is_read(dtype: str) -> None:
+    """JAX compiles it for GPUs only."""
+    rng = np.random.default_rng(0)
+    x, y = (rng.normal(size=(2, n, 64)).astype("float8_e4m3fn") for n in (3, 4))
+    x_scale, y_scale = (np.exp2(rng.integers(-2, 3, size=(2, n, 2))).astype("float8_e8m0fnu") for n in (3, 4))
+
+    def f(x: Any, y: Any, x_scale: Any, y_scale: Any) -> Any:
+        return jax.nn.scaled_matmul(x, y, x_scale, y_scale, np.dtype(dtype))
+
+    found = of_jax(f)(x, y, x_scale, y_scale)
+    wide = [np.repeat(s.astype("f8"), 32, -1) * a.astype("f8") for a, s in [(x, x_scale), (y, y_scale)]]
+    assert found.dtype == dtype
+    np.testing.assert_allclose(
+        np.asarray(found, "f8"), np.einsum("bmk,bnk->bmn", *wide), rtol=2e-2 if dtype == "bfloat16" else 1e-5, atol=0.1
+    )
+    np.testing.assert_array_equal(found, tj.nn.scaled_matmul(x, y, x_scale, y_scale, dtype))
+    batched = tj.jit(tj.vmap(of_jax(f)))(*(a[None] for a in (x, y, x_scale, y_scale)))
+    np.testing.assert_allclose(np.asarray(batched[0], "f8"), np.asarray(found, "f8"), rtol=1e-2, atol=0.1)

@@ -336,6 +336,8 @@ def _windows() -> list[Case]:
              picked("le", lax.select_and_scatter_add_p, **scatter), _ALL),
         case("uint", SelectAndScatterAdd(sizes, strides, padding, "le"), "uint8[3,2] uint8[3,4]",
              picked("le", lax.select_and_scatter_add_p, **scatter)),
+        case("bool", SelectAndScatterAdd(sizes, strides, padding, "ge"), "bool[3,2] bool[3,4]",
+             picked("ge", lax.select_and_scatter_add_p, **scatter)),
     ]  # fmt: skip
 
 

@@ -60,11 +60,11 @@ def test_choices_among_special_values(data: st.DataObject) -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(st.data())
-def test_integers_are_scattered(data: st.DataObject) -> None:
-    """Of every width, with the least and the greatest ones, here and compiled."""
-    dtype = np.dtype(data.draw(st.sampled_from(["int4", "uint4", "int8", "uint8", "int32", "uint64"])))
+def test_integers_and_booleans_are_scattered(data: st.DataObject) -> None:
+    """Of every width, with the least and the greatest ones, and booleans, here and compiled."""
+    dtype = np.dtype(data.draw(st.sampled_from(["bool", "int4", "uint4", "int8", "uint8", "int32", "uint64"])))
     choice = data.draw(st.sampled_from(["ge", "le"]))
-    values = st.sampled_from([*integer_limits(dtype), 0, 1])
+    values = st.sampled_from([0, 1] if dtype == "bool" else [*integer_limits(dtype), 0, 1])
     x = np.array(data.draw(st.lists(values, min_size=5, max_size=5)), object).astype(dtype)
     size, stride, low, high = (data.draw(st.integers(*ends)) for ends in [(1, 3), (1, 2), (0, 2), (0, 2)])
     count = lax.reduce_window_shape_tuple((5,), (size,), (stride,), ((low, high),))[0]

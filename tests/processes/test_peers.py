@@ -7,6 +7,7 @@ import time
 from threading import Event, Thread
 
 import pytest
+from typing_extensions import override
 
 from tinyjax.backend.processes import peers
 from tinyjax.errors import DistributedError
@@ -16,6 +17,7 @@ def test_a_failure_is_told_though_it_is_noticed_as_the_process_ends(monkeypatch:
     seen, names = Event(), list[str]()
 
     class Slow(Thread):
+        @override
         def start(self) -> None:
             if self.name != "tinyjax peers":
                 seen.set()

@@ -14,7 +14,7 @@ from typing_extensions import override
 from tinyjax.errors import ParameterError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import FLOATS, INTEGERS, DType, HostArray, Scalar
+from tinyjax.ir.dtypes import BOOL, FLOATS, INTEGERS, DType, HostArray, Scalar
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, UndefPrimal, Zero
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.comparison import ge, le
@@ -57,7 +57,7 @@ def prefers(ctx: Context[V], select_prim: str, x: V, y: V) -> V:
 def _chosen(x: HostArray, select_prim: str, present: HostArray | None = None) -> npt.NDArray[np.intp]:
     """Where along the last axis the chosen element is, if one that isn't preferred to the next gives way to it: the
     first of the best ones, of those after the last nan. `present`: without what is filled in."""
-    whole = x.dtype in INTEGERS
+    whole = x.dtype in INTEGERS or x.dtype == BOOL
     if select_prim == "le":
         x = ~x if whole else -x  # the least of integers, and those without signs, have no negative
     if whole:
@@ -164,7 +164,10 @@ class SelectAndGatherAdd(Windowed, _Chosen):
 @final
 @frozen
 class SelectAndScatterAdd(_Chosen):
-    """Adds each element of `source` to zeros, where the chosen element of a window of `operand` is."""
+    """Adds each element of `source` to zeros, where the chosen element of a window of `operand` is.
+
+    A sum of booleans is whether one of them is true.
+    """
 
     window_dimensions: Sizes
     window_strides: Sizes
@@ -183,7 +186,7 @@ class SelectAndScatterAdd(_Chosen):
 
     @override
     def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
-        source, x = _check_pair(self.name, avals, FLOATS | INTEGERS)
+        source, x = _check_pair(self.name, avals, FLOATS | INTEGERS | {BOOL})
         shape = self.gather.out_shape(x)
         if source.shape != shape:
             raise shape_error(self.name, f"source {source} needs an element for each window of operand {x}: {shape}")

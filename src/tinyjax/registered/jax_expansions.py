@@ -32,7 +32,7 @@ from tinyjax.primitives.slicing import concatenate, slice_in_dim
 from tinyjax.primitives.sorting import Sort
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full, permute
 from tinyjax.registered.jax_meshes import STANDARD
-from tinyjax.registered.jax_products import RaggedDotDimensionNumbers, ragged_dot_general, scaled_dot
+from tinyjax.registered.jax_products import RaggedDotDimensionNumbers, ragged_dot_general, scaled_dot, scaled_matmul
 from tinyjax.registered.jax_scatters import scatter
 
 __all__ = ["EXPANSIONS", "STANDARD"]
@@ -215,6 +215,8 @@ EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "ragged_dot_general": ragged_dot_general,
     "random_gamma": _random_gamma,
     "scaled_dot": scaled_dot,
+    "scaled_matmul": scaled_matmul,
+    "scaled_matmul_wrapper": scaled_matmul,
     "scatter-sub": _scatter_sub,
     "stack": _stack,
     "stage": _as_it_is,

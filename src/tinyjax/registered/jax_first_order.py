@@ -119,7 +119,7 @@ STANDARD.convert_by(
 @STANDARD.read_by("conj")
 def _conj(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     """`conj[input_dtype=complex64]`: what the operand's type says already."""
-    kept = {key: value for key, value in params.items() if key != "input_dtype"}
+    kept = {key: value for key, value in params.items() if key.removeprefix("_") != "input_dtype"}
     return primitive_of(STANDARD.primitive("conj"), kept)
 
 

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import ParameterError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import BFLOAT16, DType, as_dtype
+from tinyjax.ir.dtypes import BFLOAT16, FLOAT32, DType, as_dtype
 from tinyjax.ir.program import Atom
 from tinyjax.primitives.bitwise import logical_and
 from tinyjax.primitives.comparison import le, lt
@@ -145,16 +145,24 @@ def scaled_dot(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Seq
     numbers = params["dimension_numbers"]
     preferred = _dtype(params.get("preferred_element_type")) or BFLOAT16
     product = DotGeneral(_dimension_numbers(numbers), None, preferred)
-    return ctx.bind(product, _scaled(ctx, x, x_scale), _scaled(ctx, y, y_scale))
+    return ctx.bind(product, _scaled(ctx, x, x_scale, BFLOAT16), _scaled(ctx, y, y_scale, BFLOAT16))
 
 
-def _scaled(ctx: StagingContext, x: Atom, scale: Atom) -> Atom:
+def scaled_matmul(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
+    """The same for a batch of matrices, x yᵀ, in the dtype of the result."""
+    x, y, x_scale, y_scale = args
+    dtype = _dtype(params.get("preferred_element_type")) or FLOAT32
+    product = DotGeneral((((2,), (2,)), ((0,), (0,))), None, dtype)
+    return ctx.bind(product, _scaled(ctx, x, x_scale, dtype), _scaled(ctx, y, y_scale, dtype))
+
+
+def _scaled(ctx: StagingContext, x: Atom, scale: Atom, dtype: DType) -> Atom:
     shape, own = x.aval.shape, scale.aval.shape
     if len(shape) != len(own) or any(n == 0 or m % n for m, n in zip(shape, own, strict=True)):
         raise ShapeError(f"scaled_dot: each size of {x.aval} must be a multiple of that of its scale, {scale.aval}")
     parts = tuple(n for m, k in zip(shape, own, strict=True) for n in (k, m // k))
-    spread = broadcast_in_dim(ctx, convert(ctx, scale, BFLOAT16), parts, tuple(range(0, len(parts), 2)))
-    return mul(ctx, convert(ctx, x, BFLOAT16), reshape(ctx, spread, shape))
+    spread = broadcast_in_dim(ctx, convert(ctx, scale, dtype), parts, tuple(range(0, len(parts), 2)))
+    return mul(ctx, convert(ctx, x, dtype), reshape(ctx, spread, shape))
 
 
 def _dimension_numbers(value: object) -> DimensionNumbers:

@@ -25,12 +25,12 @@ from tinyjax.hlo.rules.undivided import whole_along
 from tinyjax.hlo.tables import GPU_RULES, RULES
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOATS
+from tinyjax.ir.dtypes import BOOL, FLOATS
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.arithmetic import Max, Min
-from tinyjax.primitives.bitwise import And, Or
+from tinyjax.primitives.bitwise import And, Or, logical_or
 from tinyjax.primitives.elementwise import Add, Elementwise, Mul, add
 from tinyjax.primitives.reduce_window import ReduceWindowMax, ReduceWindowMin, ReduceWindowSum, WindowReduction
 from tinyjax.primitives.reductions import highest, lowest
@@ -215,9 +215,9 @@ def _select_and_scatter_add(
 
     nothing = [(0, 0)] * out.ndim
     attributes = _attributes(primitive.window_dimensions, primitive.window_strides, nothing)
-    initial = ctx.scalar(0, x.aval.dtype)
+    initial, together = ctx.scalar(0, x.aval.dtype), logical_or if x.aval.dtype == BOOL else add
     whole = array_type(padded.aval.shape, x.aval.dtype)
-    found = _scattered(ctx, padded, source, initial, attributes, choose, combining(add), whole)
+    found = _scattered(ctx, padded, source, initial, attributes, choose, combining(together), whole)
     starts = tuple(low for low, _, _ in config)
     ends = tuple(low + size for (low, _, _), size in zip(config, smaller.aval.shape, strict=True))
     found = slice_(ctx, found, starts, ends)
