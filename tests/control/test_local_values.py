@@ -105,6 +105,8 @@ def test_without_elements_the_type_is_shown() -> None:
 
     mapped = tj.shard_map(f, mesh=MESH, in_specs=P("i"), out_specs=P("i"))
     tj.jit(mapped)(X)
-    tj.grad(lambda x: mapped(x).sum())(X)
+    tj.vmap(mapped)(X[None])
     tj.make_jaxpr(mapped)(X)
     assert seen == ["Tracer(f64[2,4]{V:i}, staging)"] * 3
+    tj.grad(lambda x: mapped(x).sum())(X)
+    assert "with these values\ni=0:" in seen[3]

@@ -9,7 +9,7 @@ from typing import Any, Final, ParamSpec, TypeVar, final, overload
 
 from attrs import evolve
 
-from tinyjax.api.local_values import local_values
+from tinyjax.api.local_values import LocalValues
 from tinyjax.control.branches import with_types
 from tinyjax.control.divergence import check_all_come
 from tinyjax.control.manual import Manual, MeshAxis, Scope
@@ -159,7 +159,7 @@ def _shard_map(
         axes = tuple([MeshAxis(name, size, tracked) for name, size in manual.sizes])
         with enter_mesh(*_within(manual, arrays)):
             traced = stage(
-                "shard_map", f, treedef, avals, Scope(axes, values=local_values(manual, specs, arrays)), static
+                "shard_map", f, treedef, avals, Scope(axes, values=LocalValues.of(manual, specs, arrays)), static
             )
         kept = [i for i, array in enumerate(arrays) if array.aval.dtype != FLOAT0]
         if not tracked:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from itertools import count
-from typing import TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.naming import InputNames
@@ -18,8 +18,16 @@ from tinyjax.ir.value import ConcreteValue
 
 Record: TypeAlias = tuple[Primitive, tuple[Atom, ...], tuple[Var, ...], SourceInfo | None]
 Captured: TypeAlias = "ConcreteValue | Foreign"
-#: What is known of the result of a program so far, and of what feeds its first inputs: "" if nothing.
-Values: TypeAlias = Callable[[Jaxpr, Sequence[Captured]], str]
+
+
+class Values(Protocol):
+    """What is known of the result of a program so far, for what feeds its first inputs."""
+
+    def shown(self, jaxpr: Jaxpr, captured: Sequence[Captured]) -> str:
+        """As text; "" for nothing."""
+
+    def known(self, jaxpr: Jaxpr, captured: Sequence[Captured]) -> ConcreteValue | None:
+        """Its elements, if they are the same for all."""
 
 
 @final
@@ -77,7 +85,11 @@ class Recording:
         """An atom as text: a literal, or what is known of a variable, at least its type."""
         if isinstance(value, Literal):
             return format_literal(value)
-        return ("" if self._values is None else self._values(*self.finish([value], None))) or str(value.aval)
+        return ("" if self._values is None else self._values.shown(*self.finish([value], None))) or str(value.aval)
+
+    def known(self, value: Atom) -> ConcreteValue | None:
+        """The elements of an atom, computed of what is recorded so far, where that is possible."""
+        return None if self._values is None else self._values.known(*self.finish([value], None))
 
 
 def _names(leading: int, names: Callable[[], Sequence[str]]) -> InputNames:

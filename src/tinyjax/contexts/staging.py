@@ -124,7 +124,7 @@ class StagingContext(Context[Atom]):
 
     @override
     def origin(self, value: Atom) -> Origin:
-        return Origin(self, *self._program.origin(value))
+        return Origin(self, *self._program.origin(value), known=lambda: self._program.known(value))
 
     @override
     def rule_of(self, primitive: Primitive, args: Sequence[Atom]) -> str:

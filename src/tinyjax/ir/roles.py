@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol, TypeVar, final
 
-from attrs import frozen
+from attrs import field, frozen
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.source import SourceInfo
@@ -49,13 +49,15 @@ class Origin:
     """Why the elements of a value aren't known, for messages.
 
     `context` is the one that lacks them: a staging or a batching context. `what` and `source` say what the value is
-    there and which line made it; `input` is its position among the inputs, if it is one.
+    there and which line made it; `input` is its position among the inputs, if it is one. `known` computes the elements
+    after all, where that can be done.
     """
 
     context: object
     what: str = ""
     source: SourceInfo | None = None
     input: int | None = None
+    known: Callable[[], ConcreteValue | None] = field(default=lambda: None, eq=False, repr=False)
 
 
 class Evaluator(Protocol):

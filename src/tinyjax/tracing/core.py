@@ -27,7 +27,7 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ConcreteArray, Operand, active_frame, as_array, enterable, top_frame
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, Transformed
-from tinyjax.tracing.messages.unknown import leaked, not_pickled, why_unknown
+from tinyjax.tracing.messages.unknown import elements, leaked, not_pickled
 
 V = TypeVar("V")
 C = TypeVar("C")
@@ -60,10 +60,7 @@ class Tracer(Operand, Generic[V]):
     def _elements(self, wanted: Wanted) -> ConcreteValue:
         if not self.frame.alive:
             raise leaked(self.aval, self.frame.function)
-        context, found = self.frame.context, self.concrete()
-        if found is None or (wanted.elsewhere and context.carries_tangent(self.value)):
-            raise why_unknown(self.frame, self.value, self.aval, wanted)
-        return found
+        return elements(self.frame, self.value, self.aval, wanted)
 
     @override
     def __repr__(self) -> str:

@@ -1,4 +1,4 @@
-"""What is wrong with a traced value, in words."""
+"""The elements of a traced value, or what is wrong with it, in words."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from tinyjax.errors import ConcretizationError, LeakedTracerError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.source import user_source
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.tracing.frames import Transformed
 
 V = TypeVar("V")
@@ -23,6 +24,17 @@ class InProgress(Protocol[V]):
     @property
     def function(self) -> Transformed: ...
     def function_of(self, context: object) -> Transformed | None: ...
+
+
+def elements(frame: InProgress[V], value: V, aval: ShapedArray, wanted: Wanted) -> ConcreteValue:
+    """The elements of a value, if they are known, or can be computed after all. `wanted` is what they are for."""
+    context = frame.context
+    found = context.concrete(value)
+    if found is None and not wanted.elsewhere:
+        found = context.origin(value).known()
+    if found is None or (wanted.elsewhere and context.carries_tangent(value)):
+        raise why_unknown(frame, value, aval, wanted)
+    return found
 
 
 def why_unknown(frame: InProgress[V], value: V, aval: ShapedArray, wanted: Wanted) -> ConcretizationError:
