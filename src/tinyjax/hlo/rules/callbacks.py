@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from tinyjax.control.callbacks import Callback
+from tinyjax.contexts.staging import StagingContext, stage
+from tinyjax.control.callbacks import Callback, DebugCallback
+from tinyjax.control.cond import Cond
+from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError, UnsupportedError
 from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, types_text
-from tinyjax.hlo.manual import FIRST
+from tinyjax.hlo.manual import FIRST, ManualMesh
 from tinyjax.hlo.rules.library_calls import layouts_text
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom
+from tinyjax.meshes import PartitionSpec
+from tinyjax.primitives.collectives import AxisIndex
 
 
 def on_host(
@@ -42,12 +48,14 @@ def _host_call(
     ordered = must_stay(primitive.effects)
     index = ctx.module.host_call(HostCall(primitive, tuple(types), ordered))
     if ordered:
-        args, types = [ctx.order(), *args], [ORDER, *types]
         if ctx.is_divided and ctx.manual is not None:
+            if isinstance(primitive, DebugCallback):
+                return _by_the_first_of_the_rest(primitive, ctx, ctx.manual, args)
             raise UnsupportedError(
                 f"{primitive.name} calls the host within a shard_map over some axes of {ctx.manual.mesh} only: it "
                 "isn't said which of the devices along the others would call. Name all axes in axis_names."
             )
+        args, types = [ctx.order(), *args], [ORDER, *types]
     operands, avals = ", ".join([arg.name for arg in args]), [arg.aval for arg in args]
     attributes = [
         "api_version = 4 : i32",
@@ -67,6 +75,25 @@ def _by_the_first(ctx: LoweringContext, count: int) -> Sequence[str]:
     """Of devices among which XLA divides a program, the first one calls, with all elements."""
     each = ", ".join([f"<@{ctx.module.mesh(FIRST)}, []>"] * count)
     return [f"sdy.sharding = #sdy.sharding_per_value<[{each}]>"]
+
+
+def _by_the_first_of_the_rest(
+    primitive: DebugCallback, ctx: LoweringContext, manual: ManualMesh, args: Sequence[SSA]
+) -> Sequence[SSA]:
+    """Within a `shard_map` over some axes of a mesh: of the devices along the others the first one calls, with all
+    elements. It is as if a `shard_map` over these were around it."""
+    mesh, avals = manual.mesh, [arg.aval for arg in args]
+    rest = tuple([name for name in mesh.axis_names if name not in manual.axes])
+
+    def call(inner: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        return inner.bind(primitive, *ins)
+
+    def each(inner: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
+        branches = stage(avals, call), stage(avals, lambda *_: ())  # the last one for all numbers but 0
+        return inner.bind(Cond(branches), *inner.bind(AxisIndex(rest)), *ins)
+
+    ctx.bind(ShardMap(stage(avals, each), mesh, (PartitionSpec(),) * len(args), (), rest, False), *args)
+    return ()
 
 
 def _layouts(avals: Sequence[ShapedArray]) -> str:
