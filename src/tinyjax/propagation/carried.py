@@ -48,7 +48,7 @@ from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.shaping import expand_dims, squeeze
 from tinyjax.primitives.structure import reduce_sum
 from tinyjax.propagation.specs import Lies, Names, Open, Summed, divided, lying, partition_spec, parts_of, sums_of
-from tinyjax.propagation.terms import unreduced_of
+from tinyjax.propagation.summands import unreduced_of
 
 #: What makes the program that says how its values lie, of one whose inputs do so; these results are asked for as terms.
 Tell: TypeAlias = Callable[[Jaxpr, Sequence[Lies], Sequence[NamedSharding | None]], Jaxpr]

@@ -13,10 +13,12 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.shapes import as_axes, marked
 from tinyjax.ir.traverse import map_programs, nested_programs, subjaxprs
-from tinyjax.meshes.mesh import AbstractMesh, Mesh
+from tinyjax.meshes.mesh import AbstractMesh, AxisType, Mesh
 from tinyjax.meshes.named import NamedSharding
 from tinyjax.meshes.spec import PartitionSpec
+from tinyjax.primitives.gather import ScatterAdd
 from tinyjax.primitives.resharding import ShardingConstraint
+from tinyjax.primitives.structure import full
 from tinyjax.propagation.carried import Crossing, crossing, said, stacked, told, unstacked
 from tinyjax.propagation.control import PROGRAMS
 from tinyjax.propagation.propagate import lies_of_variables, propagate
@@ -34,7 +36,8 @@ from tinyjax.propagation.specs import (
     parts_of,
     replicated,
 )
-from tinyjax.propagation.terms import LINEAR, Sums, alone, as_terms, unreduced_of
+from tinyjax.propagation.summands import unreduced_of
+from tinyjax.propagation.terms import LINEAR, Sums, alone, as_terms
 from tinyjax.transforms.rebuild import Rebuilding
 
 
@@ -42,11 +45,12 @@ def with_what_is_known(
     jaxpr: Jaxpr, ins: Sequence[NamedSharding | None], outs: Sequence[NamedSharding | None]
 ) -> Jaxpr:
     """The program, in which a constraint says of each value how it lies, as far as it follows from how the inputs lie.
-    Itself, if they are on no mesh with Explicit axes."""
+    Itself, if they are on no mesh with Explicit axes, and nothing in it is said to be a sum yet to be made."""
     for sharding in (*ins, *outs):
         if sharding is not None and sharding.mesh.explicit_axes:
             return _said(jaxpr, tuple(ins), tuple(outs), sharding.mesh)
-    return jaxpr
+    mesh = _mesh_of_sums(jaxpr)
+    return jaxpr if mesh is None else _said(jaxpr, tuple(ins), tuple(outs), mesh)
 
 
 @bounded(256)
@@ -145,8 +149,12 @@ def _telling(
             args = tuple([taken(atom, spec) for atom, spec in each])
             primitive = mapped
         else:
-            args = tuple(map(read if linear else made, eqn.invars))
-            if eqn.outvars and (divided_as := sums.operands.get(eqn.outvars[0].index)) is not None:
+            divided_as = sums.operands.get(eqn.outvars[0].index) if eqn.outvars else None
+            if divided_as is not None and isinstance(primitive, ScatterAdd):  # zeros may be called a sum
+                args = (full(grown, eqn.invars[0].aval, 0), *map(made, eqn.invars[1:]))
+            else:
+                args = tuple(map(read if linear else made, eqn.invars))
+            if divided_as is not None:
                 parts = zip(args, operands, divided_as, strict=True)
                 args = tuple([x if before == after else said(grown, x, after, mesh) for x, before, after in parts])
         outs: Sequence[Atom] = _applied(grown, eqn, args, primitive, cross)
@@ -240,6 +248,20 @@ def _within_a_part(eqn: Eqn, lies: Sequence[Lies], mesh: Mesh) -> Primitive:
     return map_programs(
         primitive, lambda jaxpr: _telling(jaxpr, seen[jaxpr], mesh, (), False) if jaxpr in seen else jaxpr
     )
+
+
+@bounded(1024)
+def _mesh_of_sums(jaxpr: Jaxpr) -> Mesh | None:
+    """The mesh between whose devices something in a program is a sum yet to be made, with these axes Explicit; None if
+    there is no such sum."""
+    found = [
+        eqn.primitive.sharding
+        for program in nested_programs(jaxpr)
+        for eqn in program.eqns
+        if isinstance(eqn.primitive, ShardingConstraint) and eqn.primitive.sharding.spec.unreduced
+    ]
+    names = {name for sharding in found for name in sharding.spec.unreduced}
+    return found[0].mesh.update_axis_types(dict.fromkeys(names, AxisType.Explicit)) if found else None
 
 
 @bounded(1024)

@@ -32,7 +32,7 @@ from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.propagation.control import PROGRAMS
 from tinyjax.propagation.propagate import lies_of_variables, propagate, results_of
 from tinyjax.propagation.specs import Lies, Open, Site, Summed, partition_spec, parts_of, replicated
-from tinyjax.propagation.terms import natural, sums_over, unreduced_of
+from tinyjax.propagation.summands import makers_of, natural, sums_over, unreduced_of
 from tinyjax.transforms.rebuild import Rebuilding, count_reads, read
 
 #: What holds programs into which a constraint on results can be put.
@@ -63,6 +63,7 @@ class _Sinking:
         self._left: Mesh = AbstractMesh(mesh.axis_sizes, mesh.axis_names)
         self._lies: list[Lies] = lies_of_variables(jaxpr, ins, mesh)
         self._reads: list[int] = count_reads(jaxpr)
+        self._makers = makers_of(jaxpr)
         #: How a variable lies whose terms devices have if nobody makes the sum.
         self._terms: dict[int, Summed] = {}
         for eqn in jaxpr.eqns:
@@ -115,7 +116,7 @@ class _Sinking:
                     self._terms[var.index] = lies
             return
         operands = [self._where(atom) for atom in eqn.invars]
-        if sums_over(eqn, operands, self._names) is not None:
+        if sums_over(eqn, operands, self._names, self._makers) is not None:
             parts = natural(eqn, operands)
             self._terms[eqn.outvars[0].index] = Summed(parts, self._axes())
             return
@@ -191,6 +192,9 @@ class _Sinking:
         site = Site(self._mesh, eqn, ("",) * len(operands))
         return PROGRAMS[type(primitive)](primitive, operands, site, run), seen
 
+    def _makes_terms(self, eqn: Eqn) -> bool:
+        return sums_over(eqn, [self._where(atom) for atom in eqn.invars], self._names, self._makers) is not None
+
     # What is said: from the last equation to the first.
 
     def _visit(self, at: int, eqn: Eqn) -> None:
@@ -199,7 +203,7 @@ class _Sinking:
         asked = {i: self._of[var.index] for i, var in enumerate(eqn.outvars) if var.index in self._of}
         if asked and isinstance(eqn.primitive, _HOLDERS):
             self._into(at, eqn, asked)
-        elif asked and sums_over(eqn, [self._where(atom) for atom in eqn.invars], self._names) is None:
+        elif asked and not self._makes_terms(eqn):
             for i in self._group(eqn) or ():
                 self._said_before(at, i, eqn.invars[i])
 

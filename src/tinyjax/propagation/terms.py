@@ -18,7 +18,6 @@ from tinyjax.control.shard_map import ShardMap
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INT32
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
-from tinyjax.ir.shapes import unmarked
 from tinyjax.ir.shared_types import array_type
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
 from tinyjax.meshes.named import NamedSharding
@@ -27,7 +26,6 @@ from tinyjax.primitives.arithmetic import Div
 from tinyjax.primitives.bitwise import logical_and
 from tinyjax.primitives.collectives import axis_index
 from tinyjax.primitives.comparison import eq
-from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.conversion import ConvertElementType
 from tinyjax.primitives.dynamic import dynamic_update_slice
 from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub, add, mul
@@ -35,9 +33,9 @@ from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.selection import SelectN, select
 from tinyjax.primitives.shaping import Reshape, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice
-from tinyjax.primitives.structure import ReduceSum, Transpose, broadcast_in_dim, full
-from tinyjax.propagation.rules import without
-from tinyjax.propagation.specs import Lies, Names, Open, Spec, named_spec, parts_of, replicated, sums_of
+from tinyjax.primitives.structure import Transpose, broadcast_in_dim, full
+from tinyjax.propagation.specs import Lies, Names, Open, Spec, named_spec, parts_of, replicated
+from tinyjax.propagation.summands import makers_of, sums_over, unreduced_of
 from tinyjax.transforms.rebuild import Rebuilding, count_reads
 
 #: What XLA applies to the terms where it is said that operands and results are sums.
@@ -46,18 +44,13 @@ LINEAR: Final = frozenset(
 )
 
 
-def unreduced_of(lies: Lies) -> Names:
-    """Along which axes a value is a sum yet to be made."""
-    return () if isinstance(lies, Open) else unmarked(sums_of(lies))[1]
-
-
 @final
 class Sums:
     """Which results of a program devices have the terms of already, where a constraint says that they are sums."""
 
     def __init__(self, jaxpr: Jaxpr, lies: Sequence[Lies]) -> None:
         self._lies = lies
-        self._makers = {var.index: eqn for eqn in jaxpr.eqns for var in eqn.outvars}
+        self._makers = makers_of(jaxpr)
         self._reads = count_reads(jaxpr)
         #: What is to be left open, as a constraint that follows says what it is.
         self.bare: set[int] = set()
@@ -82,46 +75,10 @@ class Sums:
         if isinstance(eqn.primitive, Transpose | ConvertElementType):
             return isinstance(first, Var) and self._sums(first, names, chain)
         operands = [self._lies[atom.index] if isinstance(atom, Var) else replicated(atom.aval) for atom in eqn.invars]
-        found = sums_over(eqn, operands, names)
+        found = sums_over(eqn, operands, names, self._makers)
         if found is not None:
             self.operands[var.index] = found
         return found is not None
-
-
-def sums_over(eqn: Eqn, operands: Sequence[Lies], names: frozenset[str]) -> tuple[Spec, ...] | None:
-    """How the operands of a product or a sum, which lie so, have to be divided for devices to have terms of it along
-    just these axes of the mesh; None if it has none. What all devices have of an operand may be divided."""
-    specs = [parts_of(lies) for lies in operands if not isinstance(lies, Open) and not unreduced_of(lies)]
-    if len(specs) < len(operands):
-        return None
-    if isinstance(eqn.primitive, ReduceSum):
-        over = {name for axis in eqn.primitive.axes for name in specs[0][axis]}
-        return (specs[0],) if over == names else None
-    if not isinstance(eqn.primitive, DotGeneral):
-        return None
-    pairs = list(zip(*eqn.primitive.dimension_numbers[0], strict=True))
-    both = [list(spec) for spec in specs]
-    for i, j in pairs:
-        both[0][i], both[1][j] = both[0][i] or both[1][j], both[1][j] or both[0][i]
-    over = {name for i, _ in pairs for name in both[0][i]}
-    if over != names or any(both[0][i] != both[1][j] for i, j in pairs):
-        return None
-    for parts in both:
-        flat = [name for part in parts for name in part]
-        if len(set(flat)) < len(flat):
-            return None
-    return tuple(map(tuple, both))
-
-
-def natural(eqn: Eqn, operands: Sequence[Lies]) -> Spec:
-    """How each device's terms lie of such a product or sum: as what isn't summed over."""
-    specs = [() if isinstance(lies, Open) else parts_of(lies) for lies in operands]
-    if isinstance(eqn.primitive, DotGeneral):
-        (x, y), ((ours, theirs), (x_batch, y_batch)) = specs, eqn.primitive.dimension_numbers
-        batch = [x[i] or y[j] for i, j in zip(x_batch, y_batch, strict=True)]
-        rest = [without(spec, axes) for spec, axes in ((x, ours + x_batch), (y, theirs + y_batch))]
-        return (*batch, *rest[0], *rest[1])
-    return without(specs[0], eqn.primitive.axes) if isinstance(eqn.primitive, ReduceSum) else ()
 
 
 def as_terms(ctx: Rebuilding, x: Atom, lies: Lies, said: frozenset[str], mesh: Mesh) -> Atom:
