@@ -30,6 +30,10 @@ def device(lib: ModuleType) -> Any:
     return lib.devices("cpu")[0]
 
 
+def alone(lib: ModuleType) -> Any:
+    return lib.sharding.SingleDeviceSharding(device(lib))
+
+
 def same(x: Any) -> Any:
     return x
 
@@ -94,6 +98,17 @@ CASES: dict[str, Callable[[ModuleType], Any]] = {
     "power of a sum outside": lambda lib: outside(lib, lambda x: x**2),
     "sum and a number outside": lambda lib: outside(lib, lambda x: x + 1.0),
     "nested options": nested_options,
+    "no name of an axis": lambda lib: lib.sharding.Mesh(np.array(lib.devices("cpu")[:2]).reshape(1, 2), (None, "x")),
+    "names in names": lambda lib: lib.P("x", ("y", ("z",))),
+    "no name of a sum": lambda lib: lib.P(unreduced={None}),
+    "callback in jit": lambda lib: lib.jit(lambda x: lib.make_array_from_callback((8, 2), rows(lib), lambda i: x[i]))(
+        X
+    ),
+    "parts in jit": lambda lib: lib.jit(lambda x: lib.make_array_from_single_device_arrays((8, 2), alone(lib), [x]))(X),
+    "no parts": lambda lib: lib.make_array_from_single_device_arrays((8, 2), rows(lib), []),
+    "dtype of parts": lambda lib: lib.make_array_from_single_device_arrays(
+        (8, 2), alone(lib), [lib.device_put(X, alone(lib))], dtype=np.int32
+    ),
 }
 
 
@@ -107,6 +122,18 @@ def test_classes_are_jaxs(name: str) -> None:
         CASES[name](tj)
     builtin = [cls for cls in type(theirs.value).__mro__ if cls.__module__ == "builtins"]
     assert isinstance(ours.value, builtin[0]), (type(ours.value).__mro__, builtin[0])
+
+
+@pytest.mark.parametrize("lib", [jax, tj], ids=lambda lib: lib.__name__)
+def test_the_type_of_what_is_traced_says_how_it_lies(lib: Any) -> None:
+    """So that another array can be made in the same way."""
+
+    def f(x: Any) -> Any:
+        like = lib.ShapeDtypeStruct.like(x)
+        return lib.numpy.ones(like.shape, like.dtype, out_sharding=like.sharding)
+
+    with lib.set_mesh(mesh_of(lib)):
+        assert lib.jit(f)(lib.device_put(X, rows(lib))).sharding.spec == lib.P("x", None)
 
 
 def test_our_own_classes() -> None:

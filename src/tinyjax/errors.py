@@ -246,7 +246,7 @@ class NonConcreteBooleanIndexError(ConcretizationError, IndexError):
     """A mask whose elements aren't known yet was to choose elements: their number would decide a shape."""
 
 
-class LeakedTracerError(TinyjaxError, ValueError):
+class LeakedTracerError(TinyjaxError, ValueError, TypeError):
     """A tracer was used after the transformation that made it had ended."""
 
     @staticmethod
@@ -264,6 +264,10 @@ class LeakedTracerError(TinyjaxError, ValueError):
             f"{context.__name__} can't take a value of type {aval} that a transformation further out is "
             f"tracing. Define the method `lift` of {context.__name__}, which says what stands for it there."
         )
+
+
+class UnexpectedTracedError(InputError, LeakedTracerError):
+    """A function that takes arrays with elements, outside of `jit`, was given one that is being traced."""
 
 
 class RecursiveTracingError(TinyjaxError, RecursionError):

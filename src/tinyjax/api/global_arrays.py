@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tinyjax import backend
-from tinyjax.errors import InputError, ShapeError, ShardingError
+from tinyjax.errors import InputError, ShapeError, ShardingError, UnexpectedTracedError
 from tinyjax.ir.dtypes import HostArray, as_dtype, short_name
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.value import ConcreteValue
@@ -250,7 +250,9 @@ def _places(what: str, sharding: object) -> list[Device]:
 def _concrete(what: str, x: object) -> ConcreteValue:
     array = as_array(x)
     if not isinstance(array, ConcreteArray):
-        raise InputError(f"{what} takes arrays with elements, not one that is being traced: call it outside of jit")
+        raise UnexpectedTracedError(
+            f"{what} takes arrays with elements, not one that is being traced: call it outside of jit"
+        )
     return array.value
 
 
@@ -267,7 +269,7 @@ def _assembled(
         chosen = as_dtype(dtype)
     else:
         if not parts:
-            raise InputError(f"{what}: this process has no parts that would say the dtype: pass dtype")
+            raise ShardingError(f"{what}: this process has no parts that would say the dtype: pass dtype")
         chosen = parts[0].dtype
     for device, part in zip(places, parts, strict=True):
         if part.shape != block:
@@ -275,7 +277,7 @@ def _assembled(
                 f"{what}: of the shape {shape}, each device has a part of shape {block}, got {part.shape} for {device}"
             )
         if part.dtype != chosen:
-            raise InputError(
+            raise ShardingError(
                 f"{what}: all parts have the dtype {short_name(chosen)}, got {short_name(part.dtype)} for {device}"
             )
     return ConcreteArray(backend.assemble(shape, chosen, sharding, places, parts))

@@ -7,7 +7,7 @@ from typing import Any
 
 from tinyjax.api.global_arrays import make_array_from_single_device_arrays
 from tinyjax.api.transfer import device_put
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, UnexpectedTracedError
 from tinyjax.meshes import Mesh, NamedSharding, PartitionSpec
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
@@ -96,7 +96,9 @@ def _each(what: str, x: Any, pspecs: Any, convert: Callable[[ConcreteArray, Part
             raise InputError(f"{what}: pspecs has PartitionSpecs, such as P() for what is not divided, not {spec!r}")
         array = as_array(leaf)
         if not isinstance(array, ConcreteArray):
-            raise InputError(f"{what} takes arrays with elements, not one that is being traced: call it outside of jit")
+            raise UnexpectedTracedError(
+                f"{what} takes arrays with elements, not one that is being traced: call it outside of jit"
+            )
         made.append(convert(array, spec))
     return tree.unflatten(treedef, made)
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinyjax import backend
 from tinyjax.api.global_arrays import make_array_from_process_local_data
-from tinyjax.errors import InputError, UnequalError
+from tinyjax.errors import InputError, UnequalError, UnexpectedTracedError
 from tinyjax.ir.dtypes import HostArray, short_name
 from tinyjax.meshes import Mesh, NamedSharding, PartitionSpec
 from tinyjax.tracebacks import filtered
@@ -102,7 +102,9 @@ def broadcast_one_to_all(in_tree: Any, is_source: bool | None = None) -> Any:  #
 def _elements(what: str, leaf: object) -> HostArray:
     array = as_array(leaf)
     if not isinstance(array, ConcreteArray):
-        raise InputError(f"{what} takes arrays with elements, not one that is being traced: call it outside of jit")
+        raise UnexpectedTracedError(
+            f"{what} takes arrays with elements, not one that is being traced: call it outside of jit"
+        )
     if not array.is_fully_addressable:
         if not array.is_fully_replicated:
             raise InputError(f"{what}: {array.aval} is divided among processes, none of which has all of it")

@@ -16,10 +16,12 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.duality import ManualAxisType
 from tinyjax.ir.shapes import Shape, as_axes, as_shape, dtype_of
+from tinyjax.lax.explicit import typed_sharding
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
 from tinyjax.propagation.specs import lying, sums_said, type_text
 from tinyjax.refs.ref import Ref
+from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
 
 
@@ -86,7 +88,11 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
         if isinstance(x, Ref):
             return cls.like(x.current()).update(is_ref=True)
         aval = abstractify(x)
-        lies = x.sharding if isinstance(x, ConcreteArray) or type(x) is ShapeDtypeStruct else None
+        lies: Sharding | None = None
+        if isinstance(x, ConcreteArray) or type(x) is ShapeDtypeStruct:
+            lies = x.sharding
+        elif isinstance(x, Array):
+            lies = typed_sharding(x)
         if isinstance(x, ConcreteArray) and not is_committed(x.value):  # nobody has said that it is to be there
             lies = None
         return cls(

@@ -349,7 +349,7 @@ def _check(
     placed: tuple[Device, ...] | None,
 ) -> None:
     if wrong := [name for name in names if not isinstance(name, str)]:
-        raise InputError(f"the name of a mesh axis is a string, not {wrong[0]!r}")
+        raise ShardingError(f"the name of a mesh axis is a string, not {wrong[0]!r}")
     if wrong_types := [item for item in types if not isinstance(item, AxisType)]:
         raise InputError(f"axis_types are sharding.AxisType.Auto, Explicit or Manual, not {wrong_types[0]!r}")
     if len(sizes) != len(names):

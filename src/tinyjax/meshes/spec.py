@@ -200,12 +200,12 @@ def _part(part: PartLike) -> Part:
     found: list[str] = []
     for name in names:
         if not isinstance(name, str):
-            raise InputError(
+            raise ShardingError(
                 "a part of a PartitionSpec is the name of a mesh axis, several names, None or P.UNCONSTRAINED, "
                 f"not {name!r}"
             )
         if name == UNCONSTRAINED.name:
-            raise InputError("no mesh axis is called 'UNCONSTRAINED': write P.UNCONSTRAINED")
+            raise ShardingError("no mesh axis is called 'UNCONSTRAINED': write P.UNCONSTRAINED")
         found.append(name)
     return None if not found else found[0] if len(found) == 1 else tuple(found)
 
@@ -216,7 +216,7 @@ def _check(parts: tuple[Part, ...], unreduced: AbstractSet[str], reduced: Abstra
         if not isinstance(names, AbstractSet):
             raise InputError(f"{what} is a set of mesh axes, such as {{'x'}}, not {names!r}")
         if wrong := [name for name in names if not isinstance(name, str)]:
-            raise InputError(f"{what} holds names of mesh axes, not {wrong[0]!r}")
+            raise ShardingError(f"{what} holds names of mesh axes, not {wrong[0]!r}")
     if both := sorted(unreduced & reduced):
         raise ShardingError(f"the mesh axis {both[0]!r} can't be both unreduced and reduced")
     for part in parts:
