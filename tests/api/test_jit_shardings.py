@@ -141,7 +141,7 @@ def test_mistakes_are_named() -> None:
         tj.jit(product, out_shardings=on(P(None, ("x", "y"))))(A, B)
     with pytest.raises(ShardingError, match=r"argument x of 'product' lies as .* but in_shardings says"):
         tj.jit(product, in_shardings=(on(P("x")), None))(tj.device_put(A, on(P(None, "y"))), B)
-    with pytest.raises(ShardingError, match="jit: in_shardings says how arguments lie"):
+    with pytest.raises(ShardingError, match="jit: in_shardings says how arrays lie"):
         tj.jit(product, in_shardings=(on(P(P.UNCONSTRAINED)), None))(A, B)
 
 

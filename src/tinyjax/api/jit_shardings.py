@@ -74,10 +74,10 @@ class JitShardings:
                 if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
                     raise ShardingError(f"jit: {what} has {leaf!r}, whose mesh is empty: make one by make_mesh")
                 spec = leaf.spec if isinstance(leaf, NamedSharding) else leaf
-                if what == "in_shardings" and isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.partitions:
+                if isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.partitions:
                     raise ShardingError(
-                        f"jit: in_shardings says how arguments lie, so {spec} can't leave that open. P.UNCONSTRAINED "
-                        "is for with_sharding_constraint; None in the place of a sharding says nothing."
+                        f"jit: {what} says how arrays lie, so {spec} can't leave that open. P.UNCONSTRAINED is for "
+                        "with_sharding_constraint; None in the place of a sharding says nothing."
                     )
         if large is not None and (isinstance(large, bool) or not isinstance(large, int) or large < 0):
             raise InputError(f"jit: warn_replicated is a number of bytes, not {large!r}")

@@ -22,6 +22,7 @@ from tinyjax.lax.bodies import stage
 from tinyjax.lax.explicit import explicit_mesh, explicit_sharding, lies_on
 from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
 from tinyjax.meshes import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.propagation.specs import Lies, divided_by, only
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
@@ -277,6 +278,11 @@ def _spread(prefix: Any, full: Any, what: str, kind: str, manual: Manual) -> lis
         if not isinstance(leaf, PartitionSpec):
             raise InputError(f"shard_map: {what} is a tree of PartitionSpecs, such as P('x', None), but has {leaf!r}")
         _check_sums(leaf, what, manual)
+        if UNCONSTRAINED in leaf.partitions:
+            raise ShardingError(
+                f"shard_map: {what} has {leaf}, but each part is divided along its axes, or it isn't: write None in "
+                "the place of P.UNCONSTRAINED"
+            )
         for name in (*leaf.names, *sorted(leaf.unreduced | leaf.reduced)):
             if name not in manual.axes:
                 has = ", ".join(map(repr, manual.axes))

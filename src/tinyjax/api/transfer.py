@@ -7,11 +7,12 @@ from typing import Any, TypeVar, overload
 import numpy as np
 
 from tinyjax import backend
-from tinyjax.errors import ChoiceError
+from tinyjax.errors import ChoiceError, ShardingError
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.lax.layouts import lying
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -86,6 +87,11 @@ def device_put(
 def _moved(array: ConcreteArray, place: Any) -> ConcreteArray:
     if isinstance(place, PartitionSpec):
         place = on_mesh_in_force("device_put: the place", place)
+    if isinstance(place, NamedSharding) and UNCONSTRAINED in place.spec.partitions:
+        raise ShardingError(
+            f"device_put: the place says how an array lies, so {place.spec} can't leave that open: write None in the "
+            "place of P.UNCONSTRAINED"
+        )
     if isinstance(place, Sharding):
         value = backend.put_on(array.value, place)
     elif place is None:

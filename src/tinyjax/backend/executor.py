@@ -122,6 +122,12 @@ class XlaExecutor:
             lie = [data.sharding if type(data := arg.data) is ShardedBuffer else None for arg in args]
             layout = lay_out(jaxpr, lie, asked, name)
             if layout is not None:
+                alone = None if asked is None or program_mesh(jaxpr) is None else asked.device
+                if alone is not None and layout.mesh.size > 1:
+                    raise ShardingError(
+                        f"{name!r} is to run on {alone} alone, but arrays in it lie on {layout.mesh}: leave out "
+                        "device= and backend=, or the mesh"
+                    )
                 if device is not None:
                     layout = bound_where_arguments_are(layout, device)
                     check_devices(jaxpr, args, layout.devices, name)

@@ -92,12 +92,18 @@ def sharding_of(sharding: jax.sharding.Sharding) -> Sharding:
 def known_sharding(sharding: jax.sharding.Sharding) -> Sharding | None:
     """The same; None for a kind that we lack."""
     if isinstance(sharding, JaxNamed) and isinstance(sharding.mesh, jax.sharding.Mesh):
-        kind = None if sharding.memory_kind in (None, "device", "unpinned_host") else sharding.memory_kind
-        return NamedSharding(mesh_of(sharding.mesh), spec_of(sharding.spec), memory_kind=kind)
+        return NamedSharding(mesh_of(sharding.mesh), spec_of(sharding.spec), memory_kind=_memory_kind(sharding))
     if isinstance(sharding, JaxSingle):
         (device,) = sharding.device_set
-        return SingleDeviceSharding(plain_device(device))
+        return SingleDeviceSharding(plain_device(device), memory_kind=_memory_kind(sharding))
     return None
+
+
+def _memory_kind(sharding: jax.sharding.Sharding) -> str | None:
+    """The kind of memory of the devices; None for the default one."""
+    kind = sharding.memory_kind
+    usual = {device.default_memory().kind for device in list(sharding.addressable_devices)[:1]}
+    return None if kind in (usual or {"device", "unpinned_host"}) else kind
 
 
 @bounded(1024)

@@ -92,7 +92,16 @@ def laid_out(x: Array, sharding: OutSharding) -> Array:
         lies = x.sharding
         if isinstance(lies, NamedSharding):
             sharding = lies.with_spec(sharding)
-    return lying("out_sharding", x, sharding)
+    return lying("out_sharding", x, trimmed(sharding, x.aval.ndim))
+
+
+def trimmed(sharding: object, ndim: int) -> object:
+    """A sharding without parts that divide nothing, and for which an array has no axis."""
+    spec = sharding.spec if isinstance(sharding, NamedSharding) else sharding
+    if not isinstance(spec, PartitionSpec) or any(part is not None for part in spec.partitions[ndim:]):
+        return sharding
+    kept = spec.update(spec.partitions[:ndim])
+    return sharding.with_spec(kept) if isinstance(sharding, NamedSharding) else kept
 
 
 # Explicit axes.

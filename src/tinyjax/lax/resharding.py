@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any, TypeVar, overload
 
-from tinyjax.lax.layouts import lying
+from tinyjax.lax.layouts import lying, trimmed
 from tinyjax.lax.mesh_in_force import mesh_in_force
 from tinyjax.meshes import PartitionSpec, Sharding
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
+from tinyjax.tracing.concrete import as_array
 
 T = TypeVar("T")
 
@@ -57,16 +58,18 @@ def reshard(xs: Any, out_shardings: Any) -> Any:  # the user's trees
     >>> reshard(np.arange(4.0), NamedSharding(AbstractMesh((4,), ("x",)), P("x")))
     Array([0., 1., 2., 3.], dtype=float64)
     """
-    return _constrained("reshard", xs, out_shardings, None)
+    return _constrained("reshard", xs, out_shardings, None, trim=True)
 
 
-def _constrained(what: str, x: Any, shardings: Any, default: PartitionSpec | None) -> Any:
+def _constrained(what: str, x: Any, shardings: Any, default: PartitionSpec | None, trim: bool = False) -> Any:
     leaves, treedef = tree.flatten(x)
     paths = tree.paths(treedef)
     named, structure = tree.flatten(shardings, _is_none)
     parts = tree.up_to(what, structure, x, _is_none)
     named = [default if sharding is None else sharding for sharding in named]
     each = [sharding for sharding, part in zip(named, parts, strict=True) for _ in tree.flatten(part)[0]]
+    if trim:
+        each = [trimmed(sharding, as_array(leaf).aval.ndim) for leaf, sharding in zip(leaves, each, strict=True)]
     return tree.unflatten(
         treedef, [lying(f"{what}: x{path}", *found) for path, *found in zip(paths, leaves, each, strict=True)]
     )

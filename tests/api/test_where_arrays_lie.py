@@ -1,0 +1,111 @@
+"""Where it is said more than once, or not quite, how arrays lie: as in JAX."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tinyjax as tj
+from tinyjax.errors import ShardingError
+
+X = np.arange(16.0).reshape(8, 2)
+
+
+def mesh_of(lib: ModuleType, kind: str = "Auto") -> Any:
+    kinds = (getattr(lib.sharding.AxisType, kind),) * 2
+    return lib.make_mesh((4, 2), ("x", "y"), kinds, devices=lib.devices("cpu")[:8])
+
+
+def named(lib: ModuleType, *parts: Any, **more: Any) -> Any:
+    return lib.sharding.NamedSharding(mesh_of(lib), lib.P(*parts), **more)
+
+
+def one(lib: ModuleType, **more: Any) -> Any:
+    return lib.sharding.SingleDeviceSharding(lib.devices("cpu")[1], **more)
+
+
+def on(lib: ModuleType, f: Callable[[Any], Any]) -> Any:
+    return lib.jit(f, device=lib.devices("cpu")[1])(X)
+
+
+OPEN: Any = tj.P.UNCONSTRAINED
+
+REFUSED: dict[str, Callable[[ModuleType], Any]] = {
+    "out_shardings": lambda lib: lib.jit(lambda x: x, out_shardings=named(lib, lib.P.UNCONSTRAINED, "y")),
+    "in_shardings": lambda lib: lib.jit(lambda x: x, in_shardings=named(lib, lib.P.UNCONSTRAINED, "y")),
+    "in_specs": lambda lib: lib.shard_map(
+        lambda x: x, mesh=mesh_of(lib), in_specs=lib.P(lib.P.UNCONSTRAINED), out_specs=lib.P("x")
+    )(X),
+    "device, constraint": lambda lib: on(lib, lambda x: lib.lax.with_sharding_constraint(x, named(lib, "x"))),
+    "device, device_put": lambda lib: on(lib, lambda x: lib.device_put(x, named(lib, "x"))),
+    "device, jit": lambda lib: on(lib, lib.jit(lambda x: x, out_shardings=named(lib, "x"))),
+    "device, shard_map": lambda lib: on(
+        lib, lib.shard_map(lambda x: x, mesh=mesh_of(lib), in_specs=lib.P("x"), out_specs=lib.P("x"))
+    ),
+    "constraint of fewer axes": lambda lib: lib.lax.with_sharding_constraint(X[0, 0], named(lib, None)),
+    "place of fewer axes": lambda lib: lib.device_put(X[0, 0], named(lib, None)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused(name: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        with pytest.raises(ValueError):  # noqa: PT011 (JAX has several)
+            REFUSED[name](jax)
+    with pytest.raises(ShardingError):
+        REFUSED[name](tj)
+
+
+def test_a_place_is_whole() -> None:
+    with pytest.raises(ShardingError, match=r"None in the place of P\.UNCONSTRAINED"):
+        tj.device_put(X, named(tj, OPEN))
+
+
+@pytest.mark.parametrize("kind", ["pinned_host", "unpinned_host"])
+def test_kinds_of_memory(kind: str) -> None:
+    def found(lib: ModuleType) -> list[str | None]:
+        spread, alone = named(lib, "x", memory_kind=kind), one(lib, memory_kind=kind)
+        put = [lib.device_put(X, place) for place in (spread, alone)]
+        made = [lib.jit(lambda x: 2 * x, out_shardings=place)(X) for place in (spread, alone)]
+        return [x.sharding.memory_kind for x in (*put, *made)]
+
+    assert found(tj) == found(jax) == [kind] * 4
+    usual: Any = tj.device_put(X, named(tj, "x", memory_kind="device"))
+    assert usual.sharding.memory_kind is None
+
+
+LYING: dict[str, Callable[[ModuleType, Any, Any], Any]] = {
+    "element": lambda lib, x, s: x.at[0].get(out_sharding=s),
+    "scalar": lambda lib, x, s: x.sum().at[()].get(out_sharding=s),
+    "zeros": lambda lib, x, s: lib.numpy.zeros((), out_sharding=s),
+    "dot": lambda lib, x, s: lib.numpy.dot(x, x, out_sharding=s),
+    "einsum": lambda lib, x, s: lib.numpy.einsum("i,i->", x, x, out_sharding=s),
+    "reshard": lambda lib, x, s: lib.sharding.reshard(x.sum(), s),
+    "trees": lambda lib, x, s: lib.sharding.reshard({"a": x.sum()}, s)["a"],
+}
+
+
+@pytest.mark.parametrize("name", LYING)
+@pytest.mark.parametrize("jit", [False, True])
+def test_nothing_is_said_of_axes_that_are_not_there(name: str, jit: bool) -> None:
+    values: list[Any] = []
+    for lib in (tj, jax):
+        with lib.set_mesh(mesh_of(lib, "Explicit")):
+            x = lib.device_put(np.arange(8.0), lib.P())
+
+            def f(x: Any, lib: ModuleType = lib) -> Any:
+                return LYING[name](lib, x, lib.P(None))
+
+            y = (lib.jit(f) if jit else f)(x)
+            assert y.sharding.spec == lib.P()
+            values.append(np.asarray(y))
+    np.testing.assert_allclose(values[0], values[1])
+    with tj.set_mesh(mesh_of(tj, "Explicit")), pytest.raises(ShardingError, match="1 parts"):
+        LYING[name](tj, tj.numpy.arange(8.0), tj.P("x"))
