@@ -29,7 +29,7 @@ class AxisError(ShapeError, IndexError):
     """There is no such axis."""
 
 
-class ParameterError(TinyjaxError, TypeError):
+class ParameterError(TinyjaxError, TypeError, ValueError):
     """A primitive's parameter isn't an immutable, hashable value, or not one that the primitive takes.
 
     `parameter` is its name, where one is to blame.
@@ -140,6 +140,10 @@ class ChoiceError(InputError, ValueError):
 
 class DeviceError(ChoiceError, RuntimeError):
     """There is no such device, or platform, here."""
+
+
+class PaddingError(ChoiceError, RuntimeError):
+    """A padding of windows isn't one of the few that have names."""
 
 
 class ShardingError(InputError, ValueError):

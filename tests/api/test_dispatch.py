@@ -13,8 +13,9 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
+from tinyjax import lax
 from tinyjax.api.jit import Jitted
-from tinyjax.errors import DeletedBufferError
+from tinyjax.errors import ConcretizationError, DeletedBufferError
 from tinyjax.tracing.concrete import ConcreteArray
 
 
@@ -174,6 +175,19 @@ def test_deleted_arguments() -> None:
     with raises(DeletedBufferError, "argument 1 of '<lambda>': the array f64[3] on"):
         compiled(x, y)
     np.testing.assert_array_equal(np.asarray(compiled(x, x)), [2, 2, 2])
+
+
+def test_where_elements_are_in_memory() -> None:
+    on_host, on_device = tnp.ones(5), tj.device_put(np.ones(5))
+    for x in (on_host, on_device):
+        same, other = lax.convert_element_type(x, np.float64), lax.convert_element_type(x, np.float32)
+        assert same.unsafe_buffer_pointer() == x.unsafe_buffer_pointer() != 0
+        assert other.unsafe_buffer_pointer() != x.unsafe_buffer_pointer()
+    on_device.delete()
+    with raises(DeletedBufferError, "the array f64[5]"):
+        on_device.unsafe_buffer_pointer()
+    with raises(ConcretizationError, "can't be asked where it is in memory"):
+        tj.jit(lambda x: x.unsafe_buffer_pointer())(1.0)
 
 
 def test_bad_arguments() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax import tree
+from tinyjax import lax, tree
 from tinyjax.api.linear_maps import NotSaved
 from tinyjax.errors import InputError, TreeError
 
@@ -125,6 +125,17 @@ def test_arguments_that_are_kept_can_be_seen() -> None:
     np.testing.assert_array_equal(rows, ROWS)
     pull = tj.vjp(tnp.exp, 1.0)[1]  # which keeps its result
     assert repr(pull.args_res) == "(NotNeeded(),)"
+
+
+def test_arguments_that_are_kept_are_the_arrays_that_were_given() -> None:
+    rows = tnp.asarray(ROWS)
+
+    def products(rows: Any) -> Any:
+        return lax.scan(lambda state, row: (row * state, state), tnp.ones(3), rows)
+
+    for function in (products, tj.checkpoint(products), lambda rows: rows * rows):
+        (kept,) = tj.vjp(function, rows)[1].args_res
+        assert kept is rows
 
 
 @pytest.mark.parametrize(

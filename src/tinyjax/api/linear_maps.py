@@ -266,7 +266,10 @@ def pull_back(form: PullBack, kept: Sequence[Array], args: Sequence[Array], save
     _register()
     places = {id(_element(arg)): i for i, arg in reversed([*enumerate(args)])}
     sources = tuple([places.get(id(_element(array))) for array in kept])
-    left = [None if i is not None and not saveable[i] else array for i, array in zip(sources, kept, strict=True)]
+    left = [
+        array if i is None else args[i] if saveable[i] else None  # the user's own array, if it is one
+        for i, array in zip(sources, kept, strict=True)
+    ]
     return LinearMap(form, tuple(left), sources)
 
 

@@ -323,6 +323,7 @@ INDEX: Final = Wanted("be used as an index or size", TracerIntegerConversionErro
 HASH: Final = Wanted("be hashed, so it can't be a key or a static argument", ConcretizationError, _of_hash)
 MASK: Final = Wanted("be used as a boolean mask", NonConcreteBooleanIndexError, _of_mask)
 DELETED: Final = Wanted("be deleted", ConcretizationError, _of_nothing)
+ADDRESS: Final = Wanted("be asked where it is in memory", ConcretizationError, _of_nothing)
 DEVICE: Final = Wanted("be on a device", ConcretizationError, _of_nothing)
 JAX: Final = Wanted("be converted to a jax.Array", TracerArrayConversionError, _of_nothing, elsewhere=True)
 DLPACK: Final = Wanted("be shared through DLPack", TracerArrayConversionError, _of_nothing, elsewhere=True)

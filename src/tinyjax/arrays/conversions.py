@@ -141,6 +141,12 @@ class Conversions(ABC):
     def is_deleted(self) -> bool:
         return backend.is_deleted(self._elements(advice.DELETED))
 
+    def unsafe_buffer_pointer(self) -> int:
+        """Where the elements begin in memory, on the host or on the one device that they are on. Two arrays with the
+        same address have the same memory; it is the array's for as long as the array is there, and not to be written.
+        """
+        return backend.address(self._elements(advice.ADDRESS))
+
     @property
     @filtered_method
     def platform(self) -> str:

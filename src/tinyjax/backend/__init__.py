@@ -37,6 +37,7 @@ from tinyjax.backend.stages import (
 )
 from tinyjax.backend.store import MAX_BYTES, CompilationCache
 from tinyjax.backend.transfer import (
+    address,
     as_jax,
     assemble,
     block_until_ready,
@@ -89,6 +90,7 @@ __all__ = [
     "RawBuffer",
     "Row",
     "XlaExecutor",
+    "address",
     "all_devices",
     "as_device",
     "as_jax",

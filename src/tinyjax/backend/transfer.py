@@ -9,7 +9,7 @@ import numpy as np
 from typing_extensions import CapsuleType
 
 from tinyjax.backend.buffers import Freed, ShardedBuffer, StoredBuffer
-from tinyjax.errors import InputError, TypingError
+from tinyjax.errors import AddressError, InputError, TypingError
 from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEYS, SUPPORTED, DType, HostArray, short_name
 from tinyjax.ir.program import Jaxpr, Var
 from tinyjax.ir.shapes import Shape
@@ -50,6 +50,17 @@ def freed(value: ConcreteValue) -> ConcreteValue:
 def is_deleted(value: ConcreteValue) -> bool:
     """Whether the value has been deleted, or was on a device and has been donated."""
     return isinstance(value.data, Freed) or (isinstance(value.data, StoredBuffer) and value.data.is_deleted())
+
+
+def address(value: ConcreteValue) -> int:
+    """Where the elements begin in memory. An AddressError for those on several devices."""
+    if not isinstance(value.data, StoredBuffer):
+        return int(np.asarray(value.data).ctypes.data)
+    value.data.check_alive()
+    try:
+        return int(value.data.array.unsafe_buffer_pointer())
+    except (RuntimeError, ValueError) as error:
+        raise AddressError(f"{value.aval} has no one address: {error}") from error
 
 
 def is_ready(value: ConcreteValue) -> bool:

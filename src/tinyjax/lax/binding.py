@@ -4,13 +4,13 @@ operands of elementwise functions with the same number of axes are repeated alon
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import SupportsIndex, TypeVar
+from typing import Final, SupportsIndex, TypeVar
 
 from tinyjax.arrays.elementwise import broadcast, convert
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
 from tinyjax.errors import AxisNameError, InputError, ShapeError
-from tinyjax.ir.dtypes import COMPLEXES, INEXACT, INTEGERS, DType
+from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Axes
 from tinyjax.lax.signatures import AxisName
@@ -23,6 +23,7 @@ from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 
 T = TypeVar("T")
+_KINDS: Final = (INTEGERS, FLOATS, COMPLEXES)
 
 
 def operands(*values: ArrayLike) -> list[Array]:
@@ -41,11 +42,7 @@ def operands(*values: ArrayLike) -> list[Array]:
 
 def _adapts(x: Array, dtype: DType) -> bool:
     aval = x.aval
-    if not aval.weak_type or aval.shape != ():
-        return False
-    if aval.dtype in INTEGERS:
-        return dtype in INTEGERS or dtype in INEXACT
-    return dtype in COMPLEXES or (aval.dtype not in COMPLEXES and dtype in INEXACT)
+    return aval.weak_type and aval.shape == () and any(aval.dtype in kind and dtype in kind for kind in _KINDS)
 
 
 def strict(primitive: Primitive, *values: ArrayLike) -> Array:

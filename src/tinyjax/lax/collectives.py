@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final, TypeVar
 
-from tinyjax.arrays.elementwise import convert, promote_inexact
+from tinyjax.arrays.elementwise import constant_like, convert, promote_inexact
 from tinyjax.errors import AxisNameError, ChoiceError, VaryingAxisError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INT32
@@ -96,7 +96,7 @@ def pmean(x: _T, axis_name: AxisName, *, axis_index_groups: AxisIndexGroups | No
 
     def mean(leaf: object) -> Array:
         (array,) = promote_inexact(as_array(psum(leaf, axis_name, axis_index_groups=axis_index_groups)))
-        return div(array, size)
+        return div(array, constant_like(array, size))
 
     return tree.map_leaves(mean, x)
 

@@ -24,7 +24,20 @@ def scalar_program(
     treedef: Any,
     out_avals: Sequence[ShapedArray],
 ) -> Jaxpr:
-    """The program of a function of two trees of scalars of these types, which returns scalars of `out_avals`."""
+    """The program of a function of two trees of scalars of these types, which returns such a tree, of `out_avals`."""
+    program, found = scalar_function(name, computation, avals, treedef, out_avals)
+    tree.check_same_structure(name, treedef, found, "the operands", f"the result of {function_name(computation)}")
+    return program
+
+
+def scalar_function(
+    name: str,
+    computation: Callable[..., object],
+    avals: Sequence[ShapedArray],
+    treedef: Any,
+    out_avals: Sequence[ShapedArray],
+) -> tuple[Jaxpr, Any]:
+    """The program of a function of two trees of scalars, whose results may be another tree; and that tree."""
     check_callable(name, computation)
     one = tree.unflatten(treedef, range(len(avals)))
     _, pair = tree.flatten(((one, one), {}))
@@ -40,10 +53,10 @@ def scalar_program(
         expected, given = (", ".join(map(str, types)) for types in (out_avals, found))
         raise TypingError(f"{name}: {label} must return ({expected}), got ({given})")
     if not traced.captured:
-        return traced.jaxpr
+        return traced.jaxpr, traced.treedef
     consts = [array.value for array in traced.captured if isinstance(array, ConcreteArray)]
 
     def closed(ctx: StagingContext, ins: list[Atom]) -> Sequence[Atom]:
         return interpret(ctx, traced.jaxpr, [*(ctx.bind(Constant(const))[0] for const in consts), *ins])
 
-    return stage([*avals, *avals], closed)
+    return stage([*avals, *avals], closed), traced.treedef

@@ -150,7 +150,7 @@ def cond(
     if index.aval.dtype in COMPLEXES:
         raise InputError(f"cond: the predicate must be a bool, an integer or a float, got {index.aval}")
     if index.aval.dtype != BOOL:
-        index = ne(index, 0)
+        index = ne(index, constant_like(index, 0))
     if runs_by_python() and known(index):
         return _applied("cond", true_fun if np.asarray(index) else false_fun, operands)
     names = ("true_fun", "false_fun")

@@ -9,7 +9,7 @@ import numpy as np
 from tinyjax.arrays.advanced_indexing import scalars
 from tinyjax.arrays.index_keys import Known, in_int64, wrap_negative
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis, moveaxis
-from tinyjax.errors import IndexKindError, ShapeError
+from tinyjax.errors import IndexKindError, ShapeError, TypingError
 from tinyjax.ir.dtypes import Scalar
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import operands, sequence
@@ -38,7 +38,11 @@ def _starts(name: str, x: Array, start_indices: Starts, allow_negative: bool | S
     each = (allow_negative,) * x.ndim if isinstance(allow_negative, bool) else allow_negative
     allowed = marks(f"{name}: allow_negative_indices", each, x.ndim, "axes")
     found: list[int | Known | Array] = []
-    for start, size, negative in zip(map(as_array, start_indices), x.shape, allowed, strict=True):
+    starts = [as_array(start) for start in start_indices]
+    if len({start.dtype for start in starts if not start.aval.weak_type}) > 1:
+        types = ", ".join(str(start.aval) for start in starts)
+        raise TypingError(f"{name}: the index arguments must be integers of the same type, got {types}")
+    for start, size, negative in zip(starts, x.shape, allowed, strict=True):
         known = start.concrete()
         if start.ndim or start.dtype.kind not in "iu":
             raise IndexKindError(f"{name}: the starts must be integer scalars, got {start.aval}")

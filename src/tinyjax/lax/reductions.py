@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from tinyjax.arrays.products import DotPrecisionLike, asked_precision
 from tinyjax.arrays.shaping import integer, moveaxis
-from tinyjax.errors import InputError, ShapeError
+from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binding import axes_tuple, bind_pair, dimension_pairs, operands, strict
@@ -193,7 +193,7 @@ def round(x: ArrayLike, rounding_method: RoundingMethod | int = RoundingMethod.A
         method = RoundingMethod(rounding_method)
     except ValueError:
         names = ", ".join(map(str, RoundingMethod))
-        raise InputError(f"round: the method is one of {names}, got {rounding_method!r}") from None
+        raise ChoiceError(f"round: the method is one of {names}, got {rounding_method!r}") from None
     return strict(Round(method), x)
 
 

@@ -246,12 +246,15 @@ def full_like(
     shape: Sequence[int] | None = None,
     sharding: OutSharding = None,
 ) -> Array:
-    """An array like x, or of such a type, filled with one scalar: of x's shape and dtype, unless others are given."""
+    """An array like x, or of such a type, filled with one scalar: of x's shape and type, unless others are given."""
     named = x if isinstance(x, ShapedArray) else getattr(x, "aval", None)
     aval = named if isinstance(named, ShapedArray) else as_array(x).aval
     if sharding is None and shape is None:
         sharding = sharding_like(x) if isinstance(x, Array) else described_sharding(x)
-    found = full(aval.shape if shape is None else shape, fill_value, aval.dtype if dtype is None else dtype)
+    value = convert_element_type(fill_value, aval.dtype if dtype is None else dtype)
+    if dtype is None and aval.weak_type:
+        (value,) = bind(conversion.conversion(aval.dtype, True), value)
+    found = full(aval.shape if shape is None else shape, value)
     place = device_like(x) if sharding is None else None
     return laid_out(found if place is None else found.to_device(place), sharding)
 

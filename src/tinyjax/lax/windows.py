@@ -7,15 +7,17 @@ from typing import Any, Final, TypeAlias, TypeVar, overload
 
 import numpy as np
 
+from tinyjax.arrays.elementwise import convert
+from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import integers
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter, monoid
 from tinyjax.errors import InputError, ShapeError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT32, DType, Scalar
 from tinyjax.ir.primitive import Primitive
-from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shared_types import array_type
 from tinyjax.lax.binding import axes_tuple, operands, padding_pairs
-from tinyjax.lax.computations import scalar_program
+from tinyjax.lax.computations import scalar_function, scalar_program
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.signatures import AnyTree
 from tinyjax.primitives.arithmetic import Max, Min
@@ -88,13 +90,19 @@ def _operands(name: str, given: object, initial: object) -> tuple[list[Array], l
     inits = as_arrays(starts, lambda i: f"{name}: initial value {i}")
     for i, (x, start) in enumerate(zip(xs, inits, strict=True)):
         if start.aval.dtype != x.aval.dtype and start.aval.shape == ():
-            inits[i] = operands(x, start)[1]
+            inits[i] = _begun(x, start)
     return xs, inits, treedef
 
 
-def _program(name: str, computation: Callable[..., object], xs: Sequence[Array], treedef: Any) -> Jaxpr:
-    scalars = [array_type((), x.aval.dtype) for x in xs]
-    return scalar_program(name, computation, scalars, treedef, scalars)
+def _begun(x: Array, start: Array) -> Array:
+    """An initial value. A weak one takes the operand's dtype, also from an integer to a float."""
+    dtype = x.aval.dtype
+    fits = start.aval.weak_type and result_type([x.aval, start.aval])[0] == dtype
+    return convert(start, dtype) if fits else start
+
+
+def _scalars(xs: Sequence[Array]) -> list[ShapedArray]:
+    return [array_type((), x.aval.dtype) for x in xs]
 
 
 def _neutral(start: Array, identity: Callable[[DType], Scalar]) -> bool:
@@ -129,11 +137,11 @@ def reduce(
     """Arrays reduced together over axes by an associative function.
 
     `operands` is a tree of arrays of one shape, `init_values` the same tree of scalars. `computation` takes two such
-    trees of scalars and returns one. In which order elements are combined isn't said, and the initial values are
-    combined with what was found once. `out_sharding` says how the results lie on a mesh.
+    trees of scalars and returns one, in whose form the results are. In which order elements are combined isn't said,
+    and the initial values are combined with what was found once. `out_sharding` says how the results lie on a mesh.
 
     Raises:
-      TreeError: the trees differ.
+      TreeError: the trees of operands and initial values differ.
       TypingError: the function returns other types; an initial value has another dtype than its operand.
 
     >>> reduce(np.arange(1.0, 5.0), 1.0, lambda x, y: x * y, (0,))
@@ -141,7 +149,7 @@ def reduce(
     """
     xs, inits, treedef = _operands("reduce", operands, init_values)
     axes = axes_tuple(dimensions, xs[0].aval.ndim)
-    program = _program("reduce", computation, xs, treedef)
+    program, treedef = scalar_function("reduce", computation, _scalars(xs), treedef, _scalars(xs))
     known = monoid(program)
     if known is not None:
         cls, identity = _REDUCTIONS[type(known)]
@@ -224,7 +232,7 @@ def reduce_window(
     made = _parameters(
         "reduce_window", xs[0].aval.shape, window_dimensions, window_strides, padding, base_dilation, window_dilation
     )
-    program = _program("reduce_window", computation, xs, treedef)
+    program = scalar_program("reduce_window", computation, _scalars(xs), treedef, _scalars(xs))
     known = monoid(program)
     if known is not None and type(known) in _WINDOWS:
         cls, identity = _WINDOWS[type(known)]
@@ -321,7 +329,7 @@ def select_and_scatter(
     """
     name = "select_and_scatter"
     x, s = operands(operand, source)
-    start = operands(x, init_value)[1]
+    start = _begun(x, as_array(init_value))
     window, strides, pads, _, _ = _parameters(name, x.aval.shape, window_dimensions, window_strides, padding)
     scalar = array_type((), x.aval.dtype)
     leaf = tree.flatten(0)[1]

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tinyjax.errors import InputError, ShapeError
+from tinyjax.errors import PaddingError, ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray, Scalar
 from tinyjax.ir.shapes import Shape
@@ -43,14 +43,14 @@ def count(size: int, window: int, stride: int) -> int:
 
 def pads_of(shape: Sequence[int], window: Sequence[int], strides: Sequence[int], padding: str) -> Padding:
     """The padding that a name stands for: "VALID" is none; with "SAME" there are as many windows as elements, divided
-    by the stride, and what is odd is added at the end, or with "SAME_LOWER" at the beginning. An InputError otherwise.
+    by the stride, and what is odd is added at the end, or with "SAME_LOWER" at the beginning. A PaddingError otherwise.
 
     >>> pads_of((5, 5), (3, 2), (1, 2), "SAME")
     ((1, 1), (0, 1))
     """
     name = padding.upper()
     if name not in _NAMES:
-        raise InputError(
+        raise PaddingError(
             f"padding is 'VALID', 'SAME', 'SAME_LOWER', or a pair of numbers for each axis; got {padding!r}"
         )
     if not len(shape) == len(window) == len(strides):

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 from attrs import field, frozen
 
-from tinyjax.errors import ConcretizationError, DtypeError, InputError
+from tinyjax.errors import ChoiceError, ConcretizationError, DtypeError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INTEGERS, UINT64, HostArray, short_name
 from tinyjax.ir.shapes import Shape
@@ -47,7 +47,7 @@ class GatherScatterMode(enum.Enum):
             return mode
         found = _MODES.get(mode)
         if found is None:
-            raise InputError(f"unknown mode {mode!r}; the modes are 'clip', 'fill', 'drop' and 'promise_in_bounds'")
+            raise ChoiceError(f"unknown mode {mode!r}; the modes are 'clip', 'fill', 'drop' and 'promise_in_bounds'")
         return found
 
 
