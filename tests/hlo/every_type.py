@@ -51,6 +51,7 @@ from tinyjax.primitives import (
     rounding,
     scatter,
     shaping,
+    sinks,
     slicing,
     solutions,
     sorting,
@@ -129,6 +130,7 @@ def _random() -> Iterator[Application]:
         yield from _each([generators.RngBitGenerator((3, 2), dtype, algorithm)], (4,))
         yield from _each([generators.RngBitGenerator((3,), dtype, algorithm)], (2,))
     yield from _each([hidden_state.RngUniform((3, 2))], (), ())
+    yield from _each([sinks.DceSink(), sinks.DceSink(True)], (3, 2))
     made = [keys.RandomBits(width, (4,)) for width in key_generators.WIDTHS]
     moved = [
         keys.RandomUnwrap(),

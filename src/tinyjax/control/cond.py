@@ -124,7 +124,7 @@ class Cond(Primitive):
         self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
     ) -> tuple[Sequence[V], Sequence[int | None]]:
         """All branches on the whole batch, and the results chosen element by element."""
-        staying = [effect for effect in self.effects if must_stay(frozenset({effect}))]
+        staying = [effect for effect in self.effects if must_stay(frozenset({effect})) and not effect.harmless]
         if staying == [CheckEffect()]:  # only those of the branch that is taken are meant
             outs = noted_after(BatchContext(ctx, axis), self, list(map(Batched, args, axes)))
             return [out.value for out in outs], [out.axis for out in outs]

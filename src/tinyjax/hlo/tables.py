@@ -51,7 +51,7 @@ RULES_FOR: Final[Mapping[str, Sequence[str]]] = {
         "primitives.elementwise",
         "primitives.selection",
     ),
-    "foreign": ("control.foreign",),
+    "foreign": ("control.foreign", "primitives.sinks"),
     "fourier": ("primitives.fourier",),
     "gather": ("primitives.dynamic", "primitives.gather", "primitives.scatter"),
     "linear_algebra": ("primitives.factorizations", "primitives.triangular", "primitives.tridiagonal"),

@@ -26,6 +26,7 @@ from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.selection import select
 from tinyjax.primitives.shaping import Iota
+from tinyjax.primitives.sinks import DceSink
 from tinyjax.primitives.slicing import pad
 from tinyjax.primitives.special import Digamma, Lgamma, Polygamma
 from tinyjax.primitives.structure import constant_like, full
@@ -129,7 +130,7 @@ def _debug_callback(primitive: DebugCallback, ctx: Ctx, args: Sequence[Interval]
     return exact(primitive, ctx, args)
 
 
-register_all(INTERVAL_RULES, exact, (Constant, Iota, AxisIndex, PlatformIndex))
+register_all(INTERVAL_RULES, exact, (Constant, Iota, AxisIndex, PlatformIndex, DceSink))
 _UNORDERED: Final = "complex numbers have no order, so there are no bounds"
 for _cls in (Complex, Conj, Imag, Real, Fft):
     INTERVAL_RULES.lacks(_cls, _UNORDERED)

@@ -42,6 +42,7 @@ from tinyjax.primitives.reduce_window import ReduceWindowSum, WindowReduction
 from tinyjax.primitives.reductions import Position
 from tinyjax.primitives.selection import SelectN
 from tinyjax.primitives.shaping import Iota
+from tinyjax.primitives.sinks import DceSink
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.sliding import Windowed
 from tinyjax.primitives.sorting import Sort
@@ -204,8 +205,8 @@ register_all(SPARSITY_RULES, _windows, (WindowReduction, SelectAndGatherAdd))
 register_all(SPARSITY_RULES, _select, (SelectN,))
 register_all(SPARSITY_RULES, anywhere, (SelectAndScatterAdd,))
 register_all(SPARSITY_RULES, _unchanged, (OptimizationBarrier,))
-# What a function from elsewhere does isn't known, and it isn't run. Checks have no results.
-register_all(SPARSITY_RULES, anywhere, (Sort, Callback, FfiCall, Check, RngUniform))
+# What a function from elsewhere does isn't known, and it isn't run. Checks and sinks have no results.
+register_all(SPARSITY_RULES, anywhere, (Sort, Callback, FfiCall, Check, DceSink, RngUniform))
 
 
 @SPARSITY_RULES.register(Cond)

@@ -1,6 +1,7 @@
 """Derived: `pytest tests/test_exports.py --update-golden` writes it."""
 
 from tinyjax.lax import linalg as linalg
+from tinyjax.lax.annotations import dce_sink as dce_sink
 from tinyjax.lax.annotations import optimization_barrier as optimization_barrier
 from tinyjax.lax.annotations import stage as stage
 from tinyjax.lax.applying import scatter_apply as scatter_apply

@@ -1,4 +1,4 @@
-"""Arrays as they are: kept in place in the compiled program, or made part of it."""
+"""Arrays as they are: kept in place in the compiled program, or made part of it, or kept from being left out."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TypeVar
 
 from tinyjax.primitives import annotations as identities
 from tinyjax.primitives.conversion import Copy
+from tinyjax.primitives.sinks import DceSink
 from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -31,6 +32,21 @@ def optimization_barrier(operand: _T) -> _T:
             outs[i] = leaf
     result: _T = tree.unflatten(treedef, outs)
     return result
+
+
+def dce_sink(val: object, *, prevent_mlir_dce: bool = False) -> None:
+    """Has what a tree of arrays is computed by stay in the program, though nothing reads it. XLA leaves it out all the
+    same, unless `prevent_mlir_dce` keeps it there, too.
+
+    >>> import tinyjax as tj
+    >>> def kept(x):
+    ...     dce_sink(x + 1.0)
+    ...     return x
+    >>> tj.transforms.dce(tj.make_jaxpr(kept)(2.0).jaxpr)
+    { lambda ; a:~f64[]. let b:~f64[] = add a 1.0; dce_sink[prevent_mlir_dce=False] b in (a,) }
+    """
+    for leaf in tree.flatten(val)[0]:
+        bind(DceSink(prevent_mlir_dce), as_array(leaf))
 
 
 def stage(x: ArrayLike, /) -> Array:

@@ -40,6 +40,7 @@ from tinyjax.primitives import (
     scatter,
     selection,
     shaping,
+    sinks,
     slicing,
     solutions,
     sorting,
@@ -72,8 +73,8 @@ MODULES: Final = (
     annotations, arithmetic, bessel, bitwise, collectives, comparison, complex, constant, contractions, conversion,
     convolution, cumulative, dynamic, elementwise, exchanges, exponential, factorizations, fourier, gather,
     generators, hidden_state, incomplete, keys, platforms, reduce_window, reductions, resharding, rounding, scatter,
-    selection, shaping, slicing, solutions, sorting, special, spectral, structure, threefry, triangular, tridiagonal,
-    trigonometric, unreduced, window_choices,
+    selection, shaping, sinks, slicing, solutions, sorting, special, spectral, structure, threefry, triangular,
+    tridiagonal, trigonometric, unreduced, window_choices,
 )  # fmt: skip
 FIRST_ORDER: Final = tuple(primitives_of(*MODULES))
 STANDARD.add(*FIRST_ORDER)

@@ -196,16 +196,10 @@ def _as_it_is(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequ
     return args
 
 
-def _nothing(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
-    """What only keeps JAX from removing the computation of a value."""
-    return ()
-
-
 #: By the names that JAX has for them.
 EXPANSIONS: Final[Mapping[str, Expansion]] = {
     "approx_top_k": _approx_top_k,
     "custom_vmap_call": _custom_vmap,
-    "dce_sink": _nothing,
     "eq_to": _total_order(eq),
     "iota_2x32_shape": _iota_2x32,
     "le_to": _total_order(le),

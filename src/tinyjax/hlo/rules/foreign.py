@@ -1,4 +1,4 @@
-"""Lowering rule of `ffi_call`: XLA's own call, of a function that it knows by its name."""
+"""Calls of functions that XLA knows by their names: `ffi_call`, and the one that only takes a value."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from tinyjax.hlo.rules.composite import BARE, attribute_text, string_text
 from tinyjax.hlo.rules.library_calls import aliases_text, layouts_text
 from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import KEYS
+from tinyjax.primitives.keys import RandomUnwrap
+from tinyjax.primitives.sinks import DceSink
 
 
 @RULES.register(FfiCall)
@@ -33,6 +36,17 @@ def _ffi_call(
     signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
     text = f"stablehlo.custom_call @{_symbol(primitive.target_name)}({operands}) {{{', '.join(fields)}}}"
     return ctx.emit_many(f"{text} : {signature}", types)
+
+
+@RULES.register(DceSink)
+def _dce_sink(
+    primitive: DceSink, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
+) -> Sequence[SSA]:
+    if not primitive.prevent_mlir_dce:
+        return []
+    bits = [ctx.bind(RandomUnwrap(), arg)[0] if arg.aval.dtype in KEYS else arg for arg in args]
+    orders = tuple([tuple(reversed(range(arg.aval.ndim))) for arg in bits])
+    return ctx.bind(FfiCall("dce_sink", (), has_side_effect=True, input_layouts=orders), *bits)
 
 
 def _symbol(name: str) -> str:

@@ -42,6 +42,7 @@ from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.scatter import Scatter
 from tinyjax.primitives.selection import Clamp, SelectN
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
+from tinyjax.primitives.sinks import DceSink
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sliding import Windowed
 from tinyjax.primitives.sorting import Sort
@@ -157,7 +158,7 @@ def _written(primitive: Primitive, eqn: Eqn) -> Cost:
 register_all(
     COSTS, _nothing, (Reshape, Squeeze, Name, StopGradient, OptimizationBarrier, Constant, Cast, ShardingConstraint)
 )
-COSTS[Check] = _nothing
+COSTS[Check] = COSTS[DceSink] = _nothing
 register_all(COSTS, _moved, (BroadcastInDim, Transpose, Rev, Concatenate, Pad, Copy, BitcastConvertType, RandomWrap,
                               RandomUnwrap))  # fmt: skip
 register_all(COSTS, _part, (Slice, Split, DynamicSlice, Gather))
