@@ -360,7 +360,7 @@ class LoweringContext(Context[SSA]):
         if ordered:
             args, avals = [self.order(), *args], (ORDER, *avals)
         operands = ", ".join([arg.name for arg in args])
-        signature = f"{types_text([arg.aval for arg in args])} -> {types_text(avals)}"
+        signature = f"{types_text([arg.aval for arg in args])} -> {results_text(avals)}"
         outs = self.emit_many(f"func.call @{function}({operands}) : {signature}", avals)
         return self.after_effects(outs) if ordered else outs
 
@@ -393,6 +393,11 @@ def _seen(value: SSA) -> Seen:
 def regions_text(*regions: str) -> str:
     """Several regions of one operation, each from `LoweringContext.region`."""
     return f"({', '.join([region[1:-1] for region in regions])})"
+
+
+def results_text(avals: Sequence[ShapedArray]) -> str:
+    """The types of results, in parentheses unless there is one."""
+    return type_text(avals[0]) if len(avals) == 1 else types_text(avals)
 
 
 def types_text(avals: Sequence[ShapedArray]) -> str:

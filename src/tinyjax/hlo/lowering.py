@@ -20,7 +20,7 @@ from tinyjax.hlo.context import (
     Module,
     Place,
     identifier,
-    types_text,
+    results_text,
 )
 from tinyjax.hlo.manual import ManualMesh, mesh_text, spec_text
 from tinyjax.hlo.tables import rules_for
@@ -254,7 +254,7 @@ def _header(
     out_marks: Sequence[str] = (),
 ) -> str:
     inputs = ", ".join([f"{arg.name}: {type_text(arg.aval)}{mark}" for arg, mark in zip(args, marks, strict=True)])
-    results = types_text(out_avals)
+    results = results_text(out_avals)
     if any(out_marks):
         marked = [f"{type_text(aval)}{mark}" for aval, mark in zip(out_avals, out_marks, strict=True)]
         results = f"({', '.join(marked)})"

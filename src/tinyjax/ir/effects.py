@@ -17,8 +17,8 @@ class Effect(ABC):
     """One kind of effect. Subclasses are frozen attrs classes, compared by value.
 
     `droppable` says whether an equation with no other effect may be removed when nothing reads its outputs. Equations
-    that have an effect which isn't droppable are never removed and never reordered. `harmless` says that nobody can tell
-    whether it happened, so that `vmap` may run branches that aren't taken.
+    that have an effect which isn't droppable are never removed and never reordered. `harmless` says that nobody can
+    tell whether it happened, so that `vmap` may run branches that aren't taken.
     """
 
     droppable: ClassVar[bool] = False

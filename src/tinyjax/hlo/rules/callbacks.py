@@ -13,7 +13,7 @@ from tinyjax.control.callbacks import Callback, DebugCallback
 from tinyjax.control.cond import Cond
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError, UnsupportedError
-from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, types_text
+from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, results_text, types_text
 from tinyjax.hlo.manual import FIRST, ManualMesh
 from tinyjax.hlo.rules.library_calls import layouts_text
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
@@ -65,7 +65,7 @@ def _host_call(
         f"operand_layouts = {_layouts(avals)}",
         f"result_layouts = {_layouts(types)}",
     ]
-    signature = f"{types_text(avals)} -> {types_text(types)}"
+    signature = f"{types_text(avals)} -> {results_text(types)}"
     text = f"stablehlo.custom_call @{target}({operands}) {{{', '.join(attributes)}}} : {signature}"
     outs = ctx.emit_many(text, types)
     return ctx.after_effects(outs) if ordered else outs

@@ -9,7 +9,7 @@ import numpy as np
 
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError
-from tinyjax.hlo.context import ORDER, SSA, LoweringContext, types_text
+from tinyjax.hlo.context import ORDER, SSA, LoweringContext, results_text, types_text
 from tinyjax.hlo.manual import ManualMesh, spec_text
 from tinyjax.hlo.rules.reductions import combining
 from tinyjax.hlo.tables import RULES
@@ -81,7 +81,7 @@ def _shard_map(
         f"<{{in_shardings = #sdy.sharding_per_value<[{before}]>, manual_axes = #sdy<manual_axes{{{names}}}>, "
         f"out_shardings = #sdy.sharding_per_value<[{after}]>}}>"
     )
-    signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
+    signature = f"{types_text([arg.aval for arg in args])} -> {results_text(types)}"
     outs = ctx.emit_many(f'"sdy.manual_computation"({operands}) {attributes} {region} : {signature}', types)
     return ctx.after_effects(outs) if ordered else outs
 

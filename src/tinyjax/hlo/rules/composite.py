@@ -11,7 +11,7 @@ import numpy as np
 
 from tinyjax.control.composite_call import OPERATION, Attribute, CompositeCall, Dictionary
 from tinyjax.errors import LoweringError
-from tinyjax.hlo.context import SSA, LoweringContext, types_text
+from tinyjax.hlo.context import SSA, LoweringContext, results_text, types_text
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import ELEMENT_TYPES, dense_text, scalar_text, type_text
 from tinyjax.ir.aval import ShapedArray
@@ -45,7 +45,7 @@ def _composite(
     if primitive.version:
         fields.append(f"version = {primitive.version} : i32")
     operands = ", ".join([arg.name for arg in args])
-    signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
+    signature = f"{types_text([arg.aval for arg in args])} -> {results_text(types)}"
     operation = f"stablehlo.composite {json.dumps(name)} {operands}{' ' if args else ''}{{{', '.join(fields)}}}"
     return ctx.emit_many(f"{operation} : {signature}", types)
 

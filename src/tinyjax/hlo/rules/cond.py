@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyjax.control.cond import Cond
-from tinyjax.hlo.context import ORDER, SSA, LoweringContext, regions_text, types_text
+from tinyjax.hlo.context import ORDER, SSA, LoweringContext, regions_text, results_text
 from tinyjax.hlo.tables import RULES
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
@@ -30,5 +30,5 @@ def _cond(primitive: Cond, ctx: LoweringContext, args: Sequence[SSA], types: Seq
     regions = regions_text(*map(region, primitive.branches))
     if ordered:
         types = [ORDER, *types]
-    outs = ctx.emit_many(f'"stablehlo.case"({index.name}) {regions} : (tensor<i32>) -> {types_text(types)}', types)
+    outs = ctx.emit_many(f'"stablehlo.case"({index.name}) {regions} : (tensor<i32>) -> {results_text(types)}', types)
     return ctx.after_effects(outs) if ordered else outs

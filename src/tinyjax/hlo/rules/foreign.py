@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyjax.control.foreign import FfiCall
-from tinyjax.hlo.context import SSA, LoweringContext, types_text
+from tinyjax.hlo.context import SSA, LoweringContext, results_text, types_text
 from tinyjax.hlo.rules.composite import BARE, attribute_text, string_text
 from tinyjax.hlo.rules.library_calls import aliases_text, layouts_text
 from tinyjax.hlo.tables import RULES
@@ -33,7 +33,7 @@ def _ffi_call(
         f"result_layouts = {layouts_text(primitive.output_layouts)}",
     ]
     operands = ", ".join([arg.name for arg in args])
-    signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
+    signature = f"{types_text([arg.aval for arg in args])} -> {results_text(types)}"
     text = f"stablehlo.custom_call @{_symbol(primitive.target_name)}({operands}) {{{', '.join(fields)}}}"
     return ctx.emit_many(f"{text} : {signature}", types)
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, islice
 from typing import Final, TypeAlias
 
-from tinyjax.hlo.context import SSA, LoweringContext, Rule, types_text
+from tinyjax.hlo.context import SSA, LoweringContext, Rule, results_text, types_text
 from tinyjax.hlo.rules.elementwise import choose, compare
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.ir.aval import ShapedArray
@@ -65,7 +65,7 @@ def library_call(
         fields |= _divided_by_batch([arg.aval for arg in args], types, most - 2)
     written = ", ".join([f"{name} = {text}" for name, text in fields.items()])
     names = ", ".join([arg.name for arg in args])
-    signature = f"{types_text([arg.aval for arg in args])} -> {types_text(types)}"
+    signature = f"{types_text([arg.aval for arg in args])} -> {results_text(types)}"
     return ctx.emit_many(f"stablehlo.custom_call @{target}({names}) {{{written}}} : {signature}", types)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
-from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
+from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, results_text, types_text
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import type_text
@@ -32,9 +32,9 @@ def _emit(ctx: LoweringContext, start: Sequence[SSA], cond: Body, body: Body, ef
         return ordered_run if ordered else run
 
     types = [value.aval for value in start]
-    names, signature = ", ".join([value.name for value in start]), types_text(types)
+    names, signature = ", ".join([value.name for value in start]), f"{types_text(types)} -> {results_text(types)}"
     regions = regions_text(ctx.region(types, inside(cond, False)), ctx.region(types, inside(body, True)))
-    outs = ctx.emit_many(f'"stablehlo.while"({names}) {regions} : {signature} -> {signature}', types)
+    outs = ctx.emit_many(f'"stablehlo.while"({names}) {regions} : {signature}', types)
     return ctx.after_effects(outs) if ordered else outs
 
 

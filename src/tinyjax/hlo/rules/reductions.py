@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
+from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, results_text, types_text
 from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.rules.shapes import numbers
@@ -242,7 +242,7 @@ def _position(
         region = ctx.region((*scalars, *scalars), body)
         best = array_type(out.shape, x.aval.dtype)
         names = ", ".join([value.name for value in (x, indices, *initial)])
-        signature = f"{types_text([x.aval, index, *scalars])} -> {types_text([best, out])}"
+        signature = f"{types_text([x.aval, index, *scalars])} -> {results_text([best, out])}"
         operation = f'"stablehlo.reduce"({names}) <{{dimensions = {array_text((axis,))}}}> {region} : {signature}'
         return ctx.emit_many(operation, (best, out))[1:]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tinyjax.hlo.context import SSA, Body, LoweringContext, types_text
+from tinyjax.hlo.context import SSA, Body, LoweringContext, results_text, types_text
 from tinyjax.hlo.rules.elementwise import choose, compare, comparison_kind, part, same_type
 from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.tables import CPU_RULES, RULES
@@ -22,7 +22,7 @@ def _sort(primitive: Sort, ctx: LoweringContext, args: Sequence[SSA], types: Seq
     stable = "true" if primitive.is_stable else "false"
     attributes = f"<{{dimension = {primitive.dimension} : i64, is_stable = {stable}}}>"
     names = ", ".join([arg.name for arg in args])
-    signature = f"{types_text(types)} -> {types_text(types)}"
+    signature = f"{types_text(types)} -> {results_text(types)}"
     return ctx.emit_many(f'"stablehlo.sort"({names}) {attributes} {region} : {signature}', types)
 
 

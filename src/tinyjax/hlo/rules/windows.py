@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
-from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, types_text
+from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, results_text, types_text
 from tinyjax.hlo.rules.convolution import pairs_text
 from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.reductions import (
@@ -71,12 +71,8 @@ def reduce_windows(
     )
     region = ctx.region((*scalars, *scalars), body)
     names = ", ".join(value.name for value in (*xs, *initial))
-    signature = f"{types_text([*(x.aval for x in xs), *scalars])} -> {_results_text(outs)}"
+    signature = f"{types_text([*(x.aval for x in xs), *scalars])} -> {results_text(outs)}"
     return ctx.emit_many(f'"stablehlo.reduce_window"({names}) <{{{attributes}}}> {region} : {signature}', outs)
-
-
-def _results_text(outs: Sequence[ShapedArray]) -> str:
-    return type_text(outs[0]) if len(outs) == 1 else types_text(outs)
 
 
 def _reducing(combine: Elementwise, wide: bool = False) -> WindowRule:
@@ -153,7 +149,7 @@ def _reduce(
     scalars = _scalars(args[:n])
     region = ctx.region((*scalars, *scalars), _program(primitive.jaxpr))
     names = ", ".join(arg.name for arg in args)
-    signature = f"{types_text([arg.aval for arg in args])} -> {_results_text(types)}"
+    signature = f"{types_text([arg.aval for arg in args])} -> {results_text(types)}"
     attributes = f"<{{dimensions = {array_text(primitive.dimensions)}}}>"
     return ctx.emit_many(f'"stablehlo.reduce"({names}) {attributes} {region} : {signature}', types)
 
