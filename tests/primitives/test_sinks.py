@@ -54,7 +54,12 @@ def test_transformations(keep: bool) -> None:
         ir.typecheck(tj.make_jaxpr(g)(x))
     np.testing.assert_array_equal(tj.linear_transpose(f, x)(x)[0], x * 3.0)
     key = tj.random.key(0)
-    assert tj.jit(lambda key: (lax.dce_sink(key, prevent_mlir_dce=keep), key)[1])(key) == key
+
+    def of_key(key: tj.Array) -> tj.Array:
+        lax.dce_sink(key, prevent_mlir_dce=keep)
+        return key
+
+    assert tj.jit(of_key)(key) == key
 
 
 def test_passes_leave_it() -> None:
@@ -73,17 +78,19 @@ def test_compiled() -> None:
             m.dce_sink(x + 1, prevent_mlir_dce=keep)
             return x
 
-        texts = [jit(f, static_argnums=1).lower(np.float32(1.0), keep).compile().as_text() for keep in (False, True)]
-        assert "add" not in texts[0]
+        compiled: Any = jit(f, static_argnums=1)
+        texts = [compiled.lower(np.float32(1.0), keep).compile().as_text() for keep in (False, True)]
+        assert "add" not in str(texts[0])
         for word in ("custom_call", "dce_sink", "add"):
-            assert word in texts[1]
+            assert word in str(texts[1])
 
 
 def test_in_control_flow() -> None:
     for x in (np.float64(1.0), np.float64(-2.0)):
         expected = jax.jit(lambda x: in_control_flow(jax.lax, x))(x)
         for g in (lambda x: in_control_flow(lax, x), of_jax(lambda x: in_control_flow(jax.lax, x))):
-            for f in (g, tj.jit(g), tj.checkpoint(g), lambda x, g=g: tj.vmap(g)(np.stack([x, -x]))[0]):
+            mapped: Any = tj.vmap(g)
+            for f in (g, tj.jit(g), tj.checkpoint(g), lambda x, mapped=mapped: mapped(np.stack([x, -x]))[0]):
                 np.testing.assert_allclose(f(x), expected)
             np.testing.assert_allclose(tj.jvp(g, (x,), (1.0,))[1], expected / x)
 

@@ -139,8 +139,13 @@ def test_loops_and_branches() -> None:
     total, rows = tj.jit(f)(x)
     assert (spec(total), spec(rows)) == (P("x", "y"), P(None, "x"))
     assert spec(tj.jit(tj.grad(lambda x: f(x)[1].sum()))(x)) == P(None, "x", "y")
-    with pytest.raises(ShardingTypeError, match="the body divides a result as"):
-        tj.jit(lambda x: lax.scan(lambda c, r: (c + r, None), tnp.zeros((8, 4)), x)[0])(x)
+    # What isn't divided at all lies as what it becomes.
+    assert spec(tj.jit(lambda x: lax.scan(lambda c, r: (c + r, None), tnp.zeros((8, 4)), x)[0])(x)) == P("x", "y")
+    either = tj.jit(lambda x: lax.cond(x.sum() > 0.0, lambda x: x[0], lambda x: tnp.zeros((8, 4)), x))
+    assert spec(either(x)) == P("x", "y")
+    for other in (P(), P("y", "x")):
+        with pytest.raises(ShardingTypeError, match="the body divides a result as"):
+            tj.jit(lambda x, s=other: lax.scan(lambda c, _: (tj.reshard(c, s), None), x[0], None, length=2)[0])(x)
     with pytest.raises(ShardingTypeError, match="the first axis of what is scanned over is divided"):
         tj.jit(lambda x: lax.scan(lambda c, r: (c, r), 0.0, x)[1])(put(X, "x"))
 

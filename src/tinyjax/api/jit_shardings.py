@@ -22,7 +22,6 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding
-from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
@@ -74,7 +73,7 @@ class JitShardings:
                 if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
                     raise ShardingError(f"jit: {what} has {leaf!r}, whose mesh is empty: make one by make_mesh")
                 spec = leaf.spec if isinstance(leaf, NamedSharding) else leaf
-                if isinstance(spec, PartitionSpec) and UNCONSTRAINED in spec.partitions:
+                if isinstance(spec, PartitionSpec) and spec.open:
                     raise ShardingError(
                         f"jit: {what} says how arrays lie, so {spec} can't leave that open. P.UNCONSTRAINED is for "
                         "with_sharding_constraint; None in the place of a sharding says nothing."

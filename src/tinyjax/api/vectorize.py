@@ -12,7 +12,7 @@ from tinyjax.contexts.batching import BatchContext, Batched
 from tinyjax.errors import ChoiceError, RefError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
-from tinyjax.lax.explicit import explicit_axes_of
+from tinyjax.lax.explicit import Divided, batch_divided
 from tinyjax.primitives.elementwise import unmapped
 from tinyjax.refs.backward import LeavingRefs
 from tinyjax.refs.lending import lend, lending
@@ -105,14 +105,22 @@ def vmap(
         asked = None if axis_size is None else integer(axis_size, "vmap: axis_size")
         size = mapped_size(describe("vmap", fun), [array.aval for array in arrays], at, asked, where)
         flat = FlatFunction(fun, "vmap", treedef, fixed=fixed)
-        divided = spmd or explicit_axes_of(arrays, at)
-        result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond, spmd=divided), out_axes)
+        divided = batch_divided(arrays, at)
+        along = spmd or (() if divided is None else divided.names)
+        result: R = _map(flat, arrays, at, BatchAxis(size, axis_name, cond, spmd=along), out_axes, divided)
         return result
 
     return mapped
 
 
-def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis: BatchAxis, out_axes: Any) -> Any:
+def _map(
+    flat: FlatFunction,
+    arrays: Sequence[Array],
+    axes: Sequence[int],
+    axis: BatchAxis,
+    out_axes: Any,
+    divided: Divided | None,
+) -> Any:
     def run(frame: OpenFrame[V]) -> Any:  # the tree of the results
         context = BatchContext(frame.context, axis)
         with activate(context, flat, () if axis.name is None else (axis,)) as inner, inner:
@@ -144,7 +152,10 @@ def _map(flat: FlatFunction, arrays: Sequence[Array], axes: Sequence[int], axis:
                 placed.append(float0_zeros(add_axis(aval, at, axis.size).shape))
             else:
                 with context.cursor.attributing():
-                    placed.append(frame.wrap(place_axis(frame.context, out.value, out.axis, at, axis.size)))
+                    array = frame.wrap(place_axis(frame.context, out.value, out.axis, at, axis.size))
+                    if divided is not None and out.axis is None and at is not None:
+                        array = divided.along(array, at)
+                    placed.append(array)
         return tree.unflatten(results.treedef, placed)
 
     return active_frame().open(run)

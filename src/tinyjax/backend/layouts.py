@@ -14,7 +14,6 @@ from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.traverse import nested_programs, record_values
 from tinyjax.meshes import AxisType, Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
-from tinyjax.meshes.spec import UNCONSTRAINED
 
 
 @final
@@ -133,7 +132,7 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
                 )
         else:
             chosen = replicated if own is None else as_named(own)
-        if UNCONSTRAINED in chosen.spec.partitions:
+        if chosen.spec.open:
             raise ShardingError(
                 f"{label}: in_shardings says how arguments lie, so {chosen.spec} can't leave that open. "
                 "P.UNCONSTRAINED is for with_sharding_constraint."

@@ -13,7 +13,6 @@ from tinyjax.backend.layouts import Layout
 from tinyjax.backend.shardings import spec_of
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.meshes import NamedSharding, PartitionSpec
-from tinyjax.meshes.spec import UNCONSTRAINED
 
 
 class UnnamedError(Exception):
@@ -27,7 +26,7 @@ class UnnamedError(Exception):
 
 def is_open(sharding: NamedSharding | None) -> bool:
     """Whether XLA chooses how a result lies, at least in part."""
-    return sharding is None or UNCONSTRAINED in sharding.spec.partitions
+    return sharding is None or sharding.spec.open
 
 
 def chosen_by_xla(

@@ -27,7 +27,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from tinyjax.meshes.device import plain_device
 from tinyjax.meshes.mesh import AxisType
-from tinyjax.meshes.spec import UNCONSTRAINED, Part
+from tinyjax.meshes.spec import UNCONSTRAINED, Part, axes_of
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -74,7 +74,7 @@ def jax_sharding(sharding: Sharding) -> jax.sharding.Sharding:
 
 def jax_spec(spec: PartitionSpec) -> JaxSpec:
     """A specification as jax has it."""
-    parts = [JaxSpec.UNCONSTRAINED if part is UNCONSTRAINED else part for part in spec.partitions]
+    parts = [JaxSpec.UNCONSTRAINED if part is UNCONSTRAINED else axes_of(part) or None for part in spec.partitions]
     return JaxSpec(*parts, unreduced=spec.unreduced, reduced=spec.reduced)
 
 

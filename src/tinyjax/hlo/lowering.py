@@ -22,7 +22,7 @@ from tinyjax.hlo.context import (
     identifier,
     results_text,
 )
-from tinyjax.hlo.manual import ManualMesh, mesh_text, spec_text
+from tinyjax.hlo.manual import ManualMesh, mesh_text, sharding_text
 from tinyjax.hlo.tables import rules_for
 from tinyjax.hlo.text import type_text
 from tinyjax.ir.aval import ShapedArray
@@ -284,7 +284,7 @@ def _sharding_marks(
             marks.append("")
             continue
         sharding.check(aval.shape, f"{what} {i}")
-        text = spec_text(module.mesh(sharding.mesh), sharding.spec, len(aval.shape))
+        text = sharding_text(module.mesh(sharding.mesh), sharding, len(aval.shape))
         marks.append(f"sdy.sharding = #sdy.sharding{text}")
     return marks
 

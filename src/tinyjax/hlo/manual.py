@@ -11,7 +11,8 @@ from attrs import frozen
 from tinyjax.errors import LoweringError
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.meshes.mesh import AbstractMesh, Mesh
-from tinyjax.meshes.spec import UNCONSTRAINED, PartitionSpec, axes_of
+from tinyjax.meshes.named import NamedSharding
+from tinyjax.meshes.spec import PartitionSpec, axes_of, is_open
 from tinyjax.primitives.grouping import IndexGroups
 
 #: The first device of a mesh, by itself, as a mesh that nobody else has.
@@ -50,20 +51,33 @@ class ManualMesh:
         return np.pad(rows, ((0, 0), (0, 1)), constant_values=-1)[:, places].reshape(-1, longest)
 
 
-def spec_text(symbol: str, spec: PartitionSpec, ndim: int, axes: Sequence[str] | None = None) -> str:
+def spec_text(
+    symbol: str, spec: PartitionSpec, ndim: int, axes: Sequence[str] | None = None, whole: Sequence[str] = ()
+) -> str:
     """A sharding of an array with so many axes: `<@mesh, [{"x"}, {}]>`.
 
-    `axes` are those of the mesh that are meant, where XLA may divide along the others; None: all of them.
+    `axes` are those of the mesh that are meant, where XLA may divide along the others; None: all of them. Along `whole`
+    it mustn't where it chooses.
     """
     parts = []
     for i in range(ndim):
         part = spec.partitions[i] if i < len(spec.partitions) else None
         names = [f'"{name}"' for name in axes_of(part) if axes is None or name in axes]
-        if part is UNCONSTRAINED or axes is not None:
+        if is_open(part) or axes is not None:
             names.append("?")
         parts.append(f"{{{', '.join(names)}}}")
-    unreduced = f", unreduced={{{', '.join(sorted(f'{chr(34)}{n}{chr(34)}' for n in spec.unreduced))}}}"
-    return f"<@{symbol}, [{', '.join(parts)}]{unreduced if spec.unreduced else ''}>"
+    text = f"<@{symbol}, [{', '.join(parts)}]"
+    for what, named in (("replicated", whole if spec.open else ()), ("unreduced", sorted(spec.unreduced))):
+        if named:
+            text += f", {what}={{{', '.join(f'{chr(34)}{name}{chr(34)}' for name in named)}}}"
+    return f"{text}>"
+
+
+def sharding_text(symbol: str, sharding: NamedSharding, ndim: int) -> str:
+    """The same on the mesh of a sharding, along whose Explicit axes XLA has no choice."""
+    spec, mesh = sharding.spec, sharding.mesh
+    named = {*spec.names, *spec.unreduced}
+    return spec_text(symbol, spec, ndim, whole=[name for name in mesh.explicit_axes if name not in named])
 
 
 def mesh_text(mesh: Mesh) -> str:

@@ -26,7 +26,18 @@ from tinyjax.lax.mesh_in_force import MeshFrame, enter_mesh, mesh_in_force
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from tinyjax.meshes.spec import Part
 from tinyjax.primitives.resharding import ShardingConstraint
-from tinyjax.propagation.specs import Lies, Open, divided, divided_by, lies_as, named_spec, only, parts_of, sums_of
+from tinyjax.propagation.specs import (
+    Lies,
+    Open,
+    divided,
+    divided_by,
+    lies_as,
+    named_spec,
+    only,
+    partition_spec,
+    parts_of,
+    sums_of,
+)
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame
@@ -120,7 +131,8 @@ def explicit_shardings(arrays: Sequence[Array]) -> tuple[NamedSharding | None, .
     found = given(arrays, [x.aval.ndim for x in arrays])
     if found is None:
         return ()
-    named = [_named(found.mesh, lies) for lies in found.lies]
+    mesh = found.mesh
+    named = [None if isinstance(lies, Open) else NamedSharding(mesh, partition_spec(lies, mesh)) for lies in found.lies]
     return tuple([sharding and sharding.with_spec(sharding.spec.dual) for sharding in named])
 
 
@@ -144,13 +156,32 @@ def explicit_sharding(x: Array) -> NamedSharding | None:
     return _named(mesh.abstract_mesh, own)
 
 
-def explicit_axes_of(arrays: Sequence[Array], axes: Sequence[int]) -> tuple[str, ...]:
-    """The Explicit axes of a mesh that these axes of arrays are divided along; none unless all are alike."""
+@final
+@frozen
+class Divided:
+    """A batch that is divided along Explicit axes of a mesh."""
+
+    mesh: Mesh
+    names: tuple[str, ...]
+
+    def along(self, x: Array, at: int) -> Array:
+        """What is the same for each element, and is repeated along this axis: divided as the batch is."""
+        lies = lies_on(self.mesh, x, x.aval.ndim)
+        if isinstance(lies, Open) or {*self.names}.intersection(name for part in parts_of(lies) for name in part):
+            return x
+        spec = divided_by(lies, lambda spec: (*spec[:at], self.names, *spec[at + 1 :]))
+        assert not isinstance(spec, Open)
+        return lying("vmap", x, NamedSharding(self.mesh, partition_spec(spec, self.mesh)))
+
+
+def batch_divided(arrays: Sequence[Array], axes: Sequence[int]) -> Divided | None:
+    """How these axes of arrays are divided along Explicit axes of a mesh; None unless all are alike."""
     found = given(arrays, [x.aval.ndim for x in arrays])
     if found is None:
-        return ()
+        return None
     parts = {() if isinstance(lies, Open) else parts_of(lies)[at] for lies, at in zip(found.lies, axes, strict=True)}
-    return parts.pop() if len(parts) == 1 else ()
+    names = parts.pop() if len(parts) == 1 else ()
+    return Divided(found.mesh, names) if names else None
 
 
 def typed_sharding(x: Array) -> NamedSharding | None:
@@ -247,8 +278,17 @@ def given(leaves: Sequence[object], ndims: Sequence[int]) -> Given | None:
 
 
 def lying_as(x: Array, sharding: NamedSharding | None) -> Array:
-    """A cotangent, which lies as the value that it is of."""
-    return x if sharding is None or x.aval.dtype == FLOAT0 else lying("the cotangent", x, sharding)
+    """A cotangent, which lies as the value that it is of; along Auto axes, as it likes."""
+    if sharding is None or x.aval.dtype == FLOAT0:
+        return x
+    if isinstance(x, ConcreteArray) and x.evaluated and sharding.spec.open:
+        lies = lies_as(sharding, x.aval.ndim, sharding.mesh)
+        if lies_on(sharding.mesh, x, x.aval.ndim) == lies:
+            return x
+        sharding = _named(sharding.mesh, lies)
+    elif sharding.spec.open:
+        return bind(ShardingConstraint(sharding.abstract), x)[0]
+    return lying("the cotangent", x, sharding)
 
 
 # Where XLA decides.

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from tinyjax.lax.explicit import lies_on
 from tinyjax.lax.layouts import lying, trimmed
-from tinyjax.lax.mesh_in_force import mesh_in_force
-from tinyjax.meshes import PartitionSpec, Sharding
+from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
+from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes.spec import axes_of, further, is_open
+from tinyjax.propagation.specs import Open, parts_of
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import as_array
+from tinyjax.tracing.concrete import ConcreteArray, as_array
 
 T = TypeVar("T")
 
@@ -43,7 +47,8 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
     Array([0., 1., 2., 3.], dtype=float64)
     """
     mesh = mesh_in_force()
-    return _constrained("with_sharding_constraint", x, shardings, PartitionSpec() if mesh and not mesh.empty else None)
+    default = PartitionSpec() if mesh and not mesh.empty else None
+    return _constrained("with_sharding_constraint", x, shardings, default, _beside_explicit)
 
 
 @overload
@@ -58,21 +63,54 @@ def reshard(xs: Any, out_shardings: Any) -> Any:  # the user's trees
     >>> reshard(np.arange(4.0), NamedSharding(AbstractMesh((4,), ("x",)), P("x")))
     Array([0., 1., 2., 3.], dtype=float64)
     """
-    return _constrained("reshard", xs, out_shardings, None, trim=True)
+    return _constrained("reshard", xs, out_shardings, None, _trimmed)
 
 
-def _constrained(what: str, x: Any, shardings: Any, default: PartitionSpec | None, trim: bool = False) -> Any:
+def _trimmed(what: str, leaf: object, sharding: object) -> object:
+    return trimmed(sharding, as_array(leaf).aval.ndim)
+
+
+def _beside_explicit(what: str, leaf: object, sharding: object) -> object:
+    """What is said along Auto axes of a mesh that has Explicit ones, too: along these, the array lies as before."""
+    if isinstance(sharding, PartitionSpec):
+        sharding = on_mesh_in_force(f"{what}: the sharding", sharding)
+    if not isinstance(sharding, NamedSharding) or not (sharding.mesh.auto_axes and sharding.mesh.explicit_axes):
+        return sharding
+    spec = sharding.spec
+    if {*spec.names, *spec.unreduced, *spec.reduced}.intersection(sharding.mesh.explicit_axes):
+        return sharding
+    array = as_array(leaf)
+    if isinstance(array, ConcreteArray) and array.evaluated:
+        return sharding  # it is moved, as by device_put
+    lies = lies_on(sharding.mesh, array, array.aval.ndim)
+    if isinstance(lies, Open) or len(spec) > array.aval.ndim:
+        return sharding
+    said = [*spec.partitions, *[None] * (array.aval.ndim - len(spec))]
+    parts = [
+        further((*names, *axes_of(part))) if is_open(part) else (*names, *axes_of(part))
+        for names, part in zip(parts_of(lies), said, strict=True)
+    ]
+    return sharding.with_spec(spec.update(parts))
+
+
+def _constrained(
+    what: str,
+    x: Any,
+    shardings: Any,
+    default: PartitionSpec | None,
+    whole: Callable[[str, object, object], object],
+) -> Any:
     leaves, treedef = tree.flatten(x)
     paths = tree.paths(treedef)
     named, structure = tree.flatten(shardings, _is_none)
     parts = tree.up_to(what, structure, x, _is_none)
     named = [default if sharding is None else sharding for sharding in named]
     each = [sharding for sharding, part in zip(named, parts, strict=True) for _ in tree.flatten(part)[0]]
-    if trim:
-        each = [trimmed(sharding, as_array(leaf).aval.ndim) for leaf, sharding in zip(leaves, each, strict=True)]
-    return tree.unflatten(
-        treedef, [lying(f"{what}: x{path}", *found) for path, *found in zip(paths, leaves, each, strict=True)]
-    )
+    found = [
+        lying(f"{what}: x{path}", leaf, whole(f"{what}: x{path}", leaf, sharding))
+        for path, leaf, sharding in zip(paths, leaves, each, strict=True)
+    ]
+    return tree.unflatten(treedef, found)
 
 
 def _is_none(x: object) -> bool:

@@ -16,7 +16,7 @@ from tinyjax.ir.shapes import Shape
 from tinyjax.meshes.device import Device
 from tinyjax.meshes.mesh import AxisType, Mesh
 from tinyjax.meshes.sharding import Sharding, check_blocks
-from tinyjax.meshes.spec import UNCONSTRAINED, PartitionSpec
+from tinyjax.meshes.spec import PartitionSpec
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -58,7 +58,7 @@ class NamedSharding(Sharding, Spelled):
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ShardingError(f"a mesh axis can divide an array once, but {spec} has {twice!r} twice")
-        if UNCONSTRAINED in spec.partitions and mesh.axis_types and AxisType.Auto not in mesh.axis_types:
+        if spec.open and mesh.axis_types and AxisType.Auto not in mesh.axis_types:
             raise ShardingError(f"{spec}: P.UNCONSTRAINED is for meshes with Auto axes, and {mesh} has none")
 
     @classmethod

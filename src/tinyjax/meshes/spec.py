@@ -27,10 +27,24 @@ class Unconstrained(enum.Enum):
 
 #: In a PartitionSpec: XLA may choose how this axis is divided.
 UNCONSTRAINED: Final = Unconstrained.UNCONSTRAINED
+
+
+@final
+@frozen(repr=False)
+class Further:
+    """A part that names axes along which an array is divided, and leaves it to XLA whether along more within these."""
+
+    names: tuple[str, ...]
+
+    @override
+    def __repr__(self) -> str:
+        return f"({', '.join(map(repr, (*self.names, UNCONSTRAINED)))})"
+
+
 #: Along what an axis of an array is divided: nothing, one mesh axis, several (the first one varies slowest).
-Part: TypeAlias = str | tuple[str, ...] | Unconstrained | None
+Part: TypeAlias = str | tuple[str, ...] | Further | Unconstrained | None
 #: The same as users may write it.
-PartLike: TypeAlias = str | Sequence[str] | Unconstrained | None
+PartLike: TypeAlias = str | Sequence[str | Unconstrained] | Further | Unconstrained | None
 
 
 @final
@@ -39,8 +53,9 @@ class PartitionSpec(Immutable, Spelled):
     """For each axis of an array, the axes of a mesh along which it is divided. Short: `P`.
 
     A part is a name, several names (of which the first varies slowest), None for an axis that isn't divided, or
-    `P.UNCONSTRAINED` for one that XLA may divide as it likes. Axes of the array for which there is no part aren't
-    divided. It can be indexed and added to like a tuple, but is a leaf of trees.
+    `P.UNCONSTRAINED` for one that XLA may divide as it likes, which after names says that it may divide along more.
+    Axes of the array for which there is no part aren't divided. It can be indexed and added to like a tuple, but is a
+    leaf of trees.
 
     Args:
       *partitions: the parts.
@@ -145,6 +160,11 @@ class PartitionSpec(Immutable, Spelled):
         )
 
     @property
+    def open(self) -> bool:
+        """Whether XLA may choose how an axis is divided."""
+        return any(map(is_open, self.partitions))
+
+    @property
     def stripped(self) -> PartitionSpec:
         """The specification without parts at its end that say nothing."""
         parts = list(self.partitions)
@@ -176,9 +196,7 @@ class PartitionSpec(Immutable, Spelled):
 
     @override
     def spelled(self) -> str:
-        return (
-            repr(self).replace("UNCONSTRAINED", "P.UNCONSTRAINED") if UNCONSTRAINED in self.partitions else repr(self)
-        )
+        return repr(self).replace("UNCONSTRAINED", "P.UNCONSTRAINED") if self.open else repr(self)
 
 
 #: Its short name.
@@ -189,16 +207,29 @@ def axes_of(part: Part) -> tuple[str, ...]:
     """The mesh axes of a part."""
     if isinstance(part, str):
         return (part,)
+    if isinstance(part, Further):
+        return part.names
     return part if isinstance(part, tuple) else ()
+
+
+def is_open(part: Part) -> bool:
+    """Whether XLA may choose how an axis with this part is divided."""
+    return isinstance(part, Unconstrained | Further)
+
+
+def further(names: tuple[str, ...]) -> Part:
+    """Divided along these axes, and along others as XLA likes."""
+    return Further(names) if names else UNCONSTRAINED
 
 
 def _part(part: PartLike) -> Part:
     """A part as it is kept: a single name isn't within a tuple, and no names are None."""
-    if part is None or isinstance(part, Unconstrained):
+    if part is None or isinstance(part, Unconstrained | Further):
         return part
     names: tuple[object, ...] = (part,) if isinstance(part, str) or not isinstance(part, Sequence) else tuple(part)
+    more = bool(names) and isinstance(names[-1], Unconstrained)
     found: list[str] = []
-    for name in names:
+    for name in names[:-1] if more else names:
         if not isinstance(name, str):
             raise ShardingError(
                 "a part of a PartitionSpec is the name of a mesh axis, several names, None or P.UNCONSTRAINED, "
@@ -207,6 +238,8 @@ def _part(part: PartLike) -> Part:
         if name == UNCONSTRAINED.name:
             raise ShardingError("no mesh axis is called 'UNCONSTRAINED': write P.UNCONSTRAINED")
         found.append(name)
+    if more:
+        return further(tuple(found))
     return None if not found else found[0] if len(found) == 1 else tuple(found)
 
 

@@ -47,7 +47,7 @@ from tinyjax.primitives.conversion import convert
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.shaping import expand_dims, squeeze
 from tinyjax.primitives.structure import reduce_sum
-from tinyjax.propagation.specs import Lies, Names, Open, Summed, divided, lying, partition_spec, parts_of, sums_of
+from tinyjax.propagation.specs import Lies, Names, Open, Summed, divided, lying, parts_of, pinned, sums_of
 from tinyjax.propagation.summands import unreduced_of
 
 #: What makes the program that says how its values lie, of one whose inputs do so; these results are asked for as terms.
@@ -186,8 +186,7 @@ def said(ctx: Context[Atom], x: Atom, lies: Lies, mesh: Mesh) -> Atom:
     """The value, of which a constraint says how it lies."""
     if isinstance(lies, Open) or not divided(lies) or x.aval.dtype in KEYS:
         return x
-    left = AbstractMesh(mesh.axis_sizes, mesh.axis_names)
-    return ctx.bind(ShardingConstraint(NamedSharding(left, partition_spec(lies, mesh))), x)[0]
+    return ctx.bind(ShardingConstraint(pinned(lies, mesh)), x)[0]
 
 
 def stacked(ctx: Context[Atom], x: Atom, stack: Stack, mesh: Mesh) -> Atom:

@@ -14,13 +14,14 @@ from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import ShardingTypeError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.rules import RuleTable
-from tinyjax.meshes.spec import UNCONSTRAINED
+from tinyjax.meshes.spec import is_open
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.propagation.specs import (
     Lies,
     Open,
     Site,
     but_for_reduced,
+    divided,
     divided_by,
     lying,
     named_spec,
@@ -28,6 +29,7 @@ from tinyjax.propagation.specs import (
     parts_of,
     replicated,
     spec_of,
+    sums_of,
     sums_said,
 )
 
@@ -46,7 +48,9 @@ def _(primitive: ShardingConstraint, operands: Sequence[Lies], site: Site, run: 
     if isinstance(lies, Open) and lies.sums and said.unreduced and said.unreduced != {*lies.sums}:
         why = f"the axes of unreduced={set(said.unreduced)} aren't those that the summed axes are divided along"
         return [Open(ShardingTypeError(f"out_sharding: {why}, which are {', '.join(map(repr, lies.sums))}"))]
-    free = [axis for axis, part in enumerate(said.partitions) if part is UNCONSTRAINED]
+    if primitive.sharding.mesh.explicit_axes:  # the others are those of which it says nothing
+        return [lying(spec, sums)]
+    free = [axis for axis, part in enumerate(said.partitions) if is_open(part)]
     if not free:
         return [lying(spec, sums)]
     if len(free) == ndim and not sums:
@@ -56,7 +60,7 @@ def _(primitive: ShardingConstraint, operands: Sequence[Lies], site: Site, run: 
     taken = {name for names in (*spec, said.unreduced, said.reduced) for name in names}
     before = parts_of(lies)
     kept = [
-        tuple([name for name in before[axis] if name not in taken]) if axis in free else spec[axis]
+        (*spec[axis], *[name for name in before[axis] if name not in taken]) if axis in free else spec[axis]
         for axis in range(ndim)
     ]
     return [lying(tuple(kept), sums)]
@@ -77,18 +81,24 @@ PROGRAMS[CustomJvp] = PROGRAMS[CustomVjp] = PROGRAMS[MappedCustom] = _custom
 @PROGRAMS.register(Cond)
 def _(primitive: Cond, operands: Sequence[Lies], site: Site, run: Run) -> Sequence[Lies]:
     found = [run(branch, operands[1:]) for branch in primitive.branches]
-    return [_same(column, operands, site, "the branches divide") for column in zip(*found, strict=True)]
+    who = "the branches divide"
+    columns = [_along_what_is(column) for column in zip(*found, strict=True)]
+    return [_same(column, operands, site, who) for column in columns]
+
+
+def _along_what_is(found: Sequence[Lies]) -> Sequence[Lies]:
+    """How values lie that become one: what isn't divided at all, as the first that is."""
+    specs = [lies for lies in found if not isinstance(lies, Open)]
+    first = next((lies for lies in specs if divided(lies)), None)
+    if first is None or len(specs) < len(found) or sums_of(first):
+        return found
+    return [lies if divided(lies) else first for lies in specs]
 
 
 @PROGRAMS.register(While)
 def _(primitive: While, operands: Sequence[Lies], site: Site, run: Run) -> Sequence[Lies]:
     _, consts, carry = primitive.operands(operands)
-    after = run(primitive.body_jaxpr, [*consts, *carry])
-    found = _kept(carry, after, operands, site)
-    if found != list(carry):  # something is left open, and so may be more
-        after = run(primitive.body_jaxpr, [*consts, *found])
-        found = _kept(found, after, operands, site)
-    return found
+    return _stable(carry, lambda given: run(primitive.body_jaxpr, [*consts, *given]), operands, site)[0]
 
 
 @PROGRAMS.register(Scan)
@@ -102,19 +112,29 @@ def _(primitive: Scan, operands: Sequence[Lies], site: Site, run: Run) -> Sequen
             slices.append(site.refuse(operands, "the first axis of what is scanned over is divided"))
         else:
             slices.append(divided_by(lies, lambda spec: spec[1:]))
-    outs = run(primitive.jaxpr, [*consts, *carry, *slices])
-    found = _kept(carry, outs[: len(carry)], operands, site)
-    if found != list(carry):
-        outs = run(primitive.jaxpr, [*consts, *found, *slices])
-        found = _kept(found, outs[: len(carry)], operands, site)
+    found, outs = _stable(carry, lambda given: run(primitive.jaxpr, [*consts, *given, *slices]), operands, site)
     stacks = [divided_by(lies, lambda spec: ((), *spec)) for lies in outs[len(carry) :]]
     return [*found, *stacks]
 
 
-def _kept(carry: Sequence[Lies], after: Sequence[Lies], operands: Sequence[Lies], site: Site) -> list[Lies]:
-    """A carry, which lies as what is returned for it."""
-    pairs = zip(carry, after, strict=True)
-    return [_same(pair, operands, site, "the body divides") for pair in pairs]
+def _stable(
+    carry: Sequence[Lies], body: Callable[[Sequence[Lies]], list[Lies]], operands: Sequence[Lies], site: Site
+) -> tuple[list[Lies], list[Lies]]:
+    """How a carry lies, as what is returned for it; and all that is returned then. What isn't divided at all when it is
+    handed in lies as what is returned."""
+    found = list(carry)
+    while True:
+        outs = body(found)
+        before, found = found, [_carried(*pair, operands, site) for pair in zip(found, outs[: len(carry)], strict=True)]
+        if found == before:  # else something is left open or divided, and so may be more
+            return found, outs
+
+
+def _carried(before: Lies, after: Lies, operands: Sequence[Lies], site: Site) -> Lies:
+    pair: Sequence[Lies] = (before, after)
+    if not isinstance(before, Open) and not divided(before):
+        pair = _along_what_is(pair)
+    return _same(pair, operands, site, "the body divides")
 
 
 def _same(found: Sequence[Lies], operands: Sequence[Lies], site: Site, who: str) -> Lies:

@@ -32,9 +32,13 @@ def _(primitive: DynamicSlice, operands: Sequence[Spec], site: Site) -> Sequence
 
 @RULES.register(DynamicUpdateSlice)
 def _(primitive: DynamicUpdateSlice, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
-    if operands[0] != operands[1]:
+    """If the operand isn't divided at all, the result lies as the update, where that is as large."""
+    x, update = operands[:2]
+    sizes = zip(site.ins[0].shape, site.ins[1].shape, strict=True)
+    cut = any(names and own != given for names, (own, given) in zip(update, sizes, strict=True))
+    if x != update and (divided(x) or cut):
         return [site.refuse(operands, "the operand and the update have to be divided in the same way")]
-    return [operands[0]]
+    return [update]
 
 
 @RULES.register(WindowReduction)

@@ -32,8 +32,8 @@ from tinyjax.propagation.specs import (
     divided,
     lies_as,
     lying,
-    partition_spec,
     parts_of,
+    pinned,
     replicated,
 )
 from tinyjax.propagation.summands import unreduced_of
@@ -90,8 +90,7 @@ def _telling(
         spec = where(atom)
         if not isinstance(atom, Var) or atom.index not in held or isinstance(spec, Open):
             return read(atom)
-        kept = partition_spec(parts_of(spec), mesh)
-        return grown.bind(ShardingConstraint(NamedSharding(left, kept)), read(atom))[0]
+        return grown.bind(ShardingConstraint(pinned(parts_of(spec), mesh)), read(atom))[0]
 
     def read(atom: Atom) -> Atom:
         return env[atom.index] if isinstance(atom, Var) else atom
@@ -174,7 +173,7 @@ def _telling(
                 told = as_terms(grown, out, parts_of(spec), terms, mesh)
             if terms:
                 held.add(var.index)
-            env += grown.bind(ShardingConstraint(NamedSharding(left, partition_spec(spec, mesh))), told)
+            env += grown.bind(ShardingConstraint(pinned(spec, mesh)), told)
     results: list[Atom] = []
     for i, atom in enumerate(jaxpr.outvars):
         sharding = asked[i] if i < len(asked) else None

@@ -26,12 +26,11 @@ from tinyjax.control.scan import Scan
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.shapes import as_axes, marked
-from tinyjax.meshes.mesh import AbstractMesh, Mesh
-from tinyjax.meshes.named import NamedSharding
+from tinyjax.meshes.mesh import Mesh
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.propagation.control import PROGRAMS
 from tinyjax.propagation.propagate import lies_of_variables, propagate, results_of
-from tinyjax.propagation.specs import Lies, Open, Site, Summed, partition_spec, parts_of, replicated
+from tinyjax.propagation.specs import Lies, Open, Site, Summed, parts_of, pinned, replicated
 from tinyjax.propagation.summands import makers_of, natural, sums_over, unreduced_of
 from tinyjax.transforms.rebuild import Rebuilding, count_reads, read
 
@@ -60,7 +59,6 @@ class _Sinking:
 
     def __init__(self, jaxpr: Jaxpr, ins: Sequence[Lies], mesh: Mesh, names: _Names) -> None:
         self._jaxpr, self._mesh, self._names = jaxpr, mesh, names
-        self._left: Mesh = AbstractMesh(mesh.axis_sizes, mesh.axis_names)
         self._lies: list[Lies] = lies_of_variables(jaxpr, ins, mesh)
         self._reads: list[int] = count_reads(jaxpr)
         self._makers = makers_of(jaxpr)
@@ -97,7 +95,7 @@ class _Sinking:
         return self._terms.get(atom.index) if isinstance(atom, Var) and self._reads[atom.index] == 1 else None
 
     def _constrained(self, ctx: Rebuilding, x: Atom, lies: Summed) -> Atom:
-        return ctx.bind(ShardingConstraint(NamedSharding(self._left, partition_spec(lies, self._mesh))), x)[0]
+        return ctx.bind(ShardingConstraint(pinned(lies, self._mesh)), x)[0]
 
     def _where(self, atom: Atom) -> Lies:
         return self._lies[atom.index] if isinstance(atom, Var) else replicated(atom.aval)

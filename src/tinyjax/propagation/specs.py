@@ -13,9 +13,9 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import short_name
 from tinyjax.ir.program import Eqn
 from tinyjax.ir.shapes import Axes, Shape, as_axes, axes_text, marked, unmarked
-from tinyjax.meshes.mesh import Mesh
+from tinyjax.meshes.mesh import AbstractMesh, Mesh
 from tinyjax.meshes.named import NamedSharding
-from tinyjax.meshes.spec import UNCONSTRAINED, Part, PartitionSpec, axes_of
+from tinyjax.meshes.spec import PartitionSpec, axes_of, further
 
 #: The axes of the mesh along which one axis of an array is divided.
 Names: TypeAlias = tuple[str, ...]
@@ -121,16 +121,21 @@ def sums_said(spec: PartitionSpec, mesh: Mesh) -> Axes:
 
 
 def partition_spec(lies: Spec | Summed, mesh: Mesh) -> PartitionSpec:
-    """The specification that says so. Where a mesh has other axes, too, XLA may divide along them what isn't; but not
+    """The specification that says so. Where a mesh has other axes, too, XLA may divide along them as well; but not
     sums yet to be made, of which it takes those for made that may be divided otherwise."""
-    free = UNCONSTRAINED if mesh.auto_axes and not unmarked(sums_of(lies))[1] else None
-    return named_spec(lies, free)
+    return named_spec(lies, bool(mesh.auto_axes) and not unmarked(sums_of(lies))[1])
 
 
-def named_spec(lies: Spec | Summed, free: Part = None) -> PartitionSpec:
-    """The same, with this where nothing is divided."""
+def pinned(lies: Spec | Summed, mesh: Mesh) -> NamedSharding:
+    """The same, as a program says it: of a mesh that has other axes, too, it says which are which."""
+    spec = partition_spec(lies, mesh)
+    return NamedSharding(mesh.abstract_mesh if spec.open else AbstractMesh(mesh.axis_sizes, mesh.axis_names), spec)
+
+
+def named_spec(lies: Spec | Summed, free: bool = False) -> PartitionSpec:
+    """The same; `free`: XLA may divide along other axes of the mesh."""
     _, unreduced, reduced = unmarked(sums_of(lies))
-    parts = [names or free for names in parts_of(lies)]
+    parts = [further(names) if free else names for names in parts_of(lies)]
     return PartitionSpec(*parts, unreduced=frozenset(unreduced), reduced=frozenset(reduced))
 
 

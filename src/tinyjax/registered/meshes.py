@@ -52,4 +52,4 @@ def _spec(fields: Mapping[str, object]) -> object:
 def _part(written: object) -> object:
     if written in (UNCONSTRAINED.name, Member("P", UNCONSTRAINED.name)):
         return UNCONSTRAINED
-    return written
+    return tuple(map(_part, written)) if isinstance(written, tuple) else written

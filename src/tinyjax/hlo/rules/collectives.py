@@ -10,7 +10,7 @@ import numpy as np
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError
 from tinyjax.hlo.context import ORDER, SSA, LoweringContext, results_text, types_text
-from tinyjax.hlo.manual import ManualMesh, spec_text
+from tinyjax.hlo.manual import ManualMesh, sharding_text, spec_text
 from tinyjax.hlo.rules.reductions import combining
 from tinyjax.hlo.tables import RULES
 from tinyjax.hlo.text import dense_text, type_text
@@ -303,5 +303,5 @@ def _sharding_constraint(
             f"sharding_constraint: {sharding.spec} names the axis {taken[0]!r}, along which each device of the "
             "enclosing shard_map has its own part already"
         )
-    where = spec_text(ctx.module.mesh(sharding.mesh), sharding.spec, x.aval.ndim)
+    where = sharding_text(ctx.module.mesh(sharding.mesh), sharding, x.aval.ndim)
     return [ctx.emit(f"sdy.sharding_constraint {x.name} {where} : {type_text(x.aval)}", types[0])]
