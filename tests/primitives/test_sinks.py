@@ -90,7 +90,8 @@ def test_in_control_flow() -> None:
         expected = jax.jit(lambda x: in_control_flow(jax.lax, x))(x)
         for g in (lambda x: in_control_flow(lax, x), of_jax(lambda x: in_control_flow(jax.lax, x))):
             mapped: Any = tj.vmap(g)
-            for f in (g, tj.jit(g), tj.checkpoint(g), lambda x, mapped=mapped: mapped(np.stack([x, -x]))[0]):
+            forms: list[Any] = [g, tj.jit(g), tj.checkpoint(g), lambda x, mapped=mapped: mapped(np.stack([x, -x]))[0]]
+            for f in forms:
                 np.testing.assert_allclose(f(x), expected)
             np.testing.assert_allclose(tj.jvp(g, (x,), (1.0,))[1], expected / x)
 
