@@ -242,6 +242,10 @@ class TracerIntegerConversionError(ConcretizationError):
     """Python asked for the integer behind a value that has none yet: in `range`, for an index, a size or an axis."""
 
 
+class TracerShardingError(ConcretizationError, AttributeError):
+    """Python asked how a value lies on devices that has no elements yet; `hasattr(x, "sharding")` is False."""
+
+
 class TracerArrayConversionError(ConcretizationError):
     """NumPy or another library asked for the elements of a value that has none yet."""
 

@@ -15,6 +15,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
 from tinyjax.tracing import tree
+from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.functions import Filled, function_name
 from tinyjax.tracing.programs import Traced
 
@@ -106,10 +107,12 @@ def resolve_static(
     names: str | Sequence[str] | None,
     kind: str = "static",
     together: bool = True,
+    stand: bool = False,
 ) -> tuple[tuple[int, ...], tuple[str, ...]]:
     """Positions and names of static (or donated) arguments, each completed by what the signature says of the other.
 
-    Where both are given `together`, they stand: an argument may be static by name, and not by position.
+    Where both are given `together`, they stand: an argument may be static by name, and not by position. So they do if
+    they are to `stand`, though one may be empty.
     """
     positions, named = as_tuple(numbers), names_tuple(names)
     if not positions and not named:
@@ -137,7 +140,7 @@ def resolve_static(
                 f"{function_name(f)} has {len(ordered)} positional arguments; number {number} is marked {kind}"
             )
     absolute = {n % len(ordered) if n < 0 and not catch_all else n for n in positions}
-    if positions and named and together:
+    if stand or (positions and named and together):
         return tuple(sorted(absolute)), tuple(sorted(set(named)))
     absolute |= {i for i, p in enumerate(ordered) if p.name in named}
     also = {p.name for i, p in enumerate(ordered) if i in absolute and p.kind is p.POSITIONAL_OR_KEYWORD}
@@ -218,6 +221,24 @@ def donation(
     marks, _ = tree.flatten((marked, named))
     kept = [mark for mark, aval in zip(marks, avals, strict=True) if aval.dtype != FLOAT0]
     return (*[False] * len(traced.captured), *(mark is True for mark in kept), *[False] * len(traced.cells))
+
+
+def use_up(
+    args: Sequence[object],
+    kwargs: Mapping[str, object],
+    donated: tuple[tuple[int, ...], tuple[str, ...]],
+    result: object,
+) -> None:
+    """Deletes donated arrays on the host, as XLA does with those on a device, but for those that are results, too."""
+    positions, names = donated
+    given = [args[n] for n in positions if -len(args) <= n < len(args)]
+    given += [kwargs[name] for name in names if name in kwargs]
+    leaves = [leaf for leaf in tree.flatten(given)[0] if isinstance(leaf, ConcreteArray) and leaf.buffer is None]
+    if leaves:
+        results = set(map(id, tree.flatten(result)[0]))
+        for leaf in leaves:
+            if id(leaf) not in results:
+                leaf.delete()
 
 
 def arranged(

@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tinyjax import backend as machine
 from tinyjax.api.ahead_of_time import AheadOfTime
-from tinyjax.api.arguments import StaticCall, donation, resolve_static, split_resolved
+from tinyjax.api.arguments import StaticCall, donation, resolve_static, split_resolved, use_up
 from tinyjax.api.embedding import checked_size
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE
@@ -177,8 +177,9 @@ def jit(
             reroll=reroll,
         )
     check_callable("jit", fun)
-    static = resolve_static(fun, static_argnums, static_argnames)
-    donated = resolve_static(fun, donate_argnums, donate_argnames, "donated")
+    said = None not in (static_argnums, static_argnames), None not in (donate_argnums, donate_argnames)
+    static = resolve_static(fun, static_argnums, static_argnames, stand=said[0])
+    donated = resolve_static(fun, donate_argnums, donate_argnames, "donated", stand=said[1])
     both = {*static[0]} & {*donated[0]} or {*static[1]} & {*donated[1]}
     if both:
         raise StaticArgumentError(f"jit: arguments can't be both static and donated: {sorted(map(str, both))}")
@@ -239,7 +240,7 @@ class Jitted(AheadOfTime[P, R]):
             if self._plain:
                 result = calls.run(args, kwargs, ()) if outside else calls.bind(args, kwargs, ())
                 if result is MISS:
-                    return self._call(StaticCall(self._fun, args, kwargs, ()), args, kwargs)
+                    result = self._call(StaticCall(self._fun, args, kwargs, ()), args, kwargs)
             elif self._check is not None:
                 call = split_resolved(self._fun, args, kwargs, *self._static)
                 return self._checked(self._check, call, args, kwargs)
@@ -248,12 +249,14 @@ class Jitted(AheadOfTime[P, R]):
                 ask = calls.run if outside else calls.bind
                 result = ask(call.args, call.kwargs, call.key)
                 if result is MISS:
-                    return self._call(call, args, kwargs)
+                    result = self._call(call, args, kwargs)
         except Exception as error:
             result = self._refs.of(args, kwargs) if isinstance(error, RefError) else None
             if result is None:
                 show_users_frames(error)
                 raise
+        if outside and self._donated != ((), ()):
+            use_up(args, kwargs, self._donated, result)
         found: R = self._refs.run(result) if type(result) is Lent else result
         return found
 

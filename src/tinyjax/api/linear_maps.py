@@ -165,6 +165,10 @@ class VJP(Protocol[Ct_contra, R_co]):
     def args_res(self) -> tuple[Any, ...]:
         """The arguments, as far as it keeps them: see `LinearMap.args_res`."""
 
+    @property
+    def opaque_residuals(self) -> list[Array]:
+        """What else it keeps: see `LinearMap.opaque_residuals`."""
+
     def replace(self, *, args_res: Iterable[object]) -> VJP[Ct_contra, R_co]:
         """The same function of other arguments: see `LinearMap.replace`."""
 
@@ -226,6 +230,15 @@ class LinearMap:
                 leaves[source] = NotSaved() if array is None else array
         args, _ = tree.unflatten(self.form.ins, leaves)
         return tuple(args)
+
+    @property
+    def opaque_residuals(self) -> list[Array]:
+        """The arrays that it keeps and that are no arguments: what `fun` has computed on the way, or closes over."""
+        return [
+            array
+            for i, array in enumerate(self.kept)
+            if isinstance(array, Array) and (i >= len(self.sources) or self.sources[i] is None)
+        ]
 
     def replace(self, *, args_res: Iterable[object]) -> LinearMap:
         """Of `vjp`, the function with other arguments in the place of those that it keeps, or was told not to keep.

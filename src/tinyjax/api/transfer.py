@@ -128,8 +128,9 @@ def device_get(x: ArrayLike) -> HostArray: ...
 def device_get(x: T) -> T: ...
 @filtered
 def device_get(x: Any) -> Any:  # the user's tree
-    """The tree with all arrays as NumPy arrays; a ConcretizationError if one is being traced."""
-    return tree.map_leaves(lambda leaf: np.asarray(as_array(leaf)), x)
+    """The tree with all arrays as NumPy arrays; a ConcretizationError if one is being traced. Python's numbers, and
+    whatever isn't an array, stay as they are."""
+    return tree.map_leaves(lambda leaf: np.asarray(as_array(leaf)) if hasattr(leaf, "__array__") else leaf, x)
 
 
 @filtered

@@ -6,10 +6,12 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar, get_args
 
+import numpy as np
+
 from tinyjax.api.mapped_axes import input_axes, mapped_size, resolve_axis, spread_axes
 from tinyjax.arrays.shaping import integer
 from tinyjax.contexts.batching import BatchContext, Batched
-from tinyjax.errors import ChoiceError, RefError
+from tinyjax.errors import ChoiceError, InputError, RefError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import BatchAxis, CondPolicy
 from tinyjax.lax.explicit import Divided, batch_divided
@@ -74,6 +76,11 @@ def vmap(
     check_callable("vmap", fun)
     if cond not in _CONDS:
         raise ChoiceError(f"vmap: cond is {' or '.join(map(repr, _CONDS))}, got {cond!r}")
+    if in_axes is not None and not isinstance(in_axes, tuple | list | int | np.integer):
+        raise InputError(
+            "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed "
+            f"to the function, but got {in_axes!r}. For one argument with a tree of axes write ({in_axes!r},)"
+        )
     wanted = tuple(in_axes) if isinstance(in_axes, list) else in_axes
     spmd = _mesh_axes(spmd_axis_name)
 

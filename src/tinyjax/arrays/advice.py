@@ -27,6 +27,7 @@ from tinyjax.errors import (
     TracerArrayConversionError,
     TracerBoolConversionError,
     TracerIntegerConversionError,
+    TracerShardingError,
 )
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.source import is_internal
@@ -274,6 +275,10 @@ def _of_nothing(use: Use) -> str:
     return ""
 
 
+def _of_sharding(use: Use) -> str:
+    return "tinyjax.typeof(x) shows what is known while a function is traced."
+
+
 # The user's code.
 
 
@@ -325,5 +330,6 @@ MASK: Final = Wanted("be used as a boolean mask", NonConcreteBooleanIndexError, 
 DELETED: Final = Wanted("be deleted", ConcretizationError, _of_nothing)
 ADDRESS: Final = Wanted("be asked where it is in memory", ConcretizationError, _of_nothing)
 DEVICE: Final = Wanted("be on a device", ConcretizationError, _of_nothing)
+SHARDING: Final = Wanted("lie on devices", TracerShardingError, _of_sharding)
 JAX: Final = Wanted("be converted to a jax.Array", TracerArrayConversionError, _of_nothing, elsewhere=True)
 DLPACK: Final = Wanted("be shared through DLPack", TracerArrayConversionError, _of_nothing, elsewhere=True)

@@ -92,8 +92,11 @@ class Conversions(ABC):
         elements = host_array(self._elements(wanted))
         if elements.dtype.names:
             raise _no_number(f"a key of {self.aval}")
-        if elements.size != 1:
-            raise TypingError(f"only an array with one element can be a number of Python's, got {self.aval}")
+        if elements.ndim:
+            raise TypingError(
+                f"only scalar arrays can be converted to numbers of Python's, and this one is {self.aval}: take an "
+                "element, by x[0] or x.item()"
+            )
         return elements
 
     def __index__(self) -> int:

@@ -76,7 +76,7 @@ class Placed(Operators):
     @filtered_method
     def sharding(self) -> Sharding:
         """How the array lies on devices: a NamedSharding, or a SingleDeviceSharding for one device or the host."""
-        return backend.sharding_of_value(self._array._elements(advice.DEVICE))
+        return backend.sharding_of_value(self._array._elements(advice.SHARDING))
 
     @property
     def is_fully_addressable(self) -> bool:

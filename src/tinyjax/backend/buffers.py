@@ -210,7 +210,8 @@ class Freed:
     def check_alive(self) -> None:
         """A DeletedBufferError."""
         raise DeletedBufferError(
-            f"{self} was used after it had been deleted, by x.delete(). Keep it, or make a copy before."
+            f"{self} was used after it had been donated (donate_argnums), or deleted by x.delete(). Use the results "
+            "instead, or make a copy before."
         )
 
     @override

@@ -58,8 +58,10 @@ def float0_zeros(shape: Shape) -> ConcreteArray:
 
 
 def check_callable(transformation: str, f: object) -> None:
-    if not callable(f):
+    if not callable(f) or isinstance(f, staticmethod):
         raise InputError(f"{transformation} needs a function to transform, got {f!r}")
+    if inspect.isgeneratorfunction(f):
+        raise InputError(f"{transformation} needs a function that returns a result, and {f!r} is one of a generator")
 
 
 class Filled(ABC):

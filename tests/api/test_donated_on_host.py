@@ -1,0 +1,60 @@
+"""Donated arrays on the host can't be used afterwards either, unless they are results; others' arrays stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tinyjax import Array
+from tinyjax.errors import DeletedBufferError
+
+
+def test_they_are_deleted() -> None:
+    step = tj.jit(lambda state, x: ({"w": state["w"] - x}, x * 2.0), donate_argnums=0)
+    for _ in range(3):  # prepared from the second on
+        state, x = {"w": tnp.ones(4)}, tnp.arange(4.0)
+        new, _ = step(state, x)
+        assert state["w"].is_deleted()
+        assert not x.is_deleted()
+        with pytest.raises(DeletedBufferError):
+            np.asarray(state["w"])
+        np.testing.assert_array_equal(new["w"], 1.0 - np.arange(4.0))
+
+
+def test_by_name_and_twice_in_a_row() -> None:
+    f = tj.jit(lambda x, y: x + y, donate_argnames="y")
+    x, y = tnp.ones(3), tnp.ones(3)
+    f(x, y=y)
+    assert (x.is_deleted(), y.is_deleted()) == (False, True)
+    with pytest.raises(DeletedBufferError):
+        f(x, y=y)
+    z = tnp.zeros(3)
+    for _ in range(3):
+        z = f(x, y=z)
+    np.testing.assert_array_equal(z, 3.0)
+
+
+def test_users_arrays_and_results_stay() -> None:
+    given, shared = np.ones(3), tnp.ones(3)
+    f = tj.jit(lambda x: x * 2.0, donate_argnums=0)
+    f(given)
+    np.testing.assert_array_equal(given, 1.0)
+    other = shared.reshape(1, 3)
+    f(shared)
+    np.testing.assert_array_equal(other, 1.0)
+    same = tj.jit(lambda x: x, donate_argnums=0)
+    for _ in range(3):
+        np.testing.assert_array_equal(same(tnp.ones(3)), 1.0)
+
+
+def test_not_within_transformations() -> None:
+    f, x = tj.jit(lambda x, y: x * y, donate_argnums=0), tnp.ones(3)
+
+    def g(y: Array) -> Array:
+        return f(x, y).sum()
+
+    np.testing.assert_array_equal(tj.grad(g)(2.0 * x), 1.0)
+    tj.jit(g)(x)
+    assert not x.is_deleted()
