@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -120,7 +121,7 @@ def test_batches_along_explicit_axes(name: str, parts: tuple[Any, ...], into: in
     same(*both(parts, ("Explicit", "Explicit")), f, eager)
 
 
-def test_along_axes_and_further_as_xla_likes() -> None:
+def test_along_axes_and_further_as_xla_likes(tmp_path: Path) -> None:
     spec = P(("x", P.UNCONSTRAINED), None)
     assert spec == P(spec[0], None)
     assert repr(spec) == "P(('x', UNCONSTRAINED), None)"
@@ -133,5 +134,7 @@ def test_along_axes_and_further_as_xla_likes() -> None:
 
     program = tj.make_jaxpr(f)(x).jaxpr
     assert tj.ir.parse(str(program)) == program
+    tj.ir.save(program, tmp_path / "program")
+    assert tj.ir.load(tmp_path / "program") == program
     assert lies(tj.jit(f)(x), tj.typeof)[0] == [("x", "y")]
     np.testing.assert_array_equal(f(tj.numpy.asarray(X)), 2.0 * X)

@@ -8,9 +8,9 @@ from tinyjax.errors import ParameterError
 from tinyjax.ir.text.registry import STANDARD, Member, Record, build
 from tinyjax.meshes import AxisType, Device, Mesh, NamedSharding, PartitionSpec, Unconstrained
 from tinyjax.meshes.device import device_named
-from tinyjax.meshes.spec import UNCONSTRAINED
+from tinyjax.meshes.spec import UNCONSTRAINED, Further
 
-STANDARD.add(AxisType, Device, Mesh, NamedSharding, PartitionSpec, Unconstrained)
+STANDARD.add(AxisType, Device, Further, Mesh, NamedSharding, PartitionSpec, Unconstrained)
 
 
 @STANDARD.read_record_by("Mesh", "AbstractMesh")
