@@ -53,7 +53,8 @@ def test_not_within_transformations() -> None:
     f, x = tj.jit(lambda x, y: x * y, donate_argnums=0), tnp.ones(3)
 
     def g(y: Array) -> Array:
-        return f(x, y).sum()
+        found: Array = f(x, y)
+        return found.sum()
 
     np.testing.assert_array_equal(tj.grad(g)(2.0 * x), 1.0)
     tj.jit(g)(x)

@@ -134,7 +134,7 @@ def test_along_axes_and_further_as_xla_likes(tmp_path: Path) -> None:
 
     program = tj.make_jaxpr(f)(x).jaxpr
     assert tj.ir.parse(str(program)) == program
-    tj.ir.save(program, tmp_path / "program")
+    tj.ir.save(tmp_path / "program", program)
     assert tj.ir.load(tmp_path / "program") == program
     assert lies(tj.jit(f)(x), tj.typeof)[0] == [("x", "y")]
     np.testing.assert_array_equal(f(tj.numpy.asarray(X)), 2.0 * X)

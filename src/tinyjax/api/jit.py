@@ -255,8 +255,9 @@ class Jitted(AheadOfTime[P, R]):
             if result is None:
                 show_users_frames(error)
                 raise
-        if outside and self._donated != ((), ()):
-            use_up(args, kwargs, self._donated, result)
+        else:
+            if outside and self._donated != ((), ()):
+                use_up(args, kwargs, self._donated, result)
         found: R = self._refs.run(result) if type(result) is Lent else result
         return found
 

@@ -14,7 +14,7 @@ from typing_extensions import override
 from tinyjax.contexts.watching import Seen, Watcher
 from tinyjax.errors import LeakedTracerError, MissingRuleError
 from tinyjax.hlo.manual import ManualMesh
-from tinyjax.hlo.text import READABLE_SIZE, dense_text, scalar_text, type_text
+from tinyjax.hlo.text import READABLE_SIZE, dense_text, results_text, scalar_text, type_text, types_text
 from tinyjax.ir import contracts
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
@@ -388,18 +388,3 @@ def _checked(rule: Rule, entry: str | None) -> Rule:
 
 def _seen(value: SSA) -> Seen:
     return Seen(value.aval, None, f"{value.name}:{value.aval}")
-
-
-def regions_text(*regions: str) -> str:
-    """Several regions of one operation, each from `LoweringContext.region`."""
-    return f"({', '.join([region[1:-1] for region in regions])})"
-
-
-def results_text(avals: Sequence[ShapedArray]) -> str:
-    """The types of results, in parentheses unless there is one."""
-    return type_text(avals[0]) if len(avals) == 1 else types_text(avals)
-
-
-def types_text(avals: Sequence[ShapedArray]) -> str:
-    """A list of types in parentheses."""
-    return f"({', '.join(map(type_text, avals))})"

@@ -11,20 +11,10 @@ from attrs import frozen
 from tinyjax.collecting import collecting_seldom
 from tinyjax.contexts.watching import Watcher
 from tinyjax.errors import InputError, LoweringError
-from tinyjax.hlo.context import (
-    ORDER,
-    SSA,
-    HostCall,
-    LoweringContext,
-    LoweringRules,
-    Module,
-    Place,
-    identifier,
-    results_text,
-)
+from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, LoweringRules, Module, Place, identifier
 from tinyjax.hlo.manual import ManualMesh, mesh_text, sharding_text
 from tinyjax.hlo.tables import rules_for
-from tinyjax.hlo.text import type_text
+from tinyjax.hlo.text import results_text, type_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, DType
 from tinyjax.ir.effects import axis_names, must_stay

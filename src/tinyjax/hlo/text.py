@@ -164,3 +164,18 @@ def _scalars(array: HostArray) -> list[Scalar]:
     if dtype in FLOATS:
         return list(array.astype(FLOAT64).ravel().tolist())
     return list(array.ravel().tolist())
+
+
+def types_text(avals: Sequence[ShapedArray]) -> str:
+    """A list of types in parentheses."""
+    return f"({', '.join(map(type_text, avals))})"
+
+
+def results_text(avals: Sequence[ShapedArray]) -> str:
+    """The types of results, in parentheses unless there is one."""
+    return type_text(avals[0]) if len(avals) == 1 else types_text(avals)
+
+
+def regions_text(*regions: str) -> str:
+    """Several regions of one operation, each from `LoweringContext.region`."""
+    return f"({', '.join([region[1:-1] for region in regions])})"

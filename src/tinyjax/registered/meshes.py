@@ -8,7 +8,7 @@ from tinyjax.errors import ParameterError
 from tinyjax.ir.text.registry import STANDARD, Member, Record, build
 from tinyjax.meshes import AxisType, Device, Mesh, NamedSharding, PartitionSpec, Unconstrained
 from tinyjax.meshes.device import device_named
-from tinyjax.meshes.spec import UNCONSTRAINED, Further
+from tinyjax.meshes.spec import UNCONSTRAINED, Further, further
 
 STANDARD.add(AxisType, Device, Further, Mesh, NamedSharding, PartitionSpec, Unconstrained)
 
@@ -52,4 +52,6 @@ def _spec(fields: Mapping[str, object]) -> object:
 def _part(written: object) -> object:
     if written in (UNCONSTRAINED.name, Member("P", UNCONSTRAINED.name)):
         return UNCONSTRAINED
-    return tuple(map(_part, written)) if isinstance(written, tuple) else written
+    if isinstance(written, tuple) and written and _part(written[-1]) is UNCONSTRAINED:
+        return further(written[:-1])
+    return written

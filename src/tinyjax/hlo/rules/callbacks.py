@@ -13,10 +13,11 @@ from tinyjax.control.callbacks import Callback, DebugCallback
 from tinyjax.control.cond import Cond
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError, UnsupportedError
-from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext, results_text, types_text
+from tinyjax.hlo.context import ORDER, SSA, HostCall, LoweringContext
 from tinyjax.hlo.manual import FIRST, ManualMesh
 from tinyjax.hlo.rules.library_calls import layouts_text
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
+from tinyjax.hlo.text import results_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.primitive import Primitive

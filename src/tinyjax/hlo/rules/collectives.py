@@ -9,11 +9,11 @@ import numpy as np
 
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import LoweringError
-from tinyjax.hlo.context import ORDER, SSA, LoweringContext, results_text, types_text
+from tinyjax.hlo.context import ORDER, SSA, LoweringContext
 from tinyjax.hlo.manual import ManualMesh, sharding_text, spec_text
 from tinyjax.hlo.rules.reductions import combining
 from tinyjax.hlo.tables import RULES
-from tinyjax.hlo.text import dense_text, type_text
+from tinyjax.hlo.text import dense_text, results_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, INT64, HostArray
 from tinyjax.ir.effects import must_stay

@@ -11,9 +11,9 @@ import numpy as np
 
 from tinyjax.control.composite_call import OPERATION, Attribute, CompositeCall, Dictionary
 from tinyjax.errors import LoweringError
-from tinyjax.hlo.context import SSA, LoweringContext, results_text, types_text
+from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.tables import RULES
-from tinyjax.hlo.text import ELEMENT_TYPES, dense_text, scalar_text, type_text
+from tinyjax.hlo.text import ELEMENT_TYPES, dense_text, results_text, scalar_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT64, DType
 from tinyjax.ir.effects import must_stay

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyjax.control.cond import Cond
-from tinyjax.hlo.context import ORDER, SSA, LoweringContext, regions_text, results_text
+from tinyjax.hlo.context import ORDER, SSA, LoweringContext
 from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.text import regions_text, results_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import must_stay
 from tinyjax.ir.program import Jaxpr

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Final
 
 from tinyjax.errors import LoweringError
-from tinyjax.hlo.context import SSA, LoweringContext, types_text
+from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import CPU_RULES, RULES
-from tinyjax.hlo.text import ELEMENT_TYPES, type_text
+from tinyjax.hlo.text import ELEMENT_TYPES, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, NARROW_FLOATS, WIDE, DType, bits, short_name
 from tinyjax.ir.shared_types import array_type

@@ -10,8 +10,9 @@ from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.recursion import Enclosing
 from tinyjax.errors import LoweringError
-from tinyjax.hlo.context import SSA, LoweringContext, types_text
+from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.text import types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.primitives.annotations import Name, OptimizationBarrier, optimization_barrier
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from tinyjax.control.foreign import FfiCall
-from tinyjax.hlo.context import SSA, LoweringContext, results_text, types_text
+from tinyjax.hlo.context import SSA, LoweringContext
 from tinyjax.hlo.rules.composite import BARE, attribute_text, string_text
 from tinyjax.hlo.rules.library_calls import aliases_text, layouts_text
 from tinyjax.hlo.tables import RULES
+from tinyjax.hlo.text import results_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS
 from tinyjax.primitives.keys import RandomUnwrap

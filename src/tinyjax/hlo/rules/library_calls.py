@@ -8,9 +8,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import count, islice
 from typing import Final, TypeAlias
 
-from tinyjax.hlo.context import SSA, LoweringContext, Rule, results_text, types_text
+from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.rules.elementwise import choose, compare
 from tinyjax.hlo.rules.shapes import numbers
+from tinyjax.hlo.text import results_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, COMPLEXES, FLOAT32, FLOAT64, INT32, DType
 from tinyjax.ir.primitive import Primitive

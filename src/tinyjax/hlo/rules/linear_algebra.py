@@ -7,7 +7,7 @@ from typing import TypeAlias, TypeVar
 
 from attrs import evolve
 
-from tinyjax.hlo.context import SSA, LoweringContext, Rule, types_text
+from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.rules.callbacks import on_host_of_gpu
 from tinyjax.hlo.rules.library_calls import (
     Routine,
@@ -23,7 +23,7 @@ from tinyjax.hlo.rules.library_calls import (
 )
 from tinyjax.hlo.rules.loops import repeat
 from tinyjax.hlo.tables import CPU_RULES, GPU_RULES, RULES
-from tinyjax.hlo.text import type_text
+from tinyjax.hlo.text import type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, INT32
 from tinyjax.ir.primitive import Primitive

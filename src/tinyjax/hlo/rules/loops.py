@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 from tinyjax.control.loops import While
 from tinyjax.control.scan import Scan
-from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, results_text, types_text
+from tinyjax.hlo.context import SSA, Body, LoweringContext
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.tables import RULES
-from tinyjax.hlo.text import type_text
+from tinyjax.hlo.text import regions_text, results_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import INT32, INT64
 from tinyjax.ir.effects import NO_EFFECTS, Effects, must_stay

@@ -8,13 +8,13 @@ from typing import Final, TypeAlias
 
 import numpy as np
 
-from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, results_text, types_text
+from tinyjax.hlo.context import SSA, Body, LoweringContext
 from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.rules.shapes import numbers
 from tinyjax.hlo.rules.undivided import whole_along
 from tinyjax.hlo.tables import CPU_RULES, RULES
-from tinyjax.hlo.text import type_text
+from tinyjax.hlo.text import regions_text, results_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (

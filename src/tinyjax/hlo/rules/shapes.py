@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from tinyjax.hlo.context import SSA, LoweringContext, Rule, types_text
+from tinyjax.hlo.context import SSA, LoweringContext, Rule
 from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.tables import CPU_RULES, RULES
-from tinyjax.hlo.text import type_text
+from tinyjax.hlo.text import type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives import constant, shaping, slicing, structure

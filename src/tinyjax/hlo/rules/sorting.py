@@ -5,10 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from tinyjax.hlo.context import SSA, Body, LoweringContext, results_text, types_text
+from tinyjax.hlo.context import SSA, Body, LoweringContext
 from tinyjax.hlo.rules.elementwise import choose, compare, comparison_kind, part, same_type
 from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.tables import CPU_RULES, RULES
+from tinyjax.hlo.text import results_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS
 from tinyjax.ir.shared_types import array_type

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from tinyjax.control.reducing import Reduce, ReduceWindow, SelectAndScatter
-from tinyjax.hlo.context import SSA, Body, LoweringContext, regions_text, results_text, types_text
+from tinyjax.hlo.context import SSA, Body, LoweringContext
 from tinyjax.hlo.rules.convolution import pairs_text
 from tinyjax.hlo.rules.elementwise import convert
 from tinyjax.hlo.rules.reductions import (
@@ -23,7 +23,7 @@ from tinyjax.hlo.rules.reductions import (
 )
 from tinyjax.hlo.rules.undivided import whole_along
 from tinyjax.hlo.tables import GPU_RULES, RULES
-from tinyjax.hlo.text import type_text
+from tinyjax.hlo.text import regions_text, results_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, FLOATS
 from tinyjax.ir.primitive import Primitive
