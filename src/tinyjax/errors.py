@@ -359,6 +359,10 @@ class ReplicationWarning(UserWarning):
     """A large input or result of a program for several devices isn't divided: each of them has all of it."""
 
 
+class LossyUpdateWarning(FutureWarning):
+    """Values are put into an array whose dtype can't hold them, such as floats into integers: they are cast."""
+
+
 class CompilationCacheWarning(RuntimeWarning):
     """The cache of compiled programs on disk could not be read or written. The program is compiled, and runs."""
 

@@ -210,6 +210,14 @@ def _nodes(traceback: TracebackType | None) -> Iterator[TracebackType]:
         traceback = traceback.tb_next
 
 
+def users_level() -> int:
+    """The `stacklevel` of a warning for the user's line, for whoever asks."""
+    level, frame = 1, sys._getframe(1)
+    while _is_own(frame.f_code.co_filename) and frame.f_back is not None:
+        level, frame = level + 1, frame.f_back
+    return level
+
+
 def _is_own(file: str) -> bool:
     return file.startswith(_OWN)
 

@@ -225,7 +225,9 @@ def test_what_is_on_the_host_stays_as_it_is(donated: Any) -> None:
     compiled = tj.jit(lambda x, y: (x, x + y), donate_argnums=donated)
     x, y = tnp.arange(8.0), tnp.asarray(1.0)
     for _ in range(4):
-        same, added = compiled(x, y)
+        given = tnp.asarray(np.asarray(x))  # another array with the same memory
+        same, added = compiled(given, y)
+        assert given.is_deleted() is (donated == 0)
         np.testing.assert_array_equal(np.asarray(same), np.arange(8.0))
         np.testing.assert_array_equal(np.asarray(added), np.arange(8.0) + 1.0)
         assert not np.shares_memory(np.asarray(same), np.asarray(x))

@@ -12,11 +12,12 @@ from typing_extensions import override
 from tinyjax.arrays import advanced_indexing, arithmetic, index_keys
 from tinyjax.arrays.basic_indexing import Index, is_basic
 from tinyjax.arrays.elementwise import astype, broadcast_to, convert, full_like, where
+from tinyjax.arrays.lossy import warn_of_loss
 from tinyjax.arrays.promotion import result_type
 from tinyjax.arrays.shaping import expand_dims, squeeze
 from tinyjax.deferred import FORI_LOOP, LAID_OUT
 from tinyjax.errors import InputError
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT64, INTEGERS, Scalar
+from tinyjax.ir.dtypes import BOOL, COMPLEXES, INT64, Scalar
 from tinyjax.ir.result_types import made_once
 from tinyjax.meshes import NamedSharding, PartitionSpec
 from tinyjax.primitives.arithmetic import Max, Min
@@ -57,7 +58,7 @@ def scatter(
 ) -> Array:
     """x with the elements at `key` updated by `values`, which are broadcast to them. The result has x's type."""
     aval = x.aval
-    _check_kind(x, values)
+    warn_of_loss(x, values)
     dtype, _ = result_type([aval.strengthen(), values.aval])
     x, values = convert(x, dtype, aval.weak_type), astype(values, dtype)
     settled = GatherScatterMode.from_any(mode)
@@ -102,22 +103,9 @@ def _restored(x: Array, dtype: np.dtype[np.generic], weak_type: bool) -> Array:
     aval = x.aval
     if aval.dtype == dtype and aval.weak_type == weak_type:
         return x
+    if aval.dtype in COMPLEXES and dtype not in COMPLEXES:
+        x = arithmetic.real(x)
     return x._bind(conversion(dtype, weak_type), x)[0]
-
-
-def _check_kind(x: Array, values: Array) -> None:
-    """An InputError if the values have no place in x: floats among integers, complex numbers among floats."""
-    ours, theirs = x.aval.dtype, values.aval.dtype
-    lossy = (
-        (ours == BOOL and theirs != BOOL)
-        or (ours in INTEGERS and theirs in INEXACT)
-        or (ours not in COMPLEXES and theirs in COMPLEXES)
-    )
-    if lossy:
-        raise InputError(
-            f"values of type {values.aval} can't be stored in an array of type {x.aval} without loss. Convert one of "
-            "them with astype."
-        )
 
 
 @final
@@ -244,7 +232,7 @@ class IndexUpdate:
     ) -> Array:
         """As after `x[index] -= values`, where each of repeated positions counts."""
         (_, operand) = self.array._operands(values)
-        _check_kind(self.array, operand)
+        warn_of_loss(self.array, operand)
         if operand.aval.dtype != BOOL:
             dtype, _ = result_type([self.array.aval.strengthen(), operand.aval])
             operand = arithmetic.negative(convert(operand, dtype))
@@ -379,6 +367,6 @@ def _known_scalar(x: Array, value: ArrayLike) -> Scalar:
     operand = x._operands(value)[1]
     if operand.ndim:
         raise InputError(f"fill_value must be a scalar, got {operand.aval}")
-    _check_kind(x, operand)
+    warn_of_loss(x, operand)
     item: Scalar = operand.item()
     return item

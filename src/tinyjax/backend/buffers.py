@@ -210,7 +210,7 @@ class Freed:
     def check_alive(self) -> None:
         """A DeletedBufferError."""
         raise DeletedBufferError(
-            f"{self} was used after it had been donated (donate_argnums), or deleted by x.delete(). Use the results "
+            f"{self} was used after it had been donated or deleted, by donate_argnums or x.delete(). Use the results "
             "instead, or make a copy before."
         )
 
