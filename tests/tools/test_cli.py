@@ -558,6 +558,9 @@ def test_what_cant_be_ported(tinyjax: Run) -> None:
     fails(tinyjax("port", "json:loads_", "--args", ""), "there is no 'loads_' in json; its functions are ")
     fails(tinyjax("port", "theirs.py:jnp"), "jnp in theirs.py is no function: module")
     fails(tinyjax("port", "model"), "'model' names no function: MODULE:FUNC or FILE.py:FUNC")
+    Path("wrong.py").write_text("import jax.numpy as jnp\n\ndef f(x):\n    return jnp.ones(3) + x\n")
+    _, _, said = tinyjax("port", "wrong.py:f", "--args", "f32[8]")
+    assert re.search(r"tracing f raised TypeError: add got incompatible shapes .* \(at .*wrong\.py:4\)$", said.strip())
 
 
 # Help, and colours.

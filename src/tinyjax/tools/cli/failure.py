@@ -43,16 +43,19 @@ def describe_error(error: BaseException) -> str:
 
 
 def _one_line(error: BaseException) -> str:
-    text = traceback.format_exception_only(error)[-1].strip()
+    said = traceback.TracebackException.from_exception(error)
+    said.__notes__ = []  # JAX has one about its frames
+    text = list(said.format_exception_only())[-1].strip()
     return " ".join(text.split("\n", 1)[:1])
 
 
 def _where(found: TracebackType | None) -> str:
-    """The last line of the user's code that an exception came through."""
-    where = ""
+    """The last line of the user's code that an exception came through: JAX's own where there is no other."""
+    where = within = ""
     while found is not None:
         code = found.tb_frame.f_code
         if not is_internal(code) and not code.co_filename.startswith("<frozen"):
-            where = f" (at {code.co_filename}:{found.tb_lineno})"
+            within = f" (at {code.co_filename}:{found.tb_lineno})"
+            where = where if found.tb_frame.f_globals.get("__name__", "").partition(".")[0] == "jax" else within
         found = found.tb_next
-    return where
+    return where or within
