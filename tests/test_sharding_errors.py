@@ -98,6 +98,8 @@ CASES: dict[str, Callable[[ModuleType], Any]] = {
     "power of a sum outside": lambda lib: outside(lib, lambda x: x**2),
     "sum and a number outside": lambda lib: outside(lib, lambda x: x + 1.0),
     "nested options": nested_options,
+    "no sharding": lambda lib: lib.lax.with_sharding_constraint(X, None),
+    "arguments by name": lambda lib: lib.jit(same, in_shardings=rows(lib))(x=X),
     "no name of an axis": lambda lib: lib.sharding.Mesh(np.array(lib.devices("cpu")[:2]).reshape(1, 2), (None, "x")),
     "names in names": lambda lib: lib.P("x", ("y", ("z",))),
     "no name of a sum": lambda lib: lib.P(unreduced={None}),

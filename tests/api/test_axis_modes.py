@@ -80,3 +80,11 @@ def test_types_within_say_what_is_left_explicit(spec: tuple[str | None, str | No
             found = (module.jit(h) if "jit" in mode else h)(x).block_until_ready()
         results.append((seen[:2], str(found.sharding.spec), np.asarray(found).tolist()))
     assert results[0] == results[1]
+
+
+def test_auto_axes_without_a_mesh_is_the_function_itself() -> None:
+    f = auto_axes(lambda x: 2.0 * x, out_sharding=P())
+    for run in (f, tj.jit(f)):
+        np.testing.assert_array_equal(run(np.arange(4.0)), 2.0 * np.arange(4.0))
+    with pytest.raises(ShardingError, match="of which mesh"):
+        auto_axes(lambda x: 2.0 * x, out_sharding=P("x"))(np.arange(4.0))

@@ -78,8 +78,13 @@ def test_errors() -> None:
     wrong: Any = "x"
     with pytest.raises(InputError, match=r"sharding is NamedSharding\(mesh, P\('x', None\)\), not 'x'"):
         ShapeDtypeStruct((8,), "float32", sharding=wrong)
-    with pytest.raises(ShardingError, match="set_mesh"):
-        ShapeDtypeStruct((8,), "float32", sharding=P("x"))
+    later = ShapeDtypeStruct((8,), "float32", sharding=P("x"))
+    assert "sharding=P('x',)" in repr(later)
+    for each in (later, later.update(shape=(16,))):
+        with pytest.raises(TypeError, match="set_mesh"):
+            _ = each.sharding
+        with tj.set_mesh(ROWS.mesh):
+            assert each.sharding == ROWS
     with pytest.raises(InputError, match="has no axes, and no length"):
         len(ShapeDtypeStruct((), "float32"))
 

@@ -67,6 +67,19 @@ def test_the_sum_is_right_where_others_are_divided(rows: P) -> None:
             np.testing.assert_allclose(tj.reshard(found, P()), WHOLE, rtol=1e-12)
 
 
+def test_counts() -> None:
+    def f(at: Array) -> Array:
+        return tnp.bincount(at, length=6, out_sharding=P(unreduced={"x", "y"}))
+
+    with tj.set_mesh(MESH):
+        at = tj.device_put(AT, P(("x", "y")))
+        found = tj.jit(f)(at)
+        np.testing.assert_array_equal(tj.reshard(found, P()), np.bincount(AT, minlength=6))
+        for shard, part in zip(found.addressable_shards, AT.reshape(4, 2), strict=True):
+            np.testing.assert_array_equal(np.asarray(shard.data), np.bincount(part, minlength=6))
+        assert sums(tj.jit(f).lower(at).compile()) == 0
+
+
 def test_what_is_there_already_is_counted_once() -> None:
     def f(weights: Array, rows: Array, at: Array) -> Array:
         return weights.at[at].add(rows, out_sharding=P(unreduced={"x"}))

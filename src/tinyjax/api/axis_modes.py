@@ -11,7 +11,7 @@ from tinyjax.lax.explicit import explicit_mesh, explicit_sharding, left_open
 from tinyjax.lax.layouts import left_to_xla
 from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
 from tinyjax.lax.resharding import reshard
-from tinyjax.meshes import AxisType, Mesh
+from tinyjax.meshes import AxisType, Mesh, PartitionSpec
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -70,7 +70,9 @@ def auto_axes(
         leaves, treedef = tree.flatten((args, kwargs))
         mesh = explicit_mesh(leaves)
         if mesh is None:
-            return reshard(function(*args, **kwargs), wanted)
+            results, force = function(*args, **kwargs), mesh_in_force()
+            nowhere = force is None or force.empty
+            return results if nowhere and not _named(wanted) else reshard(results, wanted)
         within = _with_axes(mesh, axes, AxisType.Auto)
         kept = within.explicit_axes
         given, named = tree.unflatten(treedef, [left_open(x, kept) if isinstance(x, Array) else x for x in leaves])
@@ -165,3 +167,9 @@ def _wanted(what: str, f: Callable[..., object], word: str, said: object, kwargs
     if found is None:
         raise InputError(f"{what}: {function_name(f)} needs {word}=NamedSharding(mesh, P('x', None)), here or in calls")
     return found
+
+
+def _named(wanted: Any) -> bool:
+    """Whether a tree of shardings has one that says of which mesh, or names its axes."""
+    leaves = tree.flatten(wanted)[0]
+    return any(not isinstance(leaf, PartitionSpec) or leaf.names for leaf in leaves)

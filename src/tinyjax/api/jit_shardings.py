@@ -130,7 +130,7 @@ class JitShardings:
             return [None] * len(avals)
         if call.kwargs:
             names = ", ".join(call.kwargs)
-            raise InputError(
+            raise ChoiceError(
                 f"jit: in_shardings speaks of arguments by position, so none can be given by name: {names}"
             )
         args, _ = tree.unflatten(treedef, avals)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import final
+from typing import Final, final
 
 import numpy.typing as npt
 from attrs import field, frozen
@@ -17,12 +17,14 @@ from tinyjax.ir.dtypes import DType
 from tinyjax.ir.duality import ManualAxisType
 from tinyjax.ir.shapes import Shape, as_axes, as_shape, dtype_of
 from tinyjax.lax.explicit import typed_sharding
-from tinyjax.lax.mesh_in_force import on_mesh_in_force
+from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
 from tinyjax.propagation.specs import lying, sums_said, type_text
 from tinyjax.refs.ref import Ref
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray
+
+_SPEC: Final = "ShapeDtypeStruct: the sharding"
 
 
 class _TypeOfTypes(type):
@@ -33,7 +35,7 @@ class _TypeOfTypes(type):
         return isinstance(instance, ShapedArray) or super().__instancecheck__(instance)
 
 
-def _said(sharding: Sharding | None) -> Sharding | None:
+def _said(sharding: Sharding | PartitionSpec | None) -> Sharding | PartitionSpec | None:
     """A sharding that says something: where all axes of the mesh are Manual, the type does."""
     manual = isinstance(sharding, NamedSharding) and sharding.mesh.are_all_axes_manual
     return None if manual else sharding
@@ -49,10 +51,11 @@ def _manual(found: object) -> ManualAxisType:
     return found
 
 
-def _sharding(found: object) -> Sharding | None:
-    if isinstance(found, PartitionSpec):
-        return on_mesh_in_force("ShapeDtypeStruct: the sharding", found)
-    if found is not None and not isinstance(found, Sharding):
+def _sharding(found: object) -> Sharding | PartitionSpec | None:
+    """A specification is about the mesh in force, and if there is none about that where it is asked for."""
+    if isinstance(found, PartitionSpec) and (mesh := mesh_in_force()) is not None and not mesh.empty:
+        return on_mesh_in_force(_SPEC, found)
+    if found is not None and not isinstance(found, Sharding | PartitionSpec):
         raise InputError(f"ShapeDtypeStruct: sharding is NamedSharding(mesh, P('x', None)), not {found!r}")
     return found
 
@@ -73,14 +76,14 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
 
     shape: Shape = field(converter=as_shape)
     dtype: DType = field(converter=dtype_of)
-    sharding: Sharding | None = field(default=None, kw_only=True, converter=_sharding)
+    _lies: Sharding | PartitionSpec | None = field(default=None, kw_only=True, alias="sharding", converter=_sharding)
     weak_type: bool = field(default=False, kw_only=True)
     manual_axis_type: ManualAxisType = field(default=None, kw_only=True, converter=_manual)
     is_ref: bool = field(default=False, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
-        if isinstance(self.sharding, NamedSharding):
-            self.sharding.check(self.shape, "ShapeDtypeStruct")
+        if isinstance(self._lies, NamedSharding):
+            self._lies.check(self.shape, "ShapeDtypeStruct")
 
     @classmethod
     def like(cls, x: object) -> ShapeDtypeStruct:
@@ -102,6 +105,12 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
             weak_type=aval.weak_type,
             manual_axis_type=aval.mat,
         )
+
+    @property
+    def sharding(self) -> Sharding | None:
+        """How an array lies; a NoMeshError, a TypeError, if that is a PartitionSpec and no mesh is in force."""
+        lies = self._lies
+        return on_mesh_in_force(_SPEC, lies) if isinstance(lies, PartitionSpec) else lies
 
     @property
     def aval(self) -> ShapedArray:
@@ -142,7 +151,7 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
         return ShapeDtypeStruct(
             self.shape if shape is None else shape,
             self.dtype if dtype is None else dtype,
-            sharding=self.sharding if sharding is None else sharding,
+            sharding=self._lies if sharding is None else sharding,
             weak_type=self.weak_type if weak_type is None else weak_type,
             manual_axis_type=self.manual_axis_type if manual_axis_type is None else manual_axis_type,
             is_ref=self.is_ref if is_ref is None else is_ref,
@@ -156,10 +165,10 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     @override
     def __eq__(self, other: object) -> bool:
         if isinstance(other, ShapedArray):
-            return not self.is_ref and _said(self.sharding) is None and self.aval == other
+            return not self.is_ref and _said(self._lies) is None and self.aval == other
         if type(other) is not ShapeDtypeStruct:
             return NotImplemented
-        same = self.aval == other.aval and _said(self.sharding) == _said(other.sharding)
+        same = self.aval == other.aval and _said(self._lies) == _said(other._lies)
         return same and self.is_ref == other.is_ref
 
     @override
@@ -171,16 +180,16 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
         """The type, and along which axes of a mesh it is divided: `f32[8@x,4]`; of a Ref `Ref{f32[8@x,4]}`."""
         if self.is_ref:
             held = self.update(is_ref=False)
-            return f"Ref{{{held if isinstance(self.sharding, NamedSharding) else self.aval}}}"
-        if not isinstance(self.sharding, NamedSharding):
+            return f"Ref{{{held if isinstance(self._lies, NamedSharding) else self.aval}}}"
+        if not isinstance(self._lies, NamedSharding):
             return repr(self)
-        spec = self.sharding.spec
+        spec = self._lies.spec
         names = [*spec.axes, *((),) * self.ndim][: self.ndim]
-        return type_text(self.aval, lying(tuple(names), sums_said(spec, self.sharding.mesh)))
+        return type_text(self.aval, lying(tuple(names), sums_said(spec, self._lies.mesh)))
 
     @override
     def __repr__(self) -> str:
-        more = f", sharding={self.sharding}" if self.sharding is not None else ""
+        more = f", sharding={self._lies}" if self._lies is not None else ""
         weak = ", weak_type=True" if self.weak_type else ""
         mat = "" if self.mat.empty else f", manual_axis_type={self.mat}"
         ref = ", is_ref=True" if self.is_ref else ""

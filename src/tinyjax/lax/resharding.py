@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from tinyjax.errors import NoMeshError
 from tinyjax.lax.explicit import lies_on
 from tinyjax.lax.layouts import lying, trimmed
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
@@ -31,11 +32,11 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
     Args:
       x: a tree of arrays.
       shardings: a tree of NamedShardings that is a prefix of it. A PartitionSpec is one on the mesh in force: see
-        `set_mesh`. None is P() there, every device has all of the array; where no mesh is in force, it says nothing.
+        `set_mesh`. None is P() there: every device has all of the array.
         A SingleDeviceSharding is for outside of compiled functions: programs know of no devices.
 
     Raises:
-      ShardingError: a ValueError, for an axis that isn't divided evenly, or more parts than axes.
+      ShardingError: a ValueError, for an axis that isn't divided evenly, more parts than axes, or None without a mesh.
       TreeError: the tree of shardings is no prefix.
 
     Source: JAX's function of this name.
@@ -47,8 +48,12 @@ def with_sharding_constraint(x: Any, shardings: Any) -> Any:  # the user's trees
     Array([0., 1., 2., 3.], dtype=float64)
     """
     mesh = mesh_in_force()
-    default = PartitionSpec() if mesh and not mesh.empty else None
-    return _constrained("with_sharding_constraint", x, shardings, default, _beside_explicit)
+    if (mesh is None or mesh.empty) and any(map(_is_none, tree.flatten(shardings, _is_none)[0])):
+        raise NoMeshError(
+            "with_sharding_constraint: a sharding is None, which is P() on the mesh in force, and there is none. Set "
+            "one around it, with tinyjax.set_mesh(mesh): ..., or leave out what isn't to be constrained."
+        )
+    return _constrained("with_sharding_constraint", x, shardings, PartitionSpec(), _beside_explicit)
 
 
 @overload

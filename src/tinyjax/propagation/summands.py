@@ -76,12 +76,18 @@ def _added_into_zeros(primitive: ScatterAdd, specs: Sequence[Spec], names: froze
     device adds its own."""
     (_, indices, updates), dims = specs, primitive.dimension_numbers
     outer = dims.gather.batch_axes(len(updates))
-    positions: Spec = (*[updates[axis] for axis in outer], ())
+    positions: Spec = (*[updates[axis] or names for axis, names in zip(outer, indices[:-1], strict=True)], ())
     over = {name for part in positions for name in part}
     batch = [positions[axis] for axis in dims.scatter_indices_batching_dims]
     if over != names or any(batch) or any(own and own != part for own, part in zip(indices, positions, strict=True)):
         return None
-    return _as_windows(primitive, updates, len(specs[0])), positions, updates
+    whole = list(updates)
+    for axis, part in zip(outer, positions, strict=False):
+        whole[axis] = part
+    flat = [name for part in whole for name in part]
+    if len({*flat}) < len(flat):
+        return None
+    return _as_windows(primitive, updates, len(specs[0])), positions, tuple(whole)
 
 
 def _as_windows(primitive: ScatterAdd, updates: Spec, ndim: int) -> Spec:
