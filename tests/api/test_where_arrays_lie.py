@@ -109,3 +109,47 @@ def test_nothing_is_said_of_axes_that_are_not_there(name: str, jit: bool) -> Non
     np.testing.assert_allclose(values[0], values[1])
     with tj.set_mesh(mesh_of(tj, "Explicit")), pytest.raises(ShardingError, match="1 parts"):
         LYING[name](tj, tj.numpy.arange(8.0), tj.P("x"))
+
+
+TYPED: dict[str, Callable[[ModuleType, Any], Any]] = {
+    "twice": lambda lib, x: 2.0 * x,
+    "turned": lambda lib, x: (x.T, {"sum": x.sum(1)}),
+    "told": lambda lib, x: lib.sharding.reshard(x, lib.P(None, "y")),
+    "left to XLA": lambda lib, x: lib.sharding.auto_axes(lambda x: x @ x.T, out_sharding=lib.P("x"))(x),
+}
+
+
+@pytest.mark.parametrize("name", TYPED)
+def test_stages_say_how_results_lie_along_explicit_axes(name: str) -> None:
+    found: list[list[Any]] = []
+    for lib in (tj, jax):
+        with lib.set_mesh(mesh_of(lib, "Explicit")):
+            x = lib.device_put(X, lib.P("x"))
+
+            def f(x: Any, lib: ModuleType = lib) -> Any:
+                return TYPED[name](lib, x)
+
+            stage = lib.jit(f)
+            infos = [stage.eval_shape(x), stage.trace(x).out_info, stage.lower(x).out_info, lib.eval_shape(f, x)]
+            each = [info for tree in infos for info in lib.tree.leaves(tree)]
+            found.append([(info.shape, tuple(info.sharding.spec)) for info in each])
+            asked = lib.jit(lambda x: x, out_shardings=lib.P("y")).trace(x).out_info
+            found[-1].append(tuple(asked.sharding.spec)[:1])
+    assert found[0] == found[1]
+
+
+def test_types_within_shard_map_say_what_varies() -> None:
+    seen: list[list[Any]] = []
+    for lib in (tj, jax):
+        own: list[Any] = []
+
+        def f(x: Any, lib: ModuleType = lib, own: list[Any] = own) -> Any:
+            for g in (lambda x: 2.0 * x, lambda x: lib.lax.psum(x, "x"), lambda x: lib.numpy.ones(3)):
+                infos = lib.eval_shape(g, x), lib.jit(g).eval_shape(x)
+                own.extend([sorted(lib.typeof(info).mat.varying) for info in infos])
+            return x
+
+        with lib.set_mesh(mesh_of(lib, "Explicit")):
+            lib.shard_map(f, in_specs=lib.P("x"), out_specs=lib.P("x"))(lib.device_put(X, lib.P("x")))
+        seen.append(own)
+    assert seen[0] == seen[1]

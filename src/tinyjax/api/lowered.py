@@ -26,7 +26,7 @@ from tinyjax.ir.printing.shown import text_html
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.meshes import Sharding
+from tinyjax.meshes import NamedSharding, Sharding
 from tinyjax.prepared.stacked import free, operands_in_stacks, results_of_stacks
 from tinyjax.refs.staged import StagedRefs
 from tinyjax.tracebacks import filter_class
@@ -173,6 +173,8 @@ class Lowered:
     def out_info(self) -> Any:  # the user's tree
         """The tree of the types of the results, which say how these lie where that is asked for."""
         outs: Sequence[Sharding | None] = self._asked.outs if self._asked is not None else ()
+        if any(isinstance(each, NamedSharding) and each.mesh.explicit_axes for each in self._lie):
+            return self._signature.out_types(self._traced.jaxpr, self._lie, outs)
         return self._signature.out_info(outs if self._refs is None or not outs else self._refs.own((), outs)[1])
 
     @property

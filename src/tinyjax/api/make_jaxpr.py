@@ -172,7 +172,7 @@ def eval_shape(fun: Callable[..., object], *args: Any, **kwargs: Any) -> Any:  #
     from tinyjax.api.structs import ShapeDtypeStruct  # which is made of what is here
 
     pairs = list(zip(traced.jaxpr.out_avals, lies, strict=True))[: traced.treedef.num_leaves]
-    types = [ShapeDtypeStruct(x.shape, x.dtype, sharding=s, weak_type=x.weak_type) for x, s in pairs]
+    types = [ShapeDtypeStruct.like(x).update(sharding=s) for x, s in pairs]
     found = tree.unflatten(traced.treedef, types)
     return found if function is fun else found[0]
 

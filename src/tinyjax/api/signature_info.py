@@ -10,8 +10,9 @@ from attrs import frozen
 from tinyjax.api.structs import ShapeDtypeStruct
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shapes import Shape
-from tinyjax.meshes import Sharding
+from tinyjax.meshes import NamedSharding, Sharding
 from tinyjax.tracing import tree
 
 if TYPE_CHECKING:
@@ -86,12 +87,22 @@ class Signature:
         """The same for the results."""
         return tree.unflatten(self.out_tree, _inserted(found, self._without_outputs, make))
 
+    def out_types(
+        self, jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Sequence[Sharding | None]
+    ) -> Any:  # the user's tree
+        """The tree of the results' types. Where inputs of the program lie along Explicit axes of a mesh, they say how
+        the results do."""
+        if any(isinstance(each, NamedSharding) and each.mesh.explicit_axes for each in lie):
+            from tinyjax.backend.explicit import explicit_types  # few programs need it
+
+            return self.out_info(explicit_types(jaxpr, lie, asked)[: len(self._outs)])
+        return self.results(self._outs, lambda aval: aval)
+
     def out_info(self, shardings: Sequence[Sharding | None] = ()) -> Any:  # the user's tree
         """The tree of the results' types, which say how these lie, as far as that is known."""
         lie = shardings or [None] * len(self._outs)
         structs = [
-            ShapeDtypeStruct(aval.shape, aval.dtype, sharding=found, weak_type=aval.weak_type)
-            for aval, found in zip(self._outs, lie, strict=True)
+            ShapeDtypeStruct.like(aval).update(sharding=found) for aval, found in zip(self._outs, lie, strict=True)
         ]
         return self.results(structs, lambda aval: ShapeDtypeStruct(aval.shape, aval.dtype))
 

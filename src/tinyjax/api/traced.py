@@ -165,7 +165,7 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     @property
     def out_info(self) -> Any:  # the user's own tree
         """The tree of the types of the results."""
-        return self._signature.results(self._own_avals[1], lambda aval: aval)
+        return self._signature.out_types(self.jaxpr.jaxpr, self._lie, () if self._asked is None else self._asked.outs)
 
     @property
     def args_info(self) -> Any:  # the user's own trees
