@@ -78,6 +78,8 @@ def test_errors() -> None:
     wrong: Any = "x"
     with pytest.raises(InputError, match=r"sharding is NamedSharding\(mesh, P\('x', None\)\), not 'x'"):
         ShapeDtypeStruct((8,), "float32", sharding=wrong)
+    with pytest.raises(ShardingError, match="more parts than the shape"):
+        ShapeDtypeStruct((8,), "float32", sharding=P(None, "x"))
     later = ShapeDtypeStruct((8,), "float32", sharding=P("x"))
     assert "sharding=P('x',)" in repr(later)
     for each in (later, later.update(shape=(16,))):

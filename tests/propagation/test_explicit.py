@@ -293,3 +293,21 @@ def test_arrays_made_like_a_type_lie_as_it_says() -> None:
         assert not isinstance(made(lies).sharding, NamedSharding)
         with tj.set_mesh(MESH):
             assert spec(made(lies)) == P("x", None)
+
+
+def test_programs_run_as_a_whole_where_a_later_equation_says_how_results_lie() -> None:
+    def f(x: tj.Array) -> tj.Array:
+        return tj.numpy.einsum("xy,zy->xz", x, x, out_sharding=P("x", None))
+
+    mesh = tj.make_mesh((2, 2), ("x", "y"))
+    data = np.arange(16.0).reshape(4, 4)
+    with tj.set_mesh(mesh):
+        x = tj.device_put(data, P(None, "y"))
+        program = tj.make_jaxpr(f)(x)
+        (found,) = tj.eval_jaxpr(program, (), x)
+        assert found.sharding == NamedSharding(mesh, P("x", None))
+        np.testing.assert_array_equal(found, data @ data.T)
+        slope = tj.grad(lambda x: tj.eval_jaxpr(program, (), x)[0].sum())(x)
+        np.testing.assert_allclose(slope, 2.0 * data.sum(0) + 0.0 * data)
+        assert slope.sharding == NamedSharding(mesh, P(None, "y"))
+    np.testing.assert_array_equal(tj.eval_jaxpr(program, (), data)[0], data @ data.T)

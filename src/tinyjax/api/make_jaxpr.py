@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, ParamSpec, TypeVar, overload
 
 from tinyjax.api.arguments import split_static
+from tinyjax.control.call import Call
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.interpret import interpret
@@ -16,6 +17,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.ir.verify import verify
 from tinyjax.lax.carried_cells import without_idle
 from tinyjax.lax.explicit import given
+from tinyjax.lax.layouts import own_sharding
 from tinyjax.lax.signatures import AnyTree, Pair, Triple
 from tinyjax.meshes import NamedSharding
 from tinyjax.refs.ref import Ref
@@ -23,7 +25,8 @@ from tinyjax.refs.staged import without_refs
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
-from tinyjax.tracing.concrete import ConcreteArray, as_array, top_frame
+from tinyjax.tracing.concrete import ROOT, ConcreteArray, as_array, top_frame
+from tinyjax.tracing.core import bind
 from tinyjax.tracing.frames import OpenFrame, V
 from tinyjax.tracing.functions import FlatFunction, check_callable
 from tinyjax.tracing.programs import Traced, trace
@@ -117,7 +120,8 @@ def eval_jaxpr(
 ) -> list[Array]:
     """Runs a program on arrays, equation by equation; transformations apply to it as to any function.
 
-    `consts` feed the first inputs. For a ClosedJaxpr they are its own, and `consts` is ().
+    `consts` feed the first inputs. For a ClosedJaxpr they are its own, and `consts` is (). On arrays that lie along
+    Explicit axes of a mesh it is run as a whole, as a later equation may say how the result of an earlier one lies.
 
     >>> closed = make_jaxpr(lambda x: 2.0 * x)(3.0)
     >>> eval_jaxpr(closed.jaxpr, closed.consts, 4.0)
@@ -131,11 +135,21 @@ def eval_jaxpr(
     if not all_match(found, jaxpr.in_avals):
         raise InputError(f"the program takes ({named_types(jaxpr.input_names, jaxpr.in_avals)}), got {listed(found)}")
     program = jaxpr
+    frame = top_frame(arrays, jaxpr.effects)
+    if frame.base is ROOT and any(map(_on_explicit_axes, arrays)):
+        return list(bind(Call("eval_jaxpr", program), *arrays))
 
     def run(frame: OpenFrame[V]) -> list[Array]:
         return [frame.wrap(out) for out in interpret(frame.context, program, [frame.read(array) for array in arrays])]
 
-    return top_frame(arrays, jaxpr.effects).open(run)
+    return frame.open(run)
+
+
+def _on_explicit_axes(x: Array) -> bool:
+    """Whether it is an array on a mesh with Explicit axes, or is differentiated at one."""
+    known = x.concrete()
+    own = None if known is None or not known.on_several else own_sharding(ConcreteArray(known))
+    return own is not None and bool(own.mesh.explicit_axes)
 
 
 @overload

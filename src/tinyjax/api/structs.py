@@ -11,7 +11,7 @@ from typing_extensions import override
 
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.backend import is_committed
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.duality import ManualAxisType
@@ -84,6 +84,8 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
     def __attrs_post_init__(self) -> None:
         if isinstance(self._lies, NamedSharding):
             self._lies.check(self.shape, "ShapeDtypeStruct")
+        if isinstance(self._lies, PartitionSpec) and len(self._lies) > len(self.shape):
+            raise ShardingError(f"ShapeDtypeStruct: {self._lies} has more parts than the shape {self.shape} has axes")
 
     @classmethod
     def like(cls, x: object) -> ShapeDtypeStruct:
