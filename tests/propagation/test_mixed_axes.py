@@ -28,6 +28,7 @@ CASES: dict[str, Callable[[Any, Any, Any], Any]] = {  # Any: modules and arrays 
     "gradient": lambda m, spec, x: m.grad(lambda x: (x * x).sum())(x),
     "mapped": lambda m, spec, x: m.vmap(lambda row: row * 2)(x),
     "exp": lambda m, spec, x: m.numpy.exp(x),
+    "constant of rows": lambda m, spec, x: m.vmap(lambda row: m.numpy.ones(3, "float32"))(x),
 }
 
 

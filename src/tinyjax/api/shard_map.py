@@ -22,7 +22,6 @@ from tinyjax.lax.bodies import stage
 from tinyjax.lax.explicit import explicit_mesh, explicit_sharding, lies_on
 from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
 from tinyjax.meshes import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
-from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.propagation.specs import Lies, divided_by, only
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
@@ -278,7 +277,7 @@ def _spread(prefix: Any, full: Any, what: str, kind: str, manual: Manual) -> lis
         if not isinstance(leaf, PartitionSpec):
             raise InputError(f"shard_map: {what} is a tree of PartitionSpecs, such as P('x', None), but has {leaf!r}")
         _check_sums(leaf, what, manual)
-        if UNCONSTRAINED in leaf.partitions:
+        if leaf.open:
             raise ShardingError(
                 f"shard_map: {what} has {leaf}, but each part is divided along its axes, or it isn't: write None in "
                 "the place of P.UNCONSTRAINED"

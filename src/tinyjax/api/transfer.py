@@ -12,7 +12,6 @@ from tinyjax.ir.dtypes import HostArray
 from tinyjax.lax.layouts import lying
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
-from tinyjax.meshes.spec import UNCONSTRAINED
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
@@ -87,7 +86,7 @@ def device_put(
 def _moved(array: ConcreteArray, place: Any) -> ConcreteArray:
     if isinstance(place, PartitionSpec):
         place = on_mesh_in_force("device_put: the place", place)
-    if isinstance(place, NamedSharding) and UNCONSTRAINED in place.spec.partitions:
+    if isinstance(place, NamedSharding) and place.spec.open:
         raise ShardingError(
             f"device_put: the place says how an array lies, so {place.spec} can't leave that open: write None in the "
             "place of P.UNCONSTRAINED"

@@ -36,6 +36,7 @@ from tinyjax.propagation.specs import (
     only,
     partition_spec,
     parts_of,
+    pinned,
     sums_of,
 )
 from tinyjax.tracing import tree
@@ -171,7 +172,9 @@ class Divided:
             return x
         spec = divided_by(lies, lambda spec: (*spec[:at], self.names, *spec[at + 1 :]))
         assert not isinstance(spec, Open)
-        return lying("vmap", x, NamedSharding(self.mesh, partition_spec(spec, self.mesh)))
+        if isinstance(x, ConcreteArray) and x.evaluated:
+            return lying("vmap", x, NamedSharding(self.mesh, named_spec(spec)))
+        return bind(ShardingConstraint(pinned(spec, self.mesh)), x)[0]
 
 
 def batch_divided(arrays: Sequence[Array], axes: Sequence[int]) -> Divided | None:
