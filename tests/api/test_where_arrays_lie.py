@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tinyjax as tj
-from tinyjax.errors import ShardingError
+from tinyjax.errors import ChoiceError, ShardingError
 
 X = np.arange(16.0).reshape(8, 2)
 
@@ -34,6 +34,11 @@ def on(lib: ModuleType, f: Callable[[Any], Any]) -> Any:
     return lib.jit(f, device=lib.devices("cpu")[1])(X)
 
 
+def in_force(lib: ModuleType, f: Callable[[Any], Any]) -> Any:
+    with lib.set_mesh(mesh_of(lib)):
+        return f(X)
+
+
 OPEN: Any = tj.P.UNCONSTRAINED
 
 REFUSED: dict[str, Callable[[ModuleType], Any]] = {
@@ -48,6 +53,8 @@ REFUSED: dict[str, Callable[[ModuleType], Any]] = {
     "device, shard_map": lambda lib: on(
         lib, lib.shard_map(lambda x: x, mesh=mesh_of(lib), in_specs=lib.P("x"), out_specs=lib.P("x"))
     ),
+    "device, mesh in force": lambda lib: in_force(lib, lib.jit(lambda x: x, device=lib.devices("cpu")[1])),
+    "backend, mesh in force": lambda lib: in_force(lib, lib.jit(lambda x: x, backend="cpu")),
     "constraint of fewer axes": lambda lib: lib.lax.with_sharding_constraint(X[0, 0], named(lib, None)),
     "place of fewer axes": lambda lib: lib.device_put(X[0, 0], named(lib, None)),
 }
@@ -59,7 +66,7 @@ def test_refused(name: str) -> None:
         warnings.simplefilter("ignore", DeprecationWarning)
         with pytest.raises(ValueError):  # noqa: PT011 (JAX has several)
             REFUSED[name](jax)
-    with pytest.raises(ShardingError):
+    with pytest.raises((ShardingError, ChoiceError)):
         REFUSED[name](tj)
 
 

@@ -204,9 +204,15 @@ def constrained(jaxpr: Jaxpr, asked: backend.Asked) -> Jaxpr:
 
 
 def in_force(asked: backend.Asked | None, mesh: Mesh | None) -> backend.Asked | None:
-    """What is asked where a mesh is in force, which counts if it has devices."""
+    """What is asked where a mesh is in force, which counts if it has devices. A ChoiceError if one device is asked
+    for."""
     if mesh is None or mesh.placed is None or mesh.empty:
         return asked
+    if asked is not None and asked.device is not None:
+        raise ChoiceError(
+            f"jit: the function is to run on {asked.device}, but {mesh} is in force: leave out device= and backend=, "
+            "or call it outside of the block of the mesh"
+        )
     return evolve(asked or backend.Asked(), mesh=mesh)
 
 
