@@ -172,6 +172,20 @@ def test_barrier(prevent_cse: bool) -> None:
     assert "optimization_barrier" not in tj.jit(tj.checkpoint(chain)).lower(2.0).as_text()
 
 
+@pytest.mark.parametrize("marks", [(True,), (False,), ({"a": False, "b": True},), ({"a": False, "b": False},)])
+def test_barrier_for_some_arguments(marks: tuple[Any, ...]) -> None:
+    def f(tree: Any) -> Any:
+        return tnp.sin(tnp.exp(tree["a"])) * tnp.exp(tree["b"])
+
+    given = {"a": 2.0, "b": 1.0}
+    found = tj.jit(tj.grad(tj.checkpoint(f, prevent_cse=marks)))
+    assert ("stablehlo.optimization_barrier" in found.lower(given).as_text()) == ("True" in str(marks))
+    np.testing.assert_allclose(found(given)["a"], tj.grad(f)(given)["a"])
+    wrong: Any = ("a",)
+    with pytest.raises(InputError, match="prevent_cse is a bool, or a tree"):
+        tj.checkpoint(f, prevent_cse=wrong)
+
+
 def test_the_second_computation_stays() -> None:
     """XLA merges equal computations; the barrier keeps it from undoing what the checkpoint is for."""
 

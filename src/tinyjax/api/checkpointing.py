@@ -44,7 +44,7 @@ T = TypeVar("T")
 def checkpoint(
     fun: Callable[P, R],
     *,
-    prevent_cse: bool = True,
+    prevent_cse: bool | tuple[Any, ...] = True,
     policy: AnyPolicy | None = None,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
@@ -52,7 +52,7 @@ def checkpoint(
 @overload
 def checkpoint(
     *,
-    prevent_cse: bool = True,
+    prevent_cse: bool | tuple[Any, ...] = True,
     policy: AnyPolicy | None = None,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
@@ -61,7 +61,7 @@ def checkpoint(
 def checkpoint(
     fun: Callable[..., Any] | None = None,
     *,
-    prevent_cse: bool = True,
+    prevent_cse: bool | tuple[Any, ...] = True,
     policy: AnyPolicy | None = None,
     static_argnums: int | Sequence[int] = (),
     static_argnames: str | Sequence[str] = (),
@@ -73,7 +73,7 @@ def checkpoint(
     types of its operands and, by name, its parameters); everything else is computed a second time. The
     function is staged, so static arguments (`static_argnums`, `static_argnames`) are the only ones to branch on.
     `prevent_cse` keeps the compiler from merging both computations, which would undo the saving; it isn't needed inside
-    a `scan`.
+    a `scan`. As a tree with a bool for each argument, it does so unless all are False.
 
     >>> from tinyjax import numpy as tnp, saved_residuals
     >>> f = lambda x: tnp.sin(tnp.sin(x))
@@ -89,7 +89,12 @@ def checkpoint(
             static_argnames=static_argnames,
         )
     check_callable("checkpoint", fun)
-    return _checkpoint(fun, prevent_cse, None if policy is None else as_policy(policy), static_argnums, static_argnames)
+    marks = tree.flatten(prevent_cse)[0]
+    if not all(isinstance(mark, bool) for mark in marks):
+        raise InputError(
+            f"checkpoint: prevent_cse is a bool, or a tree of bools for the arguments, got {prevent_cse!r}"
+        )
+    return _checkpoint(fun, any(marks), None if policy is None else as_policy(policy), static_argnums, static_argnames)
 
 
 remat: Final = checkpoint
