@@ -95,3 +95,14 @@ def test_errors() -> None:
 def test_a_type_needs_a_dtype(kind: Callable[[tuple[int, ...], None], object]) -> None:
     with pytest.raises(ValueError, match="a type needs a dtype"):
         kind((), None)
+
+
+def test_what_is_asked_of_results_is_said() -> None:
+    place = tj.sharding.SingleDeviceSharding(tj.devices()[0])
+    there = jax.sharding.SingleDeviceSharding(jax.devices()[0])
+    ours = tj.jit(lambda x: (x * 2, x), out_shardings=(place, None))
+    theirs = jax.jit(lambda x: (x * 2, x), out_shardings=(there, None))
+    for m, f, own in ((tj, ours, place), (jax, theirs, there)):
+        first, second = f.eval_shape(np.arange(8))
+        assert (first.shape, first.sharding, second.sharding) == ((8,), own, None), m
+    assert ours.trace(np.arange(8)).out_info[0].sharding == place

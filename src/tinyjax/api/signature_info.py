@@ -90,12 +90,14 @@ class Signature:
     def out_types(
         self, jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Sequence[Sharding | None]
     ) -> Any:  # the user's tree
-        """The tree of the results' types. Where inputs of the program lie along Explicit axes of a mesh, they say how
-        the results do."""
+        """The tree of the results' types. They say how the results lie where that is `asked`, and where inputs of the
+        program lie along Explicit axes of a mesh."""
         if any(isinstance(each, NamedSharding) and each.mesh.explicit_axes for each in lie):
             from tinyjax.backend.explicit import explicit_types  # few programs need it
 
             return self.out_info(explicit_types(jaxpr, lie, asked)[: len(self._outs)])
+        if any(asked) and len(asked) == len(self._outs):
+            return self.out_info(asked)
         return self.results(self._outs, lambda aval: aval)
 
     def out_info(self, shardings: Sequence[Sharding | None] = ()) -> Any:  # the user's tree
