@@ -62,7 +62,7 @@ def lower(
     >>> aval = ShapedArray((3,), "float32")
     >>> print(lower(single_equation(mul, (aval, aval)), name="product"), end="")
     module @product {
-      func.func public @main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>) -> (tensor<3xf32>) {
+      func.func public @main(%arg0: tensor<3xf32>, %arg1: tensor<3xf32>) -> tensor<3xf32> {
         %0 = stablehlo.multiply %arg0, %arg1 : tensor<3xf32>
         return %0 : tensor<3xf32>
       }

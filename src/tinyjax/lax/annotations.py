@@ -43,7 +43,10 @@ def dce_sink(val: object, *, prevent_mlir_dce: bool = False) -> None:
     ...     dce_sink(x + 1.0)
     ...     return x
     >>> tj.transforms.dce(tj.make_jaxpr(kept)(2.0).jaxpr)
-    { lambda ; a:~f64[]. let b:~f64[] = add a 1.0; dce_sink[prevent_mlir_dce=False] b in (a,) }
+    { lambda ; a:~f64[]. let
+        b:~f64[] = add a 1.0
+        dce_sink[prevent_mlir_dce=False] b
+      in (a,) }
     """
     for leaf in tree.flatten(val)[0]:
         bind(DceSink(prevent_mlir_dce), as_array(leaf))

@@ -13,7 +13,7 @@ from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError
 from tinyjax.ir.dtypes import FLOAT64
 from tinyjax.primitives import special as primitives
-from tinyjax.scipy.special.promoted import applied, floats
+from tinyjax.scipy.special.promoted import applied, strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
 
 
@@ -51,7 +51,7 @@ def ndtr(x: ArrayLike) -> Array:
     >>> ndtr(np.array([0.0, 1.0, -10.0]))
     Array([5.00000000e-01, 8.41344746e-01, 7.61985302e-24], dtype=float64)
     """
-    (found,) = floats("ndtr", x)
+    (found,) = strong_floats("ndtr", x)
     return lax.erfc(found * -math.sqrt(0.5)) * 0.5
 
 
@@ -68,7 +68,7 @@ def log_ndtr(x: ArrayLike, series_order: SupportsIndex = 3) -> Array:
     """
     if integer(series_order, "log_ndtr: series_order") not in range(31):
         raise ChoiceError(f"log_ndtr: series_order must be non-negative and <= 30, got {series_order!r}")
-    (found,) = floats("log_ndtr", x)
+    (found,) = strong_floats("log_ndtr", x)
     return _log_ndtr(found)
 
 
@@ -108,7 +108,7 @@ def ndtri(p: ArrayLike) -> Array:
     >>> ndtri(np.array([0.5, 0.975, 1e-20]))
     Array([ 0.        ,  1.95996398, -9.26234009], dtype=float64)
     """
-    (found,) = floats("ndtri", p)
+    (found,) = strong_floats("ndtri", p)
     return _ndtri(found)
 
 

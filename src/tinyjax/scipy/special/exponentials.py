@@ -11,7 +11,7 @@ import numpy as np
 import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.api.rules.custom_jvp import custom_jvp
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
 
 #: How many steps there were, a sum, its last term, and whether to go on.
@@ -27,7 +27,7 @@ def exp1(x: ArrayLike) -> Array:
     >>> exp1(1.0)
     Array(0.21938393, dtype=float64)
     """
-    (found,) = floats("exp1", x)
+    (found,) = strong_floats("exp1", x)
     return _expn(lax.full_like(found, 1), found)
 
 
@@ -37,7 +37,7 @@ def expn(n: ArrayLike, x: ArrayLike) -> Array:
     >>> expn(2, 1.0)
     Array(0.14849551, dtype=float64)
     """
-    order, found = floats("expn", n, x)
+    order, found = strong_floats("expn", n, x)
     return _expn(lax.stop_gradient(order), found)
 
 
@@ -109,7 +109,7 @@ def expi(x: ArrayLike) -> Array:
     >>> expi(1.0)
     Array(1.89511782, dtype=float64)
     """
-    (found,) = floats("expi", x)
+    (found,) = strong_floats("expi", x)
     return _expi(found)
 
 

@@ -15,7 +15,7 @@ from tinyjax.ir.dtypes import COMPLEXES
 from tinyjax.primitives import incomplete
 from tinyjax.primitives import special as primitives
 from tinyjax.scipy.special.integrals import loggamma
-from tinyjax.scipy.special.promoted import applied, floats
+from tinyjax.scipy.special.promoted import applied, floats, strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -35,7 +35,7 @@ def gammasgn(x: ArrayLike) -> Array:
     >>> gammasgn(np.array([0.5, -0.5, -1.5]))
     Array([ 1., -1.,  1.], dtype=float64)
     """
-    (found,) = floats("gammasgn", x)
+    (found,) = strong_floats("gammasgn", x)
     below = lax.floor(found)
     negative = found < 0
     odd = lax.ne(lax.rem(below, lax.full_like(below, 2)), lax.full_like(below, 0))
@@ -133,9 +133,9 @@ def multigammaln(a: ArrayLike, d: SupportsIndex) -> Array:
     """The logarithm of the multivariate gamma function of dimension d, for a > (d - 1) / 2.
 
     >>> multigammaln(3.0, 2)
-    Array(1.55019499, dtype=float64, weak_type=True)
+    Array(1.55019499, dtype=float64)
     """
-    (found,), size = floats("multigammaln", a), integer(d, "multigammaln: the dimension d")
+    (found,), size = strong_floats("multigammaln", a), integer(d, "multigammaln: the dimension d")
     if size < 1:
         raise ShapeError(f"multigammaln: the dimension d is at least 1, got {size}")
     total = lax.lgamma(found)

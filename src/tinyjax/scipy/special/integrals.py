@@ -14,7 +14,7 @@ from tinyjax.api.rules.custom_jvp import custom_jvp
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64
 from tinyjax.scipy.special.errors import ndtr
-from tinyjax.scipy.special.promoted import floats
+from tinyjax.scipy.special.promoted import floats, strong_floats
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -104,7 +104,7 @@ def spence(x: ArrayLike) -> Array:
     >>> spence(np.array([0.0, 1.0, 2.0]))
     Array([ 1.64493407, -0.        , -0.82246703], dtype=float64)
     """
-    return _spence(*floats("spence", x))
+    return _spence(*strong_floats("spence", x))
 
 
 @custom_jvp
@@ -140,7 +140,7 @@ def owens_t(h: ArrayLike, a: ArrayLike) -> Array:
     >>> owens_t(1.0, 2.0)
     Array(0.07846819, dtype=float64)
     """
-    return _owens_t(*floats("owens_t", h, a))
+    return _owens_t(*strong_floats("owens_t", h, a))
 
 
 @custom_jvp

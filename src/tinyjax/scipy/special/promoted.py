@@ -23,6 +23,11 @@ def floats(name: str, *xs: ArrayLike) -> list[Array]:
     return found
 
 
+def strong_floats(name: str, *xs: ArrayLike) -> list[Array]:
+    """The same of functions whose results aren't weakly typed, as in JAX."""
+    return [x.astype(x.dtype) for x in floats(name, *xs)]
+
+
 def applied(name: str, primitive: Primitive, *xs: ArrayLike) -> Array:
     """An elementwise primitive, applied to operands that are promoted and broadcast."""
     return apply(primitive, *floats(name, *xs))

@@ -16,7 +16,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of k, -inf where there is none.
 
     >>> logpmf(1, 0.25)
-    Array(-1.38629436, dtype=float64)
+    Array(-1.38629436, dtype=float64, weak_type=True)
     """
     count, part = counted("bernoulli.logpmf", k, loc, p)
     value = entropies.xlogy(count, part) + entropies.xlog1py(1 - count, -part)
@@ -27,7 +27,7 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 
     >>> pmf(1, 0.25)
-    Array(0.25, dtype=float64)
+    Array(0.25, dtype=float64, weak_type=True)
     """
     return lax.exp(logpmf(k, p, loc))
 
@@ -47,7 +47,7 @@ def ppf(q: ArrayLike, p: ArrayLike) -> Array:
     """The point below which the part q of the distribution is; nan unless that is between 0 and 1.
 
     >>> ppf(0.5, 0.25)
-    Array(0., dtype=float64)
+    Array(0., dtype=float64, weak_type=True)
     """
     level, part = floats("bernoulli.ppf", q, p)
     defined = (part >= 0) & (part <= 1) & (level >= 0) & (level <= 1)

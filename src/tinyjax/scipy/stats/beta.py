@@ -15,7 +15,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: 
     """The logarithm of the density at x, -inf where there is none.
 
     >>> logpdf(0.5, 2.0, 3.0)
-    Array(0.40546511, dtype=float64)
+    Array(0.40546511, dtype=float64, weak_type=True)
     """
     y, width, first, second = standard("beta.logpdf", x, loc, scale, a, b)
     within = (y >= 0) & (y <= 1)
@@ -30,7 +30,7 @@ def pdf(x: ArrayLike, a: ArrayLike, b: ArrayLike, loc: ArrayLike = 0, scale: Arr
     """The density at x.
 
     >>> pdf(0.5, 2.0, 3.0)
-    Array(1.5, dtype=float64)
+    Array(1.5, dtype=float64, weak_type=True)
     """
     return lax.exp(logpdf(x, a, b, loc, scale))
 

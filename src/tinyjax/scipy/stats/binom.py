@@ -15,7 +15,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     """The logarithm of the probability of k, -inf where there is none.
 
     >>> logpmf(2, 5, 0.25)
-    Array(-1.33304985, dtype=float64)
+    Array(-1.33304985, dtype=float64, weak_type=True)
     """
     count, trials, part = counted("binom.logpmf", k, loc, n, p)
     within = (count >= 0) & (count < trials + 1)
@@ -29,6 +29,6 @@ def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 
     >>> pmf(2, 5, 0.25)
-    Array(0.26367187, dtype=float64)
+    Array(0.26367187, dtype=float64, weak_type=True)
     """
     return lax.exp(logpmf(k, n, p, loc))

@@ -15,7 +15,7 @@ def logpdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1)
     """The logarithm of the density at x, -inf where there is none.
 
     >>> logpdf(0.5, 2.0)
-    Array(-1.19314718, dtype=float64)
+    Array(-1.19314718, dtype=float64, weak_type=True)
     """
     y, width, shape = standard("gamma.logpdf", x, loc, scale, a)
     within = y >= 0
@@ -28,7 +28,7 @@ def pdf(x: ArrayLike, a: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) ->
     """The density at x.
 
     >>> pdf(0.5, 2.0)
-    Array(0.30326533, dtype=float64)
+    Array(0.30326533, dtype=float64, weak_type=True)
     """
     return lax.exp(logpdf(x, a, loc, scale))
 

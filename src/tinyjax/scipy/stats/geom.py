@@ -15,7 +15,7 @@ def logpmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of k, -inf where there is none.
 
     >>> logpmf(2, 0.25)
-    Array(-1.67397643, dtype=float64)
+    Array(-1.67397643, dtype=float64, weak_type=True)
     """
     count, part = counted("geom.logpmf", k, loc, p)
     return tnp.where(count <= 0, -math.inf, entropies.xlog1py(count - 1, -part) + lax.log(part))
@@ -25,6 +25,6 @@ def pmf(k: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 
     >>> pmf(2, 0.25)
-    Array(0.1875, dtype=float64)
+    Array(0.1875, dtype=float64, weak_type=True)
     """
     return lax.exp(logpmf(k, p, loc))

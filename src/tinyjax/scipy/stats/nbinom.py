@@ -15,7 +15,7 @@ def logpmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Arra
     """The logarithm of the probability of k, -inf where there is none.
 
     >>> logpmf(2, 3, 0.25)
-    Array(-2.94248776, dtype=float64)
+    Array(-2.94248776, dtype=float64, weak_type=True)
     """
     count, wanted, part = counted("nbinom.logpmf", k, loc, n, p)
     safe = tnp.where(count < 0, 0, count)
@@ -28,6 +28,6 @@ def pmf(k: ArrayLike, n: ArrayLike, p: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 
     >>> pmf(2, 3, 0.25)
-    Array(0.05273438, dtype=float64)
+    Array(0.05273438, dtype=float64, weak_type=True)
     """
     return lax.exp(logpmf(k, n, p, loc))

@@ -34,7 +34,7 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(0.5)
-    Array(0.69146246, dtype=float64, weak_type=True)
+    Array(0.69146246, dtype=float64)
     """
     return errors.ndtr(standard("norm.cdf", x, loc, scale)[0])
 
@@ -52,7 +52,7 @@ def sf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of more than x.
 
     >>> sf(0.5)
-    Array(0.30853754, dtype=float64, weak_type=True)
+    Array(0.30853754, dtype=float64)
     """
     return errors.ndtr(-standard("norm.sf", x, loc, scale)[0])
 

@@ -20,7 +20,7 @@ def logpmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The logarithm of the probability of k, -inf where there is none.
 
     >>> logpmf(2, 1.5)
-    Array(-1.38221696, dtype=float64)
+    Array(-1.38221696, dtype=float64, weak_type=True)
     """
     count, mean = counted("poisson.logpmf", k, loc, mu)
     below = count < 0
@@ -33,7 +33,7 @@ def pmf(k: ArrayLike, mu: ArrayLike, loc: ArrayLike = 0) -> Array:
     """The probability of k.
 
     >>> pmf(2, 1.5)
-    Array(0.25102143, dtype=float64)
+    Array(0.25102143, dtype=float64, weak_type=True)
     """
     return lax.exp(logpmf(k, mu, loc))
 

@@ -34,10 +34,10 @@ def cdf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
     """The probability of at most x.
 
     >>> cdf(0.5)
-    Array(0.5, dtype=float64, weak_type=True)
+    Array(0.5, dtype=float64)
     """
     y, _ = standard("uniform.cdf", x, loc, scale)
-    return tnp.clip(y, 0, 1)
+    return tnp.clip(y.astype(y.dtype), 0, 1)
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
