@@ -112,7 +112,15 @@ APART = {
     ),
     *("conv", "conv_dimension_numbers", "conv_general_dilated", "conv_general_dilated_local"),
     *("conv_general_dilated_patches", "conv_transpose", "conv_with_general_padding", "reduce", "reduce_window"),
-    *("after_all", "composite", "conv_general_permutations", "conv_general_shape_tuple", "conv_shape_tuple"),
+    *(
+        "after_all",
+        "composite",
+        "dce_sink",
+        "with_sharding_constraint",
+        "conv_general_permutations",
+        "conv_general_shape_tuple",
+        "conv_shape_tuple",
+    ),
     *("conv_transpose_shape_tuple", "dtype", "platform_dependent", "ragged_dot", "ragged_dot_general"),
     *("shape_as_value",),
     *("apply_along_axis", "apply_over_axes", "array_repr", "array_str", "fill_diagonal", "fromfile", "fromiter"),
@@ -132,6 +140,9 @@ OWN_ARGUMENTS: dict[str, Callable[[HostArray], object]] = {
     "reduce": lambda a: lax.reduce(a, np.float64(0), lax.add, ()),
     "reduce_window": lambda a: lax.reduce_window(a, np.float64(0), lax.add, (1,), (1,), "VALID"),
     "composite": lax.composite(lambda x: x, "same"),
+    "with_sharding_constraint": lambda a: lax.with_sharding_constraint(
+        a, tj.NamedSharding(tj.make_mesh((1,), ("i",)), tj.P())
+    ),
     "platform_dependent": lambda a: lax.platform_dependent(a, cpu=lambda x: x),
     "ragged_dot": lambda a: lax.ragged_dot(a.reshape(4, 1), np.ones((1, 1, 1)), np.array([4])),
     "fill_diagonal": lambda a: tnp.fill_diagonal(a.reshape(1, 4)[:0], 1, inplace=False),

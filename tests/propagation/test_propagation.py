@@ -91,6 +91,8 @@ PROGRAMS: Final[dict[str, tuple[Function, list[Shape]]]] = {
 }
 #: Where jax has an error because operands that aren't divided meet others.
 LAX: Final = {"cholesky", "concatenate", "select"}
+#: Where jax has an error because what isn't divided at all meets others, and here it lies as they do (decision 049).
+BECOMING: Final = {"scan", "update"}
 
 
 def specs_of(shape: Shape) -> list[Parts]:
@@ -165,6 +167,9 @@ def check(name: str, specs: Sequence[Parts]) -> None:
         return
     if expected is None and name == "dot with batch" and (specs[0][0] is None) != (specs[1][0] is None):
         return  # the same, from jax 0.11 on
+    if expected is None and found is not None and name in BECOMING and not any(specs[0]):
+        assert found[0] == (specs[1][1:] if name == "scan" else specs[1])
+        return
     assert found == expected, (name, specs)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Callable, Sequence
 from functools import partial, wraps
 from typing import Any, Final, NoReturn, ParamSpec, TypeVar, get_args
 
-import numpy as np
-
 from tinyjax.api.mapped_axes import input_axes, mapped_size, resolve_axis, spread_axes
 from tinyjax.arrays.shaping import integer
 from tinyjax.contexts.batching import BatchContext, Batched
@@ -76,7 +74,7 @@ def vmap(
     check_callable("vmap", fun)
     if cond not in _CONDS:
         raise ChoiceError(f"vmap: cond is {' or '.join(map(repr, _CONDS))}, got {cond!r}")
-    if in_axes is not None and not isinstance(in_axes, tuple | list | int | np.integer):
+    if in_axes is not None and not isinstance(in_axes, tuple | list) and not hasattr(in_axes, "__index__"):
         raise InputError(
             "vmap in_axes must be an int, None, or a tuple of entries corresponding to the positional arguments passed "
             f"to the function, but got {in_axes!r}. For one argument with a tree of axes write ({in_axes!r},)"
