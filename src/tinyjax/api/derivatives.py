@@ -29,7 +29,8 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.tangents import has_tangent, nonzero_marks, with_zeros
 from tinyjax.lax.explicit import explicit_shardings, lying_as
 from tinyjax.lax.layouts import left_to_xla
-from tinyjax.meshes import NamedSharding
+from tinyjax.lax.placing import beside, mesh_of
+from tinyjax.meshes import Mesh, NamedSharding
 from tinyjax.primitives.boundaries import fit
 from tinyjax.primitives.structure import instantiate
 from tinyjax.primitives.unreduced import cast
@@ -70,6 +71,8 @@ class LinearProgram:
     lies: tuple[NamedSharding | None, ...] = ()
     #: Refs that rules read and write: their states are inputs of the program before those, and results before others.
     states: tuple[BackwardState, ...] = ()
+    #: The mesh on which a result lies: cotangents of the host go there.
+    mesh: Mesh | None = None
 
 
 @final
@@ -198,6 +201,7 @@ def linearize(f: FlatFunction, primals: Sequence[Array]) -> Linearized:
             nonzero_marks(out.tangent for out in outs),
             lies,
             tuple(cells.states),
+            mesh_of(values),
         )
         return Linearized(lowered, program, tuple(map(frame.wrap, unfinished.residuals)))
 
@@ -243,10 +247,10 @@ def push_forward(program: LinearProgram, residuals: Sequence[Array], tangents: S
 
 def pull_back(program: LinearProgram, residuals: Sequence[Array], cotangents: Sequence[Array]) -> list[Array]:
     """Cotangents of the inputs for cotangents of the results. Refs that rules write to hold what they have written."""
-    given = [ct for ct, mark in zip(cotangents, program.nonzero_out, strict=True) if mark]
+    given = [beside(ct, program.mesh) for ct, mark in zip(cotangents, program.nonzero_out, strict=True) if mark]
     varying = [aval.cotangent.axes for aval, mark in zip(program.out_avals, program.nonzero_out, strict=True) if mark]
     if program.lies:
-        plain = evolve(program, lies=())
+        plain = evolve(program, lies=(), mesh=None)
         found = pull_back(plain, list(map(left_to_xla, residuals)), list(map(left_to_xla, cotangents)))
         return [lying_as(ct, sharding) for ct, sharding in zip(found, program.lies, strict=True)]
 

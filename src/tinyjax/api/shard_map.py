@@ -21,12 +21,13 @@ from tinyjax.ir.shapes import as_axes
 from tinyjax.lax.bodies import stage
 from tinyjax.lax.explicit import explicit_mesh, explicit_sharding, lies_on
 from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
+from tinyjax.lax.placing import is_evaluated, mesh_of, placed
 from tinyjax.meshes import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.propagation.specs import Lies, divided_by, only
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array, top_frame
+from tinyjax.tracing.concrete import ConcreteArray, active_frame, as_array
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.functions import argument_paths, as_arrays, check_callable, float0_zeros, function_name, located
 from tinyjax.tracing.programs import Traced
@@ -151,11 +152,8 @@ def _shard_map(
             for spec, array, label in zip([said[i] for i in positions], arrays, what, strict=True)
         ]
         avals = [_part(label, manual, array.aval, spec) for label, array, spec in zip(what, arrays, specs, strict=True)]
-        if found.placed is not None and top_frame(arrays) is ROOT:
-            shardings = [
-                _besides(array, NamedSharding(found, spec), manual) for array, spec in zip(arrays, specs, strict=True)
-            ]
-            arrays = [_placed(array, sharding) for array, sharding in zip(arrays, shardings, strict=True)]
+        if found.placed is not None and is_evaluated():
+            arrays = [_placed(array, found, spec, manual) for array, spec in zip(arrays, specs, strict=True)]
         axes = tuple([MeshAxis(name, size, tracked) for name, size in manual.sizes])
         with enter_mesh(*_within(manual, arrays)):
             traced = stage(
@@ -244,9 +242,15 @@ def _besides(array: Array, sharding: NamedSharding, manual: Manual) -> NamedShar
     return own if found.is_equivalent_to(own, ndim) else found
 
 
-def _placed(array: Array, sharding: NamedSharding) -> Array:
-    """An argument on the devices of the mesh."""
-    return array if array.aval.dtype == FLOAT0 else array.to_device(sharding)
+def _placed(array: Array, mesh: Mesh, spec: PartitionSpec, manual: Manual) -> Array:
+    """An argument on the devices of the mesh. What is transformed and lies there already is left to XLA."""
+    if array.aval.dtype == FLOAT0:
+        return array
+    sharding = NamedSharding(mesh, spec)
+    if isinstance(array, ConcreteArray):
+        return array.to_device(_besides(array, sharding, manual))
+    own = mesh_of([array])
+    return array if own is not None and own.shape_tuple == mesh.shape_tuple else placed(array, sharding)
 
 
 def _manual(found: Mesh, axis_names: Collection[str], tracked: bool) -> Manual:

@@ -11,6 +11,7 @@ from tinyjax.errors import ChoiceError, ShardingError
 from tinyjax.ir.dtypes import HostArray
 from tinyjax.lax.layouts import lying
 from tinyjax.lax.mesh_in_force import on_mesh_in_force
+from tinyjax.lax.placing import there_and_back
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
@@ -69,8 +70,10 @@ def device_put(
                 "device_put: an array that is donated can't be returned as it is, too: leave out may_alias"
             )
         array = as_array(leaf)
-        if staged or not isinstance(array, ConcreteArray):
+        if staged:
             return lying("device_put", array, place) if isinstance(place, NamedSharding | PartitionSpec) else array
+        if not isinstance(array, ConcreteArray):
+            return array if place is None else there_and_back(array, _checked(place))
         moved = _moved(array, place)
         shared = moved is array or moved.value is array.value
         if shared and (donated or aliased is False):
@@ -84,6 +87,11 @@ def device_put(
 
 
 def _moved(array: ConcreteArray, place: Any) -> ConcreteArray:
+    value = backend.device_put(array.value) if place is None else backend.move(array.value, _checked(place))
+    return array if value is array.value else ConcreteArray(value)
+
+
+def _checked(place: Any) -> backend.Device | Sharding:
     if isinstance(place, PartitionSpec):
         place = on_mesh_in_force("device_put: the place", place)
     if isinstance(place, NamedSharding) and place.spec.open:
@@ -91,13 +99,7 @@ def _moved(array: ConcreteArray, place: Any) -> ConcreteArray:
             f"device_put: the place says how an array lies, so {place.spec} can't leave that open: write None in the "
             "place of P.UNCONSTRAINED"
         )
-    if isinstance(place, Sharding):
-        value = backend.put_on(array.value, place)
-    elif place is None:
-        value = backend.device_put(array.value)
-    else:
-        value = backend.move(array.value, backend.as_device(place))
-    return array if value is array.value else ConcreteArray(value)
+    return place if isinstance(place, Sharding) else backend.as_device(place)
 
 
 def _places(device: object, x: object) -> list[Any]:

@@ -21,10 +21,12 @@ from tinyjax.backend.replication import warn_of_replicated
 from tinyjax.backend.stages import Compiled, Options
 from tinyjax.backend.store import CompilationCache, cache_from_environment
 from tinyjax.caching import Cache, CacheInfo, register
+from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Device as PlainDevice
+from tinyjax.meshes import NamedSharding
 from tinyjax.meshes.sharding import Sharding
 
 if TYPE_CHECKING:
@@ -76,7 +78,8 @@ class XlaExecutor:
           XlaError: the compiler or the run failed.
           DeletedBufferError: an argument has been donated or deleted before.
         """
-        return self.executable(jaxpr, args, name, donated)(args, name)
+        asked = _as_specs_say(jaxpr) if name == ShardMap.name else None
+        return self.executable(jaxpr, args, name, donated, asked=asked)(args, name)
 
     def executable(
         self,
@@ -244,6 +247,14 @@ class XlaExecutor:
     def clear_cache(self) -> None:
         """Forgets all compiled programs."""
         self._cache.clear()
+
+
+def _as_specs_say(jaxpr: Jaxpr) -> Asked | None:
+    """How the results lie of a `shard_map` that is a program by itself, where its specifications say all of it."""
+    for eqn in jaxpr.eqns:
+        if isinstance(eqn.primitive, ShardMap) and len(eqn.primitive.manual_axes) == eqn.primitive.mesh.ndim:
+            return Asked(outs=tuple([NamedSharding(eqn.primitive.mesh, spec) for spec in eqn.primitive.out_specs]))
+    return None
 
 
 def _too_few(count: int, there: int, name: str) -> ShardingError:

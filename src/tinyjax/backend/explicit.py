@@ -21,9 +21,9 @@ def explicit_results(
     """
     specs = [lies_as(sharding, aval.ndim, mesh) for sharding, aval in zip(ins, jaxpr.in_avals, strict=True)]
     outs: list[NamedSharding | None] = []
-    for lies, said, aval in zip(propagate(jaxpr, specs, mesh), asked, jaxpr.out_avals, strict=True):
+    for lies, said in zip(propagate(jaxpr, specs, mesh), asked, strict=True):
         if said is not None:
-            outs.append(said.padded(aval.ndim))
+            outs.append(said)
         elif isinstance(lies, Open):
             if lies.error is not None:
                 raise lies.error

@@ -142,7 +142,7 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
     for i, result in enumerate(results):
         if result is not None:
             result.check(jaxpr.out_avals[i].shape, f"result {i} of {name!r}")
-    outs = tuple([None if result is None else _canonical(result) for result in results])
+    outs = tuple([None if result is None else result.abstract for result in results])  # spelled as it was asked for
     explicit = next((found.mesh for _, found in named if found.mesh.explicit_axes), None)
     said = (*lie, *asked.ins, *asked.outs)
     named_mesh = any(isinstance(found, NamedSharding) for found in said) or inner or force

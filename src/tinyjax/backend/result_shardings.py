@@ -62,8 +62,18 @@ def chosen_by_xla(
             if spec.unreduced or len(spec) > aval.ndim:
                 raise UnnamedError(i, PartitionSpec(*spec_of(spec).partitions[: aval.ndim]))
             whole = replicated if asked is None else bind(asked).padded(aval.ndim)
-            chosen = whole.with_spec(spec_of(spec)).padded(aval.ndim)
+            chosen = whole.with_spec(_with_asked(spec_of(spec), asked)).padded(aval.ndim)
             alike = [] if chosen.mesh.explicit_axes else [s for s in in_shardings if not s.mesh.explicit_axes]
             fitting = (s for s in alike if len(s.spec.partitions) <= aval.ndim)
             found.append(next((s for s in fitting if s.is_equivalent_to(chosen, aval.ndim)), chosen))
     return tuple(found)
+
+
+def _with_asked(spec: PartitionSpec, asked: NamedSharding | None) -> PartitionSpec:
+    """What XLA says, with the axes that it was asked for: of those of size 1 it says nothing."""
+    said = () if asked is None else asked.spec.names
+    if asked is None or {*said} <= {*spec.names}:
+        return spec
+    ndim = max(len(spec), len(asked.spec))
+    pairs = zip(*[(*each.axes, *((),) * ndim)[:ndim] for each in (asked.spec, spec)], strict=True)
+    return spec.update([(*first, *[name for name in others if name not in said]) for first, others in pairs])

@@ -23,6 +23,7 @@ from tinyjax.ir.program import Literal, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.lax.layouts import OutSharding, laid_out, left_to_xla, lying, own_sharding
 from tinyjax.lax.mesh_in_force import MeshFrame, enter_mesh, mesh_in_force
+from tinyjax.lax.placing import elements_of, is_evaluated
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
 from tinyjax.meshes.spec import Part
 from tinyjax.primitives.resharding import ShardingConstraint
@@ -41,9 +42,9 @@ from tinyjax.propagation.specs import (
 )
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
-from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame
+from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.core import TraceFrame, Tracer, bind
-from tinyjax.tracing.frames import Frame, base_in_force, outwards
+from tinyjax.tracing.frames import Frame, outwards
 from tinyjax.tracing.functions import FlatFunction
 from tinyjax.tracing.programs import Traced, trace
 
@@ -56,21 +57,11 @@ def explicit_mesh(leaves: Sequence[object]) -> Mesh | None:
     if mesh is not None:
         return mesh if mesh.explicit_axes else None
     for leaf in leaves:
-        value = _inmost(leaf.frame.context, leaf.value) if isinstance(leaf, Tracer) else None
+        value = elements_of(leaf) if isinstance(leaf, Tracer) else None
         found = own_sharding(leaf if value is None else ConcreteArray(value))
         if found is not None and found.mesh.explicit_axes:
             return found.mesh
     return None
-
-
-def _inmost(context: object, value: object) -> ConcreteValue | None:
-    """What a value of a context that transforms evaluation is made of."""
-    context = unwatched(context) if isinstance(context, Context) else context
-    if isinstance(context, JvpContext) and isinstance(value, Dual):
-        return _inmost(context.parent, value.primal)
-    if isinstance(context, PartialEvalContext | BatchContext) and isinstance(value, Known | Batched):
-        return _inmost(context.parent, value.value)
-    return value if isinstance(value, ConcreteValue) else None
 
 
 def lies_on(mesh: Mesh, leaf: object, ndim: int) -> Lies:
@@ -320,8 +311,8 @@ def computed(f: Callable[..., Array], arrays: Sequence[Array], out_sharding: Out
     if mesh is None:
         return laid_out(f(*arrays), out_sharding)
     wanted = NamedSharding(mesh, out_sharding) if isinstance(out_sharding, PartitionSpec) else out_sharding
-    staged = any(isinstance(x, Tracer) and _inmost(x.frame.context, x.value) is None for x in arrays)
-    if staged or base_in_force(active_frame()) is not ROOT:
+    staged = any(elements_of(x) is None for x in arrays)
+    if staged or not is_evaluated():
         return laid_out(f(*arrays), wanted)
     lies = Given(mesh, tuple([lies_on(mesh, x, x.aval.ndim) for x in arrays]))
     _, treedef = tree.flatten((tuple(arrays), {}))

@@ -11,6 +11,7 @@ from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.varying import without
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
+from tinyjax.lax.placing import is_evaluated, mesh_of, placed
 from tinyjax.meshes import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.tracing.array import Array
@@ -40,10 +41,13 @@ def lying(what: str, leaf: object, sharding: object) -> Array:
         )
     _check_sums(what, sharding, own)
     sharding.check(array.aval.shape, what)
-    if isinstance(array, ConcreteArray) and array.evaluated and not sharding.has_devices:
+    evaluated = is_evaluated()
+    if evaluated and not sharding.has_devices:
         sharding = _placed(sharding, array)
-    if isinstance(array, ConcreteArray) and array.evaluated and sharding.has_devices:
-        return array.to_device(sharding.padded(array.aval.ndim))
+    if evaluated and sharding.has_devices:
+        if isinstance(array, ConcreteArray):
+            return array.to_device(sharding.padded(array.aval.ndim))
+        return placed(array, sharding)
     left = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)  # whose axes are all left to XLA
     return bind(ShardingConstraint(NamedSharding(left, sharding.spec)), array)[0]
 
@@ -67,6 +71,8 @@ def _check_sums(what: str, sharding: NamedSharding, own: Sequence[str]) -> None:
 def _on_one_device(what: str, array: Array, sharding: SingleDeviceSharding) -> Array:
     if isinstance(array, ConcreteArray) and array.evaluated:
         return array.to_device(sharding)
+    if is_evaluated():
+        return placed(array, sharding)
     raise ShardingError(
         f"{what}: {sharding} names a device, but {array.aval} is being traced, and programs know of no devices. Say it "
         "of arguments or results, by jit(f, in_shardings=..., out_shardings=...), or move them by device_put around "
@@ -76,8 +82,7 @@ def _on_one_device(what: str, array: Array, sharding: SingleDeviceSharding) -> A
 
 def _placed(sharding: NamedSharding, array: Array) -> NamedSharding:
     """The sharding on the devices of the mesh that it is about, if it is the one in force, or that of the array."""
-    own = own_sharding(array)
-    for mesh in (mesh_in_force(), None if own is None else own.mesh):
+    for mesh in (mesh_in_force(), mesh_of([array])):
         if mesh is not None and mesh.placed is not None and mesh.shape_tuple == sharding.mesh.shape_tuple:
             return evolve(sharding, mesh=mesh.update(axis_types=sharding.mesh.axis_types))
     return sharding
