@@ -83,6 +83,9 @@ def test_who_has_chosen_the_place() -> None:
     compiled = tj.jit(lambda x: x, in_shardings=ROWS).lower(X).compile()
     with pytest.raises(ShardingError, match=r"lies as NamedSharding.*'y'.*, but the program was compiled for"):
         compiled(tj.device_put(X, NamedSharding(MESH, P(None, "y"))))
+    turned = NamedSharding(Mesh(MESH.devices[::-1], MESH.axis_names), ROWS.spec)
+    with pytest.raises(ShardingError, match=r"lies as NamedSharding.* on cpu:6, .*compiled for .* on cpu:0, "):
+        compiled(tj.device_put(X, turned))
 
 
 def test_parts_and_sizes() -> None:

@@ -266,3 +266,28 @@ def test_derivatives_within(devices: bool, check_vma: bool) -> None:
         return back
 
     close(everywhere(there_and_back), np.cos(X) ** 2 * X)
+
+
+# What has no elements.
+
+EMPTY: Any = {
+    "psum": lambda a: lax.psum(a, "x"),
+    "all_gather": lambda a: lax.all_gather(a, "x", axis=1, tiled=True),
+    "psum_scatter": lambda a: lax.psum_scatter(a, "x", scatter_dimension=1, tiled=True),
+    "all_to_all": lambda a: lax.all_to_all(a, "x", 1, 1, tiled=True),
+    "ppermute": lambda a: lax.ppermute(a, "x", [(0, 1)]),
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", EMPTY)
+@pytest.mark.parametrize("shape", [(0, 4), (4, 0)])
+def test_empty_arrays(name: str, shape: tuple[int, int]) -> None:
+    """XLA refuses to gather and to scatter along a dimension of size 0."""
+    empty = np.zeros(shape, np.float32)
+
+    def mapped(on: Mesh) -> Any:
+        return tj.shard_map(EMPTY[name], mesh=on, in_specs=P("x"), out_specs=P("x"), check_vma=False)
+
+    found, expected = tj.jit(mapped(mesh(True)))(empty), mapped(HOST)(empty)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)

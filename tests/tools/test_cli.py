@@ -393,6 +393,17 @@ def test_partition(tinyjax: Run) -> None:
     assert (found["mesh"], found["input_bytes"], found["collectives"]) == ({"x": 4}, 8, None)
 
 
+def test_partition_of_trees(tinyjax: Run, tmp_path: Path) -> None:
+    """One specification may be for all arrays of a node."""
+    (tmp_path / "layers.py").write_text("def f(params, x):\n    return sum(x @ w for w in params['layers'])\n")
+    types = "{'layers': [f32[8,8], f32[8,8]]}, f32[4,8]"
+    words = ("partition", "layers.py:f", "--args", types, "--mesh", "x=4", "--no-compile", "--json", "--shardings")
+    code, out, err = tinyjax(*words, "{'layers': P('x')}, None")
+    assert (code, err) == (0, "")
+    assert [found["bytes"] for found in json.loads(out)["inputs"]] == [64, 64, 128]
+    fails(tinyjax(*words, "{'layers': [P('x')]}, None"), "shardings has 2 entries for 3 arrays")
+
+
 @pytest.mark.parametrize(
     ("option", "text", "problem"),
     [

@@ -241,6 +241,19 @@ def test_a_result_that_is_asked_for_in_whole_is_no_unwanted_gather() -> None:
 
 
 @pytest.mark.sweep
+def test_what_is_computed_twice_is_gathered_once() -> None:
+    """A derivative makes the heads again rather than keep them; they are the same, and have been gathered already."""
+
+    def attention(w: Any, x: Any) -> Any:
+        q, k, v = (part.reshape(4, 8, 4, 4) for part in tnp.split(x @ w, 3, -1))
+        scores = tj.nn.softmax(tnp.einsum("bshd,bthd->bhst", q, k), -1)
+        return tnp.sum(tnp.einsum("bhst,bthd->bshd", scores, v) ** 2)
+
+    found = report(tj.grad(attention), f32(16, 48), f32(4, 8, 16), shardings=(P(), P("x", "y")))
+    assert [gather.type for gather in found.gathers] == ["f32[1,8,4,4]"] * 2  # keys and values
+
+
+@pytest.mark.sweep
 def test_rematerialised_is_what_xla_warns_of() -> None:
     """XLA only logs it: where it does, and nowhere else, a report says so."""
     code = (
@@ -380,6 +393,10 @@ def test_what_cannot_lie_so() -> None:
         report(tnp.sin, f32(6), shardings=P("x"))
     with pytest.raises(ShardingError, match="the mesh has no axis 'z'"):
         report(tnp.sin, f32(8), shardings=P("z"))
+    here = AbstractMesh((2,), ("x",))
+    by_hand = tj.make_jaxpr(mapped(tnp.sin, P("x"), P("x")))(f32(8))
+    with pytest.raises(ShardingError, match=r"is for the 8 devices of .*, and can't run on the 2 of Mesh\('x': 2\)"):
+        tools.partition(by_hand, here, compile=False)
 
 
 # Files of modules.

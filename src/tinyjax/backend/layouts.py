@@ -126,8 +126,9 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
         if sharding is not None:
             chosen = as_named(sharding)
             if own is not None and own.num_devices > 1 and not _alike(own, chosen, aval.ndim, devices):
+                lies, wanted = told_apart(own, chosen)
                 raise ShardingError(
-                    f"{label} lies as {own}, but in_shardings says {chosen}. Move it first, by "
+                    f"{label} lies as {lies}, but in_shardings says {wanted}. Move it first, by "
                     "tinyjax.device_put(x, sharding), or leave it out of in_shardings: then its own counts."
                 )
         else:
@@ -207,6 +208,14 @@ def as_named(sharding: Sharding) -> NamedSharding:
 def _canonical(sharding: NamedSharding) -> NamedSharding:
     """The sharding without devices, and without parts that say nothing."""
     return evolve(sharding.abstract, spec=sharding.spec.stripped)
+
+
+def told_apart(one: Sharding, other: Sharding) -> tuple[str, str]:
+    """Two shardings, in words that differ: with their devices, if these are all that does."""
+    if str(one) != str(other):
+        return str(one), str(other)
+    first, second = (f"{each} on {', '.join(map(str, each.flat_devices))}" for each in (one, other))
+    return first, second
 
 
 def _alike(own: Sharding, chosen: NamedSharding, ndim: int, devices: tuple[Device, ...] | None) -> bool:

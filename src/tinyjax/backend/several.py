@@ -18,6 +18,7 @@ from tinyjax.contexts.watching import Watcher
 from tinyjax.hlo.lowering import LoweredModule, lower_module
 from tinyjax.ir.program import Jaxpr
 from tinyjax.meshes import NamedSharding
+from tinyjax.transforms.cse import cse
 
 T = TypeVar("T")
 
@@ -78,10 +79,13 @@ def _in_names(
     constants: Constants = (),
     located: bool = False,
 ) -> T:
-    """The compiled program; a result that XLA would divide as no axes of the mesh do is replicated instead."""
+    """The compiled program; a result that XLA would divide as no axes of the mesh do is replicated instead. What it
+    computes twice, such as residuals that aren't worth their memory, is computed once: XLA would divide each by itself,
+    and send it twice."""
+    once = cse(jaxpr)
     while True:
         module = lower_module(
-            jaxpr,
+            once,
             platform=layout.platform,
             name=name,
             donated=passed(constants, donated),

@@ -23,7 +23,7 @@ from tinyjax.backend.dispatcher import Argument
 from tinyjax.backend.embedding import Constants, passed
 from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats, module_bytes
 from tinyjax.backend.host_calls import host_failure
-from tinyjax.backend.layouts import Layout, bound_mesh
+from tinyjax.backend.layouts import Layout, bound_mesh, told_apart
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.processes.agreement import Launches
 from tinyjax.backend.result_shardings import chosen_by_xla, is_open
@@ -197,8 +197,9 @@ class SpmdExecutable:
             if isinstance(data, DeviceBuffer | ShardedBuffer) and data.array.is_deleted():
                 raise DeletedBufferError(f"argument {i} of {name!r}: {deleted_message(data)}")
             if isinstance(data, ShardedBuffer) and not data.sharding.is_equivalent_to(sharding, arg.aval.ndim):
+                lies, wanted = told_apart(data.sharding, sharding)
                 raise ShardingError(
-                    f"argument {i} of {name!r} lies as {data.sharding}, but the program was compiled for {sharding}. "
+                    f"argument {i} of {name!r} lies as {lies}, but the program was compiled for {wanted}. "
                     "Move it first, by tinyjax.device_put(x, sharding)."
                 )
             buffers.append(place(arg, sharding, f"argument {i} of {name!r}"))

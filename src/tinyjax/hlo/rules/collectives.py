@@ -240,6 +240,8 @@ def _all_gather(
     (x,), (out,) = args, types
     if _alone(primitive, ctx):
         return [x]
+    if 0 in out.shape:  # nothing to gather, which XLA refuses
+        return [ctx.full(False, out)]
     attributes = (
         f"<{{all_gather_dim = {primitive.all_gather_dimension} : i64, {_CHANNEL}, {_groups(primitive, ctx)}, "
         "use_global_device_ids}>"
@@ -252,14 +254,16 @@ def _all_gather(
 def _reduce_scatter(
     primitive: ReduceScatter, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]
 ) -> Sequence[SSA]:
-    (x,) = args
+    (x,), (out,) = args, types
     if _alone(primitive, ctx):
         return [x]
+    if 0 in out.shape:
+        return [ctx.full(False, out)]
     attributes = (
         f"<{{{_CHANNEL}, {_groups(primitive, ctx)}, scatter_dimension = {primitive.scatter_dimension} : i64, "
         "use_global_device_ids}>"
     )
-    return [_reduced(ctx, x, types[0], f'"stablehlo.reduce_scatter"({x.name}) {attributes}', add)]
+    return [_reduced(ctx, x, out, f'"stablehlo.reduce_scatter"({x.name}) {attributes}', add)]
 
 
 @RULES.register(AllToAll)

@@ -8,10 +8,13 @@ item      = "P(" parts ")" | "None" | "[" items "]" | "(" items ")" | "{" key ":
 from __future__ import annotations
 
 import ast
+from typing import Any
 
+from tinyjax.errors import TreeError
 from tinyjax.meshes import AbstractMesh, Mesh, PartitionSpec
 from tinyjax.tools.cli.failure import CommandError
 from tinyjax.tools.cli.streams import as_python_reads
+from tinyjax.tracing import tree
 
 
 def parse_mesh(text: str) -> Mesh:
@@ -44,6 +47,28 @@ def parse_shardings(option: str, text: str) -> object:
             f"{option}: expected specifications such as \"P('x'), P(None, 'y')\", got {text!r}"
         ) from None
     return _tree(option, found)
+
+
+def for_each_array(given: object, args: tuple[Any, ...]) -> object:
+    """One specification for each array of the arguments, of a tree that may say one for all that are in a node, such as
+    a list of layers. Anything else is left as it is.
+
+    >>> for_each_array(({"layers": PartitionSpec("x")}, None), ({"layers": ["w", "v"]}, "x"))
+    [P('x',), P('x',), None]
+    """
+    leaves, structure = tree.flatten(given, _is_leaf)
+    if _is_leaf(given) or len(leaves) == tree.flatten(args)[1].num_leaves:
+        return given
+    whole = args[0] if len(args) == 1 and not isinstance(given, tuple) else args
+    try:
+        parts = tree.up_to("--shardings", structure, whole)
+    except TreeError:
+        return given  # which isn't one for each
+    return [leaf for leaf, part in zip(leaves, parts, strict=True) for _ in tree.flatten(part)[0]]
+
+
+def _is_leaf(x: object) -> bool:
+    return x is None or isinstance(x, PartitionSpec)
 
 
 def _tree(option: str, node: ast.expr) -> object:

@@ -10,7 +10,7 @@ from tinyjax import backend
 from tinyjax.api.lowered import Lowered
 from tinyjax.backend.layouts import Layout
 from tinyjax.control.shard_map import ShardMap
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.holding import AnyProgram, checked
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr
@@ -116,7 +116,13 @@ def _layout(closed: ClosedJaxpr, mesh: Mesh | None, ins: object, outs: object) -
     named = _shardings("shardings", ins, mesh, jaxpr.in_avals[constants:])
     results = _shardings("out_shardings", outs, mesh, jaxpr.out_avals)
     asked = backend.Asked((*[None] * constants, *named), tuple(results) if outs is not None else (), mesh)
-    return backend.lay_out(jaxpr, [None] * len(jaxpr.invars), asked, "partition")
+    layout = backend.lay_out(jaxpr, [None] * len(jaxpr.invars), asked, "partition")
+    if mesh is not None and layout is not None and layout.mesh.size != mesh.size:
+        raise ShardingError(
+            f"partition: the program is for the {layout.mesh.size} devices of {layout.mesh}, and can't run on the "
+            f"{mesh.size} of {mesh}"
+        )
+    return layout
 
 
 def _shardings(what: str, given: object, mesh: Mesh | None, avals: Sequence[ShapedArray]) -> list[Sharding | None]:

@@ -164,6 +164,8 @@ def _collective(
     count, nbytes = along.size, result.nbytes
     if count == 1 or not along.axes:
         return  # nobody is there to be told anything
+    if nbytes == 0 and kind in ("all-gather", "reduce-scatter"):
+        return  # nothing is there to be told, which XLA refuses
     types: Sequence[str] = [str(result.varying_over(()))]
     if operand.dtype in COMPLEXES and isinstance(primitive, PMax | PMin):  # which lowering gathers
         kind, nbytes = "all-gather", nbytes * count

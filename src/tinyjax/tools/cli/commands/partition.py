@@ -18,7 +18,7 @@ def _configure(parser: ArgumentParser) -> None:
     group.add_argument(
         "--shardings",
         metavar="SPECS",
-        help="how arguments lie, one for each array, or one for all: \"P('x'), {'w': P(None, 'y'), 'b': None}\"",
+        help="how arguments lie, one for all, for each, or for each array: \"P('x'), {'w': P(None, 'y'), 'b': None}\"",
     )
     group.add_argument("--out-shardings", metavar="SPECS", help="the same for results; default: as XLA chooses")
     parser.add_argument("--no-compile", action="store_true", help="only what the program itself says, without XLA")
@@ -26,14 +26,16 @@ def _configure(parser: ArgumentParser) -> None:
 
 
 def _run(options: Namespace) -> int:
-    from tinyjax.tools.cli.shardings import parse_mesh, parse_shardings
+    from tinyjax.tools.cli.shardings import for_each_array, parse_mesh, parse_shardings
     from tinyjax.tools.partitioning import partition
 
     mesh = None if options.mesh is None else parse_mesh(options.mesh)
     given = None if options.shardings is None else parse_shardings("--shardings", options.shardings)
     outs = None if options.out_shardings is None else parse_shardings("--out-shardings", options.out_shardings)
-    program = subject_of(options).program()
-    report = partition(program, mesh, given, out_shardings=outs, compile=not options.no_compile)
+    subject = subject_of(options)
+    program = subject.program()
+    ins = given if subject.args is None else for_each_array(given, subject.args)
+    report = partition(program, mesh, ins, out_shardings=outs, compile=not options.no_compile)
     say(report.to_json() if options.json else str(report))
     return 0
 
