@@ -8,6 +8,7 @@ import random
 import shutil
 import signal
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -162,6 +163,29 @@ def test_a_save_that_fails_loses_nothing(tmp_path: Path, monkeypatch: pytest.Mon
     tj.checkpoints.save(tmp_path, {"x": -WHOLE})
     assert same(tj.checkpoints.load(tmp_path)["x"], -WHOLE)
     assert len(list(tmp_path.iterdir())) == 2  # nothing is left of what failed
+
+
+def test_saves_and_loads_at_once(tmp_path: Path) -> None:
+    """None takes away what another one writes or reads."""
+
+    def saves(k: int) -> None:
+        for step in range(4):
+            tj.checkpoints.save(tmp_path, {"x": np.full((64, 64), 10 * k + step), "same": 10 * k + step})
+
+    def loads() -> None:
+        for _ in range(12):
+            found = tj.checkpoints.load(tmp_path)
+            assert same(found["x"], np.full((64, 64), int(found["same"])))
+
+    saves(0)
+    with ThreadPoolExecutor(4) as pool:
+        for done in [*[pool.submit(saves, k) for k in range(3)], pool.submit(loads)]:
+            done.result()
+    interrupted = tmp_path / ".manifest.json.0123456789abcdef.tmp"
+    interrupted.touch()
+    tj.checkpoints.save(tmp_path, {"x": 1})
+    newest = json.loads((tmp_path / "manifest.json").read_text())["folder"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["manifest.json", newest]
 
 
 SAVING = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from attrs import evolve
 
 from tinyjax import backend
 from tinyjax import tree as trees
+from tinyjax.checkpoints.locking import in_use
 from tinyjax.checkpoints.manifest import MANIFEST, Manifest, Part, Saved, of_bytes, read_manifest
 from tinyjax.checkpoints.trees import rebuilt
 from tinyjax.errors import FileFormatError, InputError
@@ -56,16 +56,16 @@ def load(path: str | os.PathLike[str], like: Any = None, shardings: Any = None) 
     True
     """
     folder = Path(path)
-    for attempt in itertools.count():
+    while True:
         text = _content(folder)
         reader = _Reader(folder, _parsed(folder, text))
         try:
-            return _loaded(reader, like, shardings)
+            with in_use(folder / reader.manifest.folder):
+                return _loaded(reader, like, shardings)
         except FileFormatError:
-            # Another save may have taken it away in the meantime.
-            if attempt == 2 or _content(folder) == text:
+            # Another save may have taken it away before it was in use.
+            if _content(folder) == text:
                 raise
-    raise AssertionError
 
 
 def _content(folder: Path) -> bytes:

@@ -26,6 +26,8 @@ FORMAT: Final = "tinyjax checkpoint 1"
 MANIFEST: Final = "manifest.json"
 #: What a folder of a save is called.
 FOLDER: Final = re.compile(r"save-[0-9a-f]{16}")
+#: And what is left of a manifest that was interrupted.
+UNFINISHED: Final = re.compile(rf"\.{re.escape(MANIFEST)}\.[0-9a-f]{{16}}\.tmp")
 _FILE: Final = re.compile(r"[0-9]{1,9}\.parts")
 
 

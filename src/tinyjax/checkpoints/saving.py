@@ -8,7 +8,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from tinyjax import backend
 from tinyjax import tree as trees
 from tinyjax.atomic import replacing
 from tinyjax.backend.process import PROCESS
-from tinyjax.checkpoints.manifest import FOLDER, MANIFEST, Manifest, Part, Saved, to_bytes
+from tinyjax.checkpoints.locking import alone, in_use, unused
+from tinyjax.checkpoints.manifest import FOLDER, MANIFEST, UNFINISHED, Manifest, Part, Saved, to_bytes
 from tinyjax.checkpoints.trees import described
 from tinyjax.errors import DisagreementError, DistributedError, InputError
 from tinyjax.ir.dtypes import HostArray, short_name
@@ -32,6 +33,8 @@ from tinyjax.tracing.concrete import ConcreteArray, as_array
 def save(path: str | os.PathLike[str], tree: Any) -> None:
     """Saves a tree of arrays in a folder. What was saved there before is replaced when everything has been written: if
     this is interrupted at any time, the folder has what it had.
+
+    Several saves into one folder may be made at once, and loads meanwhile: what counts is the one that ends last.
 
     Of an array that is spread over processes, each of them writes what it has, and what several have is written once;
     so each process must call this, with a path that is the same folder for all of them. Other arrays must be the same
@@ -57,8 +60,25 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
     leaves, _ = trees.flatten_with_path(tree)
     values = [(trees.keystr(where), _value(trees.keystr(where), leaf)) for where, leaf in leaves]
     folder = Path(path)
-    own = _gathered({"path": str(path), "new": f"save-{os.urandom(8).hex()}"}, "saving a checkpoint", limited=True)
-    new = folder / str(own[0]["new"])
+    own = folder / f"save-{os.urandom(8).hex()}"
+    with ExitStack() as stack:
+        if backend_index() == 0:
+            with suppress(OSError):  # which writing into it finds
+                _begin(own, stack)
+        said = _gathered({"path": str(path), "new": own.name}, "saving a checkpoint", limited=True)
+        _save(folder, folder / str(said[0]["new"]), values, tree)
+
+
+def _begin(new: Path, stack: ExitStack) -> None:
+    """Makes the folder of a save, which no other save takes away until the stack is left."""
+    new.parent.mkdir(parents=True, exist_ok=True)
+    with alone(new.parent):
+        new.mkdir()
+        stack.enter_context(in_use(new))
+
+
+def _save(folder: Path, new: Path, values: Sequence[tuple[str, ConcreteValue]], tree: Any) -> None:
+    path = str(folder)
     arrays: list[Saved] = []
     problem = ""
     try:
@@ -78,7 +98,7 @@ def save(path: str | os.PathLike[str], tree: Any) -> None:
         f"writing a checkpoint at {path}",
     )
     try:
-        _check(said, str(path))
+        _check(said, path)
     except DistributedError:
         if backend_index() == 0:
             shutil.rmtree(new, ignore_errors=True)
@@ -190,12 +210,15 @@ def _finish(folder: Path, new: Path, arrays: tuple[Saved, ...], tree: Any) -> No
         if not (new / name).exists():
             raise DistributedError(f"{new / name} isn't there: the path must be the same folder for all processes")
     _flush(new)
-    with replacing(folder / MANIFEST) as stream:
-        stream.write(Manifest(new.name, described(trees.structure(tree)), arrays).text().encode())
-    _flush(folder)
-    for other in folder.iterdir():
-        if FOLDER.fullmatch(other.name) and other.name != new.name:
-            shutil.rmtree(other, ignore_errors=True)
+    with alone(folder):
+        with replacing(folder / MANIFEST) as stream:
+            stream.write(Manifest(new.name, described(trees.structure(tree)), arrays).text().encode())
+        _flush(folder)
+        for other in folder.iterdir():
+            if FOLDER.fullmatch(other.name) and other.name != new.name and unused(other):
+                shutil.rmtree(other, ignore_errors=True)
+            elif UNFINISHED.fullmatch(other.name):
+                other.unlink(missing_ok=True)
 
 
 def _flush(folder: Path) -> None:
