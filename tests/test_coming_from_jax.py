@@ -55,6 +55,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.export": "tinyjax.export",
     "jax.stages": "tinyjax.stages",
     "jax.typing": "tinyjax.typing",
+    "jax.core": "tinyjax.core",
     "jax.custom_derivatives": "tinyjax.custom_derivatives",
     "jax.checkpoint_policies": "tinyjax.checkpoint_policies",
     "jax.ref": "tinyjax.ref",

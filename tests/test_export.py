@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import jax
 import jax.export
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -83,6 +84,26 @@ def test_every_transformation_applies() -> None:
     close(*(tj.vmap(lambda p, x, s, f=f: f(p, x, scale=s))(*stacked) for f in (read.call, layer)))
     assert read.has_vjp()
     assert tj.tools.cost_of(read).total == tj.tools.cost_of(export(tj.jit(layer))(*ARGS, scale=3.0)).total
+
+
+def test_the_derivative_is_exported_as_in_jax() -> None:
+    def f(m: Any) -> Any:
+        return m.jit(lambda x, i, *, k: {"y": m.numpy.sin(x["a"]) * k, "i": i + 1})
+
+    x, i = np.ones(3, "float32"), np.arange(2, dtype="int32")
+    ours, theirs = tj.export.export(f(tj)), jax.export.export(f(jax))
+    mine, other = ours({"a": x}, i, k=np.float32(2.0)).vjp(), theirs({"a": x}, i, k=np.float32(2.0)).vjp()
+    assert (mine.in_tree, mine.out_tree, mine.nr_devices) == (other.in_tree, other.out_tree, other.nr_devices)
+    infos = [leaf.aval for leaf in tj.tree.leaves(mine.traced.args_info)]
+    assert [(a.shape, a.dtype) for a in infos] == [(a.shape, a.dtype) for a in other.in_avals]
+    given = x, i, np.float32(2.0), np.zeros(2, tj.float0), x
+    read = deserialize(mine.serialize())
+    for found, right in zip(read.call(*given), other.call(*given), strict=True):
+        assert found.dtype == right.dtype
+        if found.dtype != tj.float0:
+            close(found, right)
+    second = export(tj.jit(tnp.sin))(2.0).vjp().vjp()
+    close(second.call(2.0, 1.0, 3.0), jax.export.export(jax.jit(jnp.sin))(2.0).vjp().vjp().call(2.0, 1.0, 3.0))
 
 
 def test_rules_of_its_own_go_with_it() -> None:

@@ -43,6 +43,7 @@ LAYERS = [
         "ad",
         "ad_checkpoint",
         "checkpoints",
+        "core",
         "distributed",
         "dlpack",
         "dtypes",

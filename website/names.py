@@ -57,6 +57,7 @@ MODULES: Final = (
     "tinyjax.sharding",
     "tinyjax.stages",
     "tinyjax.export",
+    "tinyjax.core",
     "tinyjax.custom_batching",
     "tinyjax.custom_derivatives",
     "tinyjax.checkpoint_policies",

@@ -4,6 +4,7 @@ from . import ad as ad
 from . import ad_checkpoint as ad_checkpoint
 from . import checkpoint_policies as checkpoint_policies
 from . import checkpoints as checkpoints
+from . import core as core
 from . import custom_batching as custom_batching
 from . import custom_derivatives as custom_derivatives
 from . import debug as debug
@@ -77,6 +78,8 @@ from .api.jacobians import jacfwd as jacfwd
 from .api.jacobians import jacobian as jacobian
 from .api.jacobians import jacrev as jacrev
 from .api.jit import jit as jit
+from .api.leaks import check_tracer_leaks as check_tracer_leaks
+from .api.leaks import checking_leaks as checking_leaks
 from .api.make_jaxpr import eval_jaxpr as eval_jaxpr
 from .api.make_jaxpr import eval_shape as eval_shape
 from .api.make_jaxpr import make_jaxpr as make_jaxpr
@@ -93,8 +96,6 @@ from .api.rules.custom_jvp import custom_jvp as custom_jvp
 from .api.rules.vjp_application import CustomVJPPrimal as CustomVJPPrimal
 from .api.rules.custom_vjp import custom_vjp as custom_vjp
 from .api.pmap import pmap as pmap
-from .api.setting_blocks import check_tracer_leaks as check_tracer_leaks
-from .api.setting_blocks import checking_leaks as checking_leaks
 from .api.setting_blocks import debug_infs as debug_infs
 from .api.setting_blocks import debug_key_reuse as debug_key_reuse
 from .api.setting_blocks import debug_nans as debug_nans

@@ -16,6 +16,7 @@ from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax import tree
+from tinyjax.api.autodiff import vjp
 from tinyjax.api.devices import default_backend
 from tinyjax.api.jit import Jitted, jit
 from tinyjax.api.traced import Traced
@@ -119,9 +120,37 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
 
         return portable_artifact(self.closed_jaxpr, self.platforms[0], self.fun_name)
 
+    @property
+    def nr_devices(self) -> int:
+        """How many devices `call` takes: as many as those that its arguments lie on; a module is for one."""
+        return 1
+
     def has_vjp(self) -> bool:
         """Whether what is written down can be differentiated: always, by `vjp` and `grad` of `call`."""
         return True
+
+    def vjp(self) -> Exported[..., tuple[Any, ...]]:
+        """The derivative, exported: it takes the leaves of the arguments, then a cotangent for each leaf of the result
+        (of dtype `float0` where that has none), and returns a tuple with a cotangent for each of the arguments.
+
+        >>> import tinyjax as tj
+        >>> exported = export(tj.jit(tj.numpy.sin))(tj.ShapedArray((), "float64"))
+        >>> exported.vjp().call(0.0, 2.0)
+        (Array(2., dtype=float64),)
+        """
+        inputs = [info.aval for info in tree.leaves(self.traced.args_info)]
+        cotangents = [ShapedArray(found.shape, found.dtype).tangent for found in tree.leaves(self.traced.out_info)]
+
+        def on_leaves(*leaves: Any) -> list[Any]:
+            args, kwargs = tree.unflatten(self.in_tree, leaves)
+            return tree.leaves(self.traced(*args, **kwargs))
+
+        def derivative(*given: Any) -> tuple[Any, ...]:
+            _, pull_back = vjp(on_leaves, *given[: len(inputs)])
+            return tuple(pull_back(list(given[len(inputs) :])))
+
+        derivative.__name__ = f"{self.fun_name}_vjp"
+        return export(jit(derivative), platforms=self.platforms)(*inputs, *cotangents)
 
     def serialize(self, vjp_order: int = 0) -> bytearray:
         """The function as bytes that `deserialize` reads on any machine. They are a program file, so `ir.load` reads

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax import Array
-from tinyjax.errors import DeletedBufferError
+from tinyjax.errors import DeletedBufferError, InputError
 
 
 def test_they_are_deleted() -> None:
@@ -59,3 +61,24 @@ def test_not_within_transformations() -> None:
     np.testing.assert_array_equal(tj.grad(g)(2.0 * x), 1.0)
     tj.jit(g)(x)
     assert not x.is_deleted()
+
+
+def test_what_is_donated_is_no_other_argument() -> None:
+    """As on devices, and in jax; nothing is used up then."""
+    x = tnp.arange(3.0)
+    cases: list[tuple[tuple[int, ...], tuple[Any, Any]]] = [
+        ((0, 1), (x, x)),
+        ((0,), (x, x)),
+        ((-1,), (x, x)),
+        ((0,), ({"u": x}, [x, 2.0])),
+        ((0,), ((x, x), 1.0)),
+    ]
+    for donated, args in cases:
+        f = tj.jit(lambda a, b: (a, b, tnp.sum(tj.tree.leaves((a, b))[0])), donate_argnums=donated)
+        for _ in range(2):
+            with pytest.raises(InputError, match=r"f64\[3\] is donated, so the same array can't be another argument"):
+                f(*args)
+            assert not x.is_deleted()
+    with pytest.raises(InputError, match="is donated"):
+        tj.jit(lambda a, b: a + b, donate_argnames="b")(x, b=x)
+    np.testing.assert_array_equal(tj.jit(lambda a, b: a + b, donate_argnums=0)(x + 0.0, x), [0.0, 2.0, 4.0])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -116,6 +117,25 @@ def test_nan_to_num_with_replacements() -> None:
 def test_angle_in_degrees() -> None:
     x = numbers("complex64", 5)
     check("angle", x, deg=True)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_derivatives_of_hypot(dtype: str) -> None:
+    """Where both are equal, too, and where squares are out of range: jax's are 0 or nan there."""
+    small, large = np.finfo(dtype).tiny, np.finfo(dtype).max / 4
+    pairs = np.array([(2.0, 2.0), (3.0, -4.0), (0.0, 1.5), (-1.0, 1.0)], dtype)
+    for x, y in pairs:
+        r = np.hypot(x, y)
+        hessian = tj.hessian(tnp.hypot, (0, 1))(x, y)
+        right = np.array([[y * y, -x * y], [-x * y, x * x]]) / r**3
+        np.testing.assert_allclose(np.array(hessian, dtype), right, rtol=1e-5, atol=1e-7)
+    extremes = [(small, small), (large, large), (small, 0.0), (0.0, -large), (3.0, 4.0), (large, 1.0)]
+    for x, y in np.array(extremes, dtype):
+        unit = np.array([x, y]) / max(abs(x), abs(y))
+        right = unit / np.hypot(*unit)
+        np.testing.assert_allclose(tj.grad(tnp.hypot, (0, 1))(x, y), right, rtol=1e-6)
+        np.testing.assert_array_equal(tnp.hypot(x, y), np.asarray(jnp.hypot(x, y)))
+    np.testing.assert_array_equal(tj.grad(tnp.hypot, (0, 1))(0.0, 0.0), jax.grad(jnp.hypot, (0, 1))(0.0, 0.0))
 
 
 @pytest.mark.parametrize("name", ["logaddexp", "hypot", "maximum", "minimum", "copysign", "power", "arctan2"])

@@ -229,12 +229,24 @@ def use_up(
     donated: tuple[tuple[int, ...], tuple[str, ...]],
     result: object,
 ) -> None:
-    """Deletes donated arrays on the host, as XLA does with those on a device, but for those that are results, too."""
+    """Deletes donated arrays on the host, as XLA does with those on a device, but for those that are results, too. An
+    InputError if one of them is another argument, too."""
     positions, names = donated
-    given = [args[n] for n in positions if -len(args) <= n < len(args)]
+    taken = {n % len(args) for n in positions if -len(args) <= n < len(args)}
+    given: list[object] = [args[n] for n in sorted(taken)]
     given += [kwargs[name] for name in names if name in kwargs]
     leaves = [leaf for leaf in tree.flatten(given)[0] if isinstance(leaf, ConcreteArray) and leaf.buffer is None]
     if leaves:
+        others = [arg for n, arg in enumerate(args) if n not in taken]
+        others += [value for name, value in kwargs.items() if name not in names]
+        seen = set(map(id, tree.flatten(others)[0])) if others else set()
+        for leaf in leaves:
+            if id(leaf) in seen:
+                raise InputError(
+                    f"an array {leaf.aval} is donated, so the same array can't be another argument too. Copy it first, "
+                    "or don't donate it."
+                )
+            seen.add(id(leaf))
         results = set(map(id, tree.flatten(result)[0]))
         for leaf in leaves:
             if id(leaf) not in results:

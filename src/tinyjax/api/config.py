@@ -39,7 +39,7 @@ _FIXED: Final = "That can't be changed"
 SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     {
         "jax_check_static_indices": Setting(True, "Write x.at[i].get(), which reads the nearest element"),
-        "jax_check_tracer_leaks": Setting(False, "A leaked tracer is always an error where it is used", (True,)),
+        "jax_check_tracer_leaks": Setting(False, "Write `with tinyjax.checking_leaks():`", (True,)),
         "jax_cpu_collectives_implementation": Setting("gloo", _FIXED),
         "jax_debug_infs": Setting(False, "Write tinyjax.jit(f, debug_infs=True), or grad(f, debug_infs=True)"),
         "jax_debug_key_reuse": Setting(False, "Write tinyjax.tools.check_key_reuse(f, *args)"),

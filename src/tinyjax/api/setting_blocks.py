@@ -72,8 +72,6 @@ def _switch(name: str, *settings: str) -> SettingBlock:
     return SettingBlock(name, *settings, implied=True)
 
 
-check_tracer_leaks: Final = _switch("check_tracer_leaks")
-checking_leaks: Final = _switch("checking_leaks", "jax_check_tracer_leaks")
 debug_infs: Final = _switch("debug_infs")
 debug_key_reuse: Final = _switch("debug_key_reuse")
 debug_nans: Final = _switch("debug_nans")

@@ -25,6 +25,7 @@ from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import rounding
 from tinyjax.primitives.arithmetic import abs_, square
 from tinyjax.primitives.complex import complex_
+from tinyjax.primitives.conversion import stop_gradient
 from tinyjax.primitives.exponential import sqrt
 from tinyjax.primitives.trigonometric import atan2
 from tinyjax.tracing.array import Array, ArrayLike
@@ -136,9 +137,12 @@ def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
 def _hypot(x: Array, y: Array) -> Array:
     x, y = broadcast(x, y)
     x, y = apply(abs_, x), apply(abs_, y)
-    larger, smaller = arithmetic.maximum(x, y), arithmetic.minimum(x, y)
-    ratio = smaller / where(larger == 0, constant_like(larger, 1), larger)
-    length = where(larger == 0, larger, larger * apply(sqrt, 1 + apply(square, ratio)))
+    larger = arithmetic.maximum(x, y)
+    zero, one = larger == 0, constant_like(larger, 1)
+    # Not by the smaller one: its derivatives of higher order are wrong where both are equal.
+    scale = apply(stop_gradient, where(zero, one, larger))
+    squares = where(zero, one, apply(square, x / scale) + apply(square, y / scale))
+    length = where(zero, larger, scale * apply(sqrt, squares))
     infinity = constant_like(x, math.inf)
     return where((x == infinity) | (y == infinity), infinity, length)
 
