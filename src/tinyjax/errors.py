@@ -226,6 +226,10 @@ class AxisNameError(TinyjaxError, NameError):
     """A named axis is not bound by any enclosing `vmap`."""
 
 
+class PermutationError(AxisNameError, ValueError, IndexError):
+    """An exchange between elements of a named axis names some that aren't there, or one of them twice."""
+
+
 class VaryingAxisError(AxisNameError, VaryingError):
     """What a collective or cast needs along a named axis of a mesh isn't so, or the axis is none of a mesh."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -77,12 +78,37 @@ def test_within_compiled_functions_constants_stay_too() -> None:
 
 
 def test_kinds_of_memory_that_devices_lack() -> None:
+    """They are refused where they are said, as in JAX."""
     mesh = tj.make_mesh((2,), "i", devices=tj.devices("cpu")[:2])
-    lies = tj.NamedSharding(mesh, tj.P("i"), memory_kind="weird")
-    with pytest.raises(ChoiceError, match=r"memory_kind='weird'\): .*Got memory kind: weird"):
-        tj.device_put(np.arange(8.0), lies)
-    with pytest.raises(ChoiceError, match="Got memory kind: weird"):
-        tj.jit(lambda x: x * 2.0, out_shardings=lies)(np.arange(8.0))
+    lies = tj.NamedSharding(mesh, tj.P("i"))
+    make: list[Callable[[], object]] = [
+        lambda: tj.NamedSharding(mesh, tj.P("i"), memory_kind="weird"),
+        lambda: tj.NamedSharding(mesh.abstract_mesh, tj.P("i"), memory_kind="weird"),
+        lambda: lies.with_memory_kind("weird"),
+        lambda: tj.sharding.SingleDeviceSharding(tj.devices("cpu")[0], memory_kind="weird"),
+    ]
+    for each in make:
+        with pytest.raises(ChoiceError, match="Got memory kind: weird"):
+            each()
+
+
+def test_the_usual_kind_of_memory() -> None:
+    """As in JAX, it has a name where devices are known, and saying it says nothing."""
+    for m in (tj, jax):
+        lib: Any = m
+        mesh = lib.make_mesh((2,), "i", devices=lib.devices("cpu")[:2])
+        lies, said = [lib.sharding.NamedSharding(mesh, lib.P("i"), memory_kind=kind) for kind in (None, "device")]
+        assert lies == said
+        assert hash(lies) == hash(said)
+        assert lies.is_equivalent_to(said, 1)
+        assert lies.memory_kind == "device"
+        array = lib.device_put(np.arange(8.0), said)
+        assert array.sharding.memory_kind == "device"
+        assert not lies.is_equivalent_to(lies.with_memory_kind("pinned_host"), 1)
+        assert lib.sharding.SingleDeviceSharding(lib.devices("cpu")[0]).memory_kind == "device"
+        there = lib.device_put(array, lies.with_memory_kind("pinned_host"))
+        assert [x.sharding.memory_kind for x in (there, lib.device_put(there, lies))] == ["pinned_host", "device"]
+    assert tj.numpy.ones(3).sharding.memory_kind is None  # on the host
 
 
 def test_where_arrays_come_from() -> None:

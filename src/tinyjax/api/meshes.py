@@ -83,4 +83,6 @@ def _sizes(axis_sizes: Sequence[int]) -> Shape:
     try:
         return tuple(map(index, axis_sizes))
     except TypeError:
-        raise InputError(f"the sizes of a mesh are a sequence of integers such as (4, 2), not {axis_sizes!r}") from None
+        raise ShardingError(
+            f"the sizes of a mesh are a sequence of integers such as (4, 2), not {axis_sizes!r}"
+        ) from None

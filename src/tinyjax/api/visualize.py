@@ -128,7 +128,7 @@ def inspect_array_sharding(value: object, *, callback: Callable[[Sharding], obje
     >>> from tinyjax.api.devices import devices
     >>> from tinyjax.api.transfer import device_put
     >>> inspect_array_sharding(device_put(1.0, devices("cpu")[0]), callback=print)
-    SingleDeviceSharding(device=Device('cpu:0'), memory_kind=None)
+    SingleDeviceSharding(device=Device('cpu:0'), memory_kind='device')
     """
     for leaf in tree.flatten(value)[0]:
         array = as_array(leaf)

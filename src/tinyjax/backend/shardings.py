@@ -27,6 +27,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from tinyjax.meshes.device import plain_device
 from tinyjax.meshes.mesh import AxisType
+from tinyjax.meshes.sharding import USUAL_KIND
 from tinyjax.meshes.spec import UNCONSTRAINED, Part, axes_of
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ def jax_mesh(mesh: Mesh) -> jax.sharding.Mesh:
 def jax_sharding(sharding: Sharding) -> jax.sharding.Sharding:
     """A sharding of ours, with devices, as jax's: the same object for equal ones. A ChoiceError if the devices haven't
     that kind of memory."""
-    kind = sharding.memory_kind
+    kind = None if sharding.memory_kind == USUAL_KIND else sharding.memory_kind  # jax knows what is usual
     try:
         if isinstance(sharding, SingleDeviceSharding):
             return JaxSingle(device_of_jax(sharding.device), memory_kind=kind)

@@ -9,7 +9,7 @@ from typing import TypeVar
 import numpy as np
 
 from tinyjax.arrays.shaping import canonical_axis, expand_dims, integer, integers, moveaxis, reshape, squeeze
-from tinyjax.errors import AxisNameError, ChoiceError, ShapeError
+from tinyjax.errors import ChoiceError, PermutationError, ShapeError
 from tinyjax.lax.binding import axis_names, number_pairs
 from tinyjax.lax.collectives import axis_index, axis_size, psum
 from tinyjax.lax.groups import Group, axis_groups
@@ -244,7 +244,7 @@ def pshuffle(x: _T, axis_name: AxisName, perm: Sequence[int]) -> _T:
     size = axis_size(axis_name)
     sources = integers(perm, "pshuffle: a number of perm")
     if sorted(sources) != list(range(size)):
-        raise AxisNameError(f"pshuffle: perm must be a permutation of the {size} elements; got {list(sources)}")
+        raise PermutationError(f"pshuffle: perm must be a permutation of the {size} elements; got {list(sources)}")
     return ppermute(x, axis_name, [(source, destination) for destination, source in enumerate(sources)])
 
 
@@ -270,7 +270,7 @@ def pbroadcast(x: _T, axis_name: AxisName, source: int) -> _T:
     """
     size = axis_size(axis_name)
     if not 0 <= (source := integer(source, "pbroadcast: source")) < size:
-        raise AxisNameError(f"pbroadcast: there is no element {source} among the {size} along {axis_name!r}")
+        raise PermutationError(f"pbroadcast: there is no element {source} among the {size} along {axis_name!r}")
 
     def chosen(leaf: object) -> Array:
         return index_in_dim(as_array(all_gather(leaf, axis_name)), source, 0, keepdims=False)

@@ -15,7 +15,7 @@ from tinyjax.ir.parameters import Spelled
 from tinyjax.ir.shapes import Shape
 from tinyjax.meshes.device import Device
 from tinyjax.meshes.mesh import AxisType, Mesh
-from tinyjax.meshes.sharding import Sharding, check_blocks
+from tinyjax.meshes.sharding import USUAL_KIND, Sharding, check_blocks, kind_of_memory
 from tinyjax.meshes.spec import PartitionSpec
 
 if TYPE_CHECKING:
@@ -30,10 +30,11 @@ class NamedSharding(Sharding, Spelled):
     Args:
       mesh: the mesh, with or without devices.
       spec: a PartitionSpec with axes of the mesh, each at most once.
-      memory_kind: a kind of memory of the devices; None for the default one.
+      memory_kind: a kind of memory of the devices, "device", "pinned_host" or "unpinned_host"; None for the first.
 
     Raises:
       ShardingError: a ValueError, for an axis that the mesh doesn't have, or one that occurs twice.
+      ChoiceError: a ValueError, for another kind of memory.
       InputError: a TypeError, for what is no Mesh, and no PartitionSpec.
 
     >>> sharding = NamedSharding(Mesh((4, 2), ("x", "y")), PartitionSpec("x"))
@@ -53,6 +54,7 @@ class NamedSharding(Sharding, Spelled):
             raise InputError(f"the mesh of a NamedSharding is a sharding.Mesh, not {mesh!r}")
         if not isinstance(spec, PartitionSpec):
             raise InputError(f"the spec of a NamedSharding is a PartitionSpec, such as P('x', None), not {spec!r}")
+        object.__setattr__(self, "memory_kind", kind_of_memory(self.memory_kind, mesh.placed is not None))
         names = spec.names
         check_names(mesh, spec)
         if len(set(names)) != len(names):
@@ -165,7 +167,7 @@ class NamedSharding(Sharding, Spelled):
         return f"NamedSharding(mesh={self.mesh.spelled()}, spec={self.spec.spelled()}{self._kind()})"
 
     def _kind(self) -> str:
-        return "" if self.memory_kind is None else f", memory_kind={self.memory_kind!r}"
+        return "" if self.memory_kind in (None, USUAL_KIND) else f", memory_kind={self.memory_kind!r}"
 
 
 def check_names(mesh: Mesh, spec: PartitionSpec) -> None:

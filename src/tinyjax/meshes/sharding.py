@@ -5,14 +5,14 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Self, TypeAlias, final
+from typing import TYPE_CHECKING, Final, Self, TypeAlias, final
 
 import numpy as np
 from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.deferred import PROCESS_INDEX
-from tinyjax.errors import ShardingError
+from tinyjax.errors import ChoiceError, ShardingError
 from tinyjax.ir.immutable import Immutable
 from tinyjax.ir.shapes import Shape
 from tinyjax.meshes.device import HOST, Device, OneDevice, plain_device
@@ -32,7 +32,8 @@ class Sharding(Immutable, ABC):
     @property
     @abstractmethod
     def memory_kind(self) -> str | None:
-        """The kind of memory, such as "device" or "pinned_host"; None for the default one."""
+        """The kind of memory, such as "device", which is the usual one, or "pinned_host". None on the host, and where
+        devices aren't known, for the usual one."""
 
     @property
     @abstractmethod
@@ -153,6 +154,11 @@ class Sharding(Immutable, ABC):
         )
 
 
+#: The kind of memory in which arrays are unless something else is said, and all kinds that devices may have.
+USUAL_KIND: Final = "device"
+_KINDS: Final = (USUAL_KIND, "pinned_host", "unpinned_host")
+
+
 @final
 @frozen
 class SingleDeviceSharding(Sharding):
@@ -164,6 +170,9 @@ class SingleDeviceSharding(Sharding):
 
     device: Device = field(converter=plain_device)
     memory_kind: str | None = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        object.__setattr__(self, "memory_kind", kind_of_memory(self.memory_kind, self.device != HOST))
 
     @property
     @override
@@ -204,6 +213,17 @@ class SingleDeviceSharding(Sharding):
     @override
     def with_memory_kind(self, kind: str | None) -> SingleDeviceSharding:
         return SingleDeviceSharding(self.device, memory_kind=kind)
+
+
+def kind_of_memory(kind: str | None, placed: bool) -> str | None:
+    """A kind of memory as shardings have it: of devices that are known, the default one is called so.
+
+    Raises:
+      ChoiceError: no devices have it.
+    """
+    if kind not in (None, *_KINDS):
+        raise ChoiceError(f"Devices have the memory kinds {', '.join(_KINDS)}. Got memory kind: {kind}")
+    return kind or USUAL_KIND if placed else None if kind == USUAL_KIND else kind
 
 
 def make_single_device_sharding(device: OneDevice, *, memory_kind: str | None = None) -> SingleDeviceSharding:

@@ -15,7 +15,7 @@ from typing import ClassVar, TypeVar, final
 from attrs import evolve, frozen
 from typing_extensions import override
 
-from tinyjax.errors import AxisNameError, ShapeError
+from tinyjax.errors import AxisNameError, PermutationError, ShapeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import NUMERIC
@@ -265,10 +265,10 @@ class PPermute(Exchange):
         """What doesn't depend on the size, too; only that if it is None."""
         for ends in zip(*self.perm, strict=True):
             if len(set(ends)) < len(ends):
-                raise AxisNameError(f"ppermute: sources and destinations must be unique; got perm={list(self.perm)}")
+                raise PermutationError(f"ppermute: sources and destinations must be unique; got perm={list(self.perm)}")
         for source, to in self.perm:
             if size is not None and not (0 <= source < size and 0 <= to < size):
-                raise AxisNameError(
+                raise PermutationError(
                     f"ppermute: axis {self.axis_name!r} has {size} elements, and perm has the pair {(source, to)}"
                 )
 
