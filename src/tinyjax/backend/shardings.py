@@ -18,7 +18,7 @@ from tinyjax.backend.devices import JaxType, jax_type, shown_type, to_device
 from tinyjax.backend.layouts import Asked
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
-from tinyjax.errors import ChoiceError, DeviceError, UnsupportedError, XlaError
+from tinyjax.errors import ChoiceError, DeviceError, ShardingError, UnsupportedError, XlaError
 from tinyjax.ir.dtypes import CARRIERS, DType, HostArray
 from tinyjax.ir.program import Jaxpr, Var
 from tinyjax.ir.shapes import Shape
@@ -67,8 +67,8 @@ def jax_sharding(sharding: Sharding) -> jax.sharding.Sharding:
         if isinstance(sharding, NamedSharding):
             return JaxNamed(jax_mesh(sharding.mesh), jax_spec(sharding.spec), memory_kind=kind)
     except ValueError as error:
-        if kind is None:
-            raise
+        if kind is None:  # such as sums along axes that are left to XLA
+            raise ShardingError(f"{sharding}: {error}") from error
         raise ChoiceError(f"{sharding}: {error}") from error
     raise UnsupportedError(f"{sharding!r} has no counterpart in jax")
 

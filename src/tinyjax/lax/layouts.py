@@ -8,12 +8,14 @@ from typing import TypeAlias
 from attrs import evolve
 
 from tinyjax.errors import InputError, ShardingError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.varying import without
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.lax.placing import is_evaluated, mesh_of, placed
 from tinyjax.meshes import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 from tinyjax.primitives.resharding import ShardingConstraint
+from tinyjax.primitives.unreduced import casts
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ConcreteArray, as_array
 from tinyjax.tracing.core import bind
@@ -107,6 +109,13 @@ def trimmed(sharding: object, ndim: int) -> object:
         return sharding
     kept = spec.update(spec.partitions[:ndim])
     return sharding.with_spec(kept) if isinstance(sharding, NamedSharding) else kept
+
+
+def varying_as(x: Array, aval: ShapedArray) -> Array:
+    """An array that varies at least along the axes of a mesh along which values of a type do."""
+    for kind in casts(x.aval.axes, aval.varying):
+        (x,) = bind(kind, x)
+    return x
 
 
 # Explicit axes.

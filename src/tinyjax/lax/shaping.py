@@ -18,7 +18,7 @@ from tinyjax.ir.dtypes import INEXACT, DType, as_dtype
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import axes_tuple, operands, strict
 from tinyjax.lax.explicit import computed, described_sharding, device_like, sharding_like
-from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.layouts import OutSharding, laid_out, varying_as
 from tinyjax.lax.signatures import HasAval
 from tinyjax.primitives import conversion, selection
 from tinyjax.primitives.conversion import BitcastConvertType, ReducePrecision
@@ -246,7 +246,10 @@ def full_like(
     shape: Sequence[int] | None = None,
     sharding: OutSharding = None,
 ) -> Array:
-    """An array like x, or of such a type, filled with one scalar: of x's shape and type, unless others are given."""
+    """An array like x, or of such a type, filled with one scalar: of x's shape and type, unless others are given.
+
+    Within `shard_map`, it varies along the axes of the mesh along which x does.
+    """
     named = x if isinstance(x, ShapedArray) else getattr(x, "aval", None)
     aval = named if isinstance(named, ShapedArray) else as_array(x).aval
     if sharding is None and shape is None:
@@ -254,7 +257,7 @@ def full_like(
     value = convert_element_type(fill_value, aval.dtype if dtype is None else dtype)
     if dtype is None and aval.weak_type:
         (value,) = bind(conversion.conversion(aval.dtype, True), value)
-    found = full(aval.shape if shape is None else shape, value)
+    found = full(aval.shape if shape is None else shape, varying_as(value, aval))
     place = device_like(x) if sharding is None else None
     return laid_out(found if place is None else found.to_device(place), sharding)
 

@@ -39,7 +39,7 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.lax.explicit import described_sharding, device_like, sharding_like
-from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.lax.layouts import OutSharding, laid_out, varying_as
 from tinyjax.numpy.arguments import iota, placed, scalar, shape_of
 from tinyjax.numpy.from_python import array_of, element_dtype, filling
 from tinyjax.numpy.signatures import Nested, ShapeLike, Typed
@@ -182,7 +182,7 @@ def full_like(
         value = filling(fill_value, aval.dtype if chosen is None else chosen)
     else:
         (value,) = bind(conversion(aval.dtype, True), as_array(fill_value))
-    return laid_out(placed(broadcast_to(value, sizes), device), out_sharding)
+    return laid_out(placed(broadcast_to(varying_as(value, aval), sizes), device), out_sharding)
 
 
 def zeros_like(
