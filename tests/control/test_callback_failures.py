@@ -107,3 +107,20 @@ def test_callbacks_that_call_the_library() -> None:
     assert float(f(3.0)) == 7.0
     g = tj.jit(lambda x: tj.pure_callback(lambda x: np.asarray(tj.grad(lambda y: y * y)(x)), F64, x) + 1.0)
     assert float(g(3.0)) == 7.0
+
+
+def test_callbacks_that_call_the_library_on_several_devices() -> None:
+    """The devices wait for the callback: what it launches on them would never begin."""
+    rows = tj.NamedSharding(tj.make_mesh((8,), "x"), tj.P("x"))
+    one, several = (tj.jit(lambda x: x.sum() * 2.0, in_shardings=where) for where in (None, rows))
+
+    def calling(inner: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda x: tj.pure_callback(lambda x: np.asarray(inner(x)), F64, x) + x.sum()
+
+    x = np.ones(8)
+    assert float(tj.jit(calling(one), in_shardings=rows)(x)) == 24.0
+    assert float(tj.jit(calling(several))(x)) == 24.0  # one device waits for several
+    with pytest.raises(XlaError, match="is a callback of a program on several devices, which wait for it") as caught:
+        tj.jit(calling(several), in_shardings=rows)(x)
+    assert isinstance(caught.value.__cause__, CallbackError)
+    assert float(several(x)) == 16.0

@@ -71,7 +71,7 @@ def load(
     client, listed = devices[0].client, _jax.DeviceList(devices)
     try:
         if host_calls:
-            functions = [host_function(call) for call in host_calls]
+            functions = [host_function(call, len(devices) > 1) for call in host_calls]
             return client.compile_and_load(parse(text), listed, compile_options, functions)
         if persistent is not None:
             return compile_or_read(text, devices[0], listed, compile_options, persistent)

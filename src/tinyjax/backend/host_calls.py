@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
+from threading import get_ident
 from typing import Final, final
 
 import numpy as np
@@ -52,8 +53,33 @@ def parse(text: str) -> object:
     return ir.Module.parse(text, mlir.make_ir_context())
 
 
-def host_function(call: HostCall) -> Callable[..., tuple[HostArray, ...]]:
-    """What XLA calls for a call of the host."""
+#: What programs on several devices call at the moment, by the threads in which they do.
+_CALLED: Final[dict[int, str]] = {}
+
+
+def waited_for() -> str | None:
+    """What is called in this thread by a program on several devices, which all wait for it; None if nothing is."""
+    return _CALLED.get(get_ident()) if _CALLED else None
+
+
+def host_function(call: HostCall, several: bool = False) -> Callable[..., tuple[HostArray, ...]]:
+    """What XLA calls for a call of the host, from a program on one device or on several."""
+    function = _host_function(call)
+    if not several:
+        return function
+
+    def run(*operands: HostArray) -> tuple[HostArray, ...]:
+        thread = get_ident()
+        _CALLED[thread] = _called(call)
+        try:
+            return function(*operands)
+        finally:
+            _CALLED.pop(thread, None)
+
+    return run
+
+
+def _host_function(call: HostCall) -> Callable[..., tuple[HostArray, ...]]:
     primitive, results, ordered = call.primitive, call.results, call.ordered
 
     def run(*operands: HostArray) -> tuple[HostArray, ...]:

@@ -22,7 +22,7 @@ from tinyjax.backend.devices import jax_type
 from tinyjax.backend.dispatcher import Argument
 from tinyjax.backend.embedding import Constants, passed
 from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats, module_bytes
-from tinyjax.backend.host_calls import host_failure
+from tinyjax.backend.host_calls import host_failure, waited_for
 from tinyjax.backend.layouts import Layout, bound_mesh, told_apart
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.processes.agreement import Launches
@@ -31,7 +31,7 @@ from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, pla
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
-from tinyjax.errors import DeletedBufferError, DistributedError, InputError, ShardingError, XlaError
+from tinyjax.errors import CallbackError, DeletedBufferError, DistributedError, InputError, ShardingError, XlaError
 from tinyjax.hlo.lowering import LoweredModule
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
@@ -221,6 +221,11 @@ class SpmdExecutable:
             check_donated(self._donated, args, name)
         if PROCESS.forked:
             PROCESS.check(f"To run {name!r}")
+        if called := waited_for():
+            raise CallbackError(
+                f"{name!r} can't run on {self._shown()}: {called} is a callback of a program on several devices, which "
+                "wait for it, and would for ever. Compute there with NumPy, or on one device."
+            )
         placed = [
             put_host(arg, sharding) if isinstance(arg, np.ndarray) else arg
             for arg, sharding in zip(args, self.in_shardings, strict=True)
