@@ -261,3 +261,41 @@ def test_a_model_that_is_called_is_stacked_out_here() -> None:
     rolled = tj.jit(lambda ws, x: [w + 1.0 for w in inner(ws, x)], reroll=True)
     assert f"%arg1: tensor<{DEPTH - 1}x3x3xf64>" in rolled.lower(ws, X).as_text()
     close(rolled(ws, X), [w + 1.0 for w in step(ws, X)])
+
+
+def masked(weights: Sequence[Any], x: Any, masks: Sequence[Any]) -> Array:
+    """Layers that each close over arrays of their own."""
+    for w, mask in zip(weights, masks, strict=True):
+        x = tnp.tanh(x @ w) * mask + x[np.array([1, 2, 0])]
+    return tnp.sum(x * x)
+
+
+@pytest.mark.parametrize("alike", [True, False])
+def test_arrays_that_layers_close_over(alike: bool) -> None:
+    """Those of the same elements are one, and a stack of others is spelled out: the program doesn't grow with them."""
+
+    def step(weights: Sequence[Any], x: Any) -> Any:
+        masks = [np.cos(np.arange(3.0) * (1 if alike else i)) for i in range(len(weights))]
+        return tj.grad(masked)(weights, x, masks)
+
+    rolled = tj.jit(step, reroll=True)
+    texts = [rolled.lower(weights(n), X).as_text() for n in (40, 60)]
+    assert texts[0].count("\n") == texts[1].count("\n")
+    args = weights(40), X
+    for found in (rolled(*args), rolled(*args), tj.jit(rolled)(*args)):
+        for one, other in zip(found, step(*args), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)
+
+
+def test_arrays_that_are_not_to_be_embedded() -> None:
+    """They are passed at each call, and the stack of them is made there."""
+    masks = [np.cos(np.arange(3.0) * i) for i in range(40)]
+
+    def f(weights: Sequence[Any], x: Any) -> Array:
+        return masked(weights, x, masks)
+
+    rolled = tj.jit(f, reroll=True, embedded_constants_max_bytes=0)
+    args = weights(40), X
+    assert scans(rolled.trace(*args)) == 1
+    assert "dense<[" not in rolled.lower(*args).as_text()
+    np.testing.assert_allclose(rolled(*args), f(*args), rtol=1e-9)

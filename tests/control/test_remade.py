@@ -98,6 +98,25 @@ def test_what_is_there_anyway_is_read_where_it_is() -> None:
     assert second.num_consts == 1
 
 
+def test_stacks_that_are_read_row_by_row_stay() -> None:
+    """To compute each row by itself would take more equations than there are: a few rows are, but not all."""
+
+    def f(count: int) -> Jaxpr:
+        def rows(a: Array) -> tuple[Any, ...]:
+            def first(state: Array, row: Array) -> tuple[Array, tuple[Array, Array]]:
+                grown = tnp.exp(row)
+                return state, (grown * 2.0, grown * grown)
+
+            _, (b, c) = lax.scan(first, 0.0, a)
+            alone = [tnp.sin(lax.slice(c, (i, 0), (i + 1, N))) for i in range(count)]
+            return lax.map(lambda rows: rows[0] + rows[1], (b, c)), *alone
+
+        return program(rows, STACK)
+
+    assert kept(checked(f(2))) * 2 == kept(f(2))
+    assert remade(f(5)) == f(5)
+
+
 def test_loops_in_loops() -> None:
     def f(rows: Array) -> Array:
         return lax.map(lambda row: two_loops(tnp.stack([row] * 5)), rows)

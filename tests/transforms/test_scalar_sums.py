@@ -101,13 +101,31 @@ def test_terms_are_joined() -> None:
     [
         scalars(total, 7),
         scalars(total, 12, ShapedArray((), "int64")),
-        scalars(total, 12, ShapedArray((2,), "float64")),
+        scalars(total, 12, ShapedArray((2, 2), "float64")),
+        scalars(total, 12, ShapedArray((5000,), "float64")),
         scalars(lambda xs: list(accumulate(xs, lambda x, y: x + y)), 12),
     ],
-    ids=["few", "integers", "arrays", "sums that are read"],
+    ids=["few", "integers", "matrices", "long vectors", "sums that are read"],
 )
 def test_other_sums_stay(j: Jaxpr) -> None:
     assert sums_of_stacks(j) is j
+
+
+def test_short_vectors_are_joined() -> None:
+    j = scalars(total, 12, ShapedArray((2,), "float64"))
+    found = sums_of_stacks(j)
+    assert names(found) == [*["broadcast_in_dim"] * 12, "concatenate", "reduce_sum"]
+    args = numbers(j.in_avals)
+    assert_close(run(found, args), run(j, args))
+
+
+def test_a_vector_and_numbers() -> None:
+    """Numbers are added as they are."""
+    j = program(lambda s, *xs: total([*xs, s, *xs]) + 2.0, F64, *[ShapedArray((2,), "float64")] * 9)
+    found = sums_of_stacks(j)
+    assert names(found).count("reduce_sum") == 2
+    args = numbers(j.in_avals)
+    assert_close(run(found, args), run(j, args))
 
 
 def test_a_sum_of_what_one_returns_as_well() -> None:

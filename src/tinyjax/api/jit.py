@@ -186,7 +186,8 @@ def jit(
     check = Check.asked("jit", fun, debug_nans, debug_infs)
     where = in_shardings, out_shardings
     shardings = JitShardings.of(*where, warn_replicated, compiler_options, device, backend)
-    largest, rerolling = checked_size(embedded_constants_max_bytes), Rerolling.of(reroll)
+    largest = checked_size(embedded_constants_max_bytes)
+    rerolling = Rerolling.of(reroll, largest)
     return Jitted(fun, static, donated if check is None else ((), ()), inline, check, shardings, largest, rerolling)
 
 

@@ -37,32 +37,39 @@ SMALL: Final = 8
 @final
 @frozen
 class Rerolling:
-    """That programs are to have loops, if these save `in_all` so many equations."""
+    """That programs are to have loops, if these save `in_all` so many equations. Arrays up to the size of the
+    `largest` are constants."""
 
     in_all: int
+    largest: int | None = None
 
     @staticmethod
-    def of(choice: object) -> Rerolling | None:
+    def of(choice: object, largest: int | None) -> Rerolling | None:
         """What a caller of `jit` says; None: programs stay as they are."""
         if choice == "auto" and isinstance(choice, str):
-            return Rerolling(PAYS)
+            return Rerolling(PAYS, largest)
         if not isinstance(choice, bool):
             raise InputError(f"jit: reroll is True, False or 'auto', got {choice!r}")
-        return Rerolling(0) if choice else None
+        return Rerolling(0, largest) if choice else None
 
     def rolled(self, traced: Traced) -> Traced:
         """The function, with such a program."""
         from tinyjax.control.remade import remade  # few ask for it
+        from tinyjax.transforms.known_arrays import spelled_out
         from tinyjax.transforms.reroll import reroll
         from tinyjax.transforms.sizes import Sizes
 
         # What is called once may be the model, as in a function of jax's: its weights are to be stacked out here. And
         # what is small is often part of an update, whose equations have to move to their layer.
         flat = inline(traced.jaxpr, once_or_small(traced.jaxpr, SMALL))
-        found = reroll(flat, at_least=ASKED, bordered=True)
+        captured = [array.value if isinstance(array, ConcreteArray) else None for array in traced.captured]
+        spelled, kept = spelled_out(flat, captured, self.largest)
+        found = reroll(spelled, at_least=ASKED, bordered=True)
         size = Sizes()
         saved = size.of(flat.eqns) - size.of(found.eqns)
-        return evolve(traced, jaxpr=remade(found)) if saved >= self.in_all else traced
+        if found is spelled or saved < self.in_all:
+            return traced
+        return evolve(traced, jaxpr=remade(found), captured=tuple([traced.captured[i] for i in kept]))
 
 
 @remembered

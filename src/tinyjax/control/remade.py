@@ -24,6 +24,8 @@ from tinyjax.transforms.rebuild import Rebuilding, bottom_up, read, without_unre
 
 #: What XLA computes along with what reads it. (Exponentials and the like it computes once.)
 _CHEAP: Final = QUICK | {BroadcastInDim, Constant, ConvertElementType, Div, Iota, Reshape, Rsqrt, Sqrt, Squeeze}
+#: Of how many rows it is computed outside of loops, at most: the first and the last, say, which are not in the others.
+_ROWS: Final = 4
 
 
 def remade(jaxpr: Jaxpr) -> Jaxpr:
@@ -262,8 +264,9 @@ class _Uses:
         self._slices = {eqn.outvars[0].index: (eqn.invars[0], *rows) for eqn in jaxpr.eqns if (rows := _rows_of(eqn))}
 
     def note(self, stack: Var) -> bool:
-        """Whether a stack is read by such loops alone, or row by row; if so, they are noted."""
+        """Whether a stack is read by such loops alone, but for a few rows; if so, they are noted."""
         found: list[tuple[int, int, int]] = []  # the loop, its offset, and its operand
+        single = set[tuple[int, int]]()
         for at, place in self._readers.get(stack.index, ()):
             if at >= 0 and self._goes_through(at, place, self._length):
                 found.append((at, 0, stack.index))
@@ -271,12 +274,16 @@ class _Uses:
             rows = _rows_of(self._jaxpr.eqns[at]) if at >= 0 else None
             if rows is None:
                 return False
+            single.add(rows)
             out = self._jaxpr.eqns[at].outvars[0].index
             if rows[1] - rows[0] > 1:
                 readers = self._readers.get(out, ())
                 if not all(i >= 0 and self._goes_through(i, k, rows[1] - rows[0]) for i, k in readers):
                     return False
                 found += [(i, rows[0], out) for i, _ in readers]
+                single.discard(rows)
+        if len(single) > _ROWS:
+            return False
         offsets = dict(self.takers)
         if any(offsets.setdefault(at, offset) != offset for at, offset, _ in found):
             return False

@@ -11,6 +11,7 @@ from tinyjax.ir.holding import AnyProgram, ProgramT, changed, checked
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
 from tinyjax.ir.typecheck import typecheck
+from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.structure import BroadcastInDim, full
 from tinyjax.transforms.arguments import flag, whole
 from tinyjax.transforms.beginnings import Beginnings
@@ -151,6 +152,8 @@ class _Rolling:
             self._items[eqn.outvars[0].index] = self._repeated[key]
             return
         outs = self._ctx.again(eqn, ins)
+        if isinstance(eqn.primitive, Constant):
+            self._stacks.note_known(outs[0], eqn.primitive.value)
         if reshapes(eqn):
             self._stacks.note_reshaped(outs[0], ins[0])
         self._items.update(zip([out.index for out in eqn.outvars], outs, strict=True))

@@ -1,4 +1,7 @@
-"""Long sums of scalars, as sums of stacks: of the squared norms of all gradients, say, or whether all are finite."""
+"""Long sums of scalars, as sums of stacks: of the squared norms of all gradients, say, or whether all are finite.
+
+Vectors count as scalars too, if they are short: they are what scalars are in a batch, as for the norm of each example.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from typing import Final, TypeAlias
 from tinyjax.ir.dtypes import FLOATS
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Eqn, Jaxpr, Literal, Var
+from tinyjax.ir.shapes import Shape
 from tinyjax.primitives.arithmetic import Max, Min
 from tinyjax.primitives.bitwise import And, Or
 from tinyjax.primitives.elementwise import Add
@@ -20,6 +24,8 @@ from tinyjax.transforms.rebuild import Rebuilding, count_reads, rewritten
 
 #: Sums of fewer terms stay.
 _TERMS: Final = 8
+#: Vectors of more elements are no batches of scalars.
+_ELEMENTS: Final = 4096
 _Reducing: TypeAlias = type[ReduceSum | ReduceAnd | ReduceOr | ReduceMax | ReduceMin]
 #: What adds two, and what adds all of a stack: sums in the widest sense.
 _SUMS: Final[Mapping[type[Primitive], _Reducing]] = MappingProxyType(
@@ -29,7 +35,7 @@ _REDUCTIONS: Final = tuple(_SUMS.values())
 
 
 def sums_of_stacks(jaxpr: Jaxpr) -> Jaxpr:
-    """The program in which the terms of sums of many scalars are joined, and added at once.
+    """The program in which the terms of sums of many scalars, or short vectors, are joined, and added at once.
 
         { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[] = add a b; e:f64[] = add d c in (e,) }
         { lambda ; a:f64[] b:f64[] c:f64[]. let d:f64[3] = stack a b c; e:f64[] = reduce_sum[axes=(0,)] d in (e,) }
@@ -60,9 +66,21 @@ def joins_scalars(eqn: Eqn) -> bool:
     return isinstance(eqn.primitive, Concatenate) and eqn.outvars[0].aval.shape == (len(eqn.invars),)
 
 
+def _joins_short(eqn: Eqn) -> bool:
+    """Whether it makes a stack of scalars, or of short vectors."""
+    if not isinstance(eqn.primitive, Concatenate) or eqn.primitive.dimension != 0:
+        return False
+    return _counts(eqn.outvars[0].aval.shape[1:]) and all(atom.aval.shape[0] == 1 for atom in eqn.invars)
+
+
+def _counts(shape: Shape) -> bool:
+    """Whether values of this shape count as scalars."""
+    return not shape or (len(shape) == 1 and shape[0] <= _ELEMENTS)
+
+
 def in_any_order(jaxpr: Jaxpr) -> frozenset[int]:
-    """The stacks of scalars that are only added: what those are in another order is the same to rounding."""
-    found = {eqn.outvars[0].index for eqn in jaxpr.eqns if joins_scalars(eqn)}
+    """The stacks of scalars, or of short vectors, that are only added: in another order, it is the same to rounding."""
+    found = {eqn.outvars[0].index for eqn in jaxpr.eqns if _joins_short(eqn)}
     if found:
         for eqn in jaxpr.eqns:
             if not isinstance(eqn.primitive, _REDUCTIONS) or eqn.primitive.axes != (0,):
@@ -72,7 +90,7 @@ def in_any_order(jaxpr: Jaxpr) -> frozenset[int]:
 
 
 def _long_sums(jaxpr: Jaxpr) -> dict[int, list[Atom]]:
-    """The scalars that are sums of many, and no part of another such sum; and their terms."""
+    """The scalars, and short vectors, that are sums of many, and no part of another such sum; and their terms."""
     reads = count_reads(jaxpr)
     sums: dict[int, list[Atom]] = {}
     kinds: dict[int, type[Primitive]] = {}
@@ -81,7 +99,10 @@ def _long_sums(jaxpr: Jaxpr) -> dict[int, list[Atom]]:
         if kind not in _SUMS:
             continue
         (out,) = eqn.outvars
-        if out.aval.shape or out.aval.axes or (kind is Add and out.aval.dtype not in FLOATS):
+        aval = out.aval
+        if not _counts(aval.shape) or aval.axes or (kind is Add and aval.dtype not in FLOATS):
+            continue
+        if any(isinstance(atom, Var) and atom.aval.shape != aval.shape for atom in eqn.invars):
             continue
         kinds[out.index] = kind
         parts: list[list[Atom]] = []

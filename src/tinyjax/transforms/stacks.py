@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 import numpy as np
 from attrs import frozen
 
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import KEYS
+from tinyjax.ir.dtypes import KEYS, HostArray
 from tinyjax.ir.program import Atom, Literal, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.primitives.constant import Constant
@@ -31,6 +31,37 @@ class Row:
 
 Item: TypeAlias = Atom | Row
 _Place: TypeAlias = tuple[int, int]
+#: In how many stacks values may be in turn.
+_TURNS: Final = 6
+#: How often they must be in turn to be taken together.
+_ROUNDS: Final = 3
+
+
+@final
+@frozen
+class _Rows:
+    """Some rows of a stack: the first one, and the step from one to the next. Of no stack: a value by itself, which may
+    be there several times."""
+
+    stack: int
+    first: int
+    step: int
+
+
+@final
+@frozen
+class _Part:
+    """Values that are `count` rows of each of these, in turn if there are several."""
+
+    turns: tuple[_Rows, ...]
+    count: int
+
+    @property
+    def size(self) -> int:
+        return self.count * len(self.turns)
+
+
+_ALONE: Final = _Part((_Rows(-1, 0, 1),), 1)
 
 
 @final
@@ -45,10 +76,17 @@ class Stacks:
         self._places: dict[Atom, list[_Place]] = {}
         #: What values are that have the elements of others in another shape.
         self._reshaped: dict[Atom, Atom] = {}
+        #: The elements of arrays that are spelled out.
+        self._known: dict[int, HostArray] = {}
 
     def note_reshaped(self, atom: Atom, of: Atom) -> None:
         """Says that a value has the elements of another one, in order."""
         self._reshaped[atom] = of
+
+    def note_known(self, var: Var, value: ConcreteValue) -> None:
+        """Says which elements a value has."""
+        if value.on_host and value.aval.dtype not in KEYS:
+            self._known[var.index] = np.asarray(value.data)
 
     def note(self, stack: Var, at: int, atom: Atom) -> None:
         """Says that a row of a stack is this value."""
@@ -89,23 +127,17 @@ class Stacks:
         if all(isinstance(item, Literal) for item in items) or all(item == items[0] for item in items):
             return 1
         parts = self._parts(items)
-        if len(parts) == 1 and parts[0][2] > 1:
-            return 0 if self._is_whole(*parts[0]) else 1
-        return len(parts) + 1
+        if len(parts) > 1 and self._elements(items) is not None:
+            return 1
+        if len(parts) == 1 and parts[0].size > 1:
+            return 0 if self._is_whole(parts[0]) else _cost(parts[0])
+        return sum(map(_cost, parts)) + 1
 
     def stacked(self, items: Sequence[Item], aval: ShapedArray) -> Atom:
         """The stack of values of this type: one that is there already, if there is."""
         literals = [item for item in items if isinstance(item, Literal)]
         if len(literals) == len(items) and aval.dtype not in KEYS:
-            numbers = np.array([literal.value for literal in literals], aval.dtype)
-            numbers.flags.writeable = False
-            wanted, source = aval.of_shape((len(items),)), self._ctx.cursor.source
-            value = ConcreteValue(numbers, wanted.varying_over(()))
-            (numbered,) = self._ctx.emit(Constant(value), (), [value.aval], source)
-            if not wanted.axes:
-                return numbered
-            # A literal may vary, but a constant is the same on all devices. (Terms of a sum that are all zero are one.)
-            return cast(self._ctx, cast(self._ctx, numbered, wanted.unreduced), wanted.axes)
+            return self._spelled_out(np.array([literal.value for literal in literals], aval.dtype), aval)
         ctx = self._ctx
         if all(item == items[0] for item in items):  # zeros to start with, say
             one = broadcast_in_dim(ctx, self.alone(items[0]), (len(items), *aval.shape), tuple(range(1, aval.ndim + 1)))
@@ -115,53 +147,125 @@ class Stacks:
         if len(wholes) == len(items) and len({atom.aval for atom in wholes}) == 1:
             whole = reshape(ctx, self.stacked(wholes, wholes[0].aval), (len(items), *aval.shape))
             return ctx.converted(whole, aval.of_shape((len(items), *aval.shape)))
+        parts = self._parts(items)
+        elements = self._elements(items) if len(parts) > 1 else None
+        if elements is not None:
+            return self._noted(self._spelled_out(elements, aval), items)
         joined: list[Atom] = []
         at = 0
-        for stack, first, count, step in self._parts(items):
-            if stack < 0:
-                joined.append(expand_dims(ctx, self.alone(items[at]), (0,)))
-            elif self._is_whole(stack, first, count, step):
-                joined.append(self._vars[stack])
-            else:
-                low = min(first, first + step * (count - 1))
-                part = slice_in_dim(ctx, self._vars[stack], low, low + count, 1, 0)
-                joined.append(part if step == 1 else rev(ctx, part, (0,)))
-            at += count
+        for part in parts:
+            joined.append(self._repeated(items[at], part.count) if part.turns == _ALONE.turns else self._taken(part))
+            at += part.size
         found = ctx.converted(concatenate(ctx, joined, 0), aval.of_shape((len(items), *aval.shape)))
-        if isinstance(found, Var) and len(joined) > 1:
+        return self._noted(found, items) if len(joined) > 1 else found
+
+    def _noted(self, stack: Atom, items: Sequence[Item]) -> Atom:
+        if isinstance(stack, Var):
             for i, item in enumerate(items):
                 if not isinstance(item, Row):
-                    self.note(found, i, item)
-        return found
+                    self.note(stack, i, item)
+        return stack
 
-    def _is_whole(self, stack: int, first: int, count: int, step: int) -> bool:
-        return step == 1 and first == 0 and count == self._vars[stack].aval.shape[0]
+    def _elements(self, items: Sequence[Item]) -> HostArray | None:
+        """What a stack of arrays that are spelled out has in it; None if some aren't."""
+        found = [self._known.get(item.index) if isinstance(item, Var) else None for item in items]
+        known = [elements for elements in found if elements is not None]
+        return np.stack(known) if len(known) == len(items) else None
 
-    def _parts(self, items: Sequence[Item]) -> list[tuple[int, int, int, int]]:
-        """The values as parts of stacks that are there, as long ones as possible: the stack, the first row, how many,
-        and the step from one to the next. Where a value is by itself, the part is one row of no stack."""
-        parts: list[tuple[int, int, int, int]] = []
+    def _spelled_out(self, elements: HostArray, aval: ShapedArray) -> Atom:
+        """A stack of values of this type, which has these elements."""
+        elements.flags.writeable = False
+        wanted = aval.of_shape(elements.shape)
+        value = ConcreteValue(elements, wanted.varying_over(()))
+        (found,) = self._ctx.emit(Constant(value), (), [value.aval], self._ctx.cursor.source)
+        if not wanted.axes:
+            return found
+        # A literal may vary, but a constant is the same on all devices. (Terms of a sum that are all zero are one.)
+        return cast(self._ctx, cast(self._ctx, found, wanted.unreduced), wanted.axes)
+
+    def _repeated(self, item: Item, count: int) -> Atom:
+        """A stack of so many of one value."""
+        atom = self.alone(item)
+        if count == 1:
+            return expand_dims(self._ctx, atom, (0,))
+        return broadcast_in_dim(self._ctx, atom, (count, *atom.aval.shape), tuple(range(1, atom.aval.ndim + 1)))
+
+    def _taken(self, part: _Part) -> Atom:
+        """Some rows of stacks that are there, as a stack."""
+        if self._is_whole(part):
+            return self._vars[part.turns[0].stack]
+        ctx = self._ctx
+        found: list[Atom] = []
+        for rows in part.turns:
+            last = rows.first + rows.step * (part.count - 1)
+            low, high = sorted((rows.first, last))
+            taken = slice_in_dim(ctx, self._vars[rows.stack], low, high + 1, abs(rows.step), 0)
+            found.append(taken if rows.step > 0 else rev(ctx, taken, (0,)))
+        if len(found) == 1:
+            return found[0]
+        pairs = concatenate(ctx, [expand_dims(ctx, each, (1,)) for each in found], 1)
+        return reshape(ctx, pairs, (part.size, *pairs.aval.shape[2:]))
+
+    def _is_whole(self, part: _Part) -> bool:
+        rows = part.turns[0]
+        return len(part.turns) == 1 and (rows.step, rows.first, part.count) == (
+            1,
+            0,
+            self._vars[rows.stack].aval.shape[0],
+        )
+
+    def _parts(self, items: Sequence[Item]) -> list[_Part]:
+        """The values as parts of stacks that are there, as long ones as possible."""
+        parts: list[_Part] = []
         places = [frozenset(self.places(item)) for item in items]
         at = 0
         while at < len(items):
-            best = (-1, 0, 1, 1)
+            count = 1
+            while at + count < len(items) and items[at + count] == items[at]:
+                count += 1
+            best = _Part(_ALONE.turns, count)
             for stack, first in sorted(places[at]):
-                if best[0] < 0 and self._is_whole(stack, first, 1, 1):
-                    best = stack, first, 1, 1
-                for step in (1, -1):
-                    count = 1
-                    while at + count < len(items) and (stack, first + step * count) in places[at + count]:
-                        count += 1
-                    if count > best[2]:
-                        best = stack, first, count, step
+                one = _Part((_Rows(stack, first, 1),), 1)
+                if best == _ALONE and self._is_whole(one):
+                    best = one
+            best = max(best, _longest(places, at, 1), key=lambda part: part.size)
+            # Kinds of layers in turn: their rows are in stacks of their own.
+            for turns in range(2, _TURNS + 1):
+                if not places[at] or best.size >= turns:
+                    break
+                found = [_longest(places, at + turn, turns) for turn in range(turns) if at + turn < len(items)]
+                count = min(part.count for part in found)
+                if len(found) == turns and count >= _ROUNDS:
+                    best = _Part(tuple([part.turns[0] for part in found]), count)
             parts.append(best)
-            at += best[2]
+            at += best.size
         return parts
 
 
+def _cost(part: _Part) -> int:
+    """How many equations it takes to have it as a stack."""
+    return 1 if len(part.turns) == 1 else 2 * len(part.turns) + 2
+
+
+def _longest(places: Sequence[frozenset[_Place]], at: int, every: int) -> _Part:
+    """The longest part of one stack that begins with a value, of which only some of the following are looked at."""
+    best = _ALONE
+    following = places[at + every] if at + every < len(places) else frozenset()
+    for stack, first in sorted(places[at]):
+        for step in sorted({to - first for other, to in following if other == stack}, reverse=True):
+            count = 1
+            while at + count * every < len(places) and (stack, first + step * count) in places[at + count * every]:
+                count += 1
+            if count > best.count:
+                best = _Part((_Rows(stack, first, step),), count)
+    return best
+
+
 def place_of(item: Item) -> tuple[int, int]:
-    """Where a value is in a stack: a key that brings the rows of each stack together."""
-    return (item.stack.index, item.at) if isinstance(item, Row) else (-1, 0)
+    """Where a value is in a stack: a key that brings the rows of each stack together, and what is there repeatedly."""
+    if isinstance(item, Row):
+        return item.stack.index, item.at
+    return -1, item.index if isinstance(item, Var) else -1
 
 
 def row_bytes(items: Sequence[Item]) -> int:
