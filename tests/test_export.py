@@ -86,6 +86,11 @@ def test_every_transformation_applies() -> None:
     assert tj.tools.cost_of(read).total == tj.tools.cost_of(export(tj.jit(layer))(*ARGS, scale=3.0)).total
 
 
+def test_the_platform_is_that_of_jax() -> None:
+    assert tj.export.default_export_platform() == jax.export.default_export_platform()
+    assert export(tj.jit(tnp.sin))(1.0).platforms == (tj.export.default_export_platform(),)
+
+
 def test_the_derivative_is_exported_as_in_jax() -> None:
     def f(m: Any) -> Any:
         return m.jit(lambda x, i, *, k: {"y": m.numpy.sin(x["a"]) * k, "i": i + 1})

@@ -40,7 +40,8 @@ if TYPE_CHECKING:
     from jax.tree_util import PyTreeDef
 
 __all__ = [
-    "Exported", "deserialize", "export", "register_namedtuple_serialization", "register_pytree_node_serialization",
+    "Exported", "default_export_platform", "deserialize", "export", "register_namedtuple_serialization",
+    "register_pytree_node_serialization",
 ]  # fmt: skip
 
 
@@ -187,6 +188,15 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
         return f"<exported {repr(self.traced)[8:-1]}>"
 
 
+def default_export_platform() -> str:
+    """The platform that modules are for, unless `platforms` says otherwise: the default one here, such as "cpu".
+
+    >>> export(lambda x: 2.0 * x)(1.0).platforms == (default_export_platform(),)
+    True
+    """
+    return default_backend()
+
+
 @filtered
 def export(fun_jit: Callable[P, R], *, platforms: Sequence[str] | None = None) -> Callable[..., Exported[P, R]]:
     """A function that exports a jitted function for given arguments: `export(jit(f))(*args)`.
@@ -213,7 +223,7 @@ def export(fun_jit: Callable[P, R], *, platforms: Sequence[str] | None = None) -
     """
     check_callable("export", fun_jit)
     jitted = fun_jit if isinstance(fun_jit, Jitted) else jit(fun_jit)
-    names = (platforms,) if isinstance(platforms, str) else tuple(platforms or (default_backend(),))
+    names = (platforms,) if isinstance(platforms, str) else tuple(platforms or (default_export_platform(),))
 
     @filtered
     def make(*args: Any, **kwargs: Any) -> Exported[P, R]:  # the user's arguments
