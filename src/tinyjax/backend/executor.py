@@ -21,7 +21,6 @@ from tinyjax.backend.replication import warn_of_replicated
 from tinyjax.backend.stages import Compiled, Options
 from tinyjax.backend.store import CompilationCache, cache_from_environment
 from tinyjax.caching import Cache, CacheInfo, register
-from tinyjax.control.shard_map import ShardMap
 from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
@@ -78,7 +77,7 @@ class XlaExecutor:
           XlaError: the compiler or the run failed.
           DeletedBufferError: an argument has been donated or deleted before.
         """
-        asked = _as_specs_say(jaxpr) if name == ShardMap.name else None
+        asked = _as_specs_say(jaxpr) if name == "shard_map" else None
         return self.executable(jaxpr, args, name, donated, asked=asked)(args, name)
 
     def executable(
@@ -251,6 +250,8 @@ class XlaExecutor:
 
 def _as_specs_say(jaxpr: Jaxpr) -> Asked | None:
     """How the results lie of a `shard_map` that is a program by itself, where its specifications say all of it."""
+    from tinyjax.control.shard_map import ShardMap  # many programs have none
+
     for eqn in jaxpr.eqns:
         if isinstance(eqn.primitive, ShardMap) and len(eqn.primitive.manual_axes) == eqn.primitive.mesh.ndim:
             return Asked(outs=tuple([NamedSharding(eqn.primitive.mesh, spec) for spec in eqn.primitive.out_specs]))
