@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import tinyjax as tj
+import tinyjax.numpy as tnp
 from tests.api.test_mesh_of_one import spelled
 from tinyjax import P
 from tinyjax.errors import ShardingError
@@ -158,3 +159,18 @@ def test_axes_of_size_one_beside_axes_that_are_left_to_xla() -> None:
     x = tj.device_put(X, NamedSharding(mesh, P("x")))
     for found in (tj.numpy.sin(x), tj.jit(lambda x: x * 2.0)(x), tj.grad(lambda x: (x**2).sum())(x)):
         assert spec_of(found) == P("x", None)
+
+
+def test_a_function_that_is_called_as_ours() -> None:
+    """Its results are its own, and not those of what it calls."""
+    mesh = mesh_of(tj)
+
+    @tj.jit
+    def shard_map(x: tj.Array) -> tuple[tj.Array, tj.Array]:
+        part = tj.shard_map(tnp.sin, mesh=mesh, in_specs=P("x"), out_specs=P("x"))(x)
+        return part, x.sum()
+
+    x = tj.device_put(np.arange(8.0), tj.NamedSharding(mesh, P("x")))
+    (part, total), _ = tj.jvp(shard_map, (x,), (x,))
+    np.testing.assert_allclose(part, np.sin(np.arange(8.0)))
+    assert total == 28.0

@@ -77,8 +77,7 @@ class XlaExecutor:
           XlaError: the compiler or the run failed.
           DeletedBufferError: an argument has been donated or deleted before.
         """
-        asked = _as_specs_say(jaxpr) if name == "shard_map" else None
-        return self.executable(jaxpr, args, name, donated, asked=asked)(args, name)
+        return self.executable(jaxpr, args, name, donated, asked=_as_specs_say(jaxpr))(args, name)
 
     def executable(
         self,
@@ -250,12 +249,14 @@ class XlaExecutor:
 
 def _as_specs_say(jaxpr: Jaxpr) -> Asked | None:
     """How the results lie of a `shard_map` that is a program by itself, where its specifications say all of it."""
+    if len(jaxpr.eqns) != 1 or jaxpr.outvars != jaxpr.eqns[0].outvars or jaxpr.eqns[0].primitive.name != "shard_map":
+        return None
     from tinyjax.control.shard_map import ShardMap  # many programs have none
 
-    for eqn in jaxpr.eqns:
-        if isinstance(eqn.primitive, ShardMap) and len(eqn.primitive.manual_axes) == eqn.primitive.mesh.ndim:
-            return Asked(outs=tuple([NamedSharding(eqn.primitive.mesh, spec) for spec in eqn.primitive.out_specs]))
-    return None
+    primitive = jaxpr.eqns[0].primitive
+    if not isinstance(primitive, ShardMap) or len(primitive.manual_axes) < primitive.mesh.ndim:
+        return None
+    return Asked(outs=tuple([NamedSharding(primitive.mesh, spec) for spec in primitive.out_specs]))
 
 
 def _too_few(count: int, there: int, name: str) -> ShardingError:

@@ -10,6 +10,7 @@ from typing import Final, final
 import numpy as np
 from attrs import frozen
 
+from tinyjax.backend.process import PROCESS
 from tinyjax.caching import PlainCache
 from tinyjax.errors import CallbackError, ContractError
 from tinyjax.hlo.context import HostCall
@@ -53,13 +54,9 @@ def parse(text: str) -> object:
     return ir.Module.parse(text, mlir.make_ir_context())
 
 
-#: What programs on several devices call at the moment, by the threads in which they do.
-_CALLED: Final[dict[int, str]] = {}
-
-
 def waited_for() -> str | None:
     """What is called in this thread by a program on several devices, which all wait for it; None if nothing is."""
-    return _CALLED.get(get_ident()) if _CALLED else None
+    return PROCESS.called.get(get_ident()) if PROCESS.called else None
 
 
 def host_function(call: HostCall, several: bool = False) -> Callable[..., tuple[HostArray, ...]]:
@@ -70,11 +67,11 @@ def host_function(call: HostCall, several: bool = False) -> Callable[..., tuple[
 
     def run(*operands: HostArray) -> tuple[HostArray, ...]:
         thread = get_ident()
-        _CALLED[thread] = _called(call)
+        PROCESS.called[thread] = _called(call)
         try:
             return function(*operands)
         finally:
-            _CALLED.pop(thread, None)
+            PROCESS.called.pop(thread, None)
 
     return run
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 class Process:
     """What is true of this process and not of one that it was forked from."""
 
-    __slots__ = ("forked", "group", "started")
+    __slots__ = ("called", "forked", "group", "started")
 
     def __init__(self) -> None:
         #: Those it works with, once `tinyjax.distributed.initialize` has been called.
@@ -30,6 +30,8 @@ class Process:
         self.forked: bool = False
         #: Whether XLA has been started without jax.
         self.started: bool = False
+        #: What programs on several devices call on the host at the moment, by the threads in which they do.
+        self.called: Final[dict[int, str]] = {}
 
     def check(self, what: str) -> None:
         """A ForkedProcessError if XLA can't be used here. `what` was to be done."""
@@ -54,6 +56,7 @@ def _begin() -> None:
     bridge = sys.modules.get("jax._src.xla_bridge")
     if PROCESS.started or (bridge is not None and bridge.backends_are_initialized()):
         PROCESS.forked = True
+    PROCESS.called.clear()
     if PROCESS.group is not None:
         PROCESS.group.abandon()
 

@@ -274,14 +274,14 @@ class _Uses:
             rows = _rows_of(self._jaxpr.eqns[at]) if at >= 0 else None
             if rows is None:
                 return False
-            single.add(rows)
             out = self._jaxpr.eqns[at].outvars[0].index
             if rows[1] - rows[0] > 1:
                 readers = self._readers.get(out, ())
                 if not all(i >= 0 and self._goes_through(i, k, rows[1] - rows[0]) for i, k in readers):
                     return False
                 found += [(i, rows[0], out) for i, _ in readers]
-                single.discard(rows)
+            else:
+                single.add(rows)
         if len(single) > _ROWS:
             return False
         offsets = dict(self.takers)

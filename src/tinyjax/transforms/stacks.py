@@ -127,7 +127,7 @@ class Stacks:
         if all(isinstance(item, Literal) for item in items) or all(item == items[0] for item in items):
             return 1
         parts = self._parts(items)
-        if len(parts) > 1 and self._elements(items) is not None:
+        if len(parts) > 1 and self._elements(items):
             return 1
         if len(parts) == 1 and parts[0].size > 1:
             return 0 if self._is_whole(parts[0]) else _cost(parts[0])
@@ -148,9 +148,8 @@ class Stacks:
             whole = reshape(ctx, self.stacked(wholes, wholes[0].aval), (len(items), *aval.shape))
             return ctx.converted(whole, aval.of_shape((len(items), *aval.shape)))
         parts = self._parts(items)
-        elements = self._elements(items) if len(parts) > 1 else None
-        if elements is not None:
-            return self._noted(self._spelled_out(elements, aval), items)
+        if len(parts) > 1 and (elements := self._elements(items)):
+            return self._noted(self._spelled_out(np.stack(elements), aval), items)
         joined: list[Atom] = []
         at = 0
         for part in parts:
@@ -166,11 +165,10 @@ class Stacks:
                     self.note(stack, i, item)
         return stack
 
-    def _elements(self, items: Sequence[Item]) -> HostArray | None:
-        """What a stack of arrays that are spelled out has in it; None if some aren't."""
-        found = [self._known.get(item.index) if isinstance(item, Var) else None for item in items]
-        known = [elements for elements in found if elements is not None]
-        return np.stack(known) if len(known) == len(items) else None
+    def _elements(self, items: Sequence[Item]) -> Sequence[HostArray]:
+        """The elements of arrays that are spelled out; nothing if some aren't."""
+        known = [self._known[item.index] for item in items if isinstance(item, Var) and item.index in self._known]
+        return known if len(known) == len(items) else ()
 
     def _spelled_out(self, elements: HostArray, aval: ShapedArray) -> Atom:
         """A stack of values of this type, which has these elements."""
@@ -208,11 +206,8 @@ class Stacks:
 
     def _is_whole(self, part: _Part) -> bool:
         rows = part.turns[0]
-        return len(part.turns) == 1 and (rows.step, rows.first, part.count) == (
-            1,
-            0,
-            self._vars[rows.stack].aval.shape[0],
-        )
+        own = len(part.turns) == 1 and rows.step == 1 and rows.first == 0
+        return own and part.count == self._vars[rows.stack].aval.shape[0]
 
     def _parts(self, items: Sequence[Item]) -> list[_Part]:
         """The values as parts of stacks that are there, as long ones as possible."""
@@ -252,7 +247,7 @@ def _longest(places: Sequence[frozenset[_Place]], at: int, every: int) -> _Part:
     best = _ALONE
     following = places[at + every] if at + every < len(places) else frozenset()
     for stack, first in sorted(places[at]):
-        for step in sorted({to - first for other, to in following if other == stack}, reverse=True):
+        for step in sorted({to - first for other, to in following if other == stack and to != first}, reverse=True):
             count = 1
             while at + count * every < len(places) and (stack, first + step * count) in places[at + count * every]:
                 count += 1
