@@ -27,7 +27,7 @@ from tinyjax.interop.jax_context import TO_JAX
 from tinyjax.ir.dtypes import BOOL
 from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import ConvertElementType
-from tinyjax.primitives.incomplete import RandomGammaGrad
+from tinyjax.primitives.incomplete import RandomGammaGrad, RandomGammaGradA
 from tinyjax.primitives.selection import clamp, select_n
 from tinyjax.registered.first_order import FIRST_ORDER
 
@@ -74,7 +74,7 @@ def elementwise_applications() -> list[tuple[ir.Primitive, tuple[ShapedArray, ..
         for primitive, avals in found
         if not changes_nothing(primitive, avals)
         and not TO_JAX.reason(type(primitive))
-        and not isinstance(primitive, RandomGammaGrad)  # a function there, of several primitives
+        and not isinstance(primitive, (RandomGammaGrad, RandomGammaGradA))  # functions there, of several primitives
     ]
 
 

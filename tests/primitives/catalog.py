@@ -333,6 +333,17 @@ ELEMENTWISE: Final[tuple[Entry, ...]] = (
         slow=True,
     ),
     Entry(
+        incomplete.random_gamma_grad_a,
+        lambda a, x: jax.jvp(lambda a: lax.random_gamma_grad(a, x), (a,), (jnp.ones_like(a),))[1],
+        F,
+        TWO,
+        domains=(_SHAPE, _SHAPE),
+        ulps=8192,  # of jax's, which ends its loops when the slope is found
+        scale=1,
+        no_rule=(0, 1),
+        slow=True,
+    ),
+    Entry(
         incomplete.regularized_incomplete_beta,
         lax.betainc,
         F,

@@ -37,6 +37,9 @@ SCIPY: dict[str, Callable[..., HostArray]] = {
 }  # fmt: skip
 
 
+#: At (0.3, 0.2), (1, 2) and (2.5, 2), by differences with 60 digits.
+CURVED = (0.95899114329201894, -0.14856186245701779, 0.067077171809110783)
+MIXED = (-9.2510336236305963, -0.14601993749586649, -0.042224137471591444)
 SLOW = {"igammac", "igamma_grad_a", "random_gamma_grad", "betainc"}
 
 
@@ -98,6 +101,27 @@ def test_mixed_second_derivatives(large: float) -> None:
     shape_first = vmap(grad(grad(lax.igamma, 0), 1))(a, x)
     point_first = vmap(grad(grad(lax.igamma, 1), 0))(a, x)
     np.testing.assert_allclose(np.asarray(shape_first), np.asarray(point_first), 1e-11)
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_second_derivatives_in_the_shape(compiled: bool) -> None:
+    """Those of P and of how a sample moves, by differences with 60 digits."""
+    a = np.array([0.05, 0.3, 1.0, 2.5, 8.0, 30.0, 200.0, 1500.0, 20000.0])
+    x = np.array([1e-5, 0.2, 2.0, 2.0, 3.0, 60.0, 190.0, 1600.0, 20000.0])
+    bent = [
+        -0.043754326850608373, -3.4302693029532704, -0.97510827316924319, -0.22340216845007186, -0.045167327528206684,
+        -0.020812832867818489, -0.0024633870926220534, -0.00034061727916489964, -2.5000625006249825e-05,
+    ]  # fmt: skip
+    apply: Callable[[Callable[..., Array]], Callable[..., Array]] = jit if compiled else lambda f: f
+    found = apply(vmap(grad(lax.random_gamma_grad)))(a, x)
+    np.testing.assert_allclose(np.asarray(found), bent, 1e-12)
+    curved = apply(vmap(grad(grad(lax.igamma))))(a[1:4], x[1:4])
+    np.testing.assert_allclose(np.asarray(curved), CURVED, 1e-13)
+    opposite = apply(vmap(grad(grad(lax.igammac))))(a[1:4], x[1:4])
+    np.testing.assert_allclose(np.asarray(opposite), -np.array(CURVED), 1e-13)
+    for order in ((0, 1), (1, 0)):
+        mixed = apply(vmap(grad(grad(lax.random_gamma_grad, order[0]), order[1])))(a[1:4], x[1:4])
+        np.testing.assert_allclose(np.asarray(mixed), MIXED, 1e-12)
 
 
 @pytest.mark.sweep
@@ -169,9 +193,9 @@ def test_shapes() -> None:
     [
         (lambda: grad(lax.betainc)(1.0, 2.0, 0.5), MissingRuleError, "no derivative with respect to its parameters"),
         (
-            lambda: grad(lax.igamma_grad_a)(2.0, 1.0),
+            lambda: grad(grad(lax.igamma_grad_a))(2.0, 1.0),
             MissingRuleError,
-            "no derivative with respect to its shape a",
+            "no derivative with respect to its shape a: .* are differentiated twice",
         ),
         (lambda: lax.igamma(1, 2), TypingError, "igamma does not accept i64 operands"),
         (

@@ -243,6 +243,20 @@ def test_gradients() -> None:
     np.testing.assert_allclose(tj.grad(ours)(-1.0), jax.grad(same)(-1.0), rtol=1e-10)
 
 
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", ["gamma", "loggamma", "beta", "dirichlet", "t", "chisquare"])
+def test_hessians(name: str) -> None:
+    """Of what is made of gamma samples: forward over reverse as in JAX, and reverse over reverse, which it can't."""
+
+    def drawn(lib: Any, a: Any) -> Any:
+        parameters = {"beta": (a, a + 1), "dirichlet": (lib.numpy.array([1.0, 2.0]) * a,)}.get(name, (a,))
+        return (getattr(lib.random, name)(lib.random.key(0), *parameters) ** 2).sum()
+
+    expected = jax.hessian(lambda a: drawn(jax, a))(1.7)
+    for transform in (tj.hessian, lambda f: tj.jit(tj.grad(tj.grad(f)))):
+        np.testing.assert_allclose(transform(lambda a: drawn(tj, a))(1.7), expected, rtol=1e-10)
+
+
 def test_laws() -> None:
     def f(key: Array, mean: Array) -> Array:
         first, second = random.split(key)

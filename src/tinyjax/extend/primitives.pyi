@@ -219,11 +219,13 @@ from tinyjax.primitives.incomplete import Igamma as Igamma
 from tinyjax.primitives.incomplete import IgammaGradA as IgammaGradA
 from tinyjax.primitives.incomplete import Igammac as Igammac
 from tinyjax.primitives.incomplete import RandomGammaGrad as RandomGammaGrad
+from tinyjax.primitives.incomplete import RandomGammaGradA as RandomGammaGradA
 from tinyjax.primitives.incomplete import RegularizedIncompleteBeta as RegularizedIncompleteBeta
 from tinyjax.primitives.incomplete import igamma as igamma
 from tinyjax.primitives.incomplete import igamma_grad_a as igamma_grad_a
 from tinyjax.primitives.incomplete import igammac as igammac
 from tinyjax.primitives.incomplete import random_gamma_grad as random_gamma_grad
+from tinyjax.primitives.incomplete import random_gamma_grad_a as random_gamma_grad_a
 from tinyjax.primitives.incomplete import regularized_incomplete_beta as regularized_incomplete_beta
 from tinyjax.primitives.keys import OfOne as OfOne
 from tinyjax.primitives.keys import RandomBits as RandomBits

@@ -34,7 +34,7 @@ from tinyjax.primitives.factorizations import Geqp3, Geqrf, Ormqr
 from tinyjax.primitives.fourier import Fft
 from tinyjax.primitives.gather import Gather, ScatterAdd, Scattering
 from tinyjax.primitives.generators import RngBitGenerator
-from tinyjax.primitives.incomplete import RandomGammaGrad
+from tinyjax.primitives.incomplete import RandomGammaGrad, RandomGammaGradA
 from tinyjax.primitives.keys import RandomClone, RandomSeed, RandomUnwrap, RandomWrap
 from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.rounding import Round
@@ -298,6 +298,12 @@ def _accurate(primitive: JaxPrimitive) -> Callable[[Primitive, JaxContext, Args]
 @TO_JAX.register(RandomGammaGrad)
 def _random_gamma_grad(primitive: RandomGammaGrad, ctx: JaxContext, args: Args) -> Args:
     return [lax.random_gamma_grad(*args)]  # which is no primitive there
+
+
+@TO_JAX.register(RandomGammaGradA)
+def _random_gamma_grad_a(primitive: RandomGammaGradA, ctx: JaxContext, args: Args) -> Args:
+    a, x = args
+    return [jax.jvp(lambda a: lax.random_gamma_grad(a, x), (a,), (jnp.ones_like(a),))[1]]
 
 
 #: Those that JAX tells how their results are laid out over devices.

@@ -56,7 +56,7 @@ def igammac(a: ArrayLike, x: ArrayLike) -> Array:
 
 
 def igamma_grad_a(a: ArrayLike, x: ArrayLike) -> Array:
-    """The derivative of igamma(a, x) in a. It has one in x only.
+    """The derivative of igamma(a, x) in a. It has one more in a, and all in x.
 
     >>> igamma_grad_a(1.0, 0.5)
     Array(-0.48945758, dtype=float64, weak_type=True)

@@ -14,10 +14,11 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import FLOATS, HostArray
 from tinyjax.ir.primitive import Outputs, Zero
 from tinyjax.primitives import incomplete_formulas, numpy_values
+from tinyjax.primitives.arithmetic import div
 from tinyjax.primitives.elementwise import Binary, Dtypes, Elementwise, NumPyFunction, add, mul, neg, sub
 from tinyjax.primitives.exponential import exp, log, log1p
 from tinyjax.primitives.formulas import Loop, Number, on_host
-from tinyjax.primitives.special import digamma, lgamma
+from tinyjax.primitives.special import digamma, lgamma, polygamma
 from tinyjax.primitives.structure import broadcast_scalar, constant_like
 
 V = TypeVar("V")
@@ -67,6 +68,17 @@ def _density_of_gamma(ctx: Context[V], a: V, x: V) -> V:
     return exp(ctx, sub(ctx, sub(ctx, powers, x), lgamma(ctx, a)))
 
 
+def _slope_of_density(ctx: Context[V], a: V, x: V) -> V:
+    """The derivative of its logarithm in a."""
+    return sub(ctx, log(ctx, x), digamma(ctx, a))
+
+
+def _decline_of_density(ctx: Context[V], a: V, x: V) -> V:
+    """The derivative of its logarithm in x, with the other sign."""
+    one = constant_like(ctx, a, 1)
+    return sub(ctx, one, div(ctx, sub(ctx, a, one), x))
+
+
 @final
 @frozen
 class Igamma(Binary):
@@ -114,14 +126,14 @@ class IgammaGradA(Binary):
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
-        raise MissingRuleError(
-            "igamma_grad_a has no derivative with respect to its shape a: igamma is differentiated once in it"
-        )
+        # It is -slope * density, for the slope of a sample.
+        slope, change = random_gamma_grad(ctx, x, y), random_gamma_grad_a(ctx, x, y)
+        factor = add(ctx, change, mul(ctx, slope, _slope_of_density(ctx, x, y)))
+        return neg(ctx, mul(ctx, t, mul(ctx, factor, _density_of_gamma(ctx, x, y))))
 
     @override
     def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
-        slope = sub(ctx, log(ctx, y), digamma(ctx, x))
-        return mul(ctx, t, mul(ctx, slope, _density_of_gamma(ctx, x, y)))
+        return mul(ctx, t, mul(ctx, _slope_of_density(ctx, x, y), _density_of_gamma(ctx, x, y)))
 
 
 @final
@@ -135,11 +147,35 @@ class RandomGammaGrad(Binary):
 
     @override
     def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
-        raise MissingRuleError("random_gamma_grad has no derivative: gamma samples are differentiated once")
+        return mul(ctx, t, random_gamma_grad_a(ctx, x, y))
 
     @override
     def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
-        return self.left(ctx, t, x, y, out)
+        moved = mul(ctx, out, _decline_of_density(ctx, x, y))
+        return mul(ctx, t, sub(ctx, moved, _slope_of_density(ctx, x, y)))
+
+
+@final
+@frozen
+class RandomGammaGradA(Binary):
+    """The derivative in a of random_gamma_grad(a, x)."""
+
+    name: ClassVar[str] = "random_gamma_grad_a"
+    accepts: ClassVar[Dtypes] = FLOATS
+    function: ClassVar[NumPyFunction] = numpy_values.widened(on_host(incomplete_formulas.sample_curvature))
+
+    @override
+    def left(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        raise MissingRuleError(
+            "random_gamma_grad_a has no derivative with respect to its shape a: igamma and gamma samples are "
+            "differentiated twice in it"
+        )
+
+    @override
+    def right(self, ctx: Context[V], t: V, x: V, y: V, out: V) -> V:
+        moved = mul(ctx, out, _decline_of_density(ctx, x, y))
+        bent = sub(ctx, polygamma(ctx, constant_like(ctx, x, 1), x), div(ctx, random_gamma_grad(ctx, x, y), y))
+        return mul(ctx, t, add(ctx, moved, bent))
 
 
 @final
@@ -182,4 +218,5 @@ igamma: Final = Igamma()
 igammac: Final = Igammac()
 igamma_grad_a: Final = IgammaGradA()
 random_gamma_grad: Final = RandomGammaGrad()
+random_gamma_grad_a: Final = RandomGammaGradA()
 regularized_incomplete_beta: Final = RegularizedIncompleteBeta()

@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 from tinyjax.ir.dtypes import FLOAT64
 from tinyjax.primitives.arithmetic import abs_
 from tinyjax.primitives.exponential import exp, log, log1p
-from tinyjax.primitives.formulas import Loop, Number, Numbers
+from tinyjax.primitives.formula_slopes import slope_in_first
+from tinyjax.primitives.formulas import Formula, Loop, Number, Numbers
 from tinyjax.primitives.numpy_values import resolution
 from tinyjax.primitives.special import digamma, lgamma
 from tinyjax.primitives.uniform_expansion import LARGE, uniform
@@ -167,6 +168,10 @@ def gamma_slope(loop: Loop[V], *args: Number[V]) -> Number[V]:
 def sample_slope(loop: Loop[V], *args: Number[V]) -> Number[V]:
     """The derivative in a of a sample x."""
     return _of_slope(loop, *args, want=Wanted.SAMPLE)
+
+
+#: The derivative in a of that.
+sample_curvature: Final[Formula] = slope_in_first(sample_slope)
 
 
 def _of_slope(loop: Loop[V], a: Number[V], x: Number[V], *, want: Wanted) -> Number[V]:
