@@ -175,6 +175,48 @@ def smooth(m: Numpy) -> Function:
     return lambda x: m.log1p(m.exp(x)) + x**3 - m.abs(x) * m.sign(x) + m.where(x > 0, m.exp(-x), x)
 
 
+def bodies(m: Numpy) -> Function:
+    """A rollout of points that attract each other."""
+    scan: Function = jax.lax.scan if m is jnp else tj.lax.scan
+
+    def run(x: Any) -> Any:
+        def step(state: Any, _: None) -> Any:
+            x, v = state
+            apart = x[:, None] - x[None]
+            v = v - 0.01 * (apart * ((apart**2).sum(-1, keepdims=True) + 0.1) ** -1.5).sum(1)
+            return (x + 0.01 * v, v), (v * v).sum()
+
+        return scan(step, (x[:8, :3], x[:8, 3:6]), None, length=5)
+
+    return run
+
+
+def flow(m: Numpy) -> Function:
+    """Coupling layers, with the logarithms of their determinants."""
+
+    def run(x: Any) -> Any:
+        logs = 0.0
+        for _ in range(3):
+            a, b = m.split(x[:, :8], 2, -1)
+            scale, shift = m.split(m.tanh(a @ SQUARE[:4]), 2, -1)
+            scale, shift = m.tile(scale, 2)[:, :4], m.tile(shift, 2)[:, :4]
+            x, logs = m.concatenate([b * m.exp(scale) + shift, a], -1), logs + scale.sum(-1)
+        return (logs - 0.5 * (x**2).sum(-1)).mean()
+
+    return run
+
+
+def process(m: Numpy) -> Function:
+    """The likelihood of a Gaussian process."""
+
+    def run(x: Any) -> Any:
+        apart = ((x[:, None] - x[None]) ** 2).sum(-1)
+        factor = m.linalg.cholesky(m.exp(-0.5 * apart) + m.eye(len(X), dtype="float32"))
+        return m.linalg.solve(factor, x[:, :1]).sum() + m.log(m.diagonal(factor)).sum()
+
+    return run
+
+
 #: Functions of jax's, which are imported.
 THEIRS: Final[tuple[Function, ...]] = (
     jax.nn.softmax,
@@ -189,7 +231,19 @@ THEIRS: Final[tuple[Function, ...]] = (
     jnp.sort,
     jnp.var,
 )
-OURS: Final = (softmax, layer_norm, transformer, recurrent, entropy, clipped, standardised, smooth)
+OURS: Final = (
+    softmax,
+    layer_norm,
+    transformer,
+    recurrent,
+    entropy,
+    clipped,
+    standardised,
+    smooth,
+    bodies,
+    flow,
+    process,
+)
 
 
 @pytest.mark.sweep

@@ -171,6 +171,22 @@ def slices() -> list[Case]:
     ]
 
 
+def check_prepared(primitive: Primitive, *args: Any) -> None:
+    """What is looked up once for the types does the same, each time."""
+    avals = [ConcreteValue.of(arg).aval for arg in args]
+    function, (expected,) = primitive.host_function(*avals), primitive.evaluate(*args)
+    for _ in range(2):
+        found = function(*args)
+        assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
+        assert found.tobytes() == expected.tobytes()
+
+
+@pytest.mark.parametrize("example", gathers(), ids=lambda example: example.name)
+def test_prepared(example: Case) -> None:
+    for seed in range(3):
+        check_prepared(example.primitive, *samples(example.avals, np.random.default_rng(seed)))
+
+
 @pytest.mark.parametrize("example", [*gathers(), *scatters(), *slices()], ids=lambda example: example.name)
 @pytest.mark.sweep
 def test_catalog(example: Case) -> None:
@@ -205,6 +221,7 @@ def test_any_gather_and_scatter(data: st.DataObject) -> None:
     example = case("", primitive, f"{x} {i}", taking(primitive))
     check_value(example, samples(example.avals, rng))
     check_batch(primitive, example.avals, rng)
+    check_prepared(primitive, *samples(example.avals, rng))
     (taken,) = primitive.type_of(*example.avals)
     scatter = ScatterAdd(ScatterDimensionNumbers.of(dims), mode)
     check_batch(scatter, (*example.avals, taken), rng)

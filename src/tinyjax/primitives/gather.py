@@ -142,13 +142,26 @@ class Gather(Primitive):
         shape = result_shape(self.dimension_numbers, self.slice_sizes, indices.shape)
         if math.prod(shape) == 0:
             return (np.zeros(shape, x.dtype),)
-        plan = Plan.of(self.dimension_numbers, x.shape, self.slice_sizes, shape)
-        starts = whole_numbers(indices)
-        out = plan.take(x, np.clip(starts, 0, plan.highest))
-        if self.mode is GatherScatterMode.FILL_OR_DROP:
-            inside = plan.spread(plan.inside(starts), self.dimension_numbers.batch_axes(len(shape)), len(shape))
-            out = np.where(inside, out, _element(self.fill(x.dtype), x.dtype))
-        return (out,)
+        return (self._windows(Plan.of(self.dimension_numbers, x.shape, self.slice_sizes, shape), x.dtype)(x, indices),)
+
+    def _windows(self, plan: Plan, dtype: DType) -> Callable[[HostArray, HostArray], HostArray]:
+        """What takes windows where this plan finds them."""
+        batch, ends = self.dimension_numbers.batch_axes(len(plan.shape)), plan.highest
+        per_window = [size if axis in batch else 1 for axis, size in enumerate(plan.shape)]
+        fill = _element(self.fill(dtype), dtype) if self.mode is GatherScatterMode.FILL_OR_DROP else None
+
+        def take(x: HostArray, indices: HostArray) -> HostArray:
+            starts = whole_numbers(indices)
+            within = np.minimum(np.maximum(starts, 0), ends)
+            out = plan.take(x, within)
+            if fill is None:
+                return out
+            same = within == starts
+            if np.count_nonzero(same) == same.size:
+                return out
+            return np.where(same.all(-1).reshape(per_window), out, fill)
+
+        return take
 
     @override
     def host_function(self, *avals: ShapedArray) -> Callable[..., HostArray | np.generic]:
@@ -160,7 +173,10 @@ class Gather(Primitive):
         whole = (*x.shape[:axis], 1, *x.shape[axis + 1 :]) == self.slice_sizes
         around = (*range(axis), *range(axis + before, x.ndim - 1 + before))
         if others or dims.collapsed_slice_dims != (axis,) or not whole or dims.offset_dims != around or not x.size:
-            return super().host_function(*avals)
+            shape = result_shape(dims, self.slice_sizes, indices.shape)
+            if math.prod(shape) == 0:
+                return super().host_function(*avals)
+            return self._windows(Plan.of(dims, x.shape, self.slice_sizes, shape), x.dtype)
         # Whole entries along one axis, as NumPy takes them.
         highest, filled = x.shape[axis] - 1, self.mode is GatherScatterMode.FILL_OR_DROP
         fill = np.asarray(self.fill(x.dtype), x.dtype) if filled else None

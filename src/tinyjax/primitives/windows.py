@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 import operator
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Protocol, SupportsIndex, TypeAlias, final
 
 import numpy as np
@@ -264,14 +264,35 @@ class Plan:
     plain: list[int]
     varying: list[int]
     rest: list[int]
+    # For each indexed axis: which entry of an index vector is added to which positions.
+    positions: list[tuple[int | None, Positions]]
+    entries: Shape  # that of one entry of all index vectors, with an axis for each of `varying`
 
     @staticmethod
     def of(dims: GatherDimensionNumbers, operand: Shape, sizes: Shape, shape: Shape) -> Plan:
-        windows = zip(dims.window_axes(len(operand)), dims.offset_dims, strict=True)
-        plain = {axis: place for axis, place in windows if axis not in dims.start_index_map}
+        window = dict(zip(dims.window_axes(len(operand)), dims.offset_dims, strict=True))
+        plain = {axis: place for axis, place in window.items() if axis not in dims.start_index_map}
         indexed = [axis for axis in range(len(operand)) if axis not in plain]
         varying = [axis for axis in range(len(shape)) if axis not in plain.values()]
-        return Plan(dims, operand, sizes, shape, indexed, list(plain), varying, list(plain.values()))
+        batch = dims.batch_axes(len(shape))
+
+        def along(place: int) -> Positions:
+            return np.arange(shape[place]).reshape([shape[i] if i == place else 1 for i in varying])
+
+        def fixed(axis: int) -> Positions:
+            if axis in dims.operand_batching_dims:
+                return along(batch[dims.start_indices_batching_dims[dims.operand_batching_dims.index(axis)]])
+            return along(window[axis]) if axis in window else np.zeros([1] * len(varying), np.int64)
+
+        starts = dims.start_index_map
+        positions = [(starts.index(axis) if axis in starts else None, fixed(axis)) for axis in indexed]
+        entries = tuple(shape[i] if i in batch else 1 for i in varying)
+        if not starts:  # nothing else spreads what the index vectors would
+            first = positions[0][1] if positions else np.zeros([1] * len(varying), np.int64)
+            positions[:1] = [(None, np.broadcast_to(first, [shape[i] for i in varying]))]
+        return Plan(
+            dims, operand, sizes, shape, indexed, list(plain), varying, list(plain.values()), positions, entries
+        )
 
     @property
     def highest(self) -> Positions:
@@ -283,34 +304,12 @@ class Plan:
         """Which windows are within the operand."""
         return np.asarray(np.all((starts >= 0) & (starts <= self.highest), axis=-1))
 
-    def spread(self, values: HostArray, places: Sequence[int], ndim: int | None = None) -> HostArray:
-        """Values that vary along these axes of the result, in order, with an axis for each of `varying`."""
-        axes = self.varying if ndim is None else list(range(ndim))
-        sizes = [1] * len(axes)
-        for size, place in zip(values.shape, places, strict=True):
-            sizes[axes.index(place)] = size
-        return values.reshape(sizes)
-
     def index(self, starts: Positions) -> tuple[Positions, ...]:
-        """The index arrays for the indexed axes; for a single axis of size 1, if there are none."""
-        dims, ndim = self.dims, len(self.shape)
-        batch = dims.batch_axes(ndim)
-        window = dict(zip(dims.window_axes(len(self.operand)), dims.offset_dims, strict=True))
-        full = tuple(self.shape[axis] for axis in self.varying)
-        found: list[Positions] = []
-        for axis in self.indexed:
-            total: Positions = np.zeros([1] * len(full), np.int64)
-            if axis in dims.start_index_map:
-                entries = starts[..., dims.start_index_map.index(axis)]
-                total = total + self.spread(entries, batch).astype(np.int64, copy=False)
-            elif axis in dims.operand_batching_dims:
-                place = batch[dims.start_indices_batching_dims[dims.operand_batching_dims.index(axis)]]
-                total = total + self.spread(np.arange(self.shape[place]), [place]).astype(np.int64, copy=False)
-            if axis in window:
-                offsets = self.spread(np.arange(self.sizes[axis]), [window[axis]])
-                total = total + offsets.astype(np.int64, copy=False)
-            found.append(np.broadcast_to(total, full))
-        return tuple(found) if found else (np.zeros(full, np.int64),)
+        """The index arrays for the indexed axes, which broadcast; for a single axis of size 1, if there are none."""
+        return tuple(
+            fixed if entry is None else starts[..., entry].reshape(self.entries) + fixed
+            for entry, fixed in self.positions
+        )
 
     def view(self, operand: HostArray) -> HostArray:
         """The windows' part of the operand, indexed axes first."""
@@ -331,8 +330,8 @@ class Plan:
         index, moved = self.index(starts), updates.transpose([*self.varying, *self.rest])
         inside = self.inside(starts)
         if not inside.all():
-            places = self.dims.batch_axes(len(self.shape))
-            kept = np.broadcast_to(self.spread(inside, places), index[0].shape).astype(np.bool_)
+            index = np.broadcast_arrays(*index)
+            kept = np.broadcast_to(inside.reshape(self.entries), index[0].shape)
             index, moved = tuple(array[kept] for array in index), moved[kept]
         if moved.size:
             write(self.view(out), index, moved)
