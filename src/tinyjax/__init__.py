@@ -21,6 +21,7 @@ from tinyjax.deferred import (
     LAID_OUT,
     LEAVE_MESH,
     NUMPY_FUNCTIONS,
+    ON_NO_MESH,
     PHYSICAL,
     PRECISION,
     PROCESS_INDEX,
@@ -41,6 +42,7 @@ LEAVE_MESH.hand(lambda: import_module("tinyjax.lax.mesh_in_force").leave_mesh())
 PRECISION.hand(lambda: None)  # until tinyjax.lax.within, whose blocks say otherwise, is there
 PROCESS_INDEX.hand(lambda: import_module("tinyjax.backend.places").process_index())
 PHYSICAL.hand(lambda device: import_module("tinyjax.backend.places").physical(device))
+ON_NO_MESH.hand(lambda ndim: import_module("tinyjax.meshes.named").on_no_mesh(ndim))
 NUMPY_FUNCTIONS.hand(lambda: import_module("tinyjax.numpy"))
 FORI_LOOP.hand(lambda *args: import_module("tinyjax.lax.loops").fori_loop(*args))
 LAID_OUT.hand(lambda *args: import_module("tinyjax.lax.explicit").computed(*args))

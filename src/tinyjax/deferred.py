@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from tinyjax.ir.program import ClosedJaxpr
     from tinyjax.meshes import Device, Mesh
     from tinyjax.meshes.device import Physical
+    from tinyjax.meshes.named import NamedSharding
     from tinyjax.tracing.array import Array
 
 T = TypeVar("T")
@@ -32,6 +33,8 @@ class Deferred(Generic[T]):
 
 #: A device as XLA has it, for what is to be known of it; a ChoiceError if this process has none such.
 PHYSICAL: Final[Deferred[Callable[[Device], Physical]]] = Deferred()
+#: How an array with so many axes lies that is on no mesh.
+ON_NO_MESH: Final[Deferred[Callable[[int], NamedSharding]]] = Deferred()
 #: The number of this process among those that work together.
 PROCESS_INDEX: Final = Deferred[Callable[[], int]]()
 #: How products are computed that don't say so themselves.

@@ -95,3 +95,35 @@ def test_types_of_types() -> None:
             assert tj.typeof(like) == described
             assert np.unique(like).tolist() == [2.0]
     assert tj.typeof(tj.lax.full_like(tj.eval_shape(tnp.sum, np.ones(3)), 1, "int8")) == tj.ShapedArray((), "int8")
+
+
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3)])
+def test_what_is_on_no_mesh_says_so_in_its_type(shape: tuple[int, ...]) -> None:
+    """Libraries hand `typeof(x).sharding` on, ask its mesh and read its specification."""
+    x = np.ones(shape)
+    found: list[object] = []
+
+    def asking(x: tj.Array) -> tj.Array:
+        sharding = tj.typeof(x).sharding
+        assert isinstance(sharding, tj.NamedSharding)
+        found.append(sharding)
+        return tj.random.normal(tj.random.key(0), shape, out_sharding=sharding)
+
+    sharding = tj.typeof(tnp.asarray(x)).sharding
+    theirs = jax.typeof(jax.numpy.asarray(x)).sharding
+    runs: list[Callable[[tj.Array], object]]
+    runs = [tj.grad(lambda x: asking(x).sum() * x.sum()), tj.jit(asking), lambda x: tj.vmap(asking)(x[None])]
+    for run in runs:
+        run(tnp.asarray(x))
+    assert found == [sharding] * 3
+    assert isinstance(sharding, tj.NamedSharding)
+    assert (*sharding.spec,) == (*theirs.spec,)
+    for name in ("empty", "are_all_axes_explicit", "are_all_axes_auto", "axis_names", "size"):
+        assert getattr(sharding.mesh, name) == getattr(theirs.mesh, name), name
+    assert sharding.is_fully_replicated == theirs.is_fully_replicated
+    assert sharding.shard_shape(shape) == theirs.shard_shape(shape)
+    described = tj.ShapeDtypeStruct(shape, x.dtype, sharding=sharding)
+    assert described == tj.typeof(x)
+    assert tj.eval_shape(lambda x: 2 * x, described) == tj.typeof(x)
+    assert tj.jit(lambda x: 2 * x).lower(described).compile()(x).shape == shape
+    assert tnp.zeros_like(described).shape == shape

@@ -132,6 +132,14 @@ def test_shapes() -> None:
     assert tnp.astype(x, "float32").dtype == np.float32
 
 
+@pytest.mark.parametrize("dtype", ["complex64", "float32", "int8", "bfloat16"])
+def test_what_has_a_dtype_is_complex_or_not(dtype: str) -> None:
+    named, theirs = getattr(tnp, dtype), getattr(jnp, dtype)
+    for ours in (named, named(0), tj.ShapeDtypeStruct((2,), dtype), tj.typeof(named(0))):
+        assert tnp.iscomplexobj(ours) == jnp.iscomplexobj(theirs)
+        assert tnp.isrealobj(ours) == jnp.isrealobj(theirs)
+
+
 #: Arguments of jax's that choose devices and layouts, or are there only to be refused.
 _OMITTED = {"device", "out_sharding", "sharding", "copy", "_dot_general", "total_repeat_length", "size", "fill_value",
             "kwargs", "args", "where", "out", "constant_values"}  # fmt: skip

@@ -22,6 +22,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes.named import named_sharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
@@ -242,8 +243,7 @@ def lying(leaves: Sequence[object]) -> list[Sharding | None]:
     found: list[Sharding | None] = []
     for leaf in leaves:
         known = isinstance(leaf, ConcreteArray) or not isinstance(leaf, Array)  # not those that are being traced
-        sharding = getattr(leaf, "sharding", None) if known else None
-        found.append(sharding if isinstance(sharding, NamedSharding) else None)
+        found.append(named_sharding(leaf) if known else None)
     return found
 
 

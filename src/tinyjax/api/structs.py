@@ -36,9 +36,9 @@ class _TypeOfTypes(type):
 
 
 def _said(sharding: Sharding | PartitionSpec | None) -> Sharding | PartitionSpec | None:
-    """A sharding that says something: where all axes of the mesh are Manual, the type does."""
-    manual = isinstance(sharding, NamedSharding) and sharding.mesh.are_all_axes_manual
-    return None if manual else sharding
+    """A sharding that says something: where all axes of the mesh are Manual, the type does, and without axes none."""
+    silent = isinstance(sharding, NamedSharding) and (sharding.mesh.empty or sharding.mesh.are_all_axes_manual)
+    return None if silent else sharding
 
 
 def _manual(found: object) -> ManualAxisType:

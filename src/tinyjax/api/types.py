@@ -14,9 +14,9 @@ from tinyjax.tracing.concrete import as_array
 
 @filtered
 def typeof(x: ArrayLike | Ref | ShapedArray | ShapeDtypeStruct) -> ShapedArray | ShapeDtypeStruct:
-    """The type of an array or a number: what a program knows of it. On a mesh it has a `sharding`, which says how
-    it lies along Explicit axes, as far as is known. A type, such as one that `eval_shape` gives, is its own. Of a Ref,
-    it is a ShapeDtypeStruct with `is_ref`.
+    """The type of an array or a number: what a program knows of it. Its `sharding` says how it lies along Explicit
+    axes of a mesh, as far as is known; without a mesh, it is on an empty one. A type, such as one that `eval_shape`
+    gives, is its own. Of a Ref, it is a ShapeDtypeStruct with `is_ref`.
 
     Raises:
       InputError: `x` is neither.

@@ -17,6 +17,7 @@ from tinyjax.checkpoints.locking import in_use
 from tinyjax.checkpoints.manifest import MANIFEST, Manifest, Part, Saved, of_bytes, read_manifest
 from tinyjax.checkpoints.trees import rebuilt
 from tinyjax.errors import FileFormatError, InputError
+from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray, short_name
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
@@ -100,7 +101,7 @@ def _loaded(reader: _Reader, like: Any, shardings: Any) -> Any:
         for array, leaf in zip(arrays, known, strict=True):
             _check_alike(array, leaf)
     if shardings is None:
-        places = [getattr(leaf, "sharding", None) for leaf in known]
+        places = [None if isinstance(leaf, ShapedArray) else getattr(leaf, "sharding", None) for leaf in known]
     elif isinstance(shardings, Sharding):
         places = [shardings] * len(arrays)
     else:

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Protocol, final
 
 from attrs import evolve, field, frozen
 
-from tinyjax.ir.shapes import Axes, as_axes, marked
+from tinyjax.deferred import ON_NO_MESH
+from tinyjax.ir.shapes import Axes, Shape, as_axes, marked
 
 if TYPE_CHECKING:
     from tinyjax.ir.aval import ShapedArray
+    from tinyjax.meshes.named import NamedSharding
 
 
 class WithManualAxes(Protocol):
@@ -79,10 +81,11 @@ class ManualAxisType:
 
 
 class AlongAxes:
-    """A type that says something along axes of a mesh."""
+    """A type of arrays that says something along axes of a mesh."""
 
     __slots__ = ()
 
+    shape: Shape
     varying: Axes
     unreduced: Axes
     reduced: Axes
@@ -95,6 +98,11 @@ class AlongAxes:
     def vma(self) -> frozenset[str]:
         """`varying` by its name in JAX: the manual axes of a mesh along which the value varies."""
         return frozenset(self.varying)
+
+    @property
+    def sharding(self) -> NamedSharding:
+        """That of an array on no mesh: none of its axes is divided."""
+        return ON_NO_MESH.use(len(self.shape))
 
     @property
     def manual_axis_type(self) -> ManualAxisType:

@@ -25,6 +25,7 @@ from tinyjax.lax.layouts import OutSharding, laid_out, left_to_xla, lying, own_s
 from tinyjax.lax.mesh_in_force import MeshFrame, enter_mesh, mesh_in_force
 from tinyjax.lax.placing import elements_of, is_evaluated
 from tinyjax.meshes import AbstractMesh, Mesh, NamedSharding, PartitionSpec
+from tinyjax.meshes.named import named_sharding
 from tinyjax.meshes.spec import Part
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.propagation.specs import (
@@ -213,8 +214,8 @@ def device_like(x: object) -> Device | None:
 
 def described_sharding(x: object) -> NamedSharding | None:
     """How what is made of a type is to lie: as it says, if there are devices for its mesh, or if it is in force."""
-    found = getattr(x, "sharding", None)
-    if not isinstance(found, NamedSharding):
+    found = named_sharding(x)
+    if found is None:
         return None
     mesh = mesh_in_force()
     in_force = mesh is not None and mesh.shape_tuple == found.mesh.shape_tuple

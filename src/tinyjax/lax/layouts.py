@@ -14,6 +14,7 @@ from tinyjax.ir.varying import without
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.lax.placing import is_evaluated, mesh_of, placed
 from tinyjax.meshes import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
+from tinyjax.meshes.named import named_sharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.unreduced import casts
 from tinyjax.tracing.array import Array
@@ -43,6 +44,8 @@ def lying(what: str, leaf: object, sharding: object) -> Array:
         )
     _check_sums(what, sharding, own)
     sharding.check(array.aval.shape, what)
+    if sharding.mesh.empty:  # as types say that are on no mesh
+        return array
     evaluated = is_evaluated()
     if evaluated and not sharding.has_devices:
         sharding = _placed(sharding, array)
@@ -124,10 +127,8 @@ def varying_as(x: Array, aval: ShapedArray) -> Array:
 def own_sharding(leaf: object) -> NamedSharding | None:
     """How an array lies that is on several devices, or a type says that one does."""
     if isinstance(leaf, ConcreteArray):
-        found: object = leaf.sharding if leaf.value.on_several else None
-    else:
-        found = None if isinstance(leaf, Array) else getattr(leaf, "sharding", None)
-    return found if isinstance(found, NamedSharding) else None
+        return named_sharding(leaf) if leaf.value.on_several else None
+    return None if isinstance(leaf, Array) else named_sharding(leaf)
 
 
 def left_to_xla(x: Array, kept: Sequence[str] = ()) -> Array:

@@ -10,11 +10,12 @@ import numpy as np
 from attrs import evolve, field, frozen
 from typing_extensions import override
 
+from tinyjax.caching import bounded
 from tinyjax.errors import InputError, ShardingError
 from tinyjax.ir.parameters import Spelled
 from tinyjax.ir.shapes import Shape
 from tinyjax.meshes.device import Device
-from tinyjax.meshes.mesh import AxisType, Mesh
+from tinyjax.meshes.mesh import AbstractMesh, AxisType, Mesh
 from tinyjax.meshes.sharding import USUAL_KIND, Sharding, check_blocks, kind_of_memory
 from tinyjax.meshes.spec import PartitionSpec
 
@@ -176,3 +177,15 @@ def check_names(mesh: Mesh, spec: PartitionSpec) -> None:
         if name not in mesh.axis_names:
             has = ", ".join(map(repr, mesh.axis_names)) or "none"
             raise ShardingError(f"{spec}: the mesh has no axis {name!r}; its axes are {has}")
+
+
+@bounded(64)
+def on_no_mesh(ndim: int) -> NamedSharding:
+    """How an array lies that is on no mesh: none of its axes is divided along one of the empty mesh."""
+    return NamedSharding(AbstractMesh((), ()), PartitionSpec(*[None] * ndim))
+
+
+def named_sharding(x: object) -> NamedSharding | None:
+    """How an array or a type says that it lies on a mesh, if it says so by names of axes."""
+    found = getattr(x, "sharding", None)
+    return found if isinstance(found, NamedSharding) and not found.mesh.empty else None

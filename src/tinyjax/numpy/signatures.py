@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Sequence
 from types import EllipsisType
-from typing import IO, Literal, Protocol, SupportsIndex, TypeAlias
+from typing import IO, Literal, Protocol, SupportsIndex, TypeAlias, runtime_checkable
 
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.tracing.array import Array, ArrayLike
 
 ShapeLike: TypeAlias = SupportsIndex | Iterable[SupportsIndex]
@@ -25,6 +25,14 @@ class Typed(Protocol):
 
     @property
     def aval(self) -> ShapedArray: ...
+
+
+@runtime_checkable
+class HasDType(Protocol):
+    """What has elements of one type, or is that type."""
+
+    @property
+    def dtype(self) -> DType: ...
 
 
 #: Arrays, scalars, and sequences of these, nested.

@@ -40,7 +40,7 @@ from tinyjax.ir.shared_types import array_type
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.key_kinds import KINDS, prng_key
 from tinyjax.numpy.limits import FloatInfo, IntInfo
-from tinyjax.numpy.signatures import Casting, Nested
+from tinyjax.numpy.signatures import Casting, HasDType, Nested
 from tinyjax.primitives.conversion import array_dtype
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -198,12 +198,14 @@ def size(a: Nested, axis: SupportsIndex | Iterable[SupportsIndex] | None = None)
     return math.prod(aval.shape[i] for i in canonical_axes(axis, aval.ndim, "size"))
 
 
-def iscomplexobj(x: Nested | None) -> bool:
-    """Whether the dtype is complex; None has none."""
+def iscomplexobj(x: Nested | HasDType | None) -> bool:
+    """Whether the dtype is complex: of an array, or of what has one, such as `complex64` itself; None has none."""
+    if isinstance(x, HasDType) and isinstance(x.dtype, np.dtype):
+        return x.dtype in COMPLEXES
     return x is not None and asarray(x).aval.dtype in COMPLEXES
 
 
-def isrealobj(x: Nested | None) -> bool:
+def isrealobj(x: Nested | HasDType | None) -> bool:
     """Whether the dtype isn't complex."""
     return not iscomplexobj(x)
 
