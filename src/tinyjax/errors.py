@@ -279,7 +279,8 @@ class LeakedTracerError(TinyjaxError, ValueError, TypeError):
 
 
 class UnexpectedTracedError(InputError, LeakedTracerError):
-    """A function that takes arrays with elements, outside of `jit`, was given one that is being traced."""
+    """A function that takes arrays with elements, outside of `jit`, was given one that is being traced; or a function
+    with a rule of its own closes over one that is being differentiated with respect to."""
 
 
 class RecursiveTracingError(TinyjaxError, RecursionError):
@@ -330,8 +331,12 @@ class UnequalError(DisagreementError, AssertionError):
     """Processes that work together don't have the same, where a program asserts that they do."""
 
 
-class DeletedBufferError(TinyjaxError, RuntimeError):
+class DeletedBufferError(TinyjaxError, RuntimeError, ValueError):
     """An array was used after its buffer had been donated or deleted."""
+
+
+class DonationError(InputError, RuntimeError):
+    """An array is donated, and is another argument of the same call, too."""
 
 
 class CallbackError(TinyjaxError, ValueError, RuntimeError):

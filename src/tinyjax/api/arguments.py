@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.errors import InputError, StaticArgumentError
+from tinyjax.errors import DonationError, InputError, StaticArgumentError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.merging import completed
@@ -229,8 +229,8 @@ def use_up(
     donated: tuple[tuple[int, ...], tuple[str, ...]],
     result: object,
 ) -> None:
-    """Deletes donated arrays on the host, as XLA does with those on a device, but for those that are results, too. An
-    InputError if one of them is another argument, too."""
+    """Deletes donated arrays on the host, as XLA does with those on a device, but for those that are results, too. A
+    DonationError if one of them is another argument, too."""
     positions, names = donated
     taken = {n % len(args) for n in positions if -len(args) <= n < len(args)}
     given: list[object] = [args[n] for n in sorted(taken)]
@@ -242,7 +242,7 @@ def use_up(
         seen = set(map(id, tree.flatten(others)[0])) if others else set()
         for leaf in leaves:
             if id(leaf) in seen:
-                raise InputError(
+                raise DonationError(
                     f"an array {leaf.aval} is donated, so the same array can't be another argument too. Copy it first, "
                     "or don't donate it."
                 )

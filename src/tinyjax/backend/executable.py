@@ -24,7 +24,7 @@ from tinyjax.backend.process import PROCESS
 from tinyjax.backend.stages import MemoryStats, Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
-from tinyjax.errors import DeletedBufferError, InputError, XlaError
+from tinyjax.errors import DeletedBufferError, DonationError, XlaError
 from tinyjax.hlo.context import HostCall
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import KEYS, HostArray
@@ -86,13 +86,13 @@ def _refused(name: str, where: object, error: Exception) -> XlaError:
 
 
 def check_donated(donated: Sequence[int], buffers: Sequence[Argument], name: str) -> None:
-    """An InputError if an array is donated and passed for another argument, too. Nobody here reads it any more."""
+    """A DonationError if an array is donated and passed for another argument, too. Nobody here reads it any more."""
     counts = Counter(map(id, buffers))
     for i in donated:
         if not isinstance(array := buffers[i], np.ndarray):
             give_away(array)
         if counts[id(array)] > 1:
-            raise InputError(
+            raise DonationError(
                 f"argument {i} of {name!r} is donated, so the same array can't be another argument too. "
                 "Copy it first, or don't donate it."
             )

@@ -26,7 +26,7 @@ from tinyjax.control.recursion import (
     outside_of_rule,
     refuse,
 )
-from tinyjax.errors import InputError, MissingRuleError, ParameterError
+from tinyjax.errors import MissingRuleError, ParameterError, UnexpectedTracedError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.effects import Effects, NamedAxisEffect, names_of
@@ -136,13 +136,13 @@ class CustomCall(WithRules):
         return [var in read for var in self.jaxpr.invars[: self.captured]]
 
     def check_captured(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> None:
-        """An InputError if a captured value that the function reads is differentiated with respect to. On one that
-        only its rule reads its value doesn't depend."""
+        """An UnexpectedTracedError if a captured value that the function reads is differentiated with respect to. On
+        one that only its rule reads its value doesn't depend."""
         moving = [not isinstance(tangent, Zero) for tangent in tangents[: self.captured]]
         read = self.reads_captured() if any(moving) else moving
         for primal, moves, is_read in zip(primals[: self.captured], moving, read, strict=True):
             if moves and is_read:
-                raise InputError(
+                raise UnexpectedTracedError(
                     f"the {self.name} function {self.function_name!r} closes over a value of type {ctx.aval(primal)} "
                     "that is being differentiated with respect to, but its rule only says how to differentiate with "
                     f"respect to its arguments. Pass the value to {self.function_name!r} as an argument and adapt the "

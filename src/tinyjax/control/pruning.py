@@ -17,7 +17,7 @@ from tinyjax.control.custom_derivatives import CustomJvp, CustomVjp
 from tinyjax.control.custom_linear import CustomLin
 from tinyjax.control.forward_pass import ForwardPass
 from tinyjax.control.loops import While
-from tinyjax.control.recursion import Backward, Recursion, in_general
+from tinyjax.control.recursion import Backward, Recursion, in_general, refusal_for
 from tinyjax.control.scan import Scan
 from tinyjax.control.shard_map import ShardMap
 from tinyjax.ir.aval import ShapedArray
@@ -193,11 +193,11 @@ def _custom_lin(primitive: CustomLin, used: tuple[bool, ...]) -> PrunedPrimitive
     operands = (*residuals, *all_cts)
     if backward is primitive.bwd and all(new is case.jaxpr for new, case in zip(others, special, strict=True)):
         return PrunedPrimitive(primitive, operands, used)
-    refused = [evolve(each, given=tuple(compress(each.given, used))) for each in primitive.refused or ()
+    refused = [refusal_for(each, tuple(compress(each.given, used))) for each in primitive.refused or ()
                if _within_marks(each.given, used)]  # fmt: skip
     general = in_general(primitive.refused)
     if general is not None and not exact and in_general(refused) is None:
-        refused.append(evolve(general, given=(True,) * sum(used)))
+        refused.append(refusal_for(general, (True,) * sum(used)))
     cases = [Backward(tuple(compress(case.given, used)), new) for case, new in zip(special, others, strict=True)]
     pruned = CustomLin(
         primitive.function_name,

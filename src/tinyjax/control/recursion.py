@@ -96,21 +96,26 @@ def in_general(cases: Sequence[GivenT] | None) -> GivenT | None:
     return next((case for case in cases or () if all(case.given)), None)
 
 
-def refuse(name: str, refusal: Refusal) -> NoReturn:
-    """Raises what the rule of a function raised when the function was staged."""
+def refuse(name: str, refusal: Refusal, about: str = "") -> NoReturn:
+    """Raises what the rule of a function raised when the function was staged: if the program comes from a file, which
+    has the text only, as a MissingRuleError. `about` says which case it was asked about."""
     raised = _RAISED.get(refusal)
     if raised is not None:
         with suppress(Exception):  # a user's class
             raised = copy(raised)
+        if about:
+            raised.add_note(f"A derivative rule of {name!r} raised this{about}")
         raise raised
-    raise MissingRuleError(f"a derivative rule of {name!r} raised {refusal.error} when the function was staged.")
+    raise MissingRuleError(
+        f"a derivative rule of {name!r} raised {refusal.error} when the function was staged{about or '.'}"
+    )
 
 
 def case_for(
     name: str, given: tuple[bool, ...], cases: Sequence[CaseT] | None, refused: Sequence[Refusal] | None
 ) -> CaseT | None:
-    """The rule for this case, if cases are told apart; a MissingRuleError if the user's rule raised an exception when
-    it was asked about this one, and that exception itself if it knows no case."""
+    """The rule for this case, if cases are told apart. If the user's rule raised an exception when it was asked about
+    this one, that is raised."""
     found = next((case for case in cases or () if case.given == given), None)
     general = in_general(refused)
     if found is None and general is not None and not cases:
@@ -118,10 +123,11 @@ def case_for(
     refusal = next((refusal for refusal in refused or () if refusal.given == given), general)
     if found is None and refusal is not None:
         zeros = ", ".join(str(i) for i, mark in enumerate(given) if not mark)
-        raise MissingRuleError(
-            f"a derivative rule of {name!r} raised {refusal.error} when the function was staged and the rule was asked "
-            f"about the case that is needed now: {f'number {zeros} is' if zeros else 'none is'} a SymbolicZero among "
-            f"the {len(given)} tangents or cotangents. Let the rule handle it."
+        refuse(
+            name,
+            refusal,
+            f" when it was asked about the case that is needed now: {f'number {zeros} is' if zeros else 'none is'} a "
+            f"SymbolicZero among the {len(given)} tangents or cotangents. Let the rule handle it.",
         )
     return found
 

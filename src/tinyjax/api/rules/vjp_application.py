@@ -222,7 +222,7 @@ class VjpApplication(Application):
         return results, of_refs
 
     def _spread(self, what: str, cotangents: tuple[Any, ...]) -> list[Any]:
-        """A cotangent for each leaf of the arguments, where None stands for a whole subtree."""
+        """A cotangent for each leaf of the arguments, where one, or None, may stand for each leaf of a subtree."""
         args = self.at.arguments(self.at.arrays)
         leaves, treedef = tree.flatten(cotangents, is_leaf=_is_none)
         try:
@@ -231,11 +231,7 @@ class VjpApplication(Application):
             subtrees = None
         spread: list[Any] = []
         for leaf, subtree in zip(leaves, subtrees or (), strict=False):
-            inner, structure = tree.flatten(subtree)
-            if leaf is not None and structure != tree.flatten(0)[1]:
-                subtrees = None
-                break
-            spread += [leaf] * len(inner)
+            spread += [leaf] * len(tree.flatten(subtree)[0])
         if subtrees is None:
             at = tree.prefix_difference(cotangents, args)
             raise TreeError(
