@@ -33,6 +33,8 @@ LOOPING: Final[RuleTable[[Jaxpr, int, bool, int, int], Primitive]] = RuleTable(
 )
 #: What costs less to compute in each block than to hand to it.
 _CHEAP: Final = (BroadcastInDim, Iota)
+#: Of arrays with more rows, a block is given the row that it reads.
+_ROWS: Final = 64
 
 
 @final
@@ -122,6 +124,10 @@ def same_atom(atoms: Sequence[Atom]) -> bool:
     return all(atom is first or (isinstance(atom, Literal) and atom == first) for atom in atoms)
 
 
+def _take_alike(one: Eqn, other: Eqn) -> bool:
+    return one.primitive == other.primitive and one.invars[0].aval == other.invars[0].aval
+
+
 def atom_key(atom: Atom) -> int | Literal:
     return atom.index if isinstance(atom, Var) else atom
 
@@ -173,7 +179,29 @@ class Body:
         atoms = self._block.operands(j, i)
         if self._block.shared(atoms):
             return atom if isinstance(atom, Literal) else self._slot("const", atom.index, atom.aval, atom, self.consts)
-        return self._slot("row", tuple(map(atom_key, atoms)), atom.aval, atoms, self.rows)
+        return self._taken(atoms) or self._from_before(atoms)
+
+    def _from_before(self, atoms: Sequence[Atom]) -> Slot:
+        """Values of before the run, one for each block."""
+        atom = atoms[0]
+        return self._slot("row", tuple(map(atom_key, atoms)), atom.aval, list(atoms), self.rows)
+
+    def _taken(self, atoms: Sequence[Atom]) -> Slot | None:
+        """What each block takes of an array of its own in the same way, a row say: it is given the array."""
+        taking: list[Eqn] = []
+        for atom in atoms:
+            eqn = self._block.lazy.get(atom.index) if isinstance(atom, Var) else None
+            if eqn is None or (taking and not _take_alike(eqn, taking[0])):
+                return None
+            taking.append(eqn)
+        inner = [eqn.invars[0] for eqn in taking]
+        found = self._taken(inner)
+        if found is None:
+            of_its_own = all(isinstance(atom, Var) and atom.index not in self._block.lazy for atom in inner)
+            if not of_its_own or len(set(inner)) < len(inner) or inner[0].aval.shape[:1] > (_ROWS,):
+                return None
+            found = self._from_before(inner)
+        return self._record(taking[0].primitive, (found,), taking[0].outvars, taking[0].source)[0]
 
     def _slot(
         self, kind: Literal_["const", "row"], key: Hashable, aval: ShapedArray, value: T, values: list[T]
