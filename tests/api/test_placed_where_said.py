@@ -201,3 +201,32 @@ def test_gradients_of_updates_lie_as_the_arrays(update: str, spec: P, part: P) -
     for ours, arg, expected in zip(found, (args[0], args[2]), gradient(*values), strict=True):
         np.testing.assert_allclose(ours, expected)
         assert ours.sharding.is_equivalent_to(arg.sharding, ours.ndim)
+
+
+PUT: dict[str, Callable[[Any], object]] = {
+    "on the host": lambda lib: np.ones(16, "float32"),
+    "first": lambda lib: lib.devices()[0],
+    "another": lambda lib: lib.devices()[3],
+    "divided": lambda lib: lib.NamedSharding(lib.make_mesh((8,), ("x",), (lib.sharding.AxisType.Auto,)), lib.P("x")),
+    "whole": lambda lib: lib.NamedSharding(lib.make_mesh((8,), ("x",), (lib.sharding.AxisType.Auto,)), lib.P()),
+}
+
+
+def _put(lib: Any, name: str) -> Any:
+    place = PUT[name](lib)
+    return place if isinstance(place, np.ndarray) else lib.device_put(np.ones(16, "float32"), place)
+
+
+@pytest.mark.parametrize("given", PUT)
+@pytest.mark.parametrize("compiled_for", ["divided", "whole"])
+def test_compiled_functions_of_several_devices_take_what_lies_on_these(compiled_for: str, given: str) -> None:
+    taken = []
+    for lib in (tj, jax):
+        compiled = lib.jit(lambda x: x + 1).lower(_put(lib, compiled_for)).compile()
+        try:
+            np.testing.assert_array_equal(compiled(_put(lib, given)), np.full(16, 2.0))
+        except ValueError:
+            taken.append(False)
+        else:
+            taken.append(True)
+    assert taken[0] == taken[1]

@@ -10,7 +10,7 @@ import numpy as np
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, value_of_buffer
 from tinyjax.backend.early import EARLY, without_jax
 from tinyjax.backend.process import PROCESS
-from tinyjax.errors import ChoiceError, DeviceError, DistributedError, InputError
+from tinyjax.errors import ChoiceError, DeviceError, DistributedError, InputError, ShardingError
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.shared_types import array_type
 from tinyjax.ir.value import ConcreteValue
@@ -116,6 +116,16 @@ def is_committed(value: ConcreteValue) -> bool:
     from tinyjax.backend.devices import default_device
 
     return data.device is not default_device()
+
+
+def check_compiled_for(args: Sequence[ConcreteValue], shardings: Sequence[Sharding], name: str) -> None:
+    """A ShardingError if something has put an argument on one device, and a program was compiled for several."""
+    for i, (arg, sharding) in enumerate(zip(args, shardings, strict=True)):
+        if isinstance(arg.data, DeviceBuffer) and sharding.num_devices > 1 and is_committed(arg):
+            raise ShardingError(
+                f"argument {i} of {name!r} is on {place_of(arg)}, but the program was compiled for {sharding}. Move it "
+                "first, by tinyjax.device_put(x, sharding), or call what jit returns, which compiles for its arguments."
+            )
 
 
 def local_devices() -> tuple[Device, ...]:

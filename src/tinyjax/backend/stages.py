@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, final
 
 from attrs import frozen
 
+from tinyjax.backend.places import check_compiled_for
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.program import Jaxpr
@@ -60,12 +61,13 @@ class Compiled:
     def __call__(self, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...]:
         """The results for arguments of these types, on its device.
 
-        An InputError for other arguments, a DeletedBufferError for one that has been donated, an XlaError if the run
-        fails.
+        An InputError for other arguments, a ShardingError for one that was put on other devices, a DeletedBufferError
+        for one that has been donated, an XlaError if the run fails.
         """
         found = tuple([arg.aval for arg in args])
         if found != self.in_avals:
             expect_types(f"{self.name!r} was compiled for", self.in_avals, found, InputError)
+        check_compiled_for(args, self.executable.in_shardings, self.name)
         return self.executable(args, self.name)
 
     @property
