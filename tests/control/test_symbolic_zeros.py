@@ -239,9 +239,9 @@ def test_jvp_rules_that_know_one_case() -> None:
 
     for zeros, argnums in (((False, True), 0), ((True, False), 1), ((False, False), (0, 1))):
         assert_matches(*[m.grad(build(m, zeros), argnums)(2.0, 3.0) for m in (tj, jax)])
-    message = r"raised AssertionError.* \(test_symbolic_zeros.py:\d+\) .*number 0 is a SymbolicZero among the 2"
-    with pytest.raises(MissingRuleError, match=message):
+    with pytest.raises(AssertionError) as caught:
         tj.grad(build(tj, (False, True)), 1)(2.0, 3.0)
+    assert "number 0 is a SymbolicZero among the 2 tangents" in caught.value.__notes__[-1]
     program = tj.make_jaxpr(build(tj, (False, True)))(2.0, 3.0).jaxpr
     assert ir.parse(str(program)) == program
 

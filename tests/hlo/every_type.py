@@ -194,7 +194,8 @@ def _along_axes() -> Iterator[Application]:
         yield from _each([ArgMax((1,), dtype), ArgMin((0,), dtype)], (2, 3))
     sorts = [sorting.Sort(0, stable, keys) for stable in (False, True) for keys in (1, 2)]
     yield from _each(sorts, (4,), (4,))
-    yield from _each([sorting.Sort(1)], (2, 0))
+    yield from _each([sorting.Sort(1), sorting.TopK(1, 0)], (2, 0))
+    yield from _each([sorting.TopK(axis, 2) for axis in (0, 1)], (3, 4))
 
 
 def _parameters() -> Iterator[Application]:

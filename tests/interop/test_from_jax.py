@@ -362,7 +362,7 @@ def test_rules_that_tell_zeros_apart() -> None:
     for at, expected in enumerate((5.0, 3.0)):
         derivative = tj.grad(lambda *args: tj.eval_jaxpr(program, (), *args)[0], at)(2.0, 3.0, 4)
         assert float(derivative) == expected == float(jax.grad(f, at)(2.0, 3.0, 4))
-    with pytest.raises(MissingRuleError, match="only one of both"):
+    with pytest.raises(ValueError, match="only one of both"):
         tj.grad(lambda *args: tj.eval_jaxpr(program, (), *args)[0], (0, 1))(2.0, 3.0, 4)
 
 

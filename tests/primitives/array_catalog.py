@@ -33,7 +33,7 @@ from tinyjax.primitives.reductions import (
 )
 from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
-from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.sorting import Sort, TopK
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.primitives.window_shapes import Padding, Sizes
@@ -348,7 +348,19 @@ def _sorting() -> list[Case]:
 
         return case(name, primitive, types, reference)
 
+    def greatest(axis: int, k: int, types: str, name: str) -> Case:
+        return case(name, TopK(axis, k), types, lambda x: lax.top_k(x, k, axis=axis))
+
     return [
+        greatest(1, 2, "float32[2,5]", "float"),
+        greatest(0, 3, "float64[6,2]", "first-axis"),
+        greatest(1, 2, "float64[2,5,3]", "middle"),
+        greatest(0, 4, "bfloat16[6]", "half"),
+        greatest(0, 2, "int8[6]", "integers"),
+        greatest(0, 4, "bool[4]", "bool"),
+        greatest(1, 0, "float32[2,3]", "none"),
+        greatest(1, 0, "float32[2,0]", "empty"),
+        greatest(0, 2, "~float64[3]", "weak"),
         both(Sort(1), "float32[2,5]", "float"),
         both(Sort(0), "float64[6,2] float64[6,2]", "pair"),
         both(Sort(0, True, 2), "int8[6] float32[6] float64[6]", "two-keys"),

@@ -309,7 +309,9 @@ from tinyjax.primitives.solutions import Solve as Solve
 from tinyjax.primitives.solutions import det as det
 from tinyjax.primitives.solutions import solve as solve
 from tinyjax.primitives.sorting import Sort as Sort
+from tinyjax.primitives.sorting import TopK as TopK
 from tinyjax.primitives.sorting import sort as sort
+from tinyjax.primitives.sorting import top_k as top_k
 from tinyjax.primitives.special import Digamma as Digamma
 from tinyjax.primitives.special import Erf as Erf
 from tinyjax.primitives.special import ErfInv as ErfInv

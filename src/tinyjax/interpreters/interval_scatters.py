@@ -23,7 +23,7 @@ from tinyjax.primitives.gather import ScatterAdd, Scattering
 from tinyjax.primitives.reductions import ReduceProd, reduce_max, reduce_min
 from tinyjax.primitives.scatter import Scatter, ScatterExtreme, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.selection import select
-from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.sorting import Sort, TopK
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full, reduce_sum
 
 
@@ -144,6 +144,18 @@ def _sort(primitive: Sort, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Inter
     first = evolve(primitive, num_keys=1)
     lower, upper = (p.bind(first, end)[0] for end in (args[0].lower, args[0].upper))
     return [Interval(lower, upper), *(_anywhere(p, x, at) for x in args[1:])]
+
+
+@INTERVAL_RULES.register(TopK)
+def _top_k(primitive: TopK, ctx: Ctx, args: Sequence[Interval]) -> Sequence[Interval]:
+    """What is chosen lies between what is chosen of the ends; it may come from anywhere along the axis."""
+    (x,), p = args, ctx.parent
+    if x.point:
+        return exact(primitive, ctx, args)
+    (lower, places), (upper, _) = (p.bind(primitive, end) for end in (x.lower, x.upper))
+    aval = p.aval(places)
+    last = p.aval(x.lower).shape[primitive.axis] - 1
+    return [Interval(lower, upper), Interval(full(p, aval, 0), full(p, aval, max(last, 0)))]
 
 
 def _anywhere(p: Parent, x: Interval, axis: int) -> Interval:

@@ -45,7 +45,7 @@ from tinyjax.primitives.shaping import Iota
 from tinyjax.primitives.sinks import DceSink
 from tinyjax.primitives.slicing import Concatenate, Pad
 from tinyjax.primitives.sliding import Windowed
-from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.sorting import Sort, TopK
 from tinyjax.primitives.structure import Linear, ReduceSum, Reduction
 from tinyjax.primitives.threefry import Discrete
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
@@ -206,7 +206,7 @@ register_all(SPARSITY_RULES, _select, (SelectN,))
 register_all(SPARSITY_RULES, anywhere, (SelectAndScatterAdd,))
 register_all(SPARSITY_RULES, _unchanged, (OptimizationBarrier,))
 # What a function from elsewhere does isn't known, and it isn't run. Checks and sinks have no results.
-register_all(SPARSITY_RULES, anywhere, (Sort, Callback, FfiCall, Check, DceSink, RngUniform))
+register_all(SPARSITY_RULES, anywhere, (Sort, TopK, Callback, FfiCall, Check, DceSink, RngUniform))
 
 
 @SPARSITY_RULES.register(Cond)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import builtins
 from collections.abc import Callable, Sequence
 from typing import overload
 
 import numpy.typing as npt
 
 from tinyjax.arrays.products import DotPrecisionLike, asked_precision
-from tinyjax.arrays.shaping import integer, moveaxis
+from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.dtypes import as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.lax.binding import axes_tuple, bind_pair, dimension_pairs, operands, strict
 from tinyjax.lax.explicit import computed
 from tinyjax.lax.layouts import OutSharding
-from tinyjax.lax.shaping import broadcasted_iota
 from tinyjax.primitives.arithmetic import IntegerPow
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.cumulative import CumLogSumExp, CumMax, CumMin, CumProd, CumSum
@@ -32,7 +30,7 @@ from tinyjax.primitives.reductions import (
     ReduceXor,
 )
 from tinyjax.primitives.rounding import Round, RoundingMethod
-from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.sorting import Sort, TopK
 from tinyjax.primitives.structure import ReduceSum
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -228,8 +226,9 @@ def sort_key_val(
 
 
 def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True) -> tuple[Array, Array]:
-    """The k largest elements along an axis, the largest first, and their int32 indices. nan counts as largest. Of equal
-    elements the first come first, even where `is_stable` doesn't ask for it."""
+    """The k largest elements along an axis, the largest first, and their int32 indices. Of equal elements the first
+    come first, even where `is_stable` doesn't ask for it. nan counts as largest, or as least if it has a sign, and
+    -0.0 comes after 0.0."""
     del is_stable
     x, k, axis = as_array(operand), integer(k, "top_k: k"), integer(axis, "top_k: the axis")
     if not -x.aval.ndim <= axis < x.aval.ndim:
@@ -238,12 +237,5 @@ def top_k(operand: ArrayLike, k: int, *, axis: int = -1, is_stable: bool = True)
         raise ShapeError(f"top_k: k must be between 0 and the size of axis {axis} of {x.aval}, got {k}")
     if x.aval.shape[axis] > 2**31:
         raise ShapeError(f"top_k returns int32 indices, which don't reach along axis {axis} of {x.aval}")
-    if axis % x.aval.ndim < x.aval.ndim - 1:
-        values, indices = top_k(moveaxis(x, axis, -1), k)
-        return moveaxis(values, -1, axis), moveaxis(indices, -1, axis)
-    last = x.aval.ndim - 1
-    positions = broadcasted_iota("int32", x.aval.shape, last)
-    # Sorting the reversed array stably and reading it from the end keeps the first of equal elements first.
-    keys, order = sort((x[..., ::-1], positions[..., ::-1]), last)
-    chosen = builtins.slice(None, -k - 1, -1)
-    return keys[..., chosen], order[..., chosen]
+    values, places = bind(TopK(axis % x.aval.ndim, k), x)
+    return values, places

@@ -367,8 +367,8 @@ class ScatterAdd(Scattering):
 
 
 def permuted(ctx: Context[V], x: V, order: V, axis: int) -> V:
-    """The elements of x in another order along an axis: `out[i, j] = x[order[i, j], j]` for axis 0."""
-    shape = ctx.aval(x).shape
+    """Elements of x in another order along an axis, none twice: `out[i, j] = x[order[i, j], j]` for axis 0."""
+    shape = ctx.aval(order).shape
     others = tuple(i for i in range(len(shape)) if i != axis)
     dims = GatherDimensionNumbers((), (axis,), (axis,), others, others)
     taking = Gather(dims, (1,) * len(shape), unique_indices=True)

@@ -1,4 +1,4 @@
-"""Sorting along an axis, of several arrays together."""
+"""Sorting along an axis, of several arrays together; and the greatest elements along one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,25 @@ from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
-from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOAT32, FLOAT64, INT32, INT64, INTEGERS, MOVABLE, SUPPORTED, HostArray
+from tinyjax.ir.dtypes import (
+    BOOL,
+    COMPLEXES,
+    FLOAT32,
+    FLOAT64,
+    FLOATS,
+    INT32,
+    INT64,
+    INTEGERS,
+    MOVABLE,
+    SUPPORTED,
+    HostArray,
+)
 from tinyjax.ir.primitive import BatchAxis, Outputs, Primitive, Zero
+from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.elementwise import check_dtype, unmapped
 from tinyjax.primitives.gather import permuted
 from tinyjax.primitives.shaping import iota
-from tinyjax.primitives.structure import accumulator, check_axes, shape_error, with_leading_axis
+from tinyjax.primitives.structure import accumulator, check_arity, check_axes, shape_error, with_leading_axis
 
 V = TypeVar("V")
 
@@ -97,9 +110,90 @@ class Sort(Primitive):
         return Sort(dimension, self.is_stable, self.num_keys)
 
 
+@final
+@frozen
+class TopK(Primitive):
+    """The k greatest elements along an axis, the greatest first, and their int32 indices; of equal ones the first.
+
+    Floats are in the total order of IEEE 754: nan, inf, …, 0.0, -0.0, …, -inf, and nan with a sign.
+    """
+
+    axis: int
+    k: int
+    name: ClassVar[str] = "top_k"
+    plain: ClassVar[bool] = True
+
+    @override
+    def type_of(self, *avals: ShapedArray) -> tuple[ShapedArray, ...]:
+        check_arity(self.name, avals, 1)
+        (x,), axis, k = avals, self.axis, self.k
+        check_dtype(self.name, x.dtype, SUPPORTED - COMPLEXES)
+        check_axes(self.name, (axis,), x.ndim)
+        if not 0 <= k <= x.shape[axis]:
+            raise shape_error(self.name, f"k must be between 0 and the size of axis {axis} of {x}, got {k}")
+        if x.shape[axis] > 2**31:
+            raise shape_error(self.name, f"it returns int32 indices, which don't reach along axis {axis} of {x}")
+        shape = (*x.shape[:axis], k, *x.shape[axis + 1 :])
+        return array_type(shape, x.dtype, x.weak_type), array_type(shape, INT32, x.weak_type)
+
+    @override
+    def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
+        (x,) = args
+        places = _greatest(_in_total_order(np.moveaxis(x, self.axis, -1)), self.k)
+        found = np.moveaxis(places, -1, self.axis)
+        return np.take_along_axis(x, found, self.axis), found.astype(INT32)
+
+    @override
+    def jvp(self, ctx: Context[V], primals: Sequence[V], tangents: Sequence[V | Zero]) -> Outputs[V]:
+        values, places = ctx.bind(self, *primals)
+        (t,) = tangents
+        moved: V | Zero = Zero(ctx.aval(values).tangent) if isinstance(t, Zero) else permuted(ctx, t, places, self.axis)
+        return [values, places], [moved, Zero(ctx.aval(places).tangent)]
+
+    @override
+    def batch(
+        self, ctx: Context[V], axis: BatchAxis, args: Sequence[V], axes: Sequence[int | None]
+    ) -> tuple[Sequence[V], Sequence[int | None]]:
+        at = axes[0] or 0
+        return ctx.bind(TopK(self.axis + (self.axis >= at), self.k), *args), [at, at]
+
+
+def _in_total_order(x: HostArray) -> HostArray:
+    """Numbers in whose order floats are in their total order: their bits, all but the sign turned if there is one."""
+    x = x.astype(accumulator(x.dtype), copy=False)
+    if x.dtype not in FLOATS:
+        return x
+    if x.dtype == FLOAT64:
+        bits = x.view(np.int64)
+        return np.where(bits < 0, bits ^ np.iinfo(np.int64).max, bits)
+    fewer = x.view(np.int32)
+    return np.where(fewer < 0, fewer ^ np.iinfo(np.int32).max, fewer)
+
+
+def _greatest(keys: HostArray, k: int) -> HostArray:
+    """The indices of the k greatest along the last axis, the greatest first, of equal ones the first."""
+    size = keys.shape[-1]
+    if k == 0 or keys.size == 0:
+        return np.zeros((*keys.shape[:-1], k), np.intp)
+    least = np.partition(keys, size - k, -1)[..., size - k, None]
+    above, even = keys > least, keys == least
+    room = k - np.count_nonzero(above, -1, keepdims=True)
+    chosen = above | (even & (np.cumsum(even, -1) <= room))
+    places = np.nonzero(chosen)[-1].reshape(*keys.shape[:-1], k)
+    # A stable sort of the reversed, read from the end, keeps the first of equal ones first.
+    order = np.argsort(np.take_along_axis(keys, places, -1)[..., ::-1], -1, kind="stable")[..., ::-1]
+    return np.take_along_axis(places, k - 1 - order, -1)
+
+
 # The vocabulary.
 
 
 def sort(ctx: Context[V], *operands: V, dimension: int, num_keys: int = 1) -> tuple[V, ...]:
     """The operands, sorted along `dimension` by the first `num_keys` of them."""
     return ctx.bind(Sort(dimension, True, num_keys), *operands)
+
+
+def top_k(ctx: Context[V], x: V, k: int, axis: int) -> tuple[V, V]:
+    """The k greatest elements along an axis, and where they are."""
+    values, places = ctx.bind(TopK(axis, k), x)
+    return values, places

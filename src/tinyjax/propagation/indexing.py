@@ -19,7 +19,7 @@ from tinyjax.primitives.keys import (
 )
 from tinyjax.primitives.reduce_window import WindowReduction
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
-from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.sorting import Sort, TopK
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
 from tinyjax.propagation.rules import RULES, joined, resized
 from tinyjax.propagation.specs import Lies, Names, Site, Spec, divided, replicated
@@ -61,6 +61,12 @@ def _(primitive: Sort, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
     if any(spec[primitive.dimension] for spec in operands):
         return [site.refuse(operands, f"axis {primitive.dimension}, which is sorted, is divided")] * len(operands)
     return [joined(operands, site)] * len(operands)
+
+
+@RULES.register(TopK)
+def _(primitive: TopK, operands: Sequence[Spec], site: Site) -> Sequence[Lies]:
+    (x,), axis = operands, primitive.axis
+    return [site.refuse(operands, f"axis {axis}, along which elements are chosen, is divided") if x[axis] else x] * 2
 
 
 @RULES.register(Gather)

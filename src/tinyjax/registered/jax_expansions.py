@@ -15,7 +15,7 @@ from tinyjax.control.loops import rowwise
 from tinyjax.deferred import RANDOM_GAMMA
 from tinyjax.errors import ParameterError, ShapeError, UnsupportedError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOATS, INT32, KEYS, UINT32, UINT64, as_dtype
+from tinyjax.ir.dtypes import FLOATS, KEYS, UINT32, UINT64, as_dtype
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal
 from tinyjax.ir.tangents import has_tangent
@@ -27,9 +27,9 @@ from tinyjax.primitives.constant import Constant
 from tinyjax.primitives.conversion import BitcastConvertType, convert
 from tinyjax.primitives.elementwise import add, mul, neg, sub
 from tinyjax.primitives.exponential import log
-from tinyjax.primitives.shaping import expand_dims, iota, reshape, rev, squeeze
+from tinyjax.primitives.shaping import expand_dims, iota, reshape, squeeze
 from tinyjax.primitives.slicing import concatenate, slice_in_dim
-from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.sorting import top_k
 from tinyjax.primitives.structure import broadcast_in_dim, constant_like, full, permute
 from tinyjax.registered.jax_meshes import STANDARD
 from tinyjax.registered.jax_products import RaggedDotDimensionNumbers, ragged_dot_general, scaled_dot, scaled_matmul
@@ -62,16 +62,9 @@ def _iota_2x32(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Seq
 
 
 def _top_k(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
-    """The greatest elements along an axis, in descending order, and where they are; of equal ones the first.
-
-    Reversed before and after it is sorted: so equal elements stay in order.
-    """
+    """The greatest elements along an axis, which JAX before 0.10 doesn't name."""
     (x,) = args
-    axis, k = _number(params.get("axis", x.aval.ndim - 1)), _number(params["k"])
-    size = x.aval.shape[axis]
-    places = rev(ctx, iota(ctx, INT32, x.aval.shape, axis), (axis,))
-    ordered = ctx.bind(Sort(axis, True, 1), rev(ctx, x, (axis,)), places)
-    return [rev(ctx, slice_in_dim(ctx, part, size - k, size, 1, axis), (axis,)) for part in ordered]
+    return top_k(ctx, x, _number(params["k"]), _number(params.get("axis", x.aval.ndim - 1)))
 
 
 def candidates(size: int, rank: int, k: int, recall: float, whole: int = -1) -> int:

@@ -1,4 +1,4 @@
-"""The lowering rule of sorting."""
+"""The lowering rules of sorting and choosing."""
 
 from __future__ import annotations
 
@@ -9,11 +9,12 @@ from tinyjax.hlo.context import SSA, Body, LoweringContext
 from tinyjax.hlo.rules.elementwise import choose, compare, comparison_kind, part, same_type
 from tinyjax.hlo.rules.narrow import of_wider
 from tinyjax.hlo.tables import CPU_RULES, RULES
-from tinyjax.hlo.text import results_text, types_text
+from tinyjax.hlo.text import results_text, type_text, types_text
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, FLOATS
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.sorting import Sort, TopK
+from tinyjax.primitives.structure import Transpose
 
 
 @RULES.register(Sort)
@@ -65,4 +66,26 @@ def _ordered(ctx: LoweringContext, direction: str, x: SSA, y: SSA) -> SSA:
     return ctx.emit(f"stablehlo.compare {direction}, {x.name}, {y.name}, {kind} : {types}", array_type((), BOOL))
 
 
+@RULES.register(TopK)
+def _top_k(primitive: TopK, ctx: LoweringContext, args: Sequence[SSA], types: Sequence[ShapedArray]) -> Sequence[SSA]:
+    """Along the last axis, which is where CHLO's goes."""
+    (x,), axis = args, primitive.axis
+    last = x.aval.ndim - 1
+    there = (*[i for i in range(last + 1) if i != axis], axis)
+    back = (*range(axis), last, *range(axis, last))
+    if axis != last:
+        (x,) = RULES[Transpose](Transpose(there), ctx, (x,), [_transposed(x.aval, there)])
+    outs = [aval if axis == last else _transposed(aval, there) for aval in types]
+    signature = f"{type_text(x.aval)} -> {results_text(outs)}"
+    found = ctx.emit_many(f"chlo.top_k({x.name}, k = {primitive.k}) : {signature}", outs)
+    if axis == last:
+        return found
+    return [RULES[Transpose](Transpose(back), ctx, (out,), (aval,))[0] for out, aval in zip(found, types, strict=True)]
+
+
+def _transposed(aval: ShapedArray, permutation: Sequence[int]) -> ShapedArray:
+    return array_type(tuple([aval.shape[i] for i in permutation]), aval.dtype)
+
+
 CPU_RULES[Sort] = of_wider(RULES[Sort], 7)
+CPU_RULES[TopK] = of_wider(RULES[TopK], 7)

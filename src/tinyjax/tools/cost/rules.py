@@ -45,7 +45,7 @@ from tinyjax.primitives.shaping import Iota, Reshape, Rev, Squeeze
 from tinyjax.primitives.sinks import DceSink
 from tinyjax.primitives.slicing import Concatenate, Pad, Slice, Split
 from tinyjax.primitives.sliding import Windowed
-from tinyjax.primitives.sorting import Sort
+from tinyjax.primitives.sorting import Sort, TopK
 from tinyjax.primitives.structure import BroadcastInDim, Reduction, Transpose
 from tinyjax.primitives.threefry import ROTATIONS, ROUNDS, Threefry2x32
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
@@ -282,6 +282,13 @@ def _rng_uniform(primitive: RngUniform, eqn: Eqn) -> Cost:
     """Random bits, and what brings them to the interval."""
     out = eqn.outvars[0].aval
     return Cost((25 * -(-out.dtype.itemsize // 4) + 2) * out.size, bytes=bytes_moved(eqn))
+
+
+@COSTS.register(TopK)
+def _top_k(primitive: TopK, eqn: Eqn) -> Cost:
+    """log2(k) comparisons for each element, with the logarithm rounded up, and at least one."""
+    x = eqn.invars[0].aval
+    return Cost(x.size * max((primitive.k - 1).bit_length(), 1) if primitive.k else 0, bytes=bytes_moved(eqn))
 
 
 @COSTS.register(Sort)
