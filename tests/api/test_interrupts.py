@@ -187,6 +187,7 @@ def _alarm() -> Iterator[None]:
     signal.signal(signal.SIGALRM, before)
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # raised in a weakref's callback
 @pytest.mark.usefixtures("_alarm")
 def test_real_signals() -> None:
     f = fresh()
@@ -204,6 +205,7 @@ def test_real_signals() -> None:
         assert use(f, compiled) == expected
 
 
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # raised in a weakref's callback
 @pytest.mark.usefixtures("_alarm")
 def test_an_interrupt_while_another_thread_traces_for_this_one() -> None:
     """Deep traces go on in new threads, for which the first one waits."""
