@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -82,3 +83,28 @@ def test_what_is_donated_is_no_other_argument() -> None:
     with pytest.raises(InputError, match="is donated"):
         tj.jit(lambda a, b: a + b, donate_argnames="b")(x, b=x)
     np.testing.assert_array_equal(tj.jit(lambda a, b: a + b, donate_argnums=0)(x + 0.0, x), [0.0, 2.0, 4.0])
+
+
+@pytest.mark.parametrize("put", [lambda x: x, tj.device_put], ids=["host", "device"])
+@pytest.mark.parametrize(
+    "copied",
+    [
+        copy.copy,
+        copy.deepcopy,
+        tnp.copy,
+        tnp.array,
+        tj.Array.copy,
+        lambda x: x.astype(x.dtype, copy=True),
+        lambda x: tnp.astype(x, x.dtype, copy=True),
+        lambda x: copy.deepcopy({"w": [x]})["w"][0],
+    ],
+)
+def test_copies_outlive_what_was_donated(put: Any, copied: Any) -> None:
+    """As in JAX, where each of these has a buffer of its own; `astype` alone converts, and shares what fits already."""
+    x = put(tnp.ones(4))
+    y, shared = copied(x), x.astype(x.dtype)
+    assert x.unsafe_buffer_pointer() != y.unsafe_buffer_pointer()
+    assert x.unsafe_buffer_pointer() == shared.unsafe_buffer_pointer()
+    tj.jit(lambda x: x + 1.0, donate_argnums=0)(x)
+    assert (x.is_deleted(), y.is_deleted()) == (True, False)
+    np.testing.assert_array_equal(y, np.ones(4))

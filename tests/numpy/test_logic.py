@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import inspect
 import itertools
+from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -122,6 +124,30 @@ def test_limits_of_integers(dtype: str) -> None:
     assert (ours.bits, ours.max, ours.min) == (theirs.bits, theirs.max, theirs.min)
     with pytest.raises(InputError, match="finfo is for float"):
         tnp.finfo(dtype)
+
+
+def test_an_array_is_no_dtype() -> None:
+    """NumPy would take its dtype. Where a dtype or an array is meant, both are taken, as NumPy does."""
+    x = tnp.ones(3, "float32")
+    wrong: list[Callable[[Any], object]] = [
+        lambda y: tnp.zeros(3, dtype=y),
+        lambda y: tnp.asarray([1], dtype=y),
+        lambda y: tnp.arange(3, dtype=y),
+        lambda y: tnp.sum(x, dtype=y),
+        x.astype,
+        x.view,
+        lambda y: tj.random.normal(tj.random.key(0), (2,), dtype=y),
+        lambda y: tj.lax.convert_element_type(x, y),
+        lambda y: tj.lax.iota(y, 3),
+        tj.jit(x.astype),
+    ]
+    for function in wrong:
+        for given in (x, np.ones(3)):
+            with pytest.raises(ValueError, match=r"given as a dtype.*write x\.dtype"):
+                function(given)
+    assert tnp.finfo(x) == tnp.finfo("float32")
+    assert tnp.iinfo(np.arange(3)) == tnp.iinfo(tnp.arange(3)) == tnp.iinfo("int64")
+    assert tnp.zeros(2, np.float32(1.0)).dtype == jnp.zeros(2, np.float32(1.0)).dtype
 
 
 def test_shapes() -> None:

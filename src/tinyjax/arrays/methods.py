@@ -144,11 +144,13 @@ class Methods(Placed):
     def astype(
         self, dtype: npt.DTypeLike | None, copy: bool = False, device: DeviceLike | Sharding | None = None
     ) -> Array:
-        """The elements converted to a dtype, on a device if one is given; a dtype of None is float64. Arrays are
-        immutable, so `copy` makes no difference."""
+        """The elements converted to a dtype, on a device if one is given; a dtype of None is float64. With `copy` in
+        memory of their own, also where there is nothing to convert."""
         found = elementwise.user_dtype(float if dtype is None else dtype)
         converted = self._array if found is None else elementwise.astype(self._array, found)
-        return converted if device is None else converted.to_device(device)
+        if device is not None:
+            converted = converted.to_device(device)
+        return converted.copy() if copy and converted is self._array else converted
 
     def copy(self) -> Array:
         """The same elements in memory of their own."""

@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
-from tinyjax.errors import InputError
+from tinyjax.errors import ChoiceError, InputError
 
 DType: TypeAlias = np.dtype[np.generic]
 #: Its dtype is known to its primitive, not to the type checker, to which np.generic would have no operators.
@@ -130,6 +130,8 @@ def as_dtype(dtype: npt.DTypeLike) -> DType:
     """
     if type(dtype) is str and dtype in _BY_SHORT_NAME:
         return _BY_SHORT_NAME[dtype] if dtype not in _OF_NUMPY else np.dtype(dtype)
+    if hasattr(dtype, "__array__") and not isinstance(dtype, type | np.generic):
+        raise ChoiceError(f"an array was given as a dtype, {dtype!r}: write x.dtype for the dtype of an array x")
     try:
         return np.dtype(dtype)
     except (TypeError, ValueError):

@@ -138,13 +138,17 @@ def _is_of_kind(dtype: DType, kind: npt.DTypeLike) -> bool:
 _EXPONENT_BITS: Final = {FLOAT16: 5, BFLOAT16: 8, FLOAT32: 8, FLOAT64: 11}
 
 
-def finfo(dtype: npt.DTypeLike) -> FloatInfo:
-    """The limits of a float dtype, or of the parts of a complex one.
+def _dtype_or_its_own(x: npt.DTypeLike | Array) -> DType:
+    return x.aval.dtype if isinstance(x, Array) else array_dtype(x.dtype if isinstance(x, np.ndarray) else x)
+
+
+def finfo(dtype: npt.DTypeLike | Array) -> FloatInfo:
+    """The limits of a float dtype, or of the parts of a complex one, or of that of an array.
 
     >>> finfo("float16").max, finfo("bfloat16").eps
     (65504.0, 0.0078125)
     """
-    found = real_dtype(array_dtype(dtype))
+    found = real_dtype(_dtype_or_its_own(dtype))
     if found in WIDE and found in FLOATS:
         return _narrow_info(found)
     if found not in _EXPONENT_BITS:
@@ -166,13 +170,13 @@ def _narrow_info(dtype: DType) -> FloatInfo:
     return FloatInfo(dtype, bits(dtype), nmant, nexp, largest, lowest, eps, math.ldexp(least, nmant), least)
 
 
-def iinfo(int_type: npt.DTypeLike) -> IntInfo:
-    """The limits of an integer dtype.
+def iinfo(int_type: npt.DTypeLike | Array) -> IntInfo:
+    """The limits of an integer dtype, or of that of an array.
 
     >>> iinfo("int8").max
     127
     """
-    found = array_dtype(int_type)
+    found = _dtype_or_its_own(int_type)
     if found not in INTEGERS:
         raise InputError(f"iinfo is for integer dtypes, got {found.name}")
     least, greatest = integer_limits(found)

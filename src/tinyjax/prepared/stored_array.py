@@ -76,9 +76,12 @@ class StoredArray:
         if type(value.data) is not np.ndarray and self.buffer is None:
             self.host = None
 
+    def __copy__(self) -> Self:
+        """The same elements in other memory, as one of the two may be donated or deleted. Numbers on the host stay."""
+        return self if self.value.on_host and not self.aval.shape else type(self)(backend.copied(self.value))
+
     def __deepcopy__(self, memo: dict[int, object]) -> Self:
-        """Other memory on devices, as one of the two may be donated; nobody writes to what is on the host."""
-        return self if backend.place_of(self.value) == backend.HOST else type(self)(backend.copied(self.value))
+        return self.__copy__()
 
     if not TYPE_CHECKING:  # or every attribute would seem to exist
 

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from typing_extensions import override
 
 from tinyjax.caching import bounded
-from tinyjax.errors import InputError, ParameterError, ShapeError, TypingError
+from tinyjax.errors import ParameterError, ShapeError, TypingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.dtypes import (
@@ -40,10 +40,7 @@ BIT_PATTERNS: Final = INTEGERS | FLOATS
 
 def array_dtype(dtype: npt.DTypeLike) -> DType:
     """A dtype that arrays can have; a TypingError for others."""
-    try:
-        found = as_dtype(dtype)
-    except TypeError:
-        raise InputError(f"{dtype!r} is not a dtype") from None
+    found = as_dtype(dtype)
     if found in KEYS:
         raise TypingError(
             "numbers don't become keys by conversion: tinyjax.random.wrap_key_data makes keys of their words"
