@@ -218,7 +218,7 @@ class BatchSizeError(TinyjaxError, ValueError):
     """The mapped axes of `vmap` are missing or of different sizes."""
 
 
-class BatchedPredicateError(TinyjaxError, ValueError):
+class BatchedPredicateError(TinyjaxError, ValueError, NotImplementedError):
     """The predicate of a `cond` differs from element to element of a batch, which isn't allowed there."""
 
 
@@ -339,7 +339,7 @@ class DonationError(InputError, RuntimeError):
     """An array is donated, and is another argument of the same call, too."""
 
 
-class CallbackError(TinyjaxError, ValueError, RuntimeError):
+class CallbackError(TinyjaxError, ValueError, NotImplementedError):
     """A Python callback was transformed in a way that it doesn't support, or didn't return what it promised."""
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import jax
+import jax.experimental
 import numpy as np
 import numpy.typing as npt
 import pytest
@@ -415,3 +416,31 @@ def test_logs(caplog: pytest.LogCaptureFixture) -> None:
     assert {(record.pathname, record.lineno) for record in caplog.records} == {
         (__file__, f.__wrapped__.__code__.co_firstlineno + 2)
     }
+
+
+@RUNS
+def test_the_place_to_call_from_is_taken(run: Callable[..., Callable[..., tj.Array]]) -> None:
+    """As in JAX; and the function gets no argument of that name."""
+    place: Any = tj.sharding.SingleDeviceSharding(tj.devices()[0])
+    np.testing.assert_array_equal(run(lambda x: tj.pure_callback(np.sort, VECTOR, x, sharding=place))(X), np.sort(X))
+    np.testing.assert_array_equal(run(lambda x: tj.io_callback(np.sort, VECTOR, x, sharding=place))(X), np.sort(X))
+    wrong: Any = "cpu:0"
+    for call in (tj.pure_callback, tj.io_callback):
+        with pytest.raises(InputError, match="sharding is a Sharding or None, got 'cpu:0'"):
+            call(np.sort, VECTOR, X, sharding=wrong)
+
+
+def test_batches_that_it_does_not_support_are_what_jax_raises() -> None:
+    flags = np.array([True, False])
+
+    def unmapped(j: Any, call: Any) -> Any:
+        return j.vmap(lambda x: j.pure_callback(np.sin, x, x))(np.arange(2.0))
+
+    def chosen(j: Any, call: Any) -> Any:
+        nothing = lambda: call(lambda: None, None)  # noqa: E731
+        return j.vmap(lambda flag: j.lax.cond(flag, nothing, nothing))(flags)
+
+    for wrong in (unmapped, chosen):
+        for j, call in ((tj, tj.io_callback), (jax, jax.experimental.io_callback)):
+            with pytest.raises(NotImplementedError):
+                wrong(j, call)

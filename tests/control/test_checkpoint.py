@@ -186,6 +186,33 @@ def test_barrier_for_some_arguments(marks: tuple[Any, ...]) -> None:
         tj.checkpoint(f, prevent_cse=wrong)
 
 
+@pytest.mark.parametrize(
+    ("marks", "fits"),
+    [
+        ((True, False), True),
+        ((True, {"b": False}), True),
+        ([False, True], True),
+        ((True,), False),
+        ((True, False, True), False),
+        ((True, {"a": False}), False),
+        ((True, (False,)), False),
+    ],
+)
+def test_marks_that_do_not_fit_the_arguments(marks: Any, fits: bool) -> None:
+    def f(x: Any, y: Any) -> Any:
+        return x * y["b"]
+
+    for differentiated in (
+        tj.grad(tj.checkpoint(f, prevent_cse=marks)),
+        jax.grad(jax.checkpoint(f, prevent_cse=marks)),
+    ):
+        if fits:
+            assert differentiated(1.0, {"b": 2.0}) == 2.0
+        else:
+            with pytest.raises(ValueError, match=r"prefix|prevent_cse is a bool, or a tree of bools that begins"):
+                differentiated(1.0, {"b": 2.0})
+
+
 def test_the_second_computation_stays() -> None:
     """XLA merges equal computations; the barrier keeps it from undoing what the checkpoint is for."""
 

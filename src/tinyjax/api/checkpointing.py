@@ -12,7 +12,7 @@ from tinyjax.api.arguments import split_static
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.checkpoint_policies import AnyPolicy, as_policy
 from tinyjax.control.checkpoint import Checkpoint, Policy
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, TreeError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.tangents import has_tangent
@@ -94,15 +94,27 @@ def checkpoint(
         raise InputError(
             f"checkpoint: prevent_cse is a bool, or a tree of bools for the arguments, got {prevent_cse!r}"
         )
-    return _checkpoint(fun, any(marks), None if policy is None else as_policy(policy), static_argnums, static_argnames)
+    kept = None if policy is None else as_policy(policy)
+    spread = None if isinstance(prevent_cse, bool) else tuple(prevent_cse)
+    return _checkpoint(fun, any(marks), spread, kept, static_argnums, static_argnames)
 
 
 remat: Final = checkpoint
 
 
+def _check_marks(marks: tuple[object, ...], arguments: tuple[object, ...]) -> None:
+    if (where := tree.prefix_difference(marks, arguments)) is not None:
+        place = f" at {where}" if where else ""
+        raise TreeError(
+            f"checkpoint: prevent_cse is a bool, or a tree of bools that begins as the arguments do; differs{place}: "
+            f"{tree.shown(tree.flatten(marks)[1])} for arguments {tree.shown(tree.flatten(arguments)[1])}"
+        )
+
+
 def _checkpoint(
     fun: Callable[P, R],
     prevent_cse: bool,
+    marks: tuple[object, ...] | None,
     policy: Policy | None,
     static_argnums: int | Sequence[int],
     static_argnames: str | Sequence[str],
@@ -111,6 +123,8 @@ def _checkpoint(
     @wraps(fun)
     def checkpointed(*args: P.args, **kwargs: P.kwargs) -> R:
         call = split_static(fun, args, kwargs, static_argnums, static_argnames)
+        if marks is not None:
+            _check_marks(marks, (tuple(call.args), dict(call.kwargs)) if call.kwargs else tuple(call.args))
         lent = lend(call.function, call.args, call.kwargs)
         if lent is None:
             plain: R = run(call.function, call.args, call.kwargs, None)

@@ -14,6 +14,7 @@ from tinyjax.control.callbacks import HostFunction, IOCallback, PureCallback, Vm
 from tinyjax.errors import CallbackError, InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
+from tinyjax.meshes.sharding import Sharding
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -69,11 +70,17 @@ def _result_types(result_shape_dtypes: object) -> tuple[tuple[ShapedArray, ...],
     return tuple(ShapedArray(aval.shape, aval.dtype) for aval in avals), treedef
 
 
+def _check_sharding(name: str, sharding: object) -> None:
+    if sharding is not None and not isinstance(sharding, Sharding):
+        raise InputError(f"{name}: sharding is a Sharding or None, got {sharding!r}")
+
+
 @overload
 def pure_callback(
     callback: Callable[..., object],
     result_shape_dtypes: ShapedArray,
     *args: Any,
+    sharding: Sharding | None = None,
     vmap_method: VmapMethod | None = None,
     **kwargs: Any,
 ) -> Array: ...
@@ -82,6 +89,7 @@ def pure_callback(
     callback: Callable[..., object],
     result_shape_dtypes: list[ShapedArray],
     *args: Any,
+    sharding: Sharding | None = None,
     vmap_method: VmapMethod | None = None,
     **kwargs: Any,
 ) -> list[Array]: ...
@@ -90,6 +98,7 @@ def pure_callback(
     callback: Callable[..., object],
     result_shape_dtypes: tuple[ShapedArray, ShapedArray],
     *args: Any,
+    sharding: Sharding | None = None,
     vmap_method: VmapMethod | None = None,
     **kwargs: Any,
 ) -> tuple[Array, Array]: ...
@@ -98,6 +107,7 @@ def pure_callback(
     callback: Callable[..., object],
     result_shape_dtypes: dict[K, ShapedArray],
     *args: Any,
+    sharding: Sharding | None = None,
     vmap_method: VmapMethod | None = None,
     **kwargs: Any,
 ) -> dict[K, Array]: ...
@@ -106,6 +116,7 @@ def pure_callback(
     callback: Callable[..., object],
     result_shape_dtypes: Any,
     *args: Any,
+    sharding: Sharding | None = None,
     vmap_method: VmapMethod | None = None,
     **kwargs: Any,
 ) -> Any: ...
@@ -114,6 +125,7 @@ def pure_callback(
     callback: Callable[..., object],
     result_shape_dtypes: Any,  # a tree of types
     *args: Any,  # the callback's own arguments
+    sharding: Sharding | None = None,
     vmap_method: VmapMethod | None = None,
     **kwargs: Any,
 ) -> Any:
@@ -124,6 +136,8 @@ def pure_callback(
     once, or not at all. It has no derivative: give it one with `custom_jvp` or `custom_vjp`.
 
     Args:
+      sharding: where JAX calls the function from. Here it is called once, on the host, with whole arrays, wherever they
+        lie, so this changes nothing.
       vmap_method: how `vmap` maps the call. "sequential": one call for each element. "expand_dims": one call for the
         batch, on arrays with one more axis in front, of size 1 where an argument isn't mapped; "broadcast_all": of full
         size everywhere. None: it can't be mapped.
@@ -140,6 +154,7 @@ def pure_callback(
     Array([2., 4., 6.], dtype=float64)
     """
     check_callable("pure_callback", callback)
+    _check_sharding("pure_callback", sharding)
     if vmap_method is not None and vmap_method not in get_args(VmapMethod):
         allowed = ", ".join(map(repr, get_args(VmapMethod)))
         raise InputError(f"pure_callback: vmap_method must be one of {allowed} or None, got {vmap_method!r}")
@@ -151,13 +166,19 @@ def pure_callback(
 
 @overload
 def io_callback(
-    callback: Callable[..., object], result_shape_dtypes: ShapedArray, *args: Any, ordered: bool = False, **kwargs: Any
+    callback: Callable[..., object],
+    result_shape_dtypes: ShapedArray,
+    *args: Any,
+    sharding: Sharding | None = None,
+    ordered: bool = False,
+    **kwargs: Any,
 ) -> Array: ...
 @overload
 def io_callback(
     callback: Callable[..., object],
     result_shape_dtypes: list[ShapedArray],
     *args: Any,
+    sharding: Sharding | None = None,
     ordered: bool = False,
     **kwargs: Any,
 ) -> list[Array]: ...
@@ -166,6 +187,7 @@ def io_callback(
     callback: Callable[..., object],
     result_shape_dtypes: tuple[ShapedArray, ShapedArray],
     *args: Any,
+    sharding: Sharding | None = None,
     ordered: bool = False,
     **kwargs: Any,
 ) -> tuple[Array, Array]: ...
@@ -174,18 +196,25 @@ def io_callback(
     callback: Callable[..., object],
     result_shape_dtypes: dict[K, ShapedArray],
     *args: Any,
+    sharding: Sharding | None = None,
     ordered: bool = False,
     **kwargs: Any,
 ) -> dict[K, Array]: ...
 @overload
 def io_callback(
-    callback: Callable[..., object], result_shape_dtypes: Any, *args: Any, ordered: bool = False, **kwargs: Any
+    callback: Callable[..., object],
+    result_shape_dtypes: Any,
+    *args: Any,
+    sharding: Sharding | None = None,
+    ordered: bool = False,
+    **kwargs: Any,
 ) -> Any: ...
 @filtered
 def io_callback(
     callback: Callable[..., object],
     result_shape_dtypes: Any,  # a tree of types
     *args: Any,  # the callback's own arguments
+    sharding: Sharding | None = None,
     ordered: bool = False,
     **kwargs: Any,
 ) -> Any:
@@ -196,6 +225,7 @@ def io_callback(
     `ordered` says that this would be wrong.
     """
     check_callable("io_callback", callback)
+    _check_sharding("io_callback", sharding)
     arrays, in_tree = flatten_arguments(callback, args, kwargs)
     results, out_tree = _result_types(result_shape_dtypes)
     return tree.unflatten(
