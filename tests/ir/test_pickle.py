@@ -8,6 +8,7 @@ import pickle
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import cloudpickle
 import numpy as np
@@ -173,6 +174,29 @@ def test_functions_of_modules_survive_pickle_and_others_cloudpickle() -> None:
     found: ClosedJaxpr = pickle.loads(cloudpickle.dumps(anonymous))
     assert [float(out) for out in tj.eval_jaxpr(found.jaxpr, found.consts, 1.0)] == [2.0]
     assert copy.deepcopy(anonymous) == anonymous
+
+
+@tj.jit
+def doubled(x: tj.ArrayLike) -> tj.Array:
+    return tj.numpy.asarray(x) * 2.0
+
+
+def test_jitted_functions_survive_after_calls_too() -> None:
+    """As JAX's: by cloudpickle whatever they close over, and by pickle if a module has them."""
+    factor = tj.device_put(np.array([1.0, 3.0]))
+    inner = tj.jit(lambda x, n: factor * x**n, static_argnames="n")
+    outer = tj.jit(lambda tree: inner(tree["x"], n=2) + doubled(tree["x"]), donate_argnums=0)
+    given = {"x": np.array([1.0, 2.0])}
+    expected = [outer(given) for _ in range(3)]  # prepared from the second on
+    found = pickle.loads(cloudpickle.dumps(outer))
+    for _ in range(3):
+        np.testing.assert_array_equal(found(given), expected[0])
+    kept: Any = copy.deepcopy(inner)
+    np.testing.assert_array_equal(kept(2.0, n=1), [2.0, 6.0])
+    doubled(1.0)
+    assert pickle.loads(pickle.dumps(doubled)) is doubled
+    with pytest.raises((pickle.PicklingError, AttributeError), match="lambda"):
+        pickle.dumps(inner)
 
 
 def test_arrays_survive() -> None:

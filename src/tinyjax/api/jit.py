@@ -20,6 +20,7 @@ from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered
 from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already, on_device
 from tinyjax.api.jit_traces import TRACES_PER_FUNCTION, reusable, staged, traces_of
 from tinyjax.api.make_jaxpr import abstractify, eval_jaxpr
+from tinyjax.api.named_functions import name_in_module
 from tinyjax.api.non_finite import Check, checked_program
 from tinyjax.api.traced import Traced as Record
 from tinyjax.api.traced import record
@@ -229,6 +230,11 @@ class Jitted(AheadOfTime[P, R]):
         )
         for cache in (self._own, self._calls, self._by_mesh, self._misses):
             register(cache, temporary=True)
+
+    @override
+    def __reduce__(self) -> str | tuple[object, ...]:
+        marks = self._inline, self._check, self._shardings, self._largest, self._rerolling
+        return name_in_module(self) or (Jitted, (self._fun, self._static, self._donated, *marks))
 
     @override
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
