@@ -28,8 +28,9 @@ from tinyjax import hlo, lax
 from tinyjax.errors import ShapeError, TinyjaxError, TypingError, UnsupportedError
 from tinyjax.extend import as_array, bind
 from tinyjax.interop.jax import from_jax, to_jax
-from tinyjax.ir.dtypes import HostArray
+from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.ir.primitive import Primitive
+from tinyjax.primitives import lapack
 from tinyjax.primitives.factorizations import Geqp3, HouseholderProduct, Lu, LuPivotsToPermutation, Ormqr, Qr
 from tinyjax.primitives.matrices import OfMatrices
 from tinyjax.primitives.spectral import Eig, Eigh, Hessenberg, Schur, Svd, Tridiagonal
@@ -250,3 +251,36 @@ def test_equations_next_to_singular_ones_have_finite_solutions(dtype: str) -> No
                 diagonals = (jnp.asarray(diagonal),) * 3
                 expected = linalg.tridiagonal_solve(*diagonals, jnp.asarray(b), perturb_singular=True)
                 np.testing.assert_allclose(np.abs(x), np.abs(expected), 1e-2)  # pivots are moved either way
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+def test_solutions_are_those_of_getrs_to_the_bit(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which is called for one right side only, as it hands small matrices to other threads, and waits for them."""
+    getrs = lapack.routine("getrs", np.dtype(dtype))
+    called: list[str] = []
+    routine = lapack.routine
+
+    def noted(name: str, dtype: DType) -> lapack.Routine:
+        called.append(name)
+        return routine(name, dtype)
+
+    monkeypatch.setattr(lapack, "routine", noted)
+    rng = np.random.default_rng(0)
+    for n in (1, 2, 3, 4, 7, 8, 17, 33, 64, 130):
+        for columns in (1, 2, 3, n, 2 * n + 1):
+            for kind in ("regular", "singular", "zero", "nan", "infinite", "graded"):
+                a, b = (rng.normal(size=(n, k)) + 1j * rng.normal(size=(n, k)) for k in (n, columns))
+                a, b = (x.astype(dtype) if dtype.startswith("c") else x.real.astype(dtype) for x in (a, b))
+                if kind == "singular":
+                    a[:, -1] = a[:, 0]
+                elif kind == "graded":
+                    a *= 10.0 ** np.linspace(-8, 8, n, dtype=np.float32)
+                elif kind != "regular":
+                    (b if kind == "infinite" else a)[:] = {"zero": 0, "nan": np.nan, "infinite": np.inf}[kind]
+                factors, pivots = lapack.lu(a)
+                expected, _ = getrs(factors, pivots, b)
+                for right in (b, np.asfortranarray(b)):
+                    called.clear()
+                    found = lapack.solve_by_factors(factors, pivots, right)
+                    assert found.tobytes() == expected.tobytes()
+                    assert ("getrs" in called) == (columns == 1)

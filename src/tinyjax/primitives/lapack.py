@@ -83,16 +83,27 @@ def lu(a: HostArray) -> Found:
 
 
 def solve_by_factors(factors: HostArray, pivots: HostArray, b: HostArray) -> HostArray:
-    x, _ = routine("getrs", b.dtype)(factors, pivots, b)
-    return np.asarray(x)
+    """The same bits as of `getrs`. With several right sides, that hands even a matrix of two rows to other threads, and
+    waits for them, which takes milliseconds where all cores are busy; the routine for triangles does so for large ones
+    only."""
+    if b.shape[1] == 1:
+        x, _ = routine("getrs", b.dtype)(factors, pivots, b)
+        return np.asarray(x)
+    solve = routine("trsm", b.dtype)
+    half = solve(1.0, factors, b[_order(pivots, len(b))], lower=True, diag=True)
+    return np.asarray(solve(1.0, factors, half, overwrite_b=True))
+
+
+def _order(pivots: HostArray, size: int) -> list[int]:
+    order = list(range(size))
+    for i, j in enumerate(pivots.tolist()):
+        order[i], order[j] = order[j], order[i]
+    return order
 
 
 def permutation_of(pivots: HostArray, size: int) -> HostArray:
     """The order of rows that they have after exchanges."""
-    order = np.arange(size, dtype=np.int32)
-    for i, j in enumerate(pivots.tolist()):
-        order[[i, j]] = order[[j, i]]
-    return order
+    return np.array(_order(pivots, size), np.int32)
 
 
 def geqrf(a: HostArray) -> Found:
