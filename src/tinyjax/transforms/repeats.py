@@ -22,6 +22,8 @@ Producers: TypeAlias = Mapping[int, tuple[int, int]]
 #: At most so many periods are tried at each length of windows, and so many beginnings within one stretch.
 _PERIODS: Final = 64
 _BEGINNINGS: Final = 64
+#: In how many kinds blocks may be in turn that are told apart by what they read alone.
+_IN_TURN: Final = (2, 3, 4)
 #: So many places where blocks may begin as well are looked at.
 _PLACES: Final = 64
 
@@ -164,9 +166,20 @@ def periods(found: Numbers) -> list[int]:
 def find_runs(found: Numbers, reads: Reads, accept: int = 2) -> list[Run]:
     """Disjoint runs of at least `accept` blocks, with those that save most chosen first; in order."""
     heap: list[tuple[int, int, int, int]] = []  # what it saves (negative), period, start and stop
-    for period in periods(found):
-        for start, stop in _stretches(found, reads, period, accept):
-            heapq.heappush(heap, _candidate(start, stop, period))
+    todo = periods(found)
+    likely, seen = len(todo), set(todo)
+    for i, period in enumerate(todo):
+        broken = False
+        for start, stop in _equal(found, period):
+            parts = list(_stretches(start, stop, reads, period, accept))
+            broken = broken or (parts != [(start, stop)] and stop - start >= 2 * _IN_TURN[0] * period)
+            for part in parts:
+                heapq.heappush(heap, _candidate(*part, period))
+        if broken and i < likely:
+            # Blocks of several kinds may differ in nothing but what they read.
+            several = [period * k for k in _IN_TURN if period * k not in seen]
+            todo += several
+            seen.update(several)
     taken: list[tuple[int, int, int]] = []  # start, stop, period
     while heap:
         _, period, start, stop = heapq.heappop(heap)
@@ -185,22 +198,26 @@ def _candidate(start: int, stop: int, period: int) -> tuple[int, int, int, int]:
     return -period * (count - 1), period, start, stop
 
 
-def _stretches(found: Numbers, reads: Reads, period: int, accept: int) -> Iterator[tuple[int, int]]:
-    """Where the equations repeat with this period, also in what they read."""
+def _equal(found: Numbers, period: int) -> Iterator[tuple[int, int]]:
+    """Where the labels repeat with this period."""
     equal = np.concatenate([[False], found[period:] == found[:-period], [False]])
     changes = np.flatnonzero(equal[1:] != equal[:-1])
     for low, high in zip(changes[::2].tolist(), changes[1::2].tolist(), strict=True):
-        start, stop = low, high + period
-        for _ in range(_BEGINNINGS):
-            if stop - start < accept * period:
-                break
-            broken = reads.breaks(start, stop, period)
-            if broken is None:
-                yield start, stop
-                break
-            if broken[0] - start >= accept * period:
-                yield start, broken[0]
-            start = broken[1]
+        yield low, high + period
+
+
+def _stretches(start: int, stop: int, reads: Reads, period: int, accept: int) -> Iterator[tuple[int, int]]:
+    """The parts of a stretch of such labels where the equations repeat also in what they read."""
+    for _ in range(_BEGINNINGS):
+        if stop - start < accept * period:
+            break
+        broken = reads.breaks(start, stop, period)
+        if broken is None:
+            yield start, stop
+            break
+        if broken[0] - start >= accept * period:
+            yield start, broken[0]
+        start = broken[1]
 
 
 def _without(start: int, stop: int, taken: Sequence[tuple[int, int, int]]) -> list[tuple[int, int]]:

@@ -1,0 +1,61 @@
+"""Layers that are of several kinds in nothing but what they read, as flows that treat two halves by turns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.transforms.test_layered import close
+from tests.transforms.test_penalties import lines, weights
+
+HALF: Final = 2
+X: Final = np.linspace(-1.0, 1.0, 4 * HALF).reshape(2, 2 * HALF)
+
+
+def coupled(layers: Any, x: Any) -> Any:
+    """Each layer changes one half by what it makes of the other: its backward pass is the same equations in each."""
+    total: Any = 0.0
+    for i in range(len(layers)):
+        layer = layers[f"layer_{i}"]
+        a, b = x[:, :HALF], x[:, HALF:]
+        a, b = (b, a) if i % 2 else (a, b)
+        inner = tnp.tanh(a @ layer["kernel"][:HALF] + layer["bias"])
+        scale = tnp.tanh(inner[:, :HALF] * layer["scale"][:HALF])
+        b = b * tnp.exp(scale) + inner[:, HALF:]
+        total = total + tnp.sum(scale, -1)
+        x = tnp.concatenate([b, a] if i % 2 else [a, b], -1)
+    return tnp.mean(0.5 * tnp.sum(x * x, -1) - total)
+
+
+def in_threes(layers: Any, x: Any) -> Any:
+    """What one of three layers reads is what was there two layers before."""
+    a, b, c = x, x * 0.5, x * 0.25
+    for i in range(len(layers)):
+        layer = layers[f"layer_{i}"]
+        new = tnp.tanh(a @ layer["kernel"] + layer["bias"]) * b + c * layer["scale"]
+        a, b, c = (new, a, b) if i % 3 == 0 else ((b, new, c) if i % 3 == 1 else (c, b, new))
+    return tnp.mean(a * b + c)
+
+
+MODELS: Final = [coupled, in_threes]
+
+
+def step(model: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    return lambda layers, x: tj.tree.map(lambda w, g: w - 0.1 * g, layers, tj.grad(model)(layers, x))
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_what_is_compiled_has_one_size(model: Callable[[Any, Any], Any]) -> None:
+    assert lines(step(model), 48) == lines(step(model), 96)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("depth", [12, 13])
+def test_results_are_the_same(model: Callable[[Any, Any], Any], depth: int) -> None:
+    layers, f = weights(depth), step(model)
+    close(tj.jit(f, reroll=True)(layers, X), f(layers, X))
