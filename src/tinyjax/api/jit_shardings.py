@@ -21,7 +21,7 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
-from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 from tinyjax.meshes.named import named_sharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.refs.ref import Ref
@@ -247,8 +247,21 @@ def lying(leaves: Sequence[object]) -> list[Sharding | None]:
     return found
 
 
+def _chosen_device(leaf: object) -> Sharding | None:
+    """On which device an array lies because something has put it there, or a type says that it does."""
+    if isinstance(leaf, ConcreteArray):
+        committed = leaf.row is None and backend.is_committed(leaf.value)  # stacks are on the default device
+        found: object = leaf.sharding if committed else None
+    else:
+        found = None if isinstance(leaf, Array) else getattr(leaf, "sharding", None)
+    return found if isinstance(found, SingleDeviceSharding) else None
+
+
 def lying_already(call: StaticCall, traced: Traced, avals: Sequence[ShapedArray]) -> list[Sharding | None]:
-    """How the inputs of a program lie that was traced for a call."""
+    """How the inputs of a program lie that was traced for a call; of arguments, also on which device they were put."""
     leaves = tree.flatten((call.args, call.kwargs))[0]
     kept = [x for x, aval in zip(leaves, avals, strict=True) if aval.dtype != FLOAT0]
-    return lying([*traced.captured, *kept, *[x.current() if isinstance(x, Ref) else None for x in traced.cells]])
+    found = lying([*traced.captured, *kept, *[x.current() if isinstance(x, Ref) else None for x in traced.cells]])
+    for i, leaf in enumerate(kept, len(traced.captured)):
+        found[i] = found[i] or _chosen_device(leaf)
+    return found

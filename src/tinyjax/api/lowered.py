@@ -16,7 +16,7 @@ from tinyjax.api.jit_reroll import border_of, donated_in_stacks, on_cpu
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.api.signature_info import Signature
 from tinyjax.backend import DeviceLike
-from tinyjax.errors import InputError
+from tinyjax.errors import InputError, ShardingError
 from tinyjax.hlo.locations import with_lines
 from tinyjax.hlo.lowering import lower_module
 from tinyjax.ir.aval import ShapedArray
@@ -67,7 +67,9 @@ class Lowered:
         self._name = name
         self._asked = asked
         # What is compiled: of a program with loops of layers, the one that takes and returns stacks.
-        stacked = rolled and not any(lie) and on_cpu(platform)
+        self._where, self._lie = backend.told_where(traced.jaxpr, lie or [None] * len(traced.jaxpr.invars), asked, name)
+        here = self._where is None or self._where == backend.default_place()
+        stacked = rolled and here and not any(self._lie) and on_cpu(platform)
         self._border: Bordered | None = border_of(traced, asked) if stacked else None
         self._program: Jaxpr = traced.jaxpr
         self._donated: tuple[bool, ...] = donated
@@ -79,7 +81,6 @@ class Lowered:
             self._donated, self._stacks, self._options = stacks.told, stacks.freed, stacks.options
         self._platform = platform
         self._constants = backend.embedded(self.closed_jaxpr.consts, largest)
-        self._lie = lie or [None] * len(traced.jaxpr.invars)
         erased = [(i, array.aval) for i, array in sorted(traced.erased.items())]
         self._refs = refs
         ins, outs = self.closed_jaxpr.in_avals, self.closed_jaxpr.out_avals
@@ -87,6 +88,11 @@ class Lowered:
         if refs is not None:
             (ins, outs), (given, _) = refs.own(ins, outs), refs.own(given, ())
         self._signature = Signature(in_tree, traced.treedef, ins, outs, given, without, erased)
+
+    @property
+    def _own_platform(self) -> str:
+        """The platform of the arguments, or of the default device."""
+        return default_backend() if self._where is None else self._where.platform
 
     @property
     def layout(self) -> backend.Layout | None:
@@ -119,7 +125,7 @@ class Lowered:
         layout, constants = self.layout, self._constants
         module = lower_module(
             self._program,
-            platform=self._platform or default_backend(),
+            platform=self._platform or self._own_platform,
             name=self._name,
             donated=backend.passed(constants, self._donated),
             in_shardings=() if layout is None else backend.passed(constants, layout.ins),
@@ -197,21 +203,32 @@ class Lowered:
         `compiler_options` are XLA's, by name, besides those that `jit` was given; an XlaError if there is none such.
         `device_assignment` are the devices to run on, if arguments and results lie on a mesh without any.
         """
-        if self._platform is not None and _family(self._platform) != _family(default_backend()):
+        if self._platform is not None and _family(self._platform) != _family(self._own_platform):
             raise InputError(
-                f"{self._name} was lowered for {self._platform}, and is compiled for {default_backend()} here"
+                f"{self._name} was lowered for {self._platform}, and is compiled for {self._own_platform} here"
             )
         donated = self._donated if any(self._donated) else ()
         constants = self._constants
         asked = with_options("compile", self._asked, compiler_options)
+        devices: tuple[backend.Device, ...] | None = None if self._where is None else (self._where,)
         if device_assignment is not None:
-            devices = tuple(map(backend.as_device, device_assignment))
+            chosen = tuple(map(backend.as_device, device_assignment))
+            if devices not in (None, chosen):
+                raise ShardingError(
+                    f"compile: device_assignment is {', '.join(map(str, chosen))}, but {self._name!r} was lowered for "
+                    f"what lies on {self._where}"
+                )
+            devices = chosen
+        if devices is not None:
             asked = evolve(asked or backend.Asked(), devices=devices)
         lie = self._lie if self._border is None else ()
         program = backend.compile_program(self._program, self._name, donated, asked, lie, constants, self._options)
         captured = backend.passed(constants, self.closed_jaxpr.consts)
         more = self._border, self._stacks, self._refs
-        return Compiled(program, self._traced, self.closed_jaxpr, captured, self._signature, self._name, *more)
+        anywhere = self._asked is not None and self._asked.device is not None
+        return Compiled(
+            program, self._traced, self.closed_jaxpr, captured, self._signature, self._name, anywhere, *more
+        )
 
 
 def _family(platform: str) -> str:
@@ -232,11 +249,14 @@ class Compiled:
         captured: Sequence[ConcreteValue],
         signature: Signature,
         name: str,
+        anywhere: bool,
         border: Bordered | None = None,
         stacks: tuple[int, ...] = (),
         refs: StagedRefs | None = None,
     ) -> None:
         self._program = program
+        # How many of the program's inputs may lie anywhere: where nothing is said of a device, those closed over.
+        self._moved = len(program.in_avals) if anywhere else len(captured)
         self._refs = refs
         self._stacks = stacks
         self._border = border
@@ -276,7 +296,7 @@ class Compiled:
         if self._border is not None:
             return self._by_stacks(self._border, arrays)
         values = [array.value for array in arrays if isinstance(array, ConcreteArray)]
-        return list(map(ConcreteArray, self._program([*self._captured, *values])))
+        return list(map(ConcreteArray, self._program([*self._captured, *values], self._moved)))
 
     def _by_stacks(self, border: Bordered, arrays: Sequence[Array]) -> Sequence[Array]:
         """The results of a program that takes and returns stacks."""
@@ -287,7 +307,7 @@ class Compiled:
                 f"{self._name} was compiled for one CPU device, with its arguments in stacks (jit's reroll), and these "
                 "are elsewhere. Put them there by tinyjax.device_put, or call what jit returns."
             )
-        outs = self._program([*self._captured, *values])
+        outs = self._program([*self._captured, *values], self._moved)
         free(values, self._stacks)
         return results_of_stacks(border, outs, self._traced.jaxpr.out_avals, ConcreteArray)
 

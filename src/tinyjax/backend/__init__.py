@@ -6,12 +6,14 @@ from tinyjax.backend.buffers import SMALL, DeviceBuffer, RawBuffer, is_computed,
 from tinyjax.backend.embedding import EMBEDDED_BYTES, Constants, embedded, passed
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.layouts import Asked, Division, Layout, lay_out
+from tinyjax.backend.meeting import told_where
 from tinyjax.backend.modules import compile_module
 from tinyjax.backend.nearby import LARGEST, Nearby, is_default, placed, read_nearby
 from tinyjax.backend.places import (
     DeviceLike,
     all_devices,
     as_device,
+    default_place,
     is_committed,
     local_devices,
     move,
@@ -101,6 +103,7 @@ __all__ = [
     "compiler_ir_of_text",
     "copied",
     "costs_of_text",
+    "default_place",
     "delete",
     "device_put",
     "divided_results",
@@ -138,6 +141,7 @@ __all__ = [
     "tell",
     "to_dlpack",
     "to_jax",
+    "told_where",
     "value_of_buffer",
     "wait_for",
     "whole",

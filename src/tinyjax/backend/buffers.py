@@ -12,6 +12,7 @@ import numpy.typing as npt
 from attrs import frozen
 from typing_extensions import CapsuleType, override
 
+from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.process import PROCESS
 from tinyjax.errors import AddressError, DeletedBufferError, XlaError
 from tinyjax.ir.aval import ShapedArray
@@ -75,6 +76,8 @@ class StoredBuffer(ABC):
             if self.keys is not None:
                 elements = elements.view(self.keys)
         except RuntimeError as error:
+            if is_foreign(error):
+                raise
             if not self.array.is_fully_addressable:
                 raise self.out_of_reach() from error
             raise XlaError(f"the computation of {self} failed: {error}") from error
@@ -102,6 +105,8 @@ class StoredBuffer(ABC):
         try:
             self.array.block_until_ready()
         except RuntimeError as error:
+            if is_foreign(error):
+                raise
             raise XlaError(f"the computation of {self} failed: {error}") from error
 
     def delete(self) -> None:
@@ -259,7 +264,9 @@ def wait_for(arrays: Sequence[ArrayImpl]) -> None:
             arrays[0].block_until_ready()
         elif arrays:
             _wait_for_all()(arrays)
-    except RuntimeError:
+    except RuntimeError as error:
+        if is_foreign(error):
+            raise
         for array in arrays:
             ShardedBuffer(array).block_until_ready()
         raise
@@ -271,7 +278,9 @@ def is_computed(array: ArrayImpl) -> bool:
         return False
     try:
         array.block_until_ready()
-    except RuntimeError:
+    except RuntimeError as error:
+        if is_foreign(error):
+            raise
         return False
     return True
 

@@ -11,6 +11,7 @@ from jaxlib import _jax
 
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer, StoredBuffer, is_on_mesh, keys_of
 from tinyjax.backend.early import first_device, for_jax, without_jax
+from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
 from tinyjax.errors import XlaError
@@ -112,6 +113,8 @@ def put_array(
             aval, sharding_of(device), [data], [device], committed, host_buffer_semantics=_COPY, enable_x64=True
         )
     except RuntimeError as error:
+        if is_foreign(error):
+            raise
         raise XlaError(f"an array of type {shown_type(aval)} could not be moved to {device}: {error}") from error
 
 

@@ -15,6 +15,7 @@ from tinyjax.backend.devices import default_device, jax_type, put_array, shardin
 from tinyjax.backend.dispatcher import Argument, Dispatcher, dispatcher
 from tinyjax.backend.early import without_jax
 from tinyjax.backend.embedding import Constants
+from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.host_calls import host_failure, host_function, parse
 from tinyjax.backend.libraries import prepare_libraries
 from tinyjax.backend.nearby import give_away
@@ -53,6 +54,8 @@ def compile_text(
     try:
         compile_options = one_device(device, options)
     except RuntimeError as error:
+        if is_foreign(error):
+            raise
         raise _refused(name, device, error) from error
     loaded = load(text, name, (device,), compile_options, host_calls, persistent)
     return Executable(loaded, device, in_avals, out_avals, donated, bool(host_calls), constants)
@@ -77,6 +80,8 @@ def load(
             return compile_or_read(text, devices[0], listed, compile_options, persistent)
         return client.compile_and_load(text, listed, compile_options)
     except RuntimeError as error:
+        if is_foreign(error):
+            raise
         where = devices[0] if len(devices) == 1 else f"{len(devices)} devices of {devices[0].platform}"
         raise _refused(name, where, error) from error
 
@@ -255,6 +260,8 @@ class Executable:
                 return self._run_and_wait(args)
             return self._execute(args).consume_with_handlers(self._handlers)
         except (RuntimeError, ValueError) as error:
+            if is_foreign(error):
+                raise
             # A run that fails later may have used up what was donated to it, which is no mistake of the caller's.
             refused = "deleted" in str(error) or "INVALID_ARGUMENT" in str(error)
             for i, arg in enumerate(args):

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from tinyjax.backend.handlers import is_foreign
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import HostArray
 
@@ -55,7 +56,9 @@ def read_nearby(buffer: RawBuffer) -> Nearby | None:
         try:
             buffer.block_until_ready()  # or to read what could not be computed ends the process
             found = _READ[id(buffer)] = Nearby(np.asarray(buffer), device)
-        except RuntimeError:
+        except RuntimeError as error:
+            if is_foreign(error):
+                raise
             return None
     return found
 

@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from jaxlib import _jax, version, xla_client
 
+from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.store import CompilationCache
 
 #: Flags and options that change nothing of what XLA makes of a program for the CPU: what it writes about it, how many
@@ -35,12 +36,16 @@ def compile_or_read(
         try:
             return client.deserialize_executable(found, devices, compile_options)
         except (RuntimeError, ValueError) as error:
+            if is_foreign(error):
+                raise
             reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
             cache.reject(f"a program in {cache.directory} can't be loaded ({reason}), so it is compiled again")
     loaded = client.compile_and_load(text, devices, compile_options)
     try:
         executable = loaded.serialize()
     except (RuntimeError, ValueError) as error:
+        if is_foreign(error):
+            raise
         cache.fail(f"compiled programs of platform {device.platform!r} can't be kept ({error})")
     else:
         cache.write(key, executable)

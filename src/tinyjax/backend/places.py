@@ -118,14 +118,32 @@ def is_committed(value: ConcreteValue) -> bool:
     return data.device is not default_device()
 
 
-def check_compiled_for(args: Sequence[ConcreteValue], shardings: Sequence[Sharding], name: str) -> None:
-    """A ShardingError if something has put an argument on one device, and a program was compiled for several."""
-    for i, (arg, sharding) in enumerate(zip(args, shardings, strict=True)):
-        if isinstance(arg.data, DeviceBuffer) and sharding.num_devices > 1 and is_committed(arg):
+def check_compiled_for(args: Sequence[ConcreteValue], shardings: Sequence[Sharding], name: str, first: int = 0) -> None:
+    """A ShardingError if something has put an argument on other devices than a program was compiled for. Of the `first`
+    ones, which are moved, nothing is asked; nor of what is to lie on a mesh, and does on several devices."""
+    for i, (arg, sharding) in enumerate(zip(args[first:], shardings[first:], strict=True)):
+        data = arg.data
+        if not isinstance(data, StoredBuffer) or not is_committed(arg):
+            continue
+        if isinstance(data, ShardedBuffer) and not isinstance(sharding, SingleDeviceSharding):
+            continue
+        if isinstance(data, DeviceBuffer) and not sharding.has_devices:
+            here = False
+        else:
+            here = {named_device(device) for device in data.array.devices()} == sharding.device_set
+        if not here:
+            wanted = sharding.device if isinstance(sharding, SingleDeviceSharding) else sharding
             raise ShardingError(
-                f"argument {i} of {name!r} is on {place_of(arg)}, but the program was compiled for {sharding}. Move it "
-                "first, by tinyjax.device_put(x, sharding), or call what jit returns, which compiles for its arguments."
+                f"argument {i} of {name!r} is on {place_of(arg)}, but the program was compiled for {wanted}. Move it "
+                "first, by tinyjax.device_put, or call what jit returns, which compiles for its arguments."
             )
+
+
+def default_place() -> Device:
+    """The device on which programs run if nothing else says where."""
+    from tinyjax.backend.devices import default_device
+
+    return named_device(default_device())
 
 
 def local_devices() -> tuple[Device, ...]:

@@ -15,6 +15,7 @@ from jaxlib import _jax
 
 from tinyjax.backend.buffers import RawBuffer, ShardedBuffer, StoredBuffer, value_of_buffer
 from tinyjax.backend.devices import JaxType, jax_type, shown_type, to_device
+from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.layouts import Asked
 from tinyjax.backend.process import PROCESS
 from tinyjax.caching import bounded
@@ -208,6 +209,8 @@ def _put_shards(aval: JaxType, sharding: Sharding, parts: Sequence[HostArray | R
     try:
         return _jax.batched_device_put(aval, to, list(parts), devices, True, enable_x64=True)
     except RuntimeError as error:
+        if is_foreign(error):
+            raise
         raise XlaError(f"an array of type {shown_type(aval)} could not be moved to {to}: {error}") from error
 
 

@@ -22,6 +22,7 @@ from tinyjax.backend.devices import jax_type
 from tinyjax.backend.dispatcher import Argument
 from tinyjax.backend.embedding import Constants, passed
 from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats, module_bytes
+from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.host_calls import host_failure, waited_for
 from tinyjax.backend.layouts import Layout, bound_mesh, told_apart
 from tinyjax.backend.process import PROCESS
@@ -242,6 +243,8 @@ class SpmdExecutable:
         except DistributedError:
             raise
         except (RuntimeError, ValueError) as error:
+            if is_foreign(error):
+                raise
             failure = host_failure(error)
             if failure is None:
                 raise XlaError(f"{name!r} failed on {self._shown()}:\n{first_lines(error)}") from error

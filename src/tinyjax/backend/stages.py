@@ -58,8 +58,8 @@ class Compiled:
     name: str
     executable: AnyProgram
 
-    def __call__(self, args: Sequence[ConcreteValue]) -> tuple[ConcreteValue, ...]:
-        """The results for arguments of these types, on its device.
+    def __call__(self, args: Sequence[ConcreteValue], first: int = 0) -> tuple[ConcreteValue, ...]:
+        """The results for arguments of these types, on its device. The `first` ones may be on any.
 
         An InputError for other arguments, a ShardingError for one that was put on other devices, a DeletedBufferError
         for one that has been donated, an XlaError if the run fails.
@@ -67,7 +67,7 @@ class Compiled:
         found = tuple([arg.aval for arg in args])
         if found != self.in_avals:
             expect_types(f"{self.name!r} was compiled for", self.in_avals, found, InputError)
-        check_compiled_for(args, self.executable.in_shardings, self.name)
+        check_compiled_for(args, self.executable.in_shardings, self.name, first)
         return self.executable(args, self.name)
 
     @property

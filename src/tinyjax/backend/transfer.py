@@ -9,6 +9,7 @@ import numpy as np
 from typing_extensions import CapsuleType
 
 from tinyjax.backend.buffers import Freed, ShardedBuffer, StoredBuffer
+from tinyjax.backend.handlers import is_foreign
 from tinyjax.errors import AddressError, InputError, TypingError
 from tinyjax.ir.dtypes import BFLOAT16, FLOAT0, KEYS, SUPPORTED, DType, HostArray, short_name
 from tinyjax.ir.program import Jaxpr, Var
@@ -60,6 +61,8 @@ def address(value: ConcreteValue) -> int:
     try:
         return int(value.data.array.unsafe_buffer_pointer())
     except (RuntimeError, ValueError) as error:
+        if is_foreign(error):
+            raise
         raise AddressError(f"{value.aval} has no one address: {error}") from error
 
 
