@@ -163,8 +163,9 @@ def periods(found: Numbers) -> list[int]:
     return sorted(weights, key=lambda period: (-weights[period], period))
 
 
-def find_runs(found: Numbers, reads: Reads, accept: int = 2) -> list[Run]:
-    """Disjoint runs of at least `accept` blocks, with those that save most chosen first; in order."""
+def find_runs(found: Numbers, reads: Reads, accept: int = 2, least: int = 1) -> list[Run]:
+    """Disjoint runs of at least `accept` blocks, with those that save most chosen first; in order. `least`: how much a
+    run must save to be of use."""
     heap: list[tuple[int, int, int, int]] = []  # what it saves (negative), period, start and stop
     todo = periods(found)
     likely, seen = len(todo), set(todo)
@@ -181,8 +182,11 @@ def find_runs(found: Numbers, reads: Reads, accept: int = 2) -> list[Run]:
             todo += several
             seen.update(several)
     taken: list[tuple[int, int, int]] = []  # start, stop, period
+    within = _Within(heap, least)
     while heap:
         _, period, start, stop = heapq.heappop(heap)
+        if within.better(period, start, stop):
+            continue
         parts = _without(start, stop, taken)
         if parts == [(start, stop)]:
             taken.append((start, stop, period))
@@ -191,6 +195,34 @@ def find_runs(found: Numbers, reads: Reads, accept: int = 2) -> list[Run]:
             if (b - a) // period >= accept:
                 heapq.heappush(heap, _candidate(a, b, period))
     return [_aligned(start, stop, period, reads) for start, stop, period in sorted(taken)]
+
+
+@final
+class _Within:
+    """Which runs are better left to those within their blocks, as those of stages of a net, which have a loop each.
+
+    What the blocks of a loop read is stacked outside; the stacks of a loop within a block are made in each iteration,
+    of all that its own blocks read. So loops within few blocks, which have many of their own, come to more with depth.
+    """
+
+    def __init__(self, candidates: Sequence[tuple[int, int, int, int]], least: int) -> None:
+        rows = np.array([row for row in candidates if -row[0] >= least], np.int64).reshape(-1, 4)
+        self._period, self._start, self._stop = rows[:, 1], rows[:, 2], rows[:, 3]
+        self._least = least
+
+    def better(self, period: int, start: int, stop: int) -> bool:
+        """Whether blocks within these ones, at least twice as many in each, save half as much or more."""
+        blocks = (stop - start) // period
+        if period < 4 * blocks:
+            return False
+        inside = np.minimum(self._stop, stop) - np.maximum(self._start, start)
+        counts = inside // self._period
+        saved = self._period * (counts - 1)
+        fits = (counts >= 2 * blocks) & (counts * self._period <= period) & (saved >= self._least)
+        if not fits.any():
+            return False
+        found = np.bincount(np.unique(self._period[fits], return_inverse=True)[1], saved[fits])
+        return bool(2 * found.max() >= period * (blocks - 1))
 
 
 def _candidate(start: int, stop: int, period: int) -> tuple[int, int, int, int]:

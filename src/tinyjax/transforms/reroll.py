@@ -67,7 +67,7 @@ class _Rolling:
 
     def roll(self) -> tuple[Jaxpr, list[Repeat]]:
         found, reads = labels(self._eqns), Reads(self._eqns, self._home)
-        runs = find_runs(found, reads)
+        runs = find_runs(found, reads, least=self._at_least)
         if self._stopped is not None:
             self._stopped += near_runs(self._eqns, found, reads, runs)
         if not runs:
