@@ -14,6 +14,7 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import BOOL, INT64
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.result_types import made_once
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.cumulative import CumProd, CumSum
 from tinyjax.primitives.reductions import ArgMax, ArgMin
 from tinyjax.primitives.shaping import Iota, Rev
@@ -100,6 +101,7 @@ def sort(
     return out._bind(made_once(Rev, (at,)), out)[0] if descending else out
 
 
+@prepared
 def argsort(
     a: ArrayLike,
     axis: SupportsIndex | None = -1,

@@ -129,6 +129,7 @@ def matrix_transpose(x: ArrayLike, /) -> Array:
     return swapaxes(array, -1, -2)
 
 
+@prepared
 def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
     """Two axes exchanged."""
     x = as_array(a)
@@ -139,6 +140,7 @@ def swapaxes(a: ArrayLike, axis1: SupportsIndex, axis2: SupportsIndex) -> Array:
     return transpose(x, order)
 
 
+@prepared
 def moveaxis(a: ArrayLike, source: Axes, destination: Axes) -> Array:
     """The axes `source` moved to `destination`; the others stay in order."""
     x = as_array(a)

@@ -75,6 +75,7 @@ def _leaky_relu(x: Array, slope: Array) -> Array:
     return tnp.where(x >= 0, x, slope * x)
 
 
+@prepared
 def elu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """x where it is positive, and alpha (exp(x) - 1) elsewhere.
 
@@ -90,6 +91,7 @@ def _elu(x: Array, alpha: Array) -> Array:
     return tnp.where(x > 0, x, alpha * tnp.expm1(tnp.where(x > 0, 0.0, x)))
 
 
+@prepared
 def celu(x: ArrayLike, alpha: ArrayLike = 1.0) -> Array:
     """x where it is positive, and alpha (exp(x / alpha) - 1) elsewhere, which has a continuous derivative.
 
@@ -105,6 +107,7 @@ def _celu(x: Array, alpha: Array) -> Array:
     return tnp.maximum(x, 0.0) + alpha * tnp.expm1(tnp.minimum(x, 0.0) / alpha)
 
 
+@prepared
 def selu(x: ArrayLike) -> Array:
     """`elu`, scaled so that what networks compute keeps its mean and variance.
 
@@ -129,6 +132,7 @@ def sigmoid(x: ArrayLike) -> Array:
     return inexact(exponential.logistic, as_array(x))
 
 
+@prepared
 def log_sigmoid(x: ArrayLike) -> Array:
     """The logarithm of `sigmoid`, also where that is too small a number.
 
@@ -139,6 +143,7 @@ def log_sigmoid(x: ArrayLike) -> Array:
     return -softplus(-as_array(x))
 
 
+@prepared
 def softplus(x: ArrayLike) -> Array:
     """log(1 + exp(x)), without overflow.
 
@@ -179,6 +184,7 @@ def _silu(x: Array) -> Array:
     return x * lax.logistic(x)
 
 
+@prepared
 def mish(x: ArrayLike) -> Array:
     """x tanh(softplus(x)).
 
@@ -211,6 +217,7 @@ def _gelu(x: Array, approximate: bool) -> Array:
     return 0.5 * x * lax.erfc(-x * math.sqrt(0.5))
 
 
+@prepared
 def glu(x: ArrayLike, axis: SupportsIndex = -1) -> Array:
     """The first half along an axis times `sigmoid` of the second.
 
@@ -226,6 +233,7 @@ def glu(x: ArrayLike, axis: SupportsIndex = -1) -> Array:
     return first * lax.logistic(second)
 
 
+@prepared
 def hard_tanh(x: ArrayLike) -> Array:
     """x between -1 and 1, and the nearer one of them elsewhere.
 
@@ -242,6 +250,7 @@ def _hard_tanh(x: Array) -> Array:
     return tnp.where(x > 1, 1, above)
 
 
+@prepared
 def hard_sigmoid(x: ArrayLike) -> Array:
     """relu6(x + 3) / 6.
 
@@ -252,6 +261,7 @@ def hard_sigmoid(x: ArrayLike) -> Array:
     return relu6(as_array(x) + 3.0) / 6.0
 
 
+@prepared
 def hard_silu(x: ArrayLike) -> Array:
     """x hard_sigmoid(x); also called `hard_swish`.
 
@@ -263,6 +273,7 @@ def hard_silu(x: ArrayLike) -> Array:
     return found * hard_sigmoid(found)
 
 
+@prepared
 def sparse_plus(x: ArrayLike) -> Array:
     """0 up to -1, x from 1 on, and (x + 1)² / 4 between them.
 
@@ -278,6 +289,7 @@ def _sparse_plus(x: Array) -> Array:
     return tnp.where(x <= -1.0, 0.0, tnp.where(x >= 1.0, x, (x + 1.0) ** 2 / 4))
 
 
+@prepared
 def sparse_sigmoid(x: ArrayLike) -> Array:
     """(x + 1) / 2 between -1 and 1, 0 below and 1 above: the derivative of `sparse_plus`.
 
@@ -288,6 +300,7 @@ def sparse_sigmoid(x: ArrayLike) -> Array:
     return 0.5 * tnp.clip(as_array(x) + 1.0, 0.0, 2.0)
 
 
+@prepared
 def squareplus(x: ArrayLike, b: ArrayLike = 4) -> Array:
     """(x + sqrt(x² + b)) / 2: like `softplus`, by algebra.
 

@@ -11,9 +11,11 @@ from tinyjax import lax
 from tinyjax.arrays.shaping import canonical_axis, integer
 from tinyjax.errors import ShapeError
 from tinyjax.lax.layouts import OutSharding, laid_out
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared
 def one_hot(
     x: ArrayLike,
     num_classes: SupportsIndex,

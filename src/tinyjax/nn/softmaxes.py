@@ -10,6 +10,7 @@ from tinyjax import lax
 from tinyjax.arrays.elementwise import promote_inexact
 from tinyjax.arrays.reductions import Axis
 from tinyjax.errors import ChoiceError
+from tinyjax.prepared.functions import prepared
 from tinyjax.scipy.special import entropies
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -25,6 +26,7 @@ def _moved(x: ArrayLike, axis: Axis, where: ArrayLike | None) -> Array:
     return found - lax.stop_gradient(tnp.max(found, axis, keepdims=True, initial=-math.inf))
 
 
+@prepared
 def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """exp(x) divided by its sum over axes, of the elements `where` this is true; 0 elsewhere.
 
@@ -37,6 +39,7 @@ def softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Ar
     return found if where is None else tnp.where(where, found, 0)
 
 
+@prepared
 def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -> Array:
     """The logarithm of `softmax`, also where that is too small a number; -inf elsewhere than `where`.
 
@@ -49,6 +52,7 @@ def log_softmax(x: ArrayLike, axis: Axis = -1, where: ArrayLike | None = None) -
     return found if where is None else tnp.where(where, found, -math.inf)
 
 
+@prepared
 def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, keepdims: bool = False) -> Array:
     """The logarithm of the mean of exp(x) over axes, of the elements `where` this is true, without overflow.
 
@@ -61,6 +65,7 @@ def logmeanexp(x: ArrayLike, axis: Axis = None, where: ArrayLike | None = None, 
     return total - tnp.log(tnp.sum(ones, axis, keepdims=keepdims, where=where))
 
 
+@prepared
 def standardize(
     x: ArrayLike,
     axis: Axis = -1,

@@ -74,6 +74,7 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return arithmetic.remainder(*_pair(x1, x2))
 
 
+@prepared
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """`floor_divide` and `remainder` at once."""
     return arithmetic.divide_with_remainder(*_pair(x1, x2))
@@ -126,6 +127,7 @@ def _sign(x: Array) -> Array:
     return where(x == 0, constant_like(x, 0), apply(rounding.sign, x))
 
 
+@prepared
 def hypot(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The length of the vector (x1, x2), without overflow."""
     x, y = promote_inexact(*_pair(x1, x2))
@@ -162,6 +164,7 @@ def ceil(x: ArrayLike, /) -> Array:
     return found if _is_whole(found) else apply(rounding.ceil, found)
 
 
+@prepared
 def trunc(x: ArrayLike) -> Array:
     """The nearest integer towards zero."""
     found = as_array(x)
@@ -181,6 +184,7 @@ def rint(x: ArrayLike, /) -> Array:
 round: Final = arithmetic.round
 
 
+@prepared
 def modf(x: ArrayLike, /, out: None = None) -> tuple[Array, Array]:
     """The fraction and the whole part, both with the sign of x."""
     refuse_out("modf", out)
@@ -197,6 +201,7 @@ def real(val: ArrayLike, /) -> Array:
     return arithmetic.real(as_array(val))
 
 
+@prepared
 def imag(val: ArrayLike, /) -> Array:
     """The imaginary part: 0 of a real number."""
     return arithmetic.imag(as_array(val))
@@ -206,6 +211,7 @@ conj: Final = arithmetic.conjugate
 conjugate: Final = arithmetic.conjugate
 
 
+@prepared
 def angle(z: ArrayLike, deg: bool = False) -> Array:
     """The angle of a complex number, in radians or degrees."""
     x = as_array(z)
@@ -227,12 +233,14 @@ def minimum(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return arithmetic.minimum(*_pair(x1, x2))
 
 
+@prepared
 def fmax(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The larger one, or the one that isn't nan."""
     x, y = _pair(x1, x2)
     return where((x > y) | is_nan(y), x, y)
 
 
+@prepared
 def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
     """The smaller one, or the one that isn't nan."""
     x, y = _pair(x1, x2)
@@ -242,6 +250,7 @@ def fmin(x1: ArrayLike, x2: ArrayLike) -> Array:
 clip: Final = arithmetic.clip
 
 
+@prepared
 def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """0 where x1 is negative, 1 where it is positive, x2 where it is zero."""
     x, y = promote_inexact(*_pair(x1, x2))
@@ -250,6 +259,7 @@ def heaviside(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return where(x < 0, constant_like(x, 0), step)
 
 
+@prepared
 def nan_to_num(
     x: ArrayLike,
     copy: bool = True,

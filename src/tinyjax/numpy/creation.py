@@ -320,6 +320,7 @@ def _spaced(low: Array, high: Array, count: int, endpoint: bool, at: int, result
     return astype(out, result), distance / spaces if spaces > 0 else scalar(math.nan, within)
 
 
+@prepared
 def logspace(
     start: ArrayLike,
     stop: ArrayLike,

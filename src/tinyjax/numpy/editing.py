@@ -20,12 +20,14 @@ from tinyjax.numpy.indexing import take
 from tinyjax.numpy.joining import concatenate
 from tinyjax.numpy.matrices import diag
 from tinyjax.numpy.signatures import Blocks, Nested, ShapeLike
+from tinyjax.prepared.functions import prepared, prepared_for_several
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 # More, or fewer, elements.
 
 
+@prepared
 def append(arr: ArrayLike, values: ArrayLike, axis: SupportsIndex | None = None) -> Array:
     """The array with values at the end of an axis; or, without one, all elements in one axis.
 
@@ -142,6 +144,7 @@ def insert(
     return moveaxis(out, 0, at)
 
 
+@prepared
 def resize(a: ArrayLike, new_shape: ShapeLike) -> Array:
     """An array of this shape, with the elements in row-major order: again and again if there are too few.
 
@@ -184,6 +187,7 @@ def trim_zeros(filt: ArrayLike, trim: str = "fb", axis: SupportsIndex | Iterable
 # Other orders of axes, and blocks.
 
 
+@prepared
 def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Array:
     """The array with one axis moved in front of another one. `moveaxis` is clearer.
 
@@ -198,6 +202,7 @@ def rollaxis(a: ArrayLike, axis: SupportsIndex, start: SupportsIndex = 0) -> Arr
     return moveaxis(x, at, place - 1 if at < place else place)
 
 
+@prepared_for_several
 def block(arrays: Blocks) -> Array:
     """Arrays in nested lists, joined: those of the innermost lists along the last axis, and so on.
 

@@ -84,11 +84,13 @@ def log(x: ArrayLike, /) -> Array:
     return inexact(exponential.log, as_operand(x))
 
 
+@prepared
 def log2(x: ArrayLike, /) -> Array:
     """The logarithm to base 2."""
     return _divided(log(x), math.log(2))
 
 
+@prepared
 def log10(x: ArrayLike, /) -> Array:
     """The logarithm to base 10."""
     return _divided(log(x), math.log(10))
@@ -110,6 +112,7 @@ def log1p(x: ArrayLike, /) -> Array:
 
 
 @universal(2, identity=-math.inf)
+@prepared
 def logaddexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """log(exp(x1) + exp(x2)), without overflow."""
     return _logaddexp(*promote_inexact(*_pair(x1, x2)))
@@ -147,6 +150,7 @@ def _log_of_sum(x: Array, y: Array, unit: float) -> Array:
 
 
 @universal(2, identity=-math.inf)
+@prepared
 def logaddexp2(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """log2(2**x1 + 2**x2), without overflow."""
     return _logaddexp2(*promote_inexact(*_pair(x1, x2)))
@@ -231,6 +235,7 @@ def rad2deg(x: ArrayLike, /) -> Array:
     return promote_inexact(as_array(x))[0] * (180 / math.pi)
 
 
+@prepared
 def sinc(x: ArrayLike, /) -> Array:
     """sin(πx) / (πx), and 1 at 0; at infinity its limit, 0."""
     (found,) = promote_inexact(as_array(x))

@@ -14,6 +14,7 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INEXACT, INT64, Scalar
 from tinyjax.numpy.arguments import refuse_inplace
 from tinyjax.numpy.creation import asarray, zeros_like
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -43,6 +44,7 @@ def take(
     return taking.take(x, positions, axis, mode, unique_indices, indices_are_sorted, fill_value)
 
 
+@prepared
 def take_along_axis(
     arr: ArrayLike,
     indices: ArrayLike,
@@ -104,6 +106,7 @@ def put_along_axis(
     return x.at[key].set(new, mode=mode)
 
 
+@prepared
 def searchsorted(
     a: ArrayLike,
     v: ArrayLike,

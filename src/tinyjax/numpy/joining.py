@@ -17,6 +17,7 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.result_types import made_once
 from tinyjax.numpy.arguments import with_axes
 from tinyjax.numpy.signatures import Arrays, Sections
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.slicing import Split
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -116,21 +117,25 @@ def column_stack(tup: Arrays) -> Array:
 # Parts.
 
 
+@prepared
 def split(ary: ArrayLike, indices_or_sections: Sections, axis: SupportsIndex = 0) -> list[Array]:
     """Parts along an axis: as many equal ones, or those that begin at these indices."""
     return _split("split", as_array(ary), indices_or_sections, axis)
 
 
+@prepared
 def array_split(ary: ArrayLike, indices_or_sections: Sections, axis: SupportsIndex = 0) -> list[Array]:
     """Parts along an axis: as many, the first ones larger by one if need be, or those that begin at these indices."""
     return _split("array_split", as_array(ary), indices_or_sections, axis)
 
 
+@prepared
 def vsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     """Parts along the first axis."""
     return split(ary, indices_or_sections, 0)
 
 
+@prepared
 def hsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     """Parts along the second axis; of a vector along its only one."""
     x = as_array(ary)
@@ -142,6 +147,7 @@ def dsplit(ary: ArrayLike, indices_or_sections: Sections) -> list[Array]:
     return split(ary, indices_or_sections, 2)
 
 
+@prepared
 def unstack(x: ArrayLike, /, *, axis: SupportsIndex = 0) -> tuple[Array, ...]:
     """The arrays that a stack along this axis is made of."""
     found = as_array(x)

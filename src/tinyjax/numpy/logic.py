@@ -144,18 +144,21 @@ def array_equiv(a1: Nested, a2: Nested) -> Array:
 
 
 @universal(2, identity=True, reduce=truths(all_bits))
+@prepared
 def logical_and(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Whether neither is zero."""
     return apply(bitwise.logical_and, *map(truth, _pair(x1, x2)))
 
 
 @universal(2, identity=False, reduce=truths(any_bits))
+@prepared
 def logical_or(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Whether one isn't zero."""
     return apply(bitwise.logical_or, *map(truth, _pair(x1, x2)))
 
 
 @universal(2, identity=False, reduce=truths(odd_bits))
+@prepared
 def logical_xor(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Whether exactly one isn't zero."""
     return apply(bitwise.logical_xor, *map(truth, _pair(x1, x2)))
@@ -246,6 +249,7 @@ def bitwise_right_shift(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return arithmetic.right_shift(*_pair(x1, x2))
 
 
+@prepared
 def bitwise_count(x: ArrayLike, /) -> Array:
     """The number of bits that are set in the magnitude, as uint8."""
     return astype(apply(bitwise.population_count, arithmetic.absolute(promote_numeric(as_array(x))[0])), UINT8)
@@ -268,6 +272,7 @@ def isfinite(x: ArrayLike, /) -> Array:
     return apply(is_finite, found) if found.aval.dtype in FLOATS else _everywhere(found, True)
 
 
+@prepared
 def isinf(x: ArrayLike, /) -> Array:
     """Whether it is infinite."""
     found = as_array(x)
@@ -299,11 +304,13 @@ def _everywhere(x: Array, value: bool) -> Array:
     return full(x.aval.shape, value, BOOL)
 
 
+@prepared
 def iscomplex(x: ArrayLike) -> Array:
     """Whether it has an imaginary part other than zero."""
     return as_array(x).imag != 0
 
 
+@prepared
 def isreal(x: ArrayLike) -> Array:
     """Whether it has no imaginary part other than zero."""
     return as_array(x).imag == 0
@@ -312,6 +319,7 @@ def isreal(x: ArrayLike) -> Array:
 _INT_OF_WIDTH = {2: INT16, 4: INT32, 8: INT64}
 
 
+@prepared
 def signbit(x: ArrayLike, /) -> Array:
     """Whether the sign is set, also that of -0.0 and of nan."""
     found = as_array(x)
@@ -324,6 +332,7 @@ def signbit(x: ArrayLike, /) -> Array:
     return found < 0 if dtype != BOOL else _everywhere(found, False)
 
 
+@prepared
 def copysign(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """The magnitude of x1 with the sign of x2."""
     x, y = promote_inexact(*_pair(x1, x2))

@@ -67,11 +67,13 @@ def atleast_1d(*arys: ArrayLike) -> Array | list[Array]:
     return _each(1, arys)
 
 
+@prepared
 def atleast_2d(*arys: ArrayLike) -> Array | list[Array]:
     """The arrays with at least two axes, new ones in front; one array by itself, several as a list."""
     return _each(2, arys)
 
 
+@prepared
 def atleast_3d(*arys: ArrayLike) -> Array | list[Array]:
     """The arrays with at least three axes; one array by itself, several as a list. A vector is in the middle one."""
     return _each(3, arys)
@@ -121,6 +123,7 @@ def flipud(m: ArrayLike) -> Array:
     return flip(m, 0)
 
 
+@prepared
 def rot90(m: ArrayLike, k: SupportsIndex = 1, axes: tuple[SupportsIndex, SupportsIndex] = (0, 1)) -> Array:
     """Rotated k times by a right angle, from the first axis towards the second."""
     x = as_array(m)

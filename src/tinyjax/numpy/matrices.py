@@ -94,6 +94,7 @@ def _triangle(name: str, x: Array, k: int) -> Array:
     return tri(x.aval.shape[-2], x.aval.shape[-1], k, BOOL)
 
 
+@prepared
 def diag(v: ArrayLike, k: SupportsIndex = 0) -> Array:
     """The k-th diagonal of a matrix, or a matrix with this vector on its k-th diagonal."""
     x, offset = as_array(v), integer(k, "the offset k")

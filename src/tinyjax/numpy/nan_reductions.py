@@ -16,6 +16,7 @@ from tinyjax.arrays.reductions import Axis
 from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import BFLOAT16, COMPLEXES, FLOAT16, FLOAT32, INEXACT, INT64, Scalar, real_dtype
 from tinyjax.numpy.elementwise import sqrt
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -26,6 +27,7 @@ def _without(a: ArrayLike, value: Scalar) -> Array:
     return where(is_nan(x), constant_like(x, value), x) if x.dtype in INEXACT else x
 
 
+@prepared
 def nansum(
     a: ArrayLike,
     axis: Axis = None,
@@ -44,6 +46,7 @@ def nansum(
     return reductions.sum(_without(a, 0), axis, dtype, out, keepdims, initial, where)
 
 
+@prepared
 def nanprod(
     a: ArrayLike,
     axis: Axis = None,
@@ -62,6 +65,7 @@ def nanprod(
     return reductions.prod(_without(a, 1), axis, dtype, out, keepdims, initial, where)
 
 
+@prepared
 def nancumsum(
     a: ArrayLike, axis: SupportsIndex | None = None, dtype: npt.DTypeLike | None = None, out: None = None
 ) -> Array:
@@ -74,6 +78,7 @@ def nancumsum(
     return along_axis.cumsum(_without(a, 0), axis, dtype, out)
 
 
+@prepared
 def nancumprod(
     a: ArrayLike, axis: SupportsIndex | None = None, dtype: npt.DTypeLike | None = None, out: None = None
 ) -> Array:
@@ -86,6 +91,7 @@ def nancumprod(
     return along_axis.cumprod(_without(a, 1), axis, dtype, out)
 
 
+@prepared
 def nanmax(
     a: ArrayLike,
     axis: Axis = None,
@@ -104,6 +110,7 @@ def nanmax(
     return _extreme(reductions.max, a, -math.inf, axis, keepdims, optional(initial), optional(where))
 
 
+@prepared
 def nanmin(
     a: ArrayLike,
     axis: Axis = None,
@@ -140,6 +147,7 @@ def _extreme(
     return where(reductions.all(is_nan(x), axis, keepdims=keepdims), constant_like(found, math.nan), found)
 
 
+@prepared
 def nanargmax(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the first maximum, nan left out; -1 where nothing else is there.
 
@@ -151,6 +159,7 @@ def nanargmax(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None,
     return _position(along_axis.argmax, a, -math.inf, axis, keepdims)
 
 
+@prepared
 def nanargmin(a: ArrayLike, axis: SupportsIndex | None = None, out: None = None, keepdims: bool | None = None) -> Array:
     """The index of the first minimum, nan left out; -1 where nothing else is there.
 
@@ -172,6 +181,7 @@ def _position(
     return where(reductions.all(is_nan(x), axis, keepdims=bool(keepdims)), constant_like(found, -1), found)
 
 
+@prepared
 def nanmean(
     a: ArrayLike,
     axis: Axis = None,
@@ -193,6 +203,7 @@ def nanmean(
     return reductions.mean(_without(x, 0), axis, dtype, out, keepdims, where=there)
 
 
+@prepared
 def nanvar(
     a: ArrayLike,
     axis: Axis = None,
@@ -215,6 +226,7 @@ def nanvar(
     return _variance(a, axis, dtype, ddof, keepdims, optional(where), optional(mean), correction)
 
 
+@prepared
 def nanstd(
     a: ArrayLike,
     axis: Axis = None,

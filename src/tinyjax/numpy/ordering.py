@@ -13,12 +13,14 @@ from tinyjax.ir.result_types import made_once
 from tinyjax.lax.binding import sequence
 from tinyjax.numpy.arguments import iota
 from tinyjax.numpy.signatures import Arrays
+from tinyjax.prepared.functions import prepared, prepared_for_several
 from tinyjax.primitives.sorting import Sort
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
 
 
+@prepared_for_several
 def lexsort(keys: Arrays, axis: SupportsIndex = -1) -> Array:
     """The indices that sort along an axis by several keys: by the last one, then by the one before it, and so on.
 
@@ -47,6 +49,7 @@ def _kth(name: str, x: Array, kth: SupportsIndex, axis: SupportsIndex) -> int:
     return at
 
 
+@prepared
 def partition(a: ArrayLike, kth: SupportsIndex, axis: SupportsIndex = -1) -> Array:
     """The elements with that one at its place along an axis that sorting would put there; before it none that is
     larger, after it none that is smaller.
@@ -59,6 +62,7 @@ def partition(a: ArrayLike, kth: SupportsIndex, axis: SupportsIndex = -1) -> Arr
     return along_axis.sort(x, _kth("partition", x, kth, axis))
 
 
+@prepared
 def argpartition(a: ArrayLike, kth: SupportsIndex, axis: SupportsIndex = -1) -> Array:
     """The indices that partition along an axis: see `partition`.
 
@@ -112,6 +116,7 @@ def top_k(
     return values[chosen], places[chosen]
 
 
+@prepared
 def sort_complex(a: ArrayLike) -> Array:
     """The elements in order along the last axis, as complex numbers: by their real parts, then by their imaginary ones.
 

@@ -18,6 +18,7 @@ from tinyjax.numpy.joining import concatenate
 from tinyjax.numpy.linalg import eigvals
 from tinyjax.numpy.sequences import convolve
 from tinyjax.numpy.signatures import Nested
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import as_array
 
@@ -34,6 +35,7 @@ def _coefficients(p: Nested) -> Array:
     return astype(x, INT64) if x.dtype == BOOL else x
 
 
+@prepared
 def polyval(p: Nested, x: Nested, *, unroll: int = 16) -> Array:
     """The value of a polynomial at each x, by Horner's rule. `unroll`: steps of a loop that are done at once.
 
@@ -53,6 +55,7 @@ def polyval(p: Nested, x: Nested, *, unroll: int = 16) -> Array:
     return scan(lambda y, c: (y * at + c, None), start, coefficients, unroll=unroll)[0]
 
 
+@prepared
 def polyadd(a1: Nested, a2: Nested) -> Array:
     """The sum of two polynomials.
 
@@ -63,6 +66,7 @@ def polyadd(a1: Nested, a2: Nested) -> Array:
     return x + y
 
 
+@prepared
 def polysub(a1: Nested, a2: Nested) -> Array:
     """The difference of two polynomials.
 
@@ -84,6 +88,7 @@ def _aligned(name: str, a1: Nested, a2: Nested) -> tuple[Array, Array]:
     return x, y
 
 
+@prepared
 def polymul(a1: Nested, a2: Nested, *, trim_leading_zeros: bool = False) -> Array:
     """The product of two polynomials. To trim leading zeros, as NumPy does, the coefficients must be known.
 
@@ -120,6 +125,7 @@ def polydiv(u: Nested, v: Nested, *, trim_leading_zeros: bool = False) -> tuple[
     return quotient, rest
 
 
+@prepared
 def polyder(p: Nested, m: SupportsIndex = 1) -> Array:
     """The m-th derivative of a polynomial.
 
@@ -138,6 +144,7 @@ def polyder(p: Nested, m: SupportsIndex = 1) -> Array:
     return kept * (astype(factors, x.dtype) if x.dtype in INEXACT else factors)
 
 
+@prepared
 def polyint(p: Nested, m: SupportsIndex = 1, k: Nested | None = None) -> Array:
     """The m-th antiderivative of a polynomial; k are the constants of integration, 0 by default.
 
@@ -157,6 +164,7 @@ def polyint(p: Nested, m: SupportsIndex = 1, k: Nested | None = None) -> Array:
     return x
 
 
+@prepared
 def poly(seq_of_zeros: Nested) -> Array:
     """The coefficients of the polynomial that has these zeros, with 1 as the highest; of a square matrix, those of its
     characteristic polynomial, as complex numbers.

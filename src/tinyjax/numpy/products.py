@@ -54,6 +54,7 @@ def dot(
 trace: Final = reductions.trace
 
 
+@prepared
 def vdot(
     a: ArrayLike,
     b: ArrayLike,
@@ -84,6 +85,7 @@ def vecdot(
     return shaping.squeeze(products.matmul(rows, columns, precision, preferred_element_type), (-2, -1))
 
 
+@prepared
 def inner(
     a: ArrayLike,
     b: ArrayLike,
@@ -99,6 +101,7 @@ def inner(
     return multiply(x, y) if chosen is None else multiply(astype(x, chosen), astype(y, chosen))
 
 
+@prepared
 def outer(a: ArrayLike, b: ArrayLike, out: None = None) -> Array:
     """The products of all elements of a with all elements of b, as a matrix."""
     refuse_out("outer", out)
@@ -126,6 +129,7 @@ def tensordot(
     )
 
 
+@prepared
 def kron(a: ArrayLike, b: ArrayLike) -> Array:
     """The Kronecker product: each element of a times the whole of b."""
     x, y = as_array(a), as_array(b)
@@ -139,6 +143,7 @@ def kron(a: ArrayLike, b: ArrayLike) -> Array:
     return shaping.reshape(pairs, shape)
 
 
+@prepared
 def cross(
     a: ArrayLike,
     b: ArrayLike,
@@ -168,6 +173,7 @@ def _components(x: Array) -> tuple[Array, Array, Array]:
     return first, second, x[..., 2] if x.aval.shape[-1] == 3 else full_like(first, 0)
 
 
+@prepared
 def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of matrices, the last two axes of x1, and vectors, the last axis of x2; other axes are broadcast.
 
@@ -181,6 +187,7 @@ def matvec(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return matmul(x, y[..., None])[..., 0]
 
 
+@prepared
 def vecmat(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """Products of vectors, the last axis of x1, whose conjugates count, and matrices, the last two axes of x2; other
     axes are broadcast.

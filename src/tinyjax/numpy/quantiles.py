@@ -30,6 +30,7 @@ from tinyjax.numpy.arithmetic import ceil, floor, rint
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.signatures import Nested
 from tinyjax.numpy.types import finfo
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -176,6 +177,7 @@ def nanpercentile(
     return _quantile("nanpercentile", a, q, 100, axis, method, keepdims, weights, True)
 
 
+@prepared
 def nanmedian(
     a: ArrayLike, axis: Axis = None, out: None = None, overwrite_input: bool = False, keepdims: bool = False
 ) -> Array:

@@ -33,6 +33,7 @@ var: Final = reductions.var
 std: Final = reductions.std
 
 
+@prepared
 def count_nonzero(a: ArrayLike, axis: Axis = None, keepdims: bool = False) -> Array:
     """How many elements aren't zero."""
     return reductions.sum(truth(as_array(a)), axis, INT64, keepdims=keepdims)
@@ -163,6 +164,7 @@ def _after(value: int, x: Array, axis: int) -> Array:
     return shaping.concatenate([full((*shape[:axis], 1, *shape[axis + 1 :]), value, x.aval.dtype), x], axis)
 
 
+@prepared
 def diff(
     a: ArrayLike,
     n: SupportsIndex = 1,

@@ -25,12 +25,14 @@ from tinyjax.numpy.joining import concatenate
 from tinyjax.numpy.manipulation import flip
 from tinyjax.numpy.reductions import diff
 from tinyjax.numpy.signatures import Nested
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
 # Products of neighbours.
 
 
+@prepared
 def convolve(
     a: ArrayLike,
     v: ArrayLike,
@@ -49,6 +51,7 @@ def convolve(
     return _correlated("convolve", a, v, mode, precision, preferred_element_type)
 
 
+@prepared
 def correlate(
     a: ArrayLike,
     v: ArrayLike,
@@ -110,6 +113,7 @@ def _correlated(
 # Between samples.
 
 
+@prepared
 def interp(
     x: ArrayLike,
     xp: ArrayLike,
@@ -171,6 +175,7 @@ def interp(
 # Differences and sums.
 
 
+@prepared
 def ediff1d(ary: ArrayLike, to_end: Nested | None = None, to_begin: Nested | None = None) -> Array:
     """The differences of neighbours in row-major order, with something before and after them.
 
@@ -186,6 +191,7 @@ def ediff1d(ary: ArrayLike, to_end: Nested | None = None, to_begin: Nested | Non
     return concatenate(parts)
 
 
+@prepared
 def gradient(
     f: ArrayLike,
     *varargs: ArrayLike,
@@ -252,6 +258,7 @@ def _end(slope: Array, next_slope: Array, width: Array, next_width: Array) -> Ar
     return (slope + (slope - next_slope) * width / (width + next_width))[..., None]
 
 
+@prepared
 def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axis: SupportsIndex = -1) -> Array:
     """The integral along an axis by the trapezoidal rule, for samples at coordinates x, or at a distance dx.
 
@@ -272,6 +279,7 @@ def trapezoid(y: ArrayLike, x: ArrayLike | None = None, dx: ArrayLike = 1.0, axi
     return 0.5 * reductions.sum(widths * both, from_end)
 
 
+@prepared
 def unwrap(
     p: ArrayLike, discont: ArrayLike | None = None, axis: SupportsIndex = -1, period: ArrayLike = 2 * math.pi
 ) -> Array:
@@ -306,6 +314,7 @@ def unwrap(
 # Rows of powers.
 
 
+@prepared
 def vander(x: ArrayLike, N: SupportsIndex | None = None, increasing: bool = False) -> Array:
     """The matrix whose columns are powers of a vector, the highest first, or last if `increasing`; N of them, by
     default as many as elements.
@@ -328,6 +337,7 @@ def vander(x: ArrayLike, N: SupportsIndex | None = None, increasing: bool = Fals
     return columns if increasing else flip(columns, 1)
 
 
+@prepared
 def geomspace(
     start: ArrayLike,
     stop: ArrayLike,

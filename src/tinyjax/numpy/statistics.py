@@ -25,6 +25,7 @@ from tinyjax.numpy.indexing import searchsorted
 from tinyjax.numpy.joining import concatenate, stack
 from tinyjax.numpy.reductions import average, diff
 from tinyjax.numpy.signatures import Bins, Nested, Range
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.complex import complex_
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -36,6 +37,7 @@ _BIN_RULES: Final[dict[str, _BinRule]] = {rule: rule for rule in get_args(_BinRu
 # Covariances.
 
 
+@prepared
 def cov(
     m: Nested,
     y: Nested | None = None,
@@ -95,6 +97,7 @@ def cov(
     return shaping.squeeze(found / astype(divisor, real(found).dtype) if divisor.dtype in INTEGERS else found / divisor)
 
 
+@prepared
 def corrcoef(x: Nested, y: Nested | None = None, rowvar: bool = True, dtype: npt.DTypeLike | None = None) -> Array:
     """The correlations of variables: the rows of x and y, or with `rowvar=False` their columns.
 
@@ -163,6 +166,7 @@ def bincount(
     )
 
 
+@prepared
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """The number of the bin that each element is in, by their bounds in ascending or descending order.
 

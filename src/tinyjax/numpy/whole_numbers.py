@@ -37,6 +37,7 @@ from tinyjax.numpy.arithmetic import clip, maximum
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.logic import isfinite
 from tinyjax.numpy.manipulation import pad
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -91,6 +92,7 @@ _LAYOUT = {
 }
 
 
+@prepared
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """A fraction of magnitude between 0.5 and 1, and an int32 exponent of 2, whose product is x.
 
@@ -113,6 +115,7 @@ def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     return where(plain, ldexp(scaled, where(small, -exponent - (bits + 1), -exponent)), found), exponent
 
 
+@prepared
 def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     """x1 times 2 to the power of the integer x2.
 
@@ -134,6 +137,7 @@ def ldexp(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return x
 
 
+@prepared
 def spacing(x: ArrayLike, /) -> Array:
     """The distance to the next float away from 0, with the sign of x; of a float16, that to the next float above, as in
     NumPy. It is infinite where there is none.
@@ -169,6 +173,7 @@ def _bit_order(name: str, bitorder: str) -> Array:
     return as_array(places[::-1].copy() if bitorder == "big" else places)
 
 
+@prepared
 def packbits(a: ArrayLike, axis: SupportsIndex | None = None, bitorder: str = "big") -> Array:
     """The elements along an axis, or in row-major order, as bits of uint8: whether they aren't zero, eight to a number.
 

@@ -13,6 +13,7 @@ from tinyjax.lax.special import bessel_i0e
 from tinyjax.numpy.arithmetic import maximum, sign
 from tinyjax.numpy.creation import arange, ones
 from tinyjax.numpy.elementwise import cos, exp, sqrt
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -90,6 +91,7 @@ def kaiser(M: SupportsIndex, beta: ArrayLike) -> Array:
     return i0(width * sqrt(maximum(1 - (angles / math.pi - 1) ** 2, 0))) / i0(width)
 
 
+@prepared
 def i0(x: ArrayLike) -> Array:
     """The modified Bessel function of the first kind, of order 0.
 

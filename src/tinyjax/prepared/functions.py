@@ -15,21 +15,24 @@ from attrs import evolve, frozen
 
 from tinyjax import backend
 from tinyjax.deferred import Deferred
-from tinyjax.ir.dtypes import HostArray
-from tinyjax.ir.program import Atom, Jaxpr, Literal
+from tinyjax.ir.dtypes import DType, HostArray
+from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
 from tinyjax.prepared.closed import ClosedForm
-from tinyjax.prepared.primitives import kernel_of
+from tinyjax.prepared.primitives import kernel_of, several_of
 from tinyjax.prepared.replayed import STATIC, are_integers
-from tinyjax.prepared.runners import HostRunner, Kernel, Kernels, Launch, LaunchOnMesh, launch_of, step
+from tinyjax.prepared.runners import HostRunner, Kernel, Kernels, Launch, LaunchOnMesh, StepFunction, launch_of, step
 from tinyjax.prepared.stored_array import StoredArray, of_host
-from tinyjax.prepared.table import TABLE, Entry, Key
+from tinyjax.prepared.table import TABLE, Assemble, Entry, Key
 from tinyjax.transforms.dce import dce
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+#: What holds arrays that are one argument, and how many of them it holds at most.
+_SEQUENCES: Final = (list, tuple)
+_LONGEST: Final = 32
 #: The functions that NumPy has as one: a table, filled where they are defined.
 _CLOSED: Final[dict[Callable[..., object], ClosedForm]] = {}
 
@@ -37,12 +40,12 @@ _CLOSED: Final[dict[Callable[..., object], ClosedForm]] = {}
 @final
 @frozen(eq=False)
 class FunctionProgram:
-    """What a function does, as one program, and the arrays that feed its first inputs. `single`: it returns an array,
-    not a tuple of them."""
+    """What a function does, as one program, and the arrays that feed its first inputs."""
 
     jaxpr: Jaxpr
     captured: tuple[ConcreteValue, ...]
-    single: bool
+    #: What makes the tuple or list that it returns of its arrays; None if it returns an array alone.
+    assemble: Assemble | None
 
 
 class Stager(Protocol):
@@ -63,7 +66,7 @@ OPERAND: Final = Deferred[Callable[[object], StoredArray | None]]()
 
 def prepared(function: Callable[P, R]) -> Callable[P, R]:
     """Marks a function whose first argument is an array, which depends on nothing but the types of its arrays, and on
-    small other arguments, such as axes. It returns an array, or a tuple of them."""
+    small other arguments, such as axes. It returns an array, or a tuple or list of them."""
 
     return _marked(function, False)
 
@@ -83,15 +86,22 @@ def prepared_operation(function: Callable[P, R]) -> Callable[P, R]:
     return _marked(function, True)
 
 
-def _marked(function: Callable[P, R], takes_numpy: bool) -> Callable[P, R]:
+def prepared_for_several(function: Callable[P, R]) -> Callable[P, R]:
+    """The same for a function that takes lists and tuples with arrays in them, the first argument too."""
+    return _marked(function, False, True)
+
+
+def _marked(function: Callable[P, R], takes_numpy: bool, several: bool = False) -> Callable[P, R]:
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         if args:  # else the array was given by name, or is missing
             first = args[0]
             done = None
+            if several:
+                first = _first_of(first)
             if isinstance(first, StoredArray):
-                if first.evaluated:
-                    done = _run(function, first, args, kwargs)
+                if first.runs_prepared:
+                    done = _run(function, first, args, kwargs, several)
                 else:
                     done = REPLAYING.use(function, args, kwargs)
             elif takes_numpy and type(first) is np.ndarray and (array := OPERAND.use(first)) is not None:
@@ -107,11 +117,17 @@ def _marked(function: Callable[P, R], takes_numpy: bool) -> Callable[P, R]:
 
 
 def _run(
-    function: Callable[..., object], first: StoredArray, args: tuple[object, ...], kwargs: Mapping[str, object]
+    function: Callable[..., object],
+    first: StoredArray,
+    args: tuple[object, ...],
+    kwargs: Mapping[str, object],
+    several: bool = False,
 ) -> Any:  # what the function returns
-    """The result; None if it has to be called."""
+    """The result; None if it has to be called. `several`: also with lists and tuples of arrays."""
     kind: type[StoredArray] = type(first)
-    if len(args) == 1 and not kwargs:  # the most common case, which the general one would take twice as long for
+    if (
+        len(args) == 1 and not kwargs and not several
+    ):  # the most common case, which the general one would take twice as long for
         found = TABLE.entries.get((function, id(first.aval)))
         if (
             found is not None
@@ -132,6 +148,9 @@ def _run(
         elif (cls := type(arg)) in STATIC or isinstance(arg, np.dtype) or (cls is tuple and are_integers(arg)):
             key.append(cls)
             key.append(arg)
+        elif several and isinstance(arg, _SEQUENCES) and cls in _SEQUENCES:
+            if not _key_of_sequence(arg, kind, key, arrays, host):
+                return None
         else:
             return None
     known = tuple(key)
@@ -171,6 +190,56 @@ def _run(
     return outs[0] if found.assemble is None else found.assemble(outs)
 
 
+def _first_of(xs: object) -> object:
+    """The first array of a sequence that may hold others."""
+    while type(xs) in _SEQUENCES and isinstance(xs, _SEQUENCES) and xs:
+        xs = xs[0]
+    return xs
+
+
+def _key_of_sequence(
+    xs: Sequence[object],
+    kind: type[StoredArray],
+    key: list[object],
+    arrays: list[StoredArray],
+    host: list[HostArray],
+) -> bool:
+    """Whether arguments in a list or tuple can be told apart: then they are put where the others are."""
+    if len(xs) > _LONGEST:
+        return False
+    key.append((type(xs), len(xs)))
+    for x in xs:
+        if type(x) is kind and isinstance(x, StoredArray):
+            key.append(id(x.aval))
+            arrays.append(x)
+            if (elements := x.host) is not None:
+                host.append(elements)
+        elif (cls := type(x)) in STATIC:
+            key.append(cls)
+            key.append(x)
+        elif not (isinstance(x, _SEQUENCES) and cls in _SEQUENCES and _key_of_sequence(x, kind, key, arrays, host)):
+            return False
+    return True
+
+
+def within(arg: object, change: Callable[[object], object]) -> object:
+    """An argument, changed; where it is a list or tuple, so is what it holds."""
+    if isinstance(arg, _SEQUENCES) and type(arg) in _SEQUENCES:
+        return type(arg)(within(item, change) for item in arg)
+    return change(arg)
+
+
+def parts_of(result: object) -> tuple[Sequence[object], Assemble | None]:
+    """What a function returns one by one, and what makes such a tuple, with or without names, or list of it; None for
+    an array alone."""
+    if isinstance(result, list):
+        return result, list
+    if not isinstance(result, tuple):
+        return (result,), None
+    make: Assemble = getattr(type(result), "_make", tuple)
+    return result, make
+
+
 def _prepare(
     key: Key,
     known: Entry | None,
@@ -187,7 +256,9 @@ def _prepare(
     if program is None:
         return TABLE.put(key, evolve(known, no_host=True, no_device=True))
     program = evolve(program, jaxpr=dce(program.jaxpr))
-    known = evolve(known, assemble=None if program.single else tuple)
+    known = evolve(known, assemble=program.assemble)
+    if on_device and not _all_depend(program):
+        return TABLE.put(key, evolve(known, no_device=True))
     if on_device:
         launch = _on_device(function.__name__, program, arrays)
         eqns = program.jaxpr.eqns
@@ -208,7 +279,7 @@ def _closed(
 ) -> Kernel | None:
     """What NumPy has for the function and such operands, if it has it."""
     form = _CLOSED.get(function)
-    if form is None or kernels is None or not program.single or len(program.jaxpr.invars) != len(arrays):
+    if form is None or kernels is None or program.assemble is not None or len(program.jaxpr.invars) != len(arrays):
         return None
     found = form(lambda *host: kernels.compute(host), [array.aval for array in arrays])
     return None if found is None else Kernel(found, kernels.aval, fresh=True)
@@ -222,7 +293,7 @@ def _on_host(program: FunctionProgram) -> Kernels | None:
     # The values that every run has are negative here, the last one first; what is computed of them alone is another.
     known: list[HostArray] = captured[::-1]
     places: dict[int, int] = {var.index: i - len(known) for i, var in enumerate(program.jaxpr.invars[: len(known)])}
-    steps: list[tuple[Kernel, list[int]]] = []
+    steps: list[tuple[StepFunction, DType, list[int]]] = []
     count = len(program.jaxpr.invars) - len(known)
     for i, var in enumerate(program.jaxpr.invars[len(known) :]):
         places[var.index] = i
@@ -234,21 +305,42 @@ def _on_host(program: FunctionProgram) -> Kernels | None:
         return -len(known)
 
     for eqn in program.jaxpr.eqns:
-        made = kernel_of(eqn.primitive, [atom.aval for atom in eqn.invars]) if eqn.primitive.plain else None
-        if made is None:
+        if not eqn.primitive.plain:
             return None
+        avals = [atom.aval for atom in eqn.invars]
+        made = kernel_of(eqn.primitive, avals)
+        if made is None:
+            together = several_of(eqn.primitive, avals)
+            if together is None:
+                return None
+            steps.append((together, eqn.outvars[0].aval.dtype, list(map(place, eqn.invars))))
+            for out in eqn.outvars:
+                places[out.index] = count
+                count += 1
+            continue
         at = list(map(place, eqn.invars))
         (out,) = eqn.outvars
         if all(i < 0 for i in at) and made.aval.size <= backend.LARGEST:
             known.append(made.compute([known[-i - 1] for i in at]))
             places[out.index] = -len(known)
         else:
-            steps.append((made, at))
-            places[out.index] = count + len(steps) - 1
+            steps.append((made.function, made.dtype, at))
+            places[out.index] = count
+            count += 1
     outs = list(map(place, program.jaxpr.outvars))
     n = len(known)
-    ready = [step(made.function, made.dtype, [n + i for i in at]) for made, at in steps]
+    ready = [step(function, dtype, [n + i for i in at]) for function, dtype, at in steps]
     return Kernels(tuple(known[::-1]), tuple(ready), tuple([n + i for i in outs]), program.jaxpr.out_avals)
+
+
+def _all_depend(program: FunctionProgram) -> bool:
+    """Whether all results depend on operands. One that doesn't isn't where they are."""
+    jaxpr = program.jaxpr
+    depends = {var.index for var in jaxpr.invars[len(program.captured) :]}
+    for eqn in jaxpr.eqns:
+        if any(isinstance(atom, Var) and atom.index in depends for atom in eqn.invars):
+            depends.update([var.index for var in eqn.outvars])
+    return all(isinstance(out, Var) and out.index in depends for out in jaxpr.outvars)
 
 
 def _on_device(name: str, program: FunctionProgram, arrays: Sequence[StoredArray]) -> Launch | LaunchOnMesh | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar, final
 
 import numpy as np
@@ -141,6 +141,24 @@ def kernel_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | No
     else:
         function = contracts.host_function(primitive, avals, types)
     return Kernel(function, types[0], fresh=isinstance(function, np.ufunc))
+
+
+def several_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> Callable[..., list[HostArray]] | None:
+    """How a plain primitive with several outputs is computed, or with none; None: it doesn't say what types these have.
+    Also None if the primitive is a user's, as what that returns is checked."""
+    try:
+        dtypes = [out.dtype for out in result_types(primitive, avals)]
+    except MissingRuleError:
+        return None
+    if not primitive.built_in:
+        return None
+    evaluate = primitive.evaluate
+
+    def compute(*args: HostArray) -> list[HostArray]:
+        outs = evaluate(*narrow.widened(primitive, args))
+        return [np.asarray(out, dtype) for out, dtype in zip(outs, dtypes, strict=True)]
+
+    return compute
 
 
 def prepare(primitive: Primitive, avals: Sequence[ShapedArray]) -> Kernel | None:

@@ -30,6 +30,7 @@ from tinyjax.prepared.stored_array import StoredArray
 
 if TYPE_CHECKING:
     from tinyjax.prepared.functions import FunctionProgram, Stager
+    from tinyjax.prepared.table import Assemble
     from tinyjax.tracing.core import TraceFrame, Tracer
 
 V = TypeVar("V")
@@ -50,8 +51,8 @@ class Replay:
 
     jaxpr: Jaxpr
     numbers: tuple[ConcreteValue, ...]
-    #: Whether it returns an array, not a tuple of them.
-    single: bool
+    #: What puts the results together; None if it returns an array alone.
+    assemble: Assemble | None
     #: Whether something in it depends on no operand, and so belongs to the innermost context that interprets constants.
     has_constants: bool
 
@@ -129,7 +130,7 @@ def replayed(
         outs = interpret(context, replay.jaxpr, [*map(context.constant, replay.numbers), *values])
     finally:
         position.source = source
-    return frame.wrap(outs[0]) if replay.single else tuple(map(frame.wrap, outs))
+    return frame.wrap(outs[0]) if replay.assemble is None else replay.assemble(list(map(frame.wrap, outs)))
 
 
 def replay_of(program: FunctionProgram) -> Replay | None:
@@ -165,4 +166,4 @@ def replay_of(program: FunctionProgram) -> Replay | None:
     eqns = [Eqn(eqn.primitive, tuple(map(read, eqn.invars)), tuple(map(bound, eqn.outvars))) for eqn in jaxpr.eqns]
     invars = (*literals.values(), *map(bound, jaxpr.invars))
     numbered = well_typed(Jaxpr(invars, tuple(eqns), tuple(map(read, jaxpr.outvars))))
-    return Replay(numbered, tuple(map(literal_value, literals)), program.single, has_constants)
+    return Replay(numbered, tuple(map(literal_value, literals)), program.assemble, has_constants)

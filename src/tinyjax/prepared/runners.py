@@ -84,12 +84,14 @@ class Kernel(HostRunner):
         return result
 
 
+#: The same, or what computes a list of several arrays.
+StepFunction: TypeAlias = "Callable[..., HostArray | np.generic | list[HostArray]]"
 #: What computes a value, its dtype, and where its operands are: the first three, -1 for those that aren't there; and
 #: all of them, if there are more.
-Step: TypeAlias = tuple[Function, DType, int, int, int, tuple[int, ...]]
+Step: TypeAlias = tuple[StepFunction, DType, int, int, int, tuple[int, ...]]
 
 
-def step(function: Function, dtype: DType, places: Sequence[int]) -> Step:
+def step(function: StepFunction, dtype: DType, places: Sequence[int]) -> Step:
     """A step of a program, for operands in these places."""
     first, second, third = places[:3] if len(places) > 2 else (*places, -1, -1, -1)[:3]
     return function, dtype, first, second, third, () if 0 < len(places) <= 3 else tuple(places)
@@ -141,6 +143,9 @@ def _run_steps(steps: Sequence[Step], values: list[HostArray]) -> None:
         else:
             result = function(values[first], values[second], values[third])
         if type(result) is not _ARRAY:
+            if isinstance(result, list):
+                values += result
+                continue
             result = np.array(result, dtype)  # which takes a number in less time than `asarray`
         elif result.dtype is not dtype:
             result = np.asarray(result, dtype)

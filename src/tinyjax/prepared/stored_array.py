@@ -51,6 +51,11 @@ class StoredArray:
         """Whether operations on constants are evaluated now, rather than watched or staged."""
         return False
 
+    @property
+    def runs_prepared(self) -> bool:
+        """The same, and whether nothing else is in force that programs depend on: no precision of products."""
+        return False
+
     def _wait(self) -> None:
         """Waits until the elements are there; the errors of the long way, which makes a value first."""
         if (buffer := self.buffer) is not None:

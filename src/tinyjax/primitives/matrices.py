@@ -30,6 +30,7 @@ from tinyjax.ir.dtypes import (
     names_of,
 )
 from tinyjax.ir.primitive import BatchAxis, Primitive
+from tinyjax.ir.result_types import result_types
 from tinyjax.ir.shapes import Shape
 from tinyjax.ir.shared_types import array_type
 from tinyjax.primitives.comparison import eq, ge, le
@@ -114,7 +115,10 @@ class OfMatrices(Primitive):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        types = self.type_of(*[array_type(arg.shape, arg.dtype) for arg in args])
+        types = result_types(self, [array_type(arg.shape, arg.dtype) for arg in args])
+        if args[0].ndim == self.ranks[0] and all(0 not in aval.shape for aval in types):
+            only = self.of_one(*args)
+            return tuple(np.array(out, aval.dtype, order="C") for out, aval in zip(only, types, strict=True))
         outs = tuple(np.zeros(aval.shape, aval.dtype) for aval in types)
         if any(out.size for out in outs):
             for i in np.ndindex(args[0].shape[: args[0].ndim - self.ranks[0]]):

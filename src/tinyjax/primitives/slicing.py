@@ -6,6 +6,7 @@ The classes come first, then the vocabulary.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from operator import itemgetter
 from typing import ClassVar, TypeAlias, TypeVar, final
 
@@ -185,6 +186,7 @@ class Concatenate(_Joint):
 class Split(Linear):
     """Cuts an array along an axis into parts of the given sizes."""
 
+    plain: ClassVar[bool] = True
     sizes: tuple[int, ...]
     axis: int
     name: ClassVar[str] = "split"
@@ -201,7 +203,10 @@ class Split(Linear):
 
     @override
     def evaluate(self, *args: HostArray) -> tuple[HostArray, ...]:
-        return tuple(np.split(args[0], np.cumsum(self.sizes)[:-1], self.axis)) if self.sizes else ()
+        (x,) = args
+        before = (slice(None),) * self.axis
+        ends = accumulate(self.sizes)
+        return tuple(x[(*before, slice(end - size, end))] for size, end in zip(self.sizes, ends, strict=True))
 
     @override
     def batch(

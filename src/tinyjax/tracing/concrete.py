@@ -86,6 +86,11 @@ class ConcreteArray(StoredArray, Displayed, Operand):
     def evaluated(self) -> bool:
         return innermost().base is ROOT or base_in_force(active_frame()) is ROOT
 
+    @property
+    @override
+    def runs_prepared(self) -> bool:
+        return innermost() is ROOT or (self.evaluated and active_frame().precision is None)
+
     @override
     def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
         if innermost().base is not ROOT:

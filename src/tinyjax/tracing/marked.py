@@ -11,7 +11,7 @@ from attrs import frozen
 from tinyjax.contexts.staging import StagingContext
 from tinyjax.errors import TinyjaxError
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.prepared.functions import REPLAYING, STAGING, FunctionProgram
+from tinyjax.prepared.functions import REPLAYING, STAGING, FunctionProgram, parts_of, within
 from tinyjax.prepared.replayed import replayed
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import innermost
@@ -30,10 +30,7 @@ class _Marked:
 
 
 def program_of(
-    function: Callable[..., object],
-    args: tuple[object, ...],
-    kwargs: Mapping[str, object],
-    inputs: type[Array] = Array,
+    function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object], inputs: type[Array] = Array
 ) -> FunctionProgram | None:
     """The function for arguments like these as one program, whose inputs are those of one class; None if it can't be
     one."""
@@ -45,16 +42,16 @@ def program_of(
                 return frame.wrap(context.argument(arg.aval)) if isinstance(arg, inputs) else arg
 
             # The arguments first: inputs are numbered in the order in which they are asked for.
-            positional = list(map(traced, args))
-            result = function(*positional, **{key: traced(arg) for key, arg in kwargs.items()})
-            results = result if isinstance(result, tuple) else (result,)
+            positional = [within(arg, traced) for arg in args]
+            result = function(*positional, **{key: within(arg, traced) for key, arg in kwargs.items()})
+            results, assemble = parts_of(result)
             staged = context.finish([frame.read(out) for out in results if isinstance(out, Array)])
     except TinyjaxError:
         return None
     captured = tuple([value for value in staged.captured if isinstance(value, ConcreteValue)])
     if len(captured) < len(staged.captured) or len(staged.jaxpr.outvars) < len(results):
         return None
-    return FunctionProgram(staged.jaxpr, captured, not isinstance(result, tuple))
+    return FunctionProgram(staged.jaxpr, captured, assemble)
 
 
 def _replayed(function: Callable[..., object], args: tuple[object, ...], kwargs: Mapping[str, object]) -> Any:

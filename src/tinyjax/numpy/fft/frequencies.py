@@ -14,6 +14,7 @@ from tinyjax.errors import ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT64, INT64, real_dtype
 from tinyjax.numpy.arguments import iota, placed
 from tinyjax.numpy.manipulation import roll
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -71,6 +72,7 @@ def _over(name: str, cycles: Array, n: int, d: ArrayLike, dtype: npt.DTypeLike |
     return astype(astype(cycles, wide) / (convert(distance, wide) * n), out)
 
 
+@prepared
 def fftshift(x: ArrayLike, axes: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Array:
     """The elements moved on by half of their number along axes (all, if None): what `fft` gives, with the frequency 0
     in the middle.
@@ -81,6 +83,7 @@ def fftshift(x: ArrayLike, axes: SupportsIndex | Sequence[SupportsIndex] | None 
     return _shifted("fftshift", x, axes, 1)
 
 
+@prepared
 def ifftshift(x: ArrayLike, axes: SupportsIndex | Sequence[SupportsIndex] | None = None) -> Array:
     """What undoes `fftshift`: the same, unless a size is odd.
 

@@ -21,6 +21,7 @@ from tinyjax.arrays.shaping import canonical_axis, integers
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT32, FLOAT64
 from tinyjax.lax import FftType
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -28,6 +29,7 @@ _Axes: TypeAlias = SupportsIndex | Sequence[SupportsIndex] | None
 _LAST_TWO: Final = (-2, -1)
 
 
+@prepared
 def fft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None) -> Array:
     """The discrete Fourier transform along an axis: element k is the sum of the a[j] times exp(-2πi jk / n).
 
@@ -42,6 +44,7 @@ def fft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, 
     return _along("fft", FftType.FFT, a, n, axis, norm)
 
 
+@prepared
 def ifft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None) -> Array:
     """The inverse of `fft`: the sums with exp(2πi jk / n), divided by n.
 
@@ -52,6 +55,7 @@ def ifft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1,
     return _along("ifft", FftType.IFFT, a, n, axis, norm)
 
 
+@prepared
 def rfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None) -> Array:
     """The first n // 2 + 1 elements of the transform of n real numbers; the others are conjugates of these.
 
@@ -62,6 +66,7 @@ def rfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1,
     return _along("rfft", FftType.RFFT, a, n, axis, norm)
 
 
+@prepared
 def irfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1, norm: str | None = None) -> Array:
     """The inverse of `rfft`: n real numbers, by default 2 (m - 1) of them for m elements.
 
@@ -92,6 +97,7 @@ def ihfft(a: ArrayLike, n: SupportsIndex | None = None, axis: SupportsIndex = -1
     return _conjugate(_along("ihfft", FftType.RFFT, a, n, axis, norm))
 
 
+@prepared
 def fft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TWO, norm: str | None = None) -> Array:
     """`fftn` over two axes.
 
@@ -103,6 +109,7 @@ def fft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TW
     return _over("fft2", FftType.FFT, a, s, _two("fft2", axes), norm)
 
 
+@prepared
 def ifft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TWO, norm: str | None = None) -> Array:
     """`ifftn` over two axes.
 
@@ -114,6 +121,7 @@ def ifft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_T
     return _over("ifft2", FftType.IFFT, a, s, _two("ifft2", axes), norm)
 
 
+@prepared
 def rfft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TWO, norm: str | None = None) -> Array:
     """`rfftn` over two axes.
 
@@ -125,6 +133,7 @@ def rfft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_T
     return _over("rfft2", FftType.RFFT, a, s, _two("rfft2", axes), norm)
 
 
+@prepared
 def irfft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_TWO, norm: str | None = None) -> Array:
     """`irfftn` over two axes.
 
@@ -136,6 +145,7 @@ def irfft2(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] = _LAST_
     return _over("irfft2", FftType.IRFFT, a, s, _two("irfft2", axes), norm)
 
 
+@prepared
 def fftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = None, norm: str | None = None) -> Array:
     """The discrete Fourier transform over axes: all, or the last ones if `s` has a size for each of them.
 
@@ -151,6 +161,7 @@ def fftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = N
     return _over("fftn", FftType.FFT, a, s, axes, norm)
 
 
+@prepared
 def ifftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = None, norm: str | None = None) -> Array:
     """The inverse of `fftn`.
 
@@ -162,6 +173,7 @@ def ifftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = 
     return _over("ifftn", FftType.IFFT, a, s, axes, norm)
 
 
+@prepared
 def rfftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = None, norm: str | None = None) -> Array:
     """`fftn` of real numbers, without the second half along the last of the axes.
 
@@ -172,6 +184,7 @@ def rfftn(a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = 
     return _over("rfftn", FftType.RFFT, a, s, axes, norm)
 
 
+@prepared
 def irfftn(
     a: ArrayLike, s: _Axes = None, axes: Sequence[SupportsIndex] | None = None, norm: str | None = None
 ) -> Array:

@@ -13,11 +13,13 @@ from tinyjax.numpy.arithmetic import sign
 from tinyjax.numpy.indexing import take_along_axis
 from tinyjax.numpy.linalg.intake import inexact
 from tinyjax.numpy.linalg.results import EighResult, EigResult, QRResult, SVDResult
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.factorizations import geqrf
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.core import bind
 
 
+@prepared
 def cholesky(a: ArrayLike, *, upper: bool = False, symmetrize_input: bool = True) -> Array:
     """The lower triangular factor L of positive definite matrices, A = L Lᴴ; with `upper` its conjugate transpose.
 
@@ -138,6 +140,7 @@ def svd(
     return SVDResult(u, absolute(ordered), adjoint(u * sign(ordered)[..., None, :]))
 
 
+@prepared
 def svdvals(x: ArrayLike, /) -> Array:
     """The singular values of matrices, in descending order.
 
@@ -148,6 +151,7 @@ def svdvals(x: ArrayLike, /) -> Array:
     return svd(x, compute_uv=False)
 
 
+@prepared
 def eig(a: ArrayLike) -> EigResult:
     """The eigenvalues of square matrices, and their right eigenvectors as columns, of length 1: both are complex.
 
@@ -161,6 +165,7 @@ def eig(a: ArrayLike) -> EigResult:
     return EigResult(values, vectors)
 
 
+@prepared
 def eigvals(a: ArrayLike) -> Array:
     """The eigenvalues of square matrices: complex numbers, in no order.
 
@@ -172,6 +177,7 @@ def eigvals(a: ArrayLike) -> Array:
     return values
 
 
+@prepared
 def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -> EighResult:
     """The eigenvalues of symmetric or Hermitian matrices, in ascending order, and eigenvectors as columns.
 
@@ -191,6 +197,7 @@ def eigh(a: ArrayLike, UPLO: str | None = None, symmetrize_input: bool = True) -
     return EighResult(values, vectors)
 
 
+@prepared
 def eigvalsh(a: ArrayLike, UPLO: str | None = "L", *, symmetrize_input: bool = True) -> Array:
     """The eigenvalues of symmetric or Hermitian matrices, in ascending order; see `eigh`.
 

@@ -34,6 +34,7 @@ from tinyjax.numpy.linalg.norms import norm
 from tinyjax.numpy.linalg.results import SlogdetResult
 from tinyjax.numpy.matrices import eye
 from tinyjax.numpy.types import finfo
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives.matrices import MATRICES
 from tinyjax.primitives.solutions import Pinv
 from tinyjax.primitives.solutions import det as det_p
@@ -50,6 +51,7 @@ def _square(name: str, x: Array) -> int:
     return shape[-1]
 
 
+@prepared
 def solve(a: ArrayLike, b: ArrayLike) -> Array:
     """The solution x of `a @ x = b`, for square matrices `a`.
 
@@ -89,6 +91,7 @@ def _solved(a: Array, b: Array) -> Array:
     return bind(solve_p, a, b)[0]
 
 
+@prepared
 def inv(a: ArrayLike) -> Array:
     """The inverses of square matrices. Infinite or nan where there is none.
 
@@ -104,6 +107,7 @@ def inv(a: ArrayLike) -> Array:
     return _solved(x, broadcast_to(eye(_square("inv", x), dtype=x.aval.dtype), x.aval.shape))
 
 
+@prepared
 def det(a: ArrayLike) -> Array:
     """The determinants of square matrices. Their derivatives hold also where a matrix lacks one in rank.
 
@@ -122,6 +126,7 @@ def det(a: ArrayLike) -> Array:
     return bind(det_p, x)[0] if dtype in MATRICES else astype(bind(det_p, astype(x, FLOAT32))[0], dtype)
 
 
+@prepared
 def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     """The signs of the determinants of square matrices, and the logarithms of their absolute values.
 
@@ -157,6 +162,7 @@ def slogdet(a: ArrayLike, *, method: str | None = None) -> SlogdetResult:
     return SlogdetResult(sign, where(singular, full_like(total, -np.inf), total))
 
 
+@prepared
 def pinv(
     a: ArrayLike, rtol: ArrayLike | None = None, hermitian: bool = False, *, rcond: ArrayLike | None = None
 ) -> Array:
@@ -184,6 +190,7 @@ def pinv(
     return bind(Pinv(hermitian), x, limit)[0]
 
 
+@prepared
 def lstsq(
     a: ArrayLike, b: ArrayLike, rcond: float | None = None, *, numpy_resid: bool = False
 ) -> tuple[Array, Array, Array, Array]:
@@ -227,6 +234,7 @@ def lstsq(
     return (ravel(found) if y.aval.ndim == 1 else found), left, rank, values
 
 
+@prepared
 def matrix_rank(
     M: ArrayLike, rtol: ArrayLike | None = None, *, hermitian: bool = False, tol: ArrayLike | None = None
 ) -> Array:
@@ -258,6 +266,7 @@ def matrix_rank(
     return sum_of(values > limit[..., None], -1)
 
 
+@prepared
 def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     """The condition numbers of matrices, in this norm: how much their inverses can make of an error.
 
@@ -284,6 +293,7 @@ def cond(x: ArrayLike, p: float | str | None = None) -> Array:
     return where(is_nan(found) & ~unknown, full_like(found, np.inf), found)
 
 
+@prepared
 def matrix_power(a: ArrayLike, n: SupportsIndex) -> Array:
     """Square matrices multiplied by themselves: n of them. If n is negative, -n of their inverses.
 
@@ -311,6 +321,7 @@ def matrix_power(a: ArrayLike, n: SupportsIndex) -> Array:
         x = x @ x
 
 
+@prepared
 def tensorinv(a: ArrayLike, ind: SupportsIndex = 2) -> Array:
     """The inverse of a tensor as a linear function: of arrays of its last axes, to arrays of its first `ind`.
 
@@ -333,6 +344,7 @@ def tensorinv(a: ArrayLike, ind: SupportsIndex = 2) -> Array:
     return reshape(inv(reshape(x, (math.prod(first), math.prod(last)))), (*last, *first))
 
 
+@prepared
 def tensorsolve(a: ArrayLike, b: ArrayLike, axes: Sequence[SupportsIndex] | None = None) -> Array:
     """The x for which the sum of `a` times x over the last axes of `a` is `b`. `axes` of `a` are moved to its end.
 

@@ -18,11 +18,13 @@ from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.numpy.elementwise import sqrt
 from tinyjax.numpy.linalg.decompositions import svdvals
 from tinyjax.numpy.linalg.intake import inexact
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 
 _Axis = SupportsIndex | Sequence[SupportsIndex] | None
 
 
+@prepared
 def norm(
     x: ArrayLike, ord: float | str | None = None, axis: _Axis = None, keepdims: bool = False
 ) -> Array:  # fmt: skip
@@ -61,6 +63,7 @@ def _euclidean(x: Array, axis: _Axis, keepdims: bool) -> Array:
     return sqrt(sum_of(squares, axis, keepdims=keepdims))
 
 
+@prepared
 def vector_norm(x: ArrayLike, /, *, axis: _Axis = None, keepdims: bool = False, ord: float | str | None = 2) -> Array:
     """A norm of vectors along axes; without them of all elements.
 
@@ -92,6 +95,7 @@ def vector_norm(x: ArrayLike, /, *, axis: _Axis = None, keepdims: bool = False, 
     return sum_of(absolute(a) ** power, axis, keepdims=keepdims) ** (1.0 / ord)
 
 
+@prepared
 def matrix_norm(x: ArrayLike, /, *, keepdims: bool = False, ord: float | str = "fro") -> Array:
     """A norm of matrices, along the last two axes.
 

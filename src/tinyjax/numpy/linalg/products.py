@@ -16,6 +16,7 @@ from tinyjax.lax.explicit import computed
 from tinyjax.lax.layouts import OutSharding
 from tinyjax.numpy import products
 from tinyjax.numpy.einsum import einsum
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -97,6 +98,7 @@ def outer(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return products.outer(a, b)
 
 
+@prepared
 def cross(x1: ArrayLike, x2: ArrayLike, /, *, axis: SupportsIndex = -1) -> Array:
     """The cross product of vectors of size 3, along an axis.
 

@@ -7,9 +7,11 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.numpy.linalg.intake import inexact
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared
 def cholesky(a: ArrayLike, lower: bool = False, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The factor U of positive definite matrices, A = Uᴴ U, of which the upper triangle is read; if `lower`, L with
     A = L Lᴴ, of which the lower one is. nan where a matrix isn't positive definite.
@@ -37,6 +39,7 @@ def cho_factor(
     return cholesky(a, lower), lower
 
 
+@prepared
 def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> tuple[Array, Array]:
     """The factors of matrices whose rows are exchanged, in one array, and the row that each is exchanged with.
 
@@ -49,6 +52,7 @@ def lu_factor(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True
     return factors, pivots
 
 
+@prepared
 def lu(
     a: ArrayLike, permute_l: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> tuple[Array, Array] | tuple[Array, Array, Array]:
@@ -71,6 +75,7 @@ def lu(
     return (permutation.astype(x.dtype) @ lower, upper) if permute_l else (permutation, lower, upper)
 
 
+@prepared
 def svd(
     a: ArrayLike,
     full_matrices: bool = True,
@@ -97,6 +102,7 @@ def svd(
     )
 
 
+@prepared
 def qr(
     a: ArrayLike,
     overwrite_a: bool = False,
@@ -175,6 +181,7 @@ def qr_multiply(
     return (product, r, tnp.broadcast_to(order[0], (*batch, order[0].shape[-1]))) if order else (product, r)
 
 
+@prepared
 def polar(
     a: ArrayLike,
     side: str = "right",

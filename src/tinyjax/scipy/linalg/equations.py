@@ -9,10 +9,12 @@ from tinyjax import lax
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.lax.binding import sequence
 from tinyjax.numpy.linalg.intake import inexact
+from tinyjax.prepared.functions import prepared, prepared_for_several
 from tinyjax.scipy.linalg.decompositions import cholesky
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared
 def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The determinants of square matrices.
 
@@ -23,6 +25,7 @@ def det(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
     return tnp.linalg.det(a)
 
 
+@prepared
 def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> Array:
     """The inverses of square matrices.
 
@@ -34,6 +37,7 @@ def inv(a: ArrayLike, overwrite_a: bool = False, check_finite: bool = True) -> A
     return tnp.linalg.inv(a)
 
 
+@prepared
 def solve_triangular(
     a: ArrayLike,
     b: ArrayLike,
@@ -77,6 +81,7 @@ def _together(a: ArrayLike, b: ArrayLike) -> tuple[Array, Array]:
     return x.astype(dtype), y.astype(dtype)
 
 
+@prepared_for_several
 def cho_solve(
     c_and_lower: tuple[ArrayLike, bool], b: ArrayLike, overwrite_b: bool = False, check_finite: bool = True
 ) -> Array:
@@ -100,6 +105,7 @@ def _columns(b: ArrayLike) -> tuple[Array, bool]:
     return (y[:, None], True) if y.ndim == 1 else (y, False)
 
 
+@prepared_for_several
 def lu_solve(
     lu_and_piv: tuple[ArrayLike, ArrayLike],
     b: ArrayLike,
@@ -148,6 +154,7 @@ def _rows(x: Array, order: Array) -> Array:
     return tnp.take_along_axis(x, order[..., None], -2)
 
 
+@prepared
 def solve(
     a: ArrayLike,
     b: ArrayLike,

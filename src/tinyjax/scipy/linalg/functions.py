@@ -17,6 +17,7 @@ from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, ShapeError, UnsupportedDtypeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES, real_dtype
 from tinyjax.numpy.linalg.intake import inexact
+from tinyjax.prepared.functions import prepared
 from tinyjax.scipy.linalg.spectral import schur
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -28,6 +29,7 @@ _COEFFICIENTS = [math.factorial(26 - k) * math.factorial(13) / (
 _NORMS = {"float32": 3.925724783138660, "float64": 5.371920351148152}
 
 
+@prepared
 def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 16) -> Array:
     """The exponential of square matrices: by a quotient of polynomials of the matrix divided by a power of 2, squared
     as often. nan where it would be squared more than `max_squarings` times and, since JAX rounds that down, once more.
@@ -68,6 +70,7 @@ def expm(A: ArrayLike, *, upper_triangular: bool = False, max_squarings: int = 1
     return tnp.where(count > most + 1, np.nan, found)
 
 
+@prepared
 def expm_frechet(
     A: ArrayLike, E: ArrayLike, *, method: str | None = None, compute_expm: bool = True
 ) -> Array | tuple[Array, Array]:

@@ -10,6 +10,7 @@ import tinyjax.numpy as tnp
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ChoiceError, ShapeError
 from tinyjax.numpy.linalg.intake import inexact
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 
 
@@ -148,6 +149,7 @@ def fiedler_companion(a: ArrayLike) -> Array:
     return tnp.where(which > 0, -picked, ones.astype(x.dtype.name)) if size else picked
 
 
+@prepared
 def convolution_matrix(a: ArrayLike, n: SupportsIndex, mode: str = "full") -> Array:
     """The matrices with `n` columns whose products with vectors v are the convolutions of these with `a`, as `convolve`
     has them in that mode: "full", "same" or "valid".

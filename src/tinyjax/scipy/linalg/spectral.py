@@ -10,9 +10,11 @@ from tinyjax import lax
 from tinyjax.errors import ChoiceError, ShapeError, TypingError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEX64, COMPLEX128, FLOAT32, FLOAT64
 from tinyjax.numpy.linalg.intake import inexact
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared
 def eigh(
     a: ArrayLike,
     b: ArrayLike | None = None,
@@ -115,6 +117,7 @@ def _selection(size: int, select: str, bounds: tuple[float, float] | None) -> sl
     return slice(first, last + 1)
 
 
+@prepared
 def schur(a: ArrayLike, output: str = "real") -> tuple[Array, Array]:
     """The Schur form T of square matrices, A = Z T Zᴴ, and Z. `output` "complex" makes T triangular in any case.
 
@@ -194,6 +197,7 @@ def _triangular(form: Array, vectors: Array) -> tuple[Array, Array]:
     return lax.fori_loop(1, size, step, (form, vectors))
 
 
+@prepared
 def hessenberg(
     a: ArrayLike, *, calc_q: bool = False, overwrite_a: bool = False, check_finite: bool = True
 ) -> Array | tuple[Array, Array]:

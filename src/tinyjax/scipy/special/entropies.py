@@ -12,6 +12,7 @@ from tinyjax.arrays.elementwise import apply, promote_inexact
 from tinyjax.arrays.reductions import Axis
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import exponential
 from tinyjax.scipy.special.promoted import floats, inexacts
 from tinyjax.tracing.array import Array, ArrayLike
@@ -245,6 +246,7 @@ def _axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     return canonical_axes(axis, ndim, "logsumexp")
 
 
+@prepared
 def softmax(x: ArrayLike, axis: Axis = None) -> Array:
     """exp(x) divided by its sum over axes: all by default, as in SciPy.
 
@@ -257,6 +259,7 @@ def softmax(x: ArrayLike, axis: Axis = None) -> Array:
     return terms / tnp.sum(terms, axis, keepdims=True)
 
 
+@prepared
 def log_softmax(x: ArrayLike, axis: Axis = None) -> Array:
     """The logarithm of `softmax`, also where that is too small a number.
 

@@ -12,6 +12,7 @@ from tinyjax import lax
 from tinyjax.arrays.shaping import integer
 from tinyjax.errors import ShapeError, UnsupportedError
 from tinyjax.ir.dtypes import COMPLEXES
+from tinyjax.prepared.functions import prepared
 from tinyjax.primitives import incomplete
 from tinyjax.primitives import special as primitives
 from tinyjax.scipy.special.integrals import loggamma
@@ -29,6 +30,7 @@ def gammaln(x: ArrayLike) -> Array:
     return applied("gammaln", primitives.lgamma, x)
 
 
+@prepared
 def gammasgn(x: ArrayLike) -> Array:
     """The sign of the gamma function; nan at the negative integers, its poles.
 
@@ -45,6 +47,7 @@ def gammasgn(x: ArrayLike) -> Array:
     return tnp.where((negative & (below == found)) | tnp.isnan(found), lax.full_like(found, math.nan), sign)
 
 
+@prepared
 def gamma(x: ArrayLike) -> Array:
     """The gamma function, of complex numbers too; infinite at 0, with its sign, and nan at the negative integers.
     Complex, it is nan at 0 too.
@@ -63,6 +66,7 @@ def gamma(x: ArrayLike) -> Array:
     return tnp.where(found == -math.inf, lax.full_like(found, math.nan), value)
 
 
+@prepared
 def factorial(n: ArrayLike, exact: bool = False) -> Array:
     """gamma(n + 1), a float; 0 for negative n. Only `exact=False` is here: integers would overflow.
 
@@ -98,6 +102,7 @@ def comb(N: ArrayLike, k: ArrayLike, exact: bool = False, repetition: bool = Fal
     return tnp.where(outside, zero, value)
 
 
+@prepared
 def poch(z: ArrayLike, m: ArrayLike) -> Array:
     """The rising factorial gamma(z + m) / gamma(z).
 
@@ -172,6 +177,7 @@ def _stirling(x: Array) -> Array:
     return (total + 1 / 12) * inverse
 
 
+@prepared
 def beta(a: ArrayLike, b: ArrayLike) -> Array:
     """The beta function: gamma(a) gamma(b) / gamma(a + b).
 
@@ -182,6 +188,7 @@ def beta(a: ArrayLike, b: ArrayLike) -> Array:
     return gammasgn(x) * gammasgn(y) * gammasgn(x + y) * lax.exp(betaln(x, y))
 
 
+@prepared
 def betainc(a: ArrayLike, b: ArrayLike, x: ArrayLike) -> Array:
     """The regularized incomplete beta function. It has a derivative in x only.
 
