@@ -5,6 +5,7 @@ from typing import Final
 
 #: Which module has the rules for these primitives, by the table that they are in: see `ir.RuleTable`.
 RULES: Final[Mapping[str, str]] = {
+    "tinyjax.transforms.APPLYING": "trivial",
     "tinyjax.transforms.CHECKING": "checked",
     "tinyjax.transforms.FOLDING": "trivial",
     "tinyjax.transforms.HOISTING": "hoisting",

@@ -30,12 +30,15 @@ from tinyjax.transforms.dce import prune
 from tinyjax.transforms.decided import SHORTCUTS
 from tinyjax.transforms.fold_constants import FOLDING
 from tinyjax.transforms.inline import INLINING, Inlinable
+from tinyjax.transforms.numbers_apart import APPLYING
 
 MERGING[Checkpoint] = lambda primitive: not primitive.prevent_cse
 for _elsewhere in (Callback, FfiCall):
     FOLDING[_elsewhere] = lambda primitive: False
 INLINING[Call] = lambda primitive: Inlinable(primitive.jaxpr, transparent=True)
 INLINING[Calling] = lambda primitive: Inlinable(primitive.jaxpr, transparent=False)
+for _applied in (Call, Checkpoint):
+    APPLYING[_applied] = lambda primitive, program: primitive.of(program)
 for _custom in (CustomJvp, CustomVjp, MappedCustom):
     INLINING[_custom] = lambda primitive: Inlinable(primitive.jaxpr, transparent=False)
 
