@@ -40,6 +40,8 @@ from tinyjax.primitives.platforms import PlatformIndex
 from tinyjax.primitives.rounding import Round
 from tinyjax.primitives.scatter import Scatter, ScatterMax, ScatterMin, ScatterMul
 from tinyjax.primitives.selection import Clamp, SelectN
+from tinyjax.primitives.sinks import DceSink
+from tinyjax.primitives.sorting import TopK
 from tinyjax.primitives.spectral import Eig, Eigh, Svd
 from tinyjax.primitives.triangular import Cholesky
 from tinyjax.primitives.window_choices import SelectAndGatherAdd, SelectAndScatterAdd
@@ -169,6 +171,18 @@ def _clamp(primitive: Clamp, ctx: JaxContext, args: Args) -> Args:
     if ctx.aval(x).shape != shape:
         x = _repeated(x, shape)
     return apply(p.clamp_p, low, x, high)
+
+
+@TO_JAX.register(TopK)
+def _top_k(primitive: TopK, ctx: JaxContext, args: Args) -> Args:
+    (x,) = args
+    return list(lax.top_k(x, primitive.k, axis=primitive.axis))  # JAX 0.11 gives its primitive more
+
+
+@TO_JAX.register(DceSink)
+def _dce_sink(primitive: DceSink, ctx: JaxContext, args: Args) -> Args:
+    lax.dce_sink(*args, prevent_mlir_dce=primitive.prevent_mlir_dce)  # JAX 0.11 shows the function only
+    return []
 
 
 @TO_JAX.register(Name)
