@@ -48,9 +48,26 @@ def test_as_in_jax(name: str) -> None:
     np.testing.assert_array_equal(found, expected)
 
 
-def test_sums_along_axes_that_are_left_to_xla() -> None:
+LEFT_TO_XLA: dict[str, Callable[[Any], object]] = {  # Any: shardings, to be given as they are
+    "device_put": lambda lies: tj.device_put(np.ones(2), lies),
+    "an argument": lambda lies: tj.jit(lambda x: x, in_shardings=lies)(np.ones(2)),
+    "an operand": lambda lies: tj.jit(lambda x: x + 1.0, in_shardings=lies)(np.ones(2)),
+    "a result": lambda lies: tj.jit(lambda x: x + 1.0, out_shardings=lies)(np.ones(2)),
+    "within": lambda lies: tj.jit(tj.jit(lambda x: x + 1.0, in_shardings=lies))(np.ones(2)),
+    "a result within": lambda lies: tj.vmap(tj.jit(lambda x: x + 1.0, out_shardings=lies))(np.ones((2, 2))),
+    "compiled ahead": lambda lies: tj.jit(lambda x: x + 1.0, out_shardings=lies).lower(np.ones(2)).compile(),
+    "a type": lambda lies: tj.jit(lambda x: x + 1.0).lower(tj.ShapeDtypeStruct((2,), "f4", sharding=lies)).compile(),
+}
+
+
+@pytest.mark.parametrize("kind", ["unreduced", "reduced"])
+@pytest.mark.parametrize("name", LEFT_TO_XLA)
+def test_sums_along_axes_that_are_left_to_xla(name: str, kind: str) -> None:
+    """Which JAX refuses in any `NamedSharding`."""
     mesh = tj.make_mesh((2,), "x", (tj.sharding.AxisType.Auto,), devices=tj.devices("cpu")[:2])
-    lies = tj.NamedSharding(mesh, tj.P(unreduced={"x"}))
-    for put in (lambda: tj.device_put(np.ones(2), lies), lambda: tj.jit(lambda x: x, in_shardings=lies)(np.ones(2))):
-        with pytest.raises(ShardingError, match="Explicit"):
-            put()
+    spec = tj.P(**{kind: {"x"}})
+    for lies in (tj.NamedSharding(mesh, spec), spec):
+        if isinstance(lies, tj.P) and name == "a type":
+            continue
+        with tj.set_mesh(mesh), pytest.raises(ShardingError, match="Explicit"):
+            LEFT_TO_XLA[name](lies)

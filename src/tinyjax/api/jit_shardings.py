@@ -22,7 +22,7 @@ from tinyjax.ir.interpret import interpret
 from tinyjax.ir.program import Atom, Jaxpr
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import AbstractMesh, Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
-from tinyjax.meshes.named import named_sharding
+from tinyjax.meshes.named import check_sums, named_sharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.refs.ref import Ref
 from tinyjax.tracing import tree
@@ -195,6 +195,7 @@ def constrained(jaxpr: Jaxpr, asked: backend.Asked) -> Jaxpr:
         for i, sharding in enumerate(shardings):
             if isinstance(sharding, NamedSharding):
                 sharding.check(atoms[i].aval.shape, what[i])
+                check_sums(what[i], sharding)
                 mesh = AbstractMesh(sharding.mesh.axis_sizes, sharding.mesh.axis_names)
                 (found[i],) = grown.bind(ShardingConstraint(NamedSharding(mesh, sharding.spec)), atoms[i])
         return found

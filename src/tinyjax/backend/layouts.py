@@ -14,6 +14,7 @@ from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.traverse import nested_programs, record_values
 from tinyjax.meshes import AxisType, Device, Mesh, NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from tinyjax.meshes.named import check_sums
 
 
 @final
@@ -139,10 +140,12 @@ def lay_out(jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None, n
                 "P.UNCONSTRAINED is for with_sharding_constraint."
             )
         chosen.check(aval.shape, label)
+        check_sums(label, chosen)
         ins.append(_canonical(chosen))
     for i, result in enumerate(results):
         if result is not None:
             result.check(jaxpr.out_avals[i].shape, f"result {i} of {name!r}")
+            check_sums(f"result {i} of {name!r}", result)
     outs = tuple([None if result is None else result.abstract for result in results])  # spelled as it was asked for
     explicit = next((found.mesh for _, found in named if found.mesh.explicit_axes), None)
     said = (*lie, *asked.ins, *asked.outs)

@@ -14,7 +14,7 @@ from tinyjax.ir.varying import without
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.lax.placing import is_evaluated, mesh_of, placed
 from tinyjax.meshes import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
-from tinyjax.meshes.named import named_sharding
+from tinyjax.meshes.named import check_sums, named_sharding
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.unreduced import casts
 from tinyjax.tracing.array import Array
@@ -65,12 +65,7 @@ def _check_sums(what: str, sharding: NamedSharding, own: Sequence[str]) -> None:
                 f"{what}: {sharding.spec} is about the axis {name!r} of the mesh, which is Manual here. In shard_map, "
                 f"lax.pcast(x, {name!r}, to='unreduced') says that devices have terms of a sum, or to='reduced'."
             )
-        if name not in sharding.mesh.explicit_axes:
-            raise ShardingError(
-                f"{what}: {sharding.spec} is about a sum along {name!r}, which must be an Explicit axis of a mesh, as "
-                f"along these only it is known what is done with it; it is one of {sharding.mesh}. make_mesh makes "
-                "Explicit axes, and Mesh(..., axis_types=AxisType.Explicit)"
-            )
+    check_sums(what, sharding)
 
 
 def _on_one_device(what: str, array: Array, sharding: SingleDeviceSharding) -> Array:

@@ -179,6 +179,17 @@ def check_names(mesh: Mesh, spec: PartitionSpec) -> None:
             raise ShardingError(f"{spec}: the mesh has no axis {name!r}; its axes are {has}")
 
 
+def check_sums(what: str, sharding: NamedSharding) -> None:
+    """A ShardingError for sums yet to be made along axes along which the program doesn't say how arrays lie."""
+    for name in sorted(sharding.spec.unreduced | sharding.spec.reduced):
+        if name not in sharding.mesh.explicit_axes:
+            raise ShardingError(
+                f"{what}: {sharding.spec} is about a sum along {name!r}, which must be an Explicit axis of a mesh, as "
+                f"along these only it is known what is done with it; it is one of {sharding.mesh}. make_mesh makes "
+                "Explicit axes, and Mesh(..., axis_types=AxisType.Explicit)"
+            )
+
+
 @bounded(64)
 def on_no_mesh(ndim: int) -> NamedSharding:
     """How an array lies that is on no mesh: none of its axes is divided along one of the empty mesh."""
