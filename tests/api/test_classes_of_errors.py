@@ -16,6 +16,8 @@ import tinyjax.numpy as tnp
 from tinyjax.errors import DeletedBufferError, DonationError, UnexpectedTracedError
 
 Mistake = Callable[[ModuleType, ModuleType], object]
+#: What JAX raises for an array that was given up before: it is both here.
+GIVEN_UP = RuntimeError if jax.__version_info__ >= (0, 11) else ValueError
 
 
 def donated_twice(m: ModuleType, n: ModuleType) -> object:
@@ -74,7 +76,7 @@ def own_exception(m: ModuleType, n: ModuleType) -> object:
 MISTAKES: dict[str, tuple[Mistake, type[Exception], type[Exception]]] = {
     "donated twice": (donated_twice, RuntimeError, DonationError),
     "deleted": (deleted, RuntimeError, DeletedBufferError),
-    "given up before": (given_up_before, ValueError, DeletedBufferError),
+    "given up before": (given_up_before, GIVEN_UP, DeletedBufferError),
     "closed over": (closed_over, jax.errors.UnexpectedTracerError, UnexpectedTracedError),
     "hidden in a function": (hidden_in_a_function, jax.errors.UnexpectedTracerError, UnexpectedTracedError),
     "swapped zeros": (swapped_zeros, ValueError, ValueError),
