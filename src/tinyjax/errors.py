@@ -368,6 +368,10 @@ class ReplicationWarning(UserWarning):
     """A large input or result of a program for several devices isn't divided: each of them has all of it."""
 
 
+class DonationWarning(UserWarning):
+    """An argument is donated to a program none of whose results can have its memory: it is left alone."""
+
+
 class LossyUpdateWarning(FutureWarning):
     """Values are put into an array whose dtype can't hold them, such as floats into integers: they are cast."""
 

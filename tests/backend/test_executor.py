@@ -21,7 +21,7 @@ from tinyjax.caching import CacheInfo
 from tinyjax.contexts.devices import single_equation
 from tinyjax.contexts.evaluation import EvalContext
 from tinyjax.control.call import Call
-from tinyjax.errors import DeletedBufferError, InputError, LoweringError, MissingRuleError, XlaError
+from tinyjax.errors import DeletedBufferError, DonationWarning, InputError, LoweringError, MissingRuleError, XlaError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import FLOAT0, FLOAT32, FLOAT64
 from tinyjax.ir.program import Eqn, Jaxpr, Literal, Var
@@ -115,6 +115,8 @@ def test_donated_arguments() -> None:
 
 def test_donated_host_arrays_are_left_alone() -> None:
     array = np.asarray([1.0, 2, 3])
+    with pytest.warns(DonationWarning, match="donated in vain, and kept: argument 1 of 'square', f64"):
+        backend.execute(product(), (value(array), value(array)), "square", (True, True))
     for _ in range(3):
         (out,) = backend.execute(product(), (value(array), value(array)), "square", (True, True))
         assert numbers(out) == [1, 4, 9]

@@ -10,12 +10,8 @@ from typing import TYPE_CHECKING, final
 from attrs import frozen
 from typing_extensions import override
 
-from tinyjax.errors import DonationError, InputError, StaticArgumentError
-from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import FLOAT0
+from tinyjax.errors import InputError, StaticArgumentError
 from tinyjax.ir.merging import completed
-from tinyjax.tracing import tree
-from tinyjax.tracing.concrete import ConcreteArray
 from tinyjax.tracing.functions import Filled, function_name
 from tinyjax.tracing.programs import Traced
 
@@ -196,61 +192,6 @@ def static_key(value: object) -> Hashable:
     if isinstance(value, float):
         return type(value), value.hex()
     return type(value), value
-
-
-def donation(
-    args: Sequence[object],
-    kwargs: Mapping[str, object],
-    traced: Traced,
-    avals: Sequence[ShapedArray],
-    static: tuple[tuple[int, ...], tuple[str, ...]],
-    donated: tuple[tuple[int, ...], tuple[str, ...]],
-) -> tuple[bool, ...]:
-    """Which inputs of a program are donated: arguments, whose leaves have these types."""
-    positions, names = donated
-    chosen = {resolve_position(n, len(args), "jit: donate_argnums") for n in positions if n < len(args)}
-    left_out = {n % len(args) for n in static[0] if -len(args) <= n < len(args)}
-    marked = tuple(
-        tree.map_leaves(lambda _, mark=i in chosen: mark, arg) for i, arg in enumerate(args) if i not in left_out
-    )
-    named = {
-        name: tree.map_leaves(lambda _, mark=name in names: mark, value)
-        for name, value in kwargs.items()
-        if name not in static[1]
-    }
-    marks, _ = tree.flatten((marked, named))
-    kept = [mark for mark, aval in zip(marks, avals, strict=True) if aval.dtype != FLOAT0]
-    return (*[False] * len(traced.captured), *(mark is True for mark in kept), *[False] * len(traced.cells))
-
-
-def use_up(
-    args: Sequence[object],
-    kwargs: Mapping[str, object],
-    donated: tuple[tuple[int, ...], tuple[str, ...]],
-    result: object,
-) -> None:
-    """Deletes donated arrays on the host, as XLA does with those on a device, but for those that are results, too. A
-    DonationError if one of them is another argument, too."""
-    positions, names = donated
-    taken = {n % len(args) for n in positions if -len(args) <= n < len(args)}
-    given: list[object] = [args[n] for n in sorted(taken)]
-    given += [kwargs[name] for name in names if name in kwargs]
-    leaves = [leaf for leaf in tree.flatten(given)[0] if isinstance(leaf, ConcreteArray) and leaf.buffer is None]
-    if leaves:
-        others = [arg for n, arg in enumerate(args) if n not in taken]
-        others += [value for name, value in kwargs.items() if name not in names]
-        seen = set(map(id, tree.flatten(others)[0])) if others else set()
-        for leaf in leaves:
-            if id(leaf) in seen:
-                raise DonationError(
-                    f"an array {leaf.aval} is donated, so the same array can't be another argument too. Copy it first, "
-                    "or don't donate it."
-                )
-            seen.add(id(leaf))
-        results = set(map(id, tree.flatten(result)[0]))
-        for leaf in leaves:
-            if id(leaf) not in results:
-                leaf.delete()
 
 
 def arranged(

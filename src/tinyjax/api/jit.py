@@ -11,7 +11,8 @@ from typing_extensions import override
 
 from tinyjax import backend as machine
 from tinyjax.api.ahead_of_time import AheadOfTime
-from tinyjax.api.arguments import StaticCall, donation, resolve_static, split_resolved, use_up
+from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved
+from tinyjax.api.donating import Donating
 from tinyjax.api.embedding import checked_size
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
 from tinyjax.api.jit_intake import INTAKE
@@ -215,7 +216,7 @@ class Jitted(AheadOfTime[P, R]):
         self._fun = fun
         self._static = static
         self._donated = donated
-        self._donation: Callable[..., tuple[bool, ...]] = partial(donation, static=static, donated=donated)
+        self._donation = Donating(static, donated)
         self._inline = inline
         self._check = check
         self._shardings = shardings
@@ -264,7 +265,7 @@ class Jitted(AheadOfTime[P, R]):
                 raise
         else:
             if outside and self._donated != ((), ()):
-                use_up(args, kwargs, self._donated, result)
+                self._donation.use_up(args, kwargs, result)
         found: R = self._refs.run(result) if type(result) is Lent else result
         return found
 
@@ -272,9 +273,8 @@ class Jitted(AheadOfTime[P, R]):
         """A call of a function of arrays in the place of Refs, whose states it takes."""
         call = split_resolved(self._fun, lent.args, lent.kwargs, *self._static)
         call = evolve(call, link=lambda traced: lent.linked(traced, self._fun))
-        if self._check is not None:
-            return self._checked(self._check, call, lent.args, lent.kwargs)
-        return self._call(call, lent.args, lent.kwargs)
+        given = call, lent.args, lent.kwargs
+        return self._call(*given) if self._check is None else self._checked(self._check, *given)
 
     def _call(self, call: StaticCall, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
         """A call that isn't prepared: the next one with such arguments will be."""

@@ -122,6 +122,7 @@ def donated_in_stacks(border: Bordered, flags: Sequence[bool], first: int) -> Do
         or (not isinstance(place, tuple) and flags[place] and (avals[i].shape, avals[i].dtype) not in types)
         for i, place in enumerate(border.inputs)
     ]
+    told = list(backend.usable(border.program, tuple(told)))
     options = (IN_PLACE,) if written else ()
     return Donation(border, tuple(told), tuple([i - first for i in stacks if i not in written]), options)
 

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from tinyjax.backend.buffers import SMALL, DeviceBuffer, RawBuffer, is_computed, value_of_buffer, wait_for
+from tinyjax.backend.donation import usable
 from tinyjax.backend.embedding import EMBEDDED_BYTES, Constants, embedded, passed
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.layouts import Asked, Division, Layout, lay_out
@@ -142,6 +143,7 @@ __all__ = [
     "to_dlpack",
     "to_jax",
     "told_where",
+    "usable",
     "value_of_buffer",
     "wait_for",
     "whole",

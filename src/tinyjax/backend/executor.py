@@ -14,6 +14,7 @@ from attrs import evolve
 from tinyjax.backend import places
 from tinyjax.backend.buffers import DeviceBuffer, ShardedBuffer
 from tinyjax.backend.cache import OnceCache
+from tinyjax.backend.donation import usable_or_warn
 from tinyjax.backend.embedding import Constants, passed
 from tinyjax.backend.layouts import Asked, Layout, lay_out, on_devices, program_mesh
 from tinyjax.backend.meeting import bound_where_arguments_are, check_devices, meeting_place
@@ -191,7 +192,7 @@ class XlaExecutor:
             from tinyjax.backend.executable import compile_text
             from tinyjax.hlo.lowering import lower_module
 
-            given = passed(constants, donated)
+            given = passed(constants, usable_or_warn(jaxpr, donated, name))
             module = lower_module(
                 jaxpr, platform=device.platform, name=name, donated=given, watcher=watcher, constants=constants
             )
@@ -229,7 +230,8 @@ class XlaExecutor:
         def compile_now() -> AnyExecutable:
             from tinyjax.backend.several import compile_laid_out
 
-            return compile_laid_out(jaxpr, layout, name, donated, options, self.persistent, watcher, constants)
+            given = usable_or_warn(jaxpr, donated, name, layout)
+            return compile_laid_out(jaxpr, layout, name, given, options, self.persistent, watcher, constants)
 
         return self._cache.get_or_make((jaxpr, constants, layout, donated, options), compile_now)
 
