@@ -56,6 +56,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.stages": "tinyjax.stages",
     "jax.typing": "tinyjax.typing",
     "jax.core": "tinyjax.core",
+    "jax.extend.core": "tinyjax.extend.core",
     "jax.custom_derivatives": "tinyjax.custom_derivatives",
     "jax.checkpoint_policies": "tinyjax.checkpoint_policies",
     "jax.ref": "tinyjax.ref",

@@ -58,6 +58,7 @@ MODULES: Final = (
     "tinyjax.stages",
     "tinyjax.export",
     "tinyjax.core",
+    "tinyjax.extend.core",
     "tinyjax.custom_batching",
     "tinyjax.custom_derivatives",
     "tinyjax.checkpoint_policies",

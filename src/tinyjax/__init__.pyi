@@ -123,6 +123,7 @@ from .api.types import typeof as typeof
 from .api.traced import Traced as Traced
 from .api.traced import trace as trace
 from .api.transfer import block_until_ready as block_until_ready
+from .api.transfer import copy_to_host_async as copy_to_host_async
 from .api.transfer import device_get as device_get
 from .api.transfer import device_put as device_put
 from .api.values_and_gradients import value_and_grad as value_and_grad

@@ -117,7 +117,35 @@ def test_the_directory_of_compiled_programs_is_set(tmp_path: Path) -> None:
 def test_what_isnt_known() -> None:
     with pytest.raises(SettingError, match="'jax_mock_gpu_topology' is no setting of JAX's that means something here"):
         tj.config.update("jax_mock_gpu_topology", "")
+    assert tj.config.x64_enabled is True
     assert not hasattr(tj.config, "jax_pgle_profiling_runs")
     with pytest.raises(AttributeError, match="config has no attribute 'enable_x64'; settings have names such as jax_"):
         tj.config.enable_x64  # noqa: B018
     assert repr(Config()) == "<JAX's settings, as they are here>"
+
+
+_DIVIDED: Final = """\
+import os
+os.environ.pop("XLA_FLAGS", None)
+{first}
+import tinyjax as tj
+tj.config.update("jax_num_cpu_devices", 2)
+tj.config.update("jax_num_cpu_devices", 3)
+print(len(tj.devices("cpu")), {then})
+try:
+    tj.config.update("jax_num_cpu_devices", 5)
+except NotImplementedError as error:
+    print(error)
+tj.config.update("jax_num_cpu_devices", 3)
+"""
+
+
+@pytest.mark.parametrize(
+    ("first", "then"), [("", "3"), ("import jax", 'len(jax.devices("cpu"))'), ("import jax.numpy", "3")]
+)
+def test_the_cpu_is_divided(first: str, then: str) -> None:
+    """Before it is used, as in JAX, whether JAX is there or not."""
+    program = _DIVIDED.format(first=first, then=then)
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.splitlines()[0] == "3 3"
+    assert "jax_num_cpu_devices is -1 here, for the whole process. Say so before anything is compiled" in run.stdout

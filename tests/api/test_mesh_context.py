@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -23,6 +24,7 @@ from tinyjax.sharding import (
     set_mesh,
     use_abstract_mesh,
 )
+from tinyjax.tracing.concrete import ROOT, active, active_frame
 
 FOUR = AbstractMesh((4, 2), ("x", "y"))
 TWO = AbstractMesh((2, 4), ("x", "y"))
@@ -224,3 +226,84 @@ def test_what_is_no_mesh_to_set() -> None:
         with pytest.raises(ShardingError, match=r"is in force\. Leave one of them out"):
             tj.shard_map(lambda a: a, mesh=TWO, in_specs=P(), out_specs=P())(np.ones(8))
     assert get_mesh().empty
+
+
+@pytest.fixture
+def no_mesh_left() -> Iterator[None]:
+    before = active_frame()
+    yield
+    active.set(before)
+
+
+@pytest.mark.usefixtures("no_mesh_left")
+def test_it_is_in_force_from_then_on() -> None:
+    """As in JAX: also without a block."""
+    set_mesh(FOUR)
+    assert get_mesh() == FOUR
+    np.testing.assert_array_equal(total(np.arange(8.0)), [12.0, 16.0])
+    two = AbstractMesh((2,), ("x",))
+    with set_mesh(two):
+        assert get_mesh() == two
+        set_mesh(FOUR)
+        assert get_mesh() == FOUR
+    assert get_mesh() == FOUR
+    set_mesh(two)
+    with pytest.raises(ZeroDivisionError), set_mesh(FOUR):
+        raise ZeroDivisionError
+    assert get_mesh() == two
+    assert tj.make_jaxpr(total)(np.arange(8.0)).eqns[0].primitive.name == "shard_map"
+    set_mesh(None)
+    assert get_mesh().empty
+    with pytest.raises(ShardingError, match="shard_map needs a mesh"):
+        total(np.arange(8.0))
+
+
+@pytest.mark.usefixtures("no_mesh_left")
+def test_blocks_may_begin_later_and_again() -> None:
+    first = set_mesh(FOUR)
+    second = set_mesh(AbstractMesh((2,), ("x",)))
+    with first:
+        assert get_mesh() == FOUR
+        with first:
+            assert get_mesh() == FOUR
+    assert get_mesh() == AbstractMesh((2,), ("x",))
+    with second:
+        assert get_mesh() == AbstractMesh((2,), ("x",))
+    assert get_mesh() == FOUR  # as before the second was set
+    first.__call__(lambda: None)
+    assert get_mesh() == FOUR
+
+
+@pytest.mark.usefixtures("no_mesh_left")
+def test_threads_and_tasks_have_their_own() -> None:
+    set_mesh(FOUR)
+    found: list[object] = []
+
+    def elsewhere() -> None:
+        found.append(get_mesh().empty)
+        set_mesh(AbstractMesh((2,), ("x",)))
+
+    async def task() -> None:
+        found.append(get_mesh())
+        set_mesh(None)
+
+    async def both() -> None:
+        await asyncio.gather(task(), task())
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    asyncio.run(both())
+    assert found == [True, FOUR, FOUR]
+    assert get_mesh() == FOUR
+
+
+@pytest.mark.usefixtures("no_mesh_left")
+def test_there_is_no_chain_of_meshes() -> None:
+    frames = []
+    for _ in range(3):
+        set_mesh(FOUR)
+        frames.append(active_frame())
+    assert all(frame.parent is ROOT for frame in frames)
+    with set_mesh(FOUR):
+        assert active_frame().parent is ROOT

@@ -134,3 +134,24 @@ def test_what_is_given_up_is_deleted_wherever_it_was(start: str, place: str, ali
     assert (moved[1] is y) == (start == place and alias is None)
     with pytest.raises(ValueError, match="can't be returned as it is"):
         tj.device_put(y, place, donate=True, may_alias=True)
+
+
+def test_what_is_traced_stays_where_it_is() -> None:
+    """As in JAX: a library may look at what it is given, traced or not."""
+
+    def f(x: Any) -> Any:
+        assert tj.device_get({"x": x, "n": 2})["x"] is x
+        assert tj.copy_to_host_async((x, 1.0))[0] is x
+        return x * 2.0
+
+    for transformed in (tj.jit(f), tj.grad(f), tj.jit(tj.grad(f))):
+        assert float(transformed(1.0)) == 2.0
+    np.testing.assert_array_equal(tj.vmap(f)(X), X * 2.0)
+    assert tj.make_jaxpr(f)(1.0).eqns[0].primitive.name == "mul"
+
+
+def test_copies_begin() -> None:
+    tree = {"x": tj.device_put(X), "n": 2, "y": X}
+    assert tj.copy_to_host_async(tree) is tree
+    np.testing.assert_array_equal(tj.device_get(tree)["x"], X)
+    assert jax.copy_to_host_async(X) is X

@@ -61,7 +61,9 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
         "jax_no_execution": Setting(False, _OFF),
         "jax_no_tracing": Setting(False, _OFF),
         "jax_num_cpu_devices": Setting(
-            -1, "Set XLA_FLAGS=--xla_force_host_platform_device_count=8 in the environment before the process starts"
+            -1,
+            "Say so before anything is compiled or put on a device; or set "
+            "XLA_FLAGS=--xla_force_host_platform_device_count=8 in the environment",
         ),
         "jax_numpy_dtype_promotion": Setting("standard", _FIXED),
         "jax_numpy_rank_promotion": Setting("allow", _FIXED),
@@ -82,6 +84,7 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
     }
 )
 _CACHE: Final = "jax_compilation_cache_dir"
+_CPU_DEVICES: Final = "jax_num_cpu_devices"
 _PLATFORMS: Final = ("jax_platforms", "jax_platform_name")
 
 
@@ -90,7 +93,8 @@ class Config:
     """JAX's settings, as far as they say what programs mean.
 
     Nothing is set here for a whole process: `update` takes the values that hold anyway, and says of others what to
-    write instead. Only the directory of the compilation cache is one that it sets. Source: `jax.config`.
+    write instead. Only the directory of the compilation cache, and into how many devices the CPU is divided, which counts
+    before the first of them is used, are set. Source: `jax.config`.
 
     >>> from tinyjax import config
     >>> config.update("jax_enable_x64", True)
@@ -117,6 +121,9 @@ class Config:
             else:
                 enable_compilation_cache(str(val))
             return
+        if name == _CPU_DEVICES and type(val) is int and val > 0 and not backend.has_begun():
+            backend.divide_cpu(val)
+            return
         self.hold("config.update", name, val)
 
     def hold(self, asked: str, name: str, val: object) -> None:
@@ -130,6 +137,11 @@ class Config:
     def read(self, name: str) -> object:
         """What a setting is."""
         return self._setting(name).value
+
+    @property
+    def x64_enabled(self) -> bool:
+        """Whether values of 64 bits stay so: they do."""
+        return True
 
     def __getattr__(self, name: str) -> object:
         if not name.startswith("jax_"):
@@ -147,7 +159,7 @@ class Config:
             raise SettingError(f"{name!r} is no setting of JAX's that means something here")
         if name == "jax_default_device":  # what is compiled runs there anyway
             return evolve(found, same=(default_backend(), devices()[0]))
-        if name == "jax_num_cpu_devices":  # as many as there are is what holds
+        if name == _CPU_DEVICES:  # as many as there are is what holds
             return evolve(found, same=(len(devices("cpu")),))
         return found
 

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, ContextDecorator
-from typing import Final, final
+from typing import Final, TypeVar, final
 
 from typing_extensions import override
 
 from tinyjax.errors import InputError, ShardingError
-from tinyjax.lax.mesh_in_force import MeshFrame, enter_mesh, mesh_in_force
+from tinyjax.lax.mesh_in_force import MeshFrame, enter_mesh, mesh_in_force, stand
 from tinyjax.meshes import Mesh
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.concrete import active_frame, is_outside
 
+F = TypeVar("F", bound=Callable[..., object])
 _NO_MESH: Final = Mesh((), ())
 
 
@@ -24,26 +26,47 @@ class MeshContext(AbstractContextManager[None], ContextDecorator):
         self._mesh = mesh
         self._within = within
         self._entered: list[MeshFrame] = []
+        self._standing: MeshFrame | None = None
+
+    def stand(self) -> MeshContext:
+        """Puts the mesh in force from now on. The next `with` block of this ends that."""
+        _check_outside()
+        self._standing = stand(self._mesh)
+        return self
 
     @override
     @filtered
     def __enter__(self) -> None:
-        (_check_within if self._within else _check_outside)(self._mesh)
+        standing, self._standing = self._standing, None
+        if standing is not None and active_frame() is standing:
+            standing.standing = False
+            self._entered.append(standing)
+            return
+        if self._within:
+            _check_within(self._mesh)
+        else:
+            _check_outside()
         self._entered.append(enter_mesh(self._mesh))
 
     @override
     def __exit__(self, *_: object) -> None:
         self._entered.pop().__exit__()
 
+    @override
+    def __call__(self, func: F) -> F:
+        standing, self._standing = self._standing, None
+        if standing is not None:  # it is for calls of the function
+            standing.__exit__()
+        return super().__call__(func)
+
 
 @filtered
 def set_mesh(mesh: Mesh | None) -> MeshContext:
-    """Has a mesh in force in a `with` block: `with set_mesh(mesh):`. None: no mesh.
+    """Has a mesh in force, either in a block, `with set_mesh(mesh):`, or from now on: `set_mesh(mesh)`. None: no mesh.
 
-    There, a PartitionSpec says enough wherever a sharding is asked for, `shard_map` needs no mesh, and compiled
+    Then a PartitionSpec says enough wherever a sharding is asked for, `shard_map` needs no mesh, and compiled
     functions run on its devices if their arguments aren't on others. A function that was traced under another mesh is
-    traced again. It is in force in this thread or task only, and only in the block. (JAX's `set_mesh` also counts from
-    when it is called, without `with`. This one doesn't.)
+    traced again. It is in force in this thread or task only, until another one is set. Source: `jax.set_mesh`.
 
     Raises:
       ShardingError: a ValueError; the block is within a function that is being transformed, for which see
@@ -63,7 +86,7 @@ def set_mesh(mesh: Mesh | None) -> MeshContext:
             f"set_mesh: along the axes {mesh.manual_axes} of {mesh} each device has its own part, which only shard_map "
             "can begin. Give it a mesh whose axes are Auto or Explicit."
         )
-    return MeshContext(mesh, within=False)
+    return MeshContext(mesh, within=False).stand()
 
 
 @filtered
@@ -124,7 +147,7 @@ def _check_mesh(what: str, mesh: object) -> None:
         raise InputError(f"{what} takes a Mesh, not {mesh!r}")
 
 
-def _check_outside(mesh: Mesh | None) -> None:
+def _check_outside() -> None:
     if not is_outside(active_frame()):
         raise ShardingError(
             "set_mesh is for outside of functions that are being transformed, as programs know of no devices. Set the "

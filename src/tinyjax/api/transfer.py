@@ -17,6 +17,7 @@ from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array
+from tinyjax.tracing.core import Tracer
 
 T = TypeVar("T")
 
@@ -129,9 +130,30 @@ def device_get(x: ArrayLike) -> HostArray: ...
 def device_get(x: T) -> T: ...
 @filtered
 def device_get(x: Any) -> Any:  # the user's tree
-    """The tree with all arrays as NumPy arrays; a ConcretizationError if one is being traced. Python's numbers, and
-    whatever isn't an array, stay as they are."""
-    return tree.map_leaves(lambda leaf: np.asarray(as_array(leaf)) if hasattr(leaf, "__array__") else leaf, x)
+    """The tree with all arrays as NumPy arrays. What is being traced stays as it is; so do Python's numbers, and
+    whatever isn't an array."""
+    return tree.map_leaves(_on_host, x)
+
+
+def _on_host(leaf: object) -> object:
+    if isinstance(leaf, Tracer) or not hasattr(leaf, "__array__"):
+        return leaf
+    return np.asarray(as_array(leaf))
+
+
+@filtered
+def copy_to_host_async(x: T) -> T:
+    """Begins to copy all arrays of the tree to the host, for `device_get` to find them there later. Returns the tree
+    itself.
+
+    >>> import tinyjax as tj
+    >>> tj.device_get(tj.copy_to_host_async({"x": tj.device_put(2.0)}))
+    {'x': array(2.)}
+    """
+    for leaf in tree.flatten(x)[0]:
+        if isinstance(leaf, Array) and not isinstance(leaf, Tracer):
+            leaf.copy_to_host_async()
+    return x
 
 
 @filtered

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from attrs import frozen
 from typing_extensions import override
@@ -46,6 +46,10 @@ class Placed(Operators):
     """Where the elements are."""
 
     __slots__ = ()
+
+    #: What JAX's functions, such as `jax.numpy.zeros_like`, ask of an array of ours before they make another one where
+    #: it lies.
+    _committed: ClassVar[bool] = False
 
     @property
     @filtered_method

@@ -25,6 +25,7 @@ from tinyjax.backend.places import (
     shards,
     tell,
 )
+from tinyjax.backend.process import divide_cpu, has_begun
 from tinyjax.backend.rows import Row, stacked
 from tinyjax.backend.stages import (
     Compiled,
@@ -107,6 +108,7 @@ __all__ = [
     "default_place",
     "delete",
     "device_put",
+    "divide_cpu",
     "divided_results",
     "dlpack_device",
     "embedded",
@@ -115,6 +117,7 @@ __all__ = [
     "from_dlpack",
     "from_jax",
     "generic_text",
+    "has_begun",
     "hlo_text",
     "is_committed",
     "is_computed",

@@ -45,6 +45,19 @@ class Process:
 
 #: This process.
 PROCESS: Final = Process()
+_COUNT: Final = "--xla_force_host_platform_device_count="
+
+
+def has_begun() -> bool:
+    """Whether XLA has been started in this process, if by jax alone."""
+    bridge = sys.modules.get("jax._src.xla_bridge")
+    return PROCESS.started or (bridge is not None and bool(bridge.backends_are_initialized()))
+
+
+def divide_cpu(count: int) -> None:
+    """Has XLA divide the CPU into so many devices when it is started in this process."""
+    flags = [flag for flag in os.environ.get("XLA_FLAGS", "").split() if not flag.startswith(_COUNT)]
+    os.environ["XLA_FLAGS"] = " ".join([*flags, f"{_COUNT}{count}"])
 
 
 def _begin() -> None:
@@ -52,9 +65,7 @@ def _begin() -> None:
     for cache in registered_caches():
         if isinstance(cache, Locking):
             cache.unlock()
-    # However XLA was started, also by jax alone.
-    bridge = sys.modules.get("jax._src.xla_bridge")
-    if PROCESS.started or (bridge is not None and bridge.backends_are_initialized()):
+    if has_begun():
         PROCESS.forked = True
     PROCESS.called.clear()
     if PROCESS.group is not None:

@@ -18,12 +18,31 @@ class MeshFrame(Within):
     """The frame within, with another mesh. `lies` says how the arguments of the function that is staged next lie along
     its Explicit axes."""
 
-    __slots__ = ("lies",)
+    __slots__ = ("lies", "standing")
 
     def __init__(self, inner: Frame, mesh: Mesh | None, lies: Sequence[Lies] = ()) -> None:
         super().__init__(inner)
         self.mesh: Mesh | None = mesh
+        #: Whether it is in force until another one is set, without a block.
+        self.standing: bool = False
         self.lies: Sequence[Lies] = lies
+
+    def replaced(self) -> Frame:
+        """The frame around it, for what stands there in its place. What was in force before it is no longer kept,
+        or all that replaced each other would be."""
+        self._token = None
+        return self.parent
+
+
+def stand(mesh: Mesh | None) -> MeshFrame:
+    """Puts a mesh in force from now on, outside of functions that are transformed, in place of one that stands already;
+    until the frame is left, or a block that began before."""
+    outer = active_frame()
+    if isinstance(outer, MeshFrame) and outer.standing:
+        outer = outer.replaced()
+    frame = MeshFrame(outer, mesh).__enter__()
+    frame.standing = True
+    return frame
 
 
 def mesh_in_force() -> Mesh | None:

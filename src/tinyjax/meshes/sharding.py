@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, final
+from typing import TYPE_CHECKING, ClassVar, Final, Self, TypeAlias, final
 
 import numpy as np
 from attrs import field, frozen
@@ -28,6 +28,9 @@ class Sharding(Immutable, ABC):
     """How an array lies on devices: equal blocks, each on one device or on several. Immutable, compared by content."""
 
     __slots__ = ()
+
+    #: What JAX's functions ask of where an array lies that they are given. They can make nothing there by themselves.
+    _is_concrete: ClassVar[bool] = False
 
     @property
     @abstractmethod

@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from typing import Final
 
-from tinyjax.backend.process import PROCESS
+from tinyjax.backend.process import PROCESS, has_begun
 from tinyjax.backend.processes.group import Group, Timeouts, split_address
 from tinyjax.errors import DistributedError, InputError
 
@@ -29,11 +29,11 @@ def initialize(
     """Brings the processes together."""
     if PROCESS.group is not None:
         raise DistributedError("tinyjax.distributed.initialize can be called only once in a process")
-    from jax._src import distributed, xla_bridge
+    from jax._src import distributed
 
     if distributed.global_state.client is not None:
         raise DistributedError("jax.distributed is initialized in this process: use either that or tinyjax.distributed")
-    if PROCESS.started or xla_bridge.backends_are_initialized():
+    if has_begun():
         raise DistributedError(
             "tinyjax.distributed.initialize must be called before anything is compiled or put on a device, and before "
             "the devices are asked for: call it first"
