@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tinyjax as tj
-from tinyjax.errors import NoMeshError, TinyjaxError, UnreducedError, VaryingAxisError
+from tinyjax.errors import NoMeshError, ShardingError, TinyjaxError, UnreducedError, VaryingAxisError
 
 X = np.arange(16.0).reshape(8, 2)
 
@@ -147,3 +147,37 @@ def test_our_own_classes() -> None:
     ):
         with pytest.raises(kind):
             CASES[name](tj)
+
+
+@pytest.mark.parametrize("name", ["reshard", "with_sharding_constraint"])
+@pytest.mark.parametrize("within", [False, True])
+def test_a_mesh_without_axes_is_none(name: str, within: bool) -> None:
+    for lib, error in ((tj, NoMeshError), (jax, ValueError)):
+        library: Any = lib
+        empty = library.sharding.NamedSharding(library.sharding.AbstractMesh((), ()), library.P())
+        change = (
+            (library.sharding if lib is jax else library).reshard
+            if name == "reshard"
+            else library.lax.with_sharding_constraint
+        )
+        run = library.jit(lambda x, to=empty, change=change: change(x, to))
+        with pytest.raises(error, match="mesh"):
+            run(np.arange(8.0)) if within else change(np.arange(8.0), empty)
+    nowhere = tj.NamedSharding(tj.sharding.AbstractMesh((), ()), tj.P())
+    with pytest.raises(NoMeshError, match=r"reshard: x\['a'\]: .* has a mesh without axes"):
+        tj.reshard({"a": np.arange(8.0)}, nowhere)
+
+
+@pytest.mark.parametrize("sums", [{"unreduced": {"y"}}, {"reduced": {"y"}}])
+def test_sums_along_auto_axes_are_refused_where_they_are_said(sums: dict[str, Any]) -> None:
+    types = tj.sharding.AxisType.Explicit, tj.sharding.AxisType.Auto
+    lies = tj.NamedSharding(tj.make_mesh((4, 2), ("x", "y"), types), tj.P(**sums))
+    said: list[Callable[[], object]] = [
+        lambda: tj.jit(lambda x: x, in_shardings=lies),
+        lambda: tj.jit(lambda x: x, out_shardings={"a": lies}),
+        lambda: tj.ShapeDtypeStruct((8,), "float32", sharding=lies),
+        lambda: tj.device_put(np.arange(8.0), lies),
+    ]
+    for say in said:
+        with pytest.raises(ShardingError, match="Explicit"):
+            say()

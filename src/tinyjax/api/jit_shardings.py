@@ -73,6 +73,8 @@ class JitShardings:
                     raise InputError(f"jit: {what} is a tree of shardings, and of None, but has {leaf!r} in it")
                 if isinstance(leaf, NamedSharding) and leaf.mesh.empty:
                     raise ShardingError(f"jit: {what} has {leaf!r}, whose mesh is empty: make one by make_mesh")
+                if isinstance(leaf, NamedSharding):
+                    check_sums(f"jit: {what}", leaf)
                 spec = leaf.spec if isinstance(leaf, NamedSharding) else leaf
                 if isinstance(spec, PartitionSpec) and spec.open:
                     raise ShardingError(

@@ -19,6 +19,7 @@ from tinyjax.ir.shapes import Shape, as_axes, as_shape, dtype_of
 from tinyjax.lax.explicit import typed_sharding
 from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
+from tinyjax.meshes.named import check_sums
 from tinyjax.propagation.specs import lying, sums_said, type_text
 from tinyjax.refs.ref import Ref
 from tinyjax.tracing.array import Array
@@ -83,6 +84,7 @@ class ShapeDtypeStruct(metaclass=_TypeOfTypes):
 
     def __attrs_post_init__(self) -> None:
         if isinstance(self._lies, NamedSharding):
+            check_sums("ShapeDtypeStruct", self._lies)
             self._lies.check(self.shape, "ShapeDtypeStruct")
         if isinstance(self._lies, PartitionSpec) and len(self._lies) > len(self.shape):
             raise ShardingError(f"ShapeDtypeStruct: {self._lies} has more parts than the shape {self.shape} has axes")

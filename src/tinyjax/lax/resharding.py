@@ -111,6 +111,12 @@ def _constrained(
     parts = tree.up_to(what, structure, x, _is_none)
     named = [default if sharding is None else sharding for sharding in named]
     each = [sharding for sharding, part in zip(named, parts, strict=True) for _ in tree.flatten(part)[0]]
+    for path, sharding in zip(paths, each, strict=True):
+        if isinstance(sharding, NamedSharding) and sharding.mesh.empty:
+            raise NoMeshError(
+                f"{what}: x{path}: {sharding} has a mesh without axes, along which nothing lies. Make one by "
+                "tinyjax.make_mesh, or leave the array as it is."
+            )
     found = [
         lying(f"{what}: x{path}", leaf, whole(f"{what}: x{path}", leaf, sharding))
         for path, leaf, sharding in zip(paths, leaves, each, strict=True)
