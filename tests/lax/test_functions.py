@@ -294,7 +294,7 @@ def test_stop_gradient_takes_trees() -> None:
 #: Arguments of jax's that choose devices, say what varies over devices, or are of the past.
 _OMITTED = {"out_sharding", "sharding", "out_dtype", "_split_transpose", "to"}
 _UNLIKE = {"reciprocal", "dot", "top_k", "cond", "switch", "random_gamma_grad", "mul", "linalg"}
-_UNLIKE |= {"DotDimensionNumbers", "ConvGeneralDilatedDimensionNumbers"}
+_UNLIKE |= {"DotDimensionNumbers", "ConvGeneralDilatedDimensionNumbers", "PrecisionLike"}  # no functions
 
 
 @pytest.mark.parametrize("name", sorted(name for name in dir(lax) if hasattr(jax.lax, name) and name not in _UNLIKE))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import compress
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -41,8 +41,6 @@ from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.tangents import has_tangent
 
 Tree: TypeAlias = tuple[ArrayLike, ...]
-#: What reductions take besides from 0.11 on.
-_UNSHARDED: Final[Mapping[str, None]] = {"out_sharding": None} if jax.__version_info__ >= (0, 11) else {}
 
 
 @TO_JAX.register(Call)
@@ -123,7 +121,7 @@ def _scan(primitive: Scan, ctx: JaxContext, args: Args) -> Args:
 def _reduce(primitive: Reduce, ctx: JaxContext, args: Args) -> Args:
     closed = ctx.staged(primitive.jaxpr, "computation")
     run = ctx.runner(primitive.jaxpr, "computation")
-    return apply(p.reduce_p, *args, computation=run, jaxpr=closed, dimensions=primitive.dimensions, **_UNSHARDED)
+    return apply(p.reduce_p, *args, computation=run, jaxpr=closed, dimensions=primitive.dimensions)
 
 
 @TO_JAX.register(ReduceWindow)
