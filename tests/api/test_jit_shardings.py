@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import jax
@@ -14,7 +15,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.meshes.cases import jax_sharding
 from tinyjax import NamedSharding, P
-from tinyjax.errors import InputError, ReplicationWarning, ShardingError, TreeError
+from tinyjax.errors import DonationWarning, InputError, ReplicationWarning, ShardingError, TreeError
 from tinyjax.meshes import AbstractMesh, AxisType, Mesh
 
 MESH = Mesh(np.array(tj.devices("cpu"), object).reshape(4, 2), ("x", "y"))
@@ -71,10 +72,12 @@ def test_prefixes_of_trees() -> None:
 def test_static_captured_and_donated_arguments() -> None:
     w = tj.device_put(B, on(P("y")))
     f = tj.jit(lambda n, x: (x @ w) * n, static_argnums=0, in_shardings=(on(P("x")),), donate_argnums=1)
-    for _ in range(3):
+    for first in (True, False, False):
         x = tj.device_put(A, on(P("x")))
-        np.testing.assert_allclose(np.asarray(f(3, x)), 3 * (A @ B), rtol=1e-12)
-        assert x.is_deleted() or not x.is_fully_replicated
+        with pytest.warns(DonationWarning, match="argument x of") if first else nullcontext():
+            y = f(3, x)
+        np.testing.assert_allclose(np.asarray(y), 3 * (A @ B), rtol=1e-12)
+        assert not x.is_deleted()  # no result is of its size
 
 
 def test_transformed() -> None:

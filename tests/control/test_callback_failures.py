@@ -44,6 +44,12 @@ class Stop(BaseException):
     """Not an Exception."""
 
 
+@pytest.fixture(autouse=True)
+def none_left() -> None:
+    """Where several devices fail at once, the error of one is raised, and those of the others stay for a while."""
+    _FAILURES.entries.clear()
+
+
 @pytest.mark.parametrize(("call", "route"), CASES)
 def test_what_is_no_error_reaches_the_caller_as_it_is(call: str, route: str) -> None:
     error = (KeyboardInterrupt("stop"), SystemExit(3), Stop("here"))[CASES.index((call, route)) % 3]

@@ -36,6 +36,7 @@ from tinyjax.transforms.linearity import Nonlinear as Nonlinear
 from tinyjax.transforms.linearize import Linearization as Linearization
 from tinyjax.transforms.linearize import linearize as linearize
 from tinyjax.transforms.near_repeats import Stopped as Stopped
+from tinyjax.transforms.numbers_apart import APPLYING as APPLYING
 from tinyjax.transforms.partial_eval import PartialEvaluation as PartialEvaluation
 from tinyjax.transforms.partial_eval import partial_eval as partial_eval
 from tinyjax.transforms.patterns import AnyLiteral as AnyLiteral
