@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -135,6 +137,21 @@ def test_repeat(repeats: int) -> None:
         if np.sum(np.broadcast_to(repeats, 3)):
             np.testing.assert_array_equal(found, expected)
         assert found.shape == (2, total)
+
+
+@pytest.mark.parametrize("axis", [0, -1, None])
+@pytest.mark.parametrize("repeats", [0, 3, np.array([2])])
+def test_repeat_of_a_number(axis: int | None, repeats: Any) -> None:
+    """As in NumPy, also where a derivative is taken of it."""
+    for x in (3, np.float32(2.5), np.array(True)):
+        found, expected = tnp.repeat(x, repeats, axis), np.repeat(x, repeats, axis)
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+    slope = tj.grad(lambda x: tnp.repeat(x, repeats, axis).sum())(1.5)
+    assert float(slope) == np.sum(repeats)
+    for module in (np, tnp):
+        with pytest.raises(ValueError, match="axis 1 is out of"):
+            module.repeat(3, 2, 1)
 
 
 def test_repeat_says_what_to_do() -> None:

@@ -33,6 +33,8 @@ def repeat(
     x = as_array(a)
     if axis is None:
         return repeat(ravel(x), repeats, 0, total_repeat_length=total_repeat_length)
+    if not x.aval.ndim:  # as in NumPy, a number is a vector of one
+        x = ravel(x)
     at = canonical_axis(axis, x.aval.ndim, "repeat")
     counts = _counts(repeats, x, at)
     if total_repeat_length is None and (isinstance(counts, int) or counts.aval.shape == ()):

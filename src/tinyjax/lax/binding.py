@@ -90,9 +90,9 @@ def varied(x: Array, axes: Axes) -> Array:
 
 
 def axes_tuple(axes: SupportsIndex | Sequence[SupportsIndex], ndim: int) -> tuple[int, ...]:
-    """One axis or several; negative ones count from the end."""
+    """One axis or several; negative ones count from the end. Those that aren't there stay as they are written."""
     listed = integers(axes, "an axis")
-    return tuple(axis + ndim if axis < 0 else axis for axis in listed)
+    return tuple(axis + ndim if -ndim <= axis < 0 else axis for axis in listed)
 
 
 def axis_names(axis_name: AxisName) -> tuple[str, ...]:
