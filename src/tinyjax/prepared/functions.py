@@ -125,9 +125,8 @@ def _run(
 ) -> Any:  # what the function returns
     """The result; None if it has to be called. `several`: also with lists and tuples of arrays."""
     kind: type[StoredArray] = type(first)
-    if (
-        len(args) == 1 and not kwargs and not several
-    ):  # the most common case, which the general one would take twice as long for
+    # The most common case, which the general one would take twice as long for.
+    if len(args) == 1 and not kwargs and not several:
         found = TABLE.entries.get((function, id(first.aval)))
         if (
             found is not None
