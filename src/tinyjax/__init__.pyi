@@ -44,6 +44,7 @@ from .api.autodiff import linear_transpose as linear_transpose
 from .api.autodiff import linearize as linearize
 from .api.autodiff import vjp as vjp
 from .api.by_python import default_matmul_precision as default_matmul_precision
+from .api.by_python import default_prng_impl as default_prng_impl
 from .api.by_python import disable_jit as disable_jit
 from .api.by_python import ensure_compile_time_eval as ensure_compile_time_eval
 from .api.caches import cache_info as cache_info
@@ -100,7 +101,6 @@ from .api.setting_blocks import debug_infs as debug_infs
 from .api.setting_blocks import debug_key_reuse as debug_key_reuse
 from .api.setting_blocks import debug_nans as debug_nans
 from .api.setting_blocks import default_device as default_device
-from .api.setting_blocks import default_prng_impl as default_prng_impl
 from .api.setting_blocks import enable_checks as enable_checks
 from .api.setting_blocks import enable_custom_prng as enable_custom_prng
 from .api.setting_blocks import enable_x64 as enable_x64

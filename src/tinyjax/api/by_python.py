@@ -9,7 +9,9 @@ from typing import final
 from typing_extensions import override
 
 from tinyjax.arrays.products import DotPrecisionLike
-from tinyjax.lax.within import AtOnce, Interpreted, Precise, Within
+from tinyjax.errors import UnsupportedError
+from tinyjax.ir.dtypes import KEY_NAMES
+from tinyjax.lax.within import AtOnce, Interpreted, Within, keyed, precise
 from tinyjax.primitives.contractions import as_dot_precision
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing.concrete import active_frame
@@ -95,4 +97,27 @@ def default_matmul_precision(new_val: DotPrecisionLike) -> Block:
     Precision.HIGHEST
     """
     chosen = as_dot_precision(new_val)
-    return Block(lambda inner: Precise(inner, chosen))
+    return Block(lambda inner: precise(inner, chosen))
+
+
+@filtered
+def default_prng_impl(new_val: str | None) -> Block:
+    """Has keys of random numbers be of this implementation, in a `with` block, if nobody says which: those that
+    `random.key` and `random.PRNGKey` make, and words that `PRNGKey` made.
+
+    `new_val` is one of the names that `random.key` takes; None: the one outside of all blocks,
+    "threefry2x32". It is in force in this thread or task only, and only in the block. What is traced there is kept
+    apart.
+
+    An UnsupportedError, a NotImplementedError, for another name.
+
+    >>> from tinyjax import random
+    >>> with default_prng_impl("rbg"):
+    ...     random.key_impl(random.key(3)), random.PRNGKey(3)
+    ('rbg', Array([0, 3, 0, 3], dtype=uint32))
+    """
+    names = {name: dtype for dtype, name in KEY_NAMES.items()}
+    if new_val is not None and new_val not in names:
+        raise UnsupportedError(f"default_prng_impl: there is no {new_val!r}, but {', '.join(map(repr, names))}")
+    chosen = None if new_val is None else names[new_val]
+    return Block(lambda inner: keyed(inner, chosen))

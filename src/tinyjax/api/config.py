@@ -16,6 +16,8 @@ from tinyjax import backend
 from tinyjax.api.compilation_cache import disable_compilation_cache, enable_compilation_cache
 from tinyjax.api.devices import default_backend, devices
 from tinyjax.errors import SettingError, UnsupportedError
+from tinyjax.ir.dtypes import KEY_NAMES
+from tinyjax.lax.within import keys_in_force
 from tinyjax.tracebacks import filtered
 
 
@@ -48,7 +50,9 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
         "jax_default_matmul_precision": Setting(
             None, 'Write `with tinyjax.default_matmul_precision("float32"):`', ("default",)
         ),
-        "jax_default_prng_impl": Setting("threefry2x32", "Write tinyjax.random.key(seed, impl=impl)"),
+        "jax_default_prng_impl": Setting(
+            "threefry2x32", "Write `with tinyjax.default_prng_impl(impl):`, or tinyjax.random.key(seed, impl=impl)"
+        ),
         "jax_disable_jit": Setting(False, "Write `with tinyjax.disable_jit():`"),
         "jax_enable_checks": Setting(True, "Programs are always checked", (False,)),
         "jax_enable_compilation_cache": Setting(True, "Write tinyjax.disable_compilation_cache()"),
@@ -159,6 +163,8 @@ class Config:
             raise SettingError(f"{name!r} is no setting of JAX's that means something here")
         if name == "jax_default_device":  # what is compiled runs there anyway
             return evolve(found, same=(default_backend(), devices()[0]))
+        if name == "jax_default_prng_impl":  # a block may say another one
+            return evolve(found, value=KEY_NAMES[keys_in_force()])
         if name == _CPU_DEVICES:  # as many as there are is what holds
             return evolve(found, same=(len(devices("cpu")),))
         return found

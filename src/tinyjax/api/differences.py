@@ -8,6 +8,7 @@ from attrs import frozen
 from typing_extensions import override
 
 from tinyjax.ir.aval import ShapedArray
+from tinyjax.ir.dtypes import DType, short_name
 from tinyjax.meshes import Mesh
 from tinyjax.primitives.contractions import DotPrecision
 
@@ -114,4 +115,26 @@ class PrecisionChanged:
         return f"the precision of products: {self.now or 'none'}, was {self.earlier or 'none'}"
 
 
-Difference: TypeAlias = LeafChanged | StaticChanged | StructureChanged | MeshChanged | PrecisionChanged
+@final
+@frozen
+class KeysChanged:
+    """Another `default_prng_impl` in force, by the dtype of its keys; None: there was none, or is none."""
+
+    earlier: DType | None
+    now: DType | None
+
+    @property
+    def row(self) -> tuple[str, str, str]:
+        """What differs, as it is now, and as it was."""
+        return "the dtype of keys", _keys(self.now), _keys(self.earlier)
+
+    @override
+    def __str__(self) -> str:
+        return f"the dtype of keys: {_keys(self.now)}, was {_keys(self.earlier)}"
+
+
+def _keys(dtype: DType | None) -> str:
+    return "none" if dtype is None else short_name(dtype)
+
+
+Difference: TypeAlias = LeafChanged | StaticChanged | StructureChanged | MeshChanged | PrecisionChanged | KeysChanged

@@ -16,6 +16,7 @@ from typing_extensions import override
 from tinyjax.api.arguments import StaticCall, WithStatic, static_key
 from tinyjax.api.differences import (
     Difference,
+    KeysChanged,
     LeafChanged,
     MeshChanged,
     PrecisionChanged,
@@ -27,9 +28,9 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.effects import axis_names
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.mesh_in_force import mesh_in_force
-from tinyjax.lax.within import precision_in_force
+from tinyjax.lax.within import defaults_in_force
 from tinyjax.meshes import Mesh
-from tinyjax.primitives.contractions import DotPrecision
+from tinyjax.primitives.defaults import Defaults
 from tinyjax.tracing import tree
 from tinyjax.tracing.concrete import active_frame
 from tinyjax.tracing.core import Tracer
@@ -124,7 +125,7 @@ class Explanation:
 @frozen(eq=False)
 class Signature:
     """What a program is found by: the tree of the arguments, the types of their leaves, the static arguments, and the
-    mesh and the precision in force.
+    mesh and the defaults in force.
 
     `unkept` says why the program wasn't kept, if it wasn't. The function isn't part of it, which would keep it alive.
     """
@@ -133,14 +134,14 @@ class Signature:
     avals: tuple[ShapedArray, ...]
     static: Mapping[int | str, object]
     mesh: Mesh | None
-    precision: DotPrecision
+    defaults: Defaults
     unkept: str | None = None
 
     @staticmethod
     def of(call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef, unkept: str | None = None) -> Signature:
         static = call.function.filled if isinstance(call.function, WithStatic) else {}
         mesh = _abstract(mesh_in_force())
-        return Signature(treedef, tuple(avals), static, mesh, precision_in_force(), unkept)
+        return Signature(treedef, tuple(avals), static, mesh, defaults_in_force(), unkept)
 
     def leaves(self, fun: Callable[..., object]) -> dict[str, ShapedArray]:
         """The types of the leaves, by their paths in the arguments of the function."""
@@ -190,8 +191,8 @@ def _log_of(fun: Callable[..., object], own: MissLog) -> MissLog:
 
 
 def signature_key(call: StaticCall, avals: Sequence[ShapedArray], treedef: PyTreeDef) -> Hashable:
-    """What a program is found by, also the mesh and the precision in force."""
-    return treedef, tuple(avals), call.key, _abstract(mesh_in_force()), precision_in_force()
+    """What a program is found by, also the mesh and the defaults in force."""
+    return treedef, tuple(avals), call.key, _abstract(mesh_in_force()), defaults_in_force()
 
 
 def _abstract(mesh: Mesh | None) -> Mesh | None:
@@ -326,8 +327,10 @@ def _differences(fun: Callable[..., object], earlier: Signature, now: Signature)
     found += [LeafChanged(path, before[path], aval) for path, aval in after.items() if before.get(path, aval) != aval]
     if earlier.mesh != now.mesh:
         found.append(MeshChanged(earlier.mesh, now.mesh))
-    if earlier.precision != now.precision:
-        found.append(PrecisionChanged(earlier.precision, now.precision))
+    if earlier.defaults.precision != now.defaults.precision:
+        found.append(PrecisionChanged(earlier.defaults.precision, now.defaults.precision))
+    if earlier.defaults.keys != now.defaults.keys:
+        found.append(KeysChanged(earlier.defaults.keys, now.defaults.keys))
     return (*found, *_static_differences(_static(fun, earlier), _static(fun, now)))
 
 

@@ -309,8 +309,8 @@ class Jitted(AheadOfTime[P, R]):
         return result
 
     def _calls_within(self, frame: Frame) -> JittedCalls:
-        plain = frame.mesh is None and frame.precision is None
-        return self._calls if plain else self._by_mesh.under(frame.mesh, frame.precision)
+        plain = frame.mesh is None and frame.defaults is None
+        return self._calls if plain else self._by_mesh.under(frame.mesh, frame.defaults)
 
     def _checked(self, check: Check, call: StaticCall, args: tuple[object, ...], kwargs: dict[str, object]) -> R:
         """A call whose results are looked at."""

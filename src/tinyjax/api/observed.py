@@ -11,7 +11,7 @@ from tinyjax.contexts.watching import Watcher, WatchingContext
 from tinyjax.control.manual import NamedAxis
 from tinyjax.meshes import Mesh
 from tinyjax.prepared.primitives import PreparedEvaluation
-from tinyjax.primitives.contractions import DotPrecision
+from tinyjax.primitives.defaults import Defaults
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ROOT, RootFrame, active_frame, enterable, is_outside
@@ -33,7 +33,7 @@ class WatchFrame(Entered, OpenFrame[V]):
         self.alive: bool = True
         self.parent: Frame = outer
         self.mesh: Mesh | None = outer.mesh
-        self.precision: DotPrecision = outer.precision
+        self.defaults: Defaults | None = outer.defaults
         self.level: int = inner.level
         self.base: Frame = self
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes

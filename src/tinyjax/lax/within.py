@@ -8,14 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TypeVar, final
 
+from attrs import evolve
 from typing_extensions import override
 
 from tinyjax.contexts.watching import Watcher
 from tinyjax.control.manual import NamedAxis
 from tinyjax.deferred import PRECISION
+from tinyjax.ir.dtypes import KEY, DType
 from tinyjax.ir.primitive import Primitive
 from tinyjax.meshes import Mesh
 from tinyjax.primitives.contractions import DotPrecision
+from tinyjax.primitives.defaults import PLAIN, Defaults
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ROOT, active_frame, enterable, innermost
@@ -34,7 +37,7 @@ class Within(Entered):
         self.alive: bool = True
         self.parent: Frame = inner
         self.mesh: Mesh | None = inner.mesh
-        self.precision: DotPrecision = inner.precision
+        self.defaults: Defaults | None = inner.defaults
         self.level: int = inner.level
         self.base: Frame = inner.base
         self.axes: tuple[tuple[NamedAxis, Frame], ...] = inner.axes
@@ -62,14 +65,14 @@ class Interpreted(Within):
 
 
 @final
-class Precise(Within):
-    """The frame within, in which products are computed like this if they don't say how."""
+class Defaulting(Within):
+    """The frame within, in which functions take these if they aren't told otherwise."""
 
     __slots__ = ()
 
-    def __init__(self, inner: Frame, precision: DotPrecision) -> None:
+    def __init__(self, inner: Frame, defaults: Defaults) -> None:
         super().__init__(inner)
-        self.precision: DotPrecision = precision
+        self.defaults: Defaults | None = None if defaults == PLAIN else defaults
 
 
 @final
@@ -84,9 +87,29 @@ class AtOnce(Within):
         self.intake: Intake | None = None
 
 
+def precise(inner: Frame, precision: DotPrecision) -> Defaulting:
+    """The frame within, in which products are computed like this if they don't say how."""
+    return Defaulting(inner, evolve(inner.defaults or PLAIN, precision=precision))
+
+
+def keyed(inner: Frame, keys: DType | None) -> Defaulting:
+    """The frame within, in which keys have this dtype if they aren't told which."""
+    return Defaulting(inner, evolve(inner.defaults or PLAIN, keys=keys))
+
+
+def defaults_in_force() -> Defaults:
+    """What functions take that aren't told otherwise."""
+    return active_frame().defaults or PLAIN
+
+
 def precision_in_force() -> DotPrecision:
     """How products are computed that don't say so themselves."""
-    return active_frame().precision
+    return defaults_in_force().precision
+
+
+def keys_in_force() -> DType:
+    """The dtype of keys that are made of integers or of words, if nobody says which."""
+    return defaults_in_force().keys or KEY
 
 
 PRECISION.hand(precision_in_force)

@@ -25,7 +25,7 @@ from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.prepared.stacked import AnyLaunch
 from tinyjax.prepared.stored_array import StoredArray, new
 from tinyjax.prepared.table import Assemble, Key, Table
-from tinyjax.primitives.contractions import DotPrecision
+from tinyjax.primitives.defaults import Defaults
 
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
@@ -267,8 +267,8 @@ def _admitted(executable: backend.AnyExecutable, args: list[backend.Argument]) -
 
 
 @final
-class CallsByMesh(PlainCache[tuple[int, DotPrecision], tuple[Mesh | None, JittedCalls]]):
-    """What the calls of one function are prepared with under each of the meshes and precisions that are put in force
+class CallsByMesh(PlainCache[tuple[int, Defaults | None], tuple[Mesh | None, JittedCalls]]):
+    """What the calls of one function are prepared with under each of the meshes and defaults that are put in force
     around them."""
 
     __slots__ = ("__weakref__", "_intake")
@@ -277,8 +277,8 @@ class CallsByMesh(PlainCache[tuple[int, DotPrecision], tuple[Mesh | None, Jitted
         super().__init__(_MESHES, "meshes around calls of compiled functions")
         self._intake = intake
 
-    def under(self, mesh: Mesh | None, precision: DotPrecision) -> JittedCalls:
-        """Those under a mesh, which is told by its identity, and a precision of products."""
-        key = id(mesh), precision
+    def under(self, mesh: Mesh | None, defaults: Defaults | None) -> JittedCalls:
+        """Those under a mesh, which is told by its identity, and under the defaults of blocks."""
+        key = id(mesh), defaults
         found = self.entries.get(key) or self.put(key, (mesh, JittedCalls(self._intake)))
         return found[1]

@@ -6,7 +6,7 @@ the other, in the same context and from the same line of user code as if it were
 programs have the same equations.
 
 It is called as it is, where anything is in doubt: if operands belong to several transformations, if somebody
-watches, if a mesh or a precision of products is in force, and if it does more than apply primitives without programs
+watches, if a mesh or another default is in force, and if it does more than apply primitives without programs
 and effects to what depends on its operands.
 """
 
@@ -82,7 +82,7 @@ def replayed(
 ) -> Any:  # what the function returns
     """The result of a function in a transformation in progress; None if it has to be called: it is called at first, as
     that costs less than to look what it does."""
-    if frame.watcher is not None or frame.mesh is not None or frame.precision is not None:
+    if frame.watcher is not None or frame.mesh is not None or frame.defaults is not None:
         return None
     key: list[object] = [function, *kwargs]
     kept: list[ShapedArray] = []

@@ -53,7 +53,7 @@ class StoredArray:
 
     @property
     def runs_prepared(self) -> bool:
-        """The same, and whether nothing else is in force that programs depend on: no precision of products."""
+        """The same, and whether nothing else is in force that programs depend on: no block's defaults."""
         return False
 
     def _wait(self) -> None:

@@ -12,10 +12,12 @@ import numpy.typing as npt
 from tinyjax.arrays.elementwise import broadcast_shapes, user_dtype
 from tinyjax.arrays.promotion import result_type
 from tinyjax.errors import ChoiceError, InputError, ShapeError
-from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, KEY_NAMES, KEYS, UINT32, DType, Scalar, short_name
+from tinyjax.ir.dtypes import COMPLEXES, FLOATS, INTEGERS, KEY, KEY_NAMES, KEYS, UINT32, DType, Scalar, short_name
 from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.ir.shared_types import array_type
-from tinyjax.primitives.keys import RandomBits, RandomSplit, RandomUnwrap, RandomWrap
+from tinyjax.lax.within import keys_in_force
+from tinyjax.primitives.key_generators import word_count
+from tinyjax.primitives.keys import RandomBits, RandomSplit, RandomUnwrap, RandomWrap, impl_of
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 from tinyjax.tracing.core import bind
@@ -28,17 +30,20 @@ _KINDS: Final = {"a float": FLOATS, "an int": INTEGERS, "a float or complex": FL
 
 
 def any_keys(name: str, key: ArrayLike) -> tuple[Array, bool]:
-    """Keys, and whether they were given as their words, as `PRNGKey` makes them: such are Threefry's."""
+    """Keys, and whether they were given as their words, as `PRNGKey` makes them: such are Threefry's, or those of the
+    block that says so."""
     array = as_array(key)
     if array.aval.dtype in KEYS:
         return array, False
-    if array.aval.dtype == UINT32 and array.aval.shape[-1:] == (2,):
-        return bind(RandomWrap(), array)[0], True
-    if array.aval.dtype == UINT32 and array.aval.shape[-1:] in ((1,), (4,)):
-        names = [name for dtype, name in KEY_NAMES.items() if 4 * array.aval.shape[-1] == dtype.itemsize]
+    dtype = keys_in_force()
+    if array.aval.dtype == UINT32 and array.aval.shape[-1:] == (word_count(dtype),):
+        return bind(RandomWrap(impl_of(dtype)), array)[0], True
+    if array.aval.dtype == UINT32 and array.aval.shape[-1:] in ((1,), (2,), (4,)):
+        names = [name for dtype, name in KEY_NAMES.items() if array.aval.shape[-1] == word_count(dtype)]
+        whose = "Threefry's" if dtype == KEY else f"those of {KEY_NAMES[dtype]!r}"
         raise InputError(
-            f"{name} takes words of a key only if they are Threefry's, which are 2; got {array.aval}. Say whose they "
-            f"are: tinyjax.random.wrap_key_data(words, impl={names[0]!r})."
+            f"{name} takes words of a key only if they are {whose}, which are {word_count(dtype)}; got {array.aval}. "
+            f"Say whose they are: tinyjax.random.wrap_key_data(words, impl={names[0]!r})."
         )
     raise InputError(
         f"{name} takes a key of random numbers, got {array.aval}. Make one of an integer: tinyjax.random.key(0)."

@@ -10,6 +10,7 @@ import numpy as np
 from tinyjax.arrays.shaping import integers
 from tinyjax.errors import ChoiceError, InputError, ShapeError
 from tinyjax.ir.dtypes import KEY_NAMES, KEYS, UINT32, DType
+from tinyjax.lax.within import keys_in_force
 from tinyjax.primitives.keys import KeyImpl, RandomClone, RandomFoldIn, RandomSeed, RandomSplit, RandomWrap, impl_of
 from tinyjax.random.arguments import ImplLike, any_keys, one_key, words
 from tinyjax.tracing.array import Array, ArrayLike
@@ -26,7 +27,7 @@ def _impl(impl: ImplLike, dtype: ImplLike) -> KeyImpl:
         raise ChoiceError("Cannot specify both `impl` and `dtype`")
     chosen = dtype if impl is None else impl
     if chosen is None:
-        return KeyImpl.FRY
+        return impl_of(keys_in_force())
     if isinstance(chosen, np.dtype) and chosen in KEYS:
         return impl_of(chosen)
     found = _BY_NAME.get(chosen) if isinstance(chosen, str) else None
@@ -49,7 +50,8 @@ def _seeded(name: str, seed: ArrayLike, impl: KeyImpl) -> Array:
 
 
 def key(seed: ArrayLike, *, impl: ImplLike = None, dtype: ImplLike = None) -> Array:
-    """A key made of an integer: a scalar of dtype `key<fry>`, or of that of another implementation.
+    """A key made of an integer: a scalar of dtype `key<fry>`, or of that of another implementation, by `impl` or
+    `tinyjax.default_prng_impl`.
 
     The integer has 64 bits; those of other dtypes are extended by zeros. `impl` or `dtype` is a name, such as "rbg", or
     the dtype of keys: "threefry2x32", which is the default, "threefry4x32", "philox2x32" and "philox4x32" give the same
@@ -73,7 +75,8 @@ def key(seed: ArrayLike, *, impl: ImplLike = None, dtype: ImplLike = None) -> Ar
 def PRNGKey(seed: ArrayLike, *, impl: ImplLike = None) -> Array:  # noqa: N802 (JAX's name)
     """A key as its words, an array of two uint32, as `jax.random.PRNGKey` makes it. All functions take such keys, too.
 
-    With another `impl` than Threefry there may be more or fewer of them; `wrap_key_data` makes a key of those first.
+    With another `impl` than Threefry there may be more or fewer of them; `wrap_key_data` makes a key of those first,
+    unless `tinyjax.default_prng_impl` says whose they are.
 
     >>> PRNGKey(3)
     Array([0, 3], dtype=uint32)

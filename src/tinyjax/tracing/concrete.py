@@ -29,7 +29,7 @@ from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Mesh
 from tinyjax.prepared.primitives import PreparedEvaluation, apply
 from tinyjax.prepared.stored_array import StoredArray, of_host
-from tinyjax.primitives.contractions import DotPrecision
+from tinyjax.primitives.defaults import Defaults
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.frames import Entered, Frame, OpenFrame, base_in_force, in_force, named_axis
@@ -89,7 +89,7 @@ class ConcreteArray(StoredArray, Displayed, Operand):
     @property
     @override
     def runs_prepared(self) -> bool:
-        return innermost() is ROOT or (self.evaluated and active_frame().precision is None)
+        return innermost() is ROOT or (self.evaluated and active_frame().defaults is None)
 
     @override
     def _at_once(self, primitive: Primitive, operands: Sequence[Array]) -> Array | None:
@@ -215,7 +215,7 @@ class RootFrame(OpenFrame[ConcreteValue]):
         self.intake: Intake | None = None
         self.cells: Cells[Array] | None = None
         self.mesh: Mesh | None = None
-        self.precision: DotPrecision = None
+        self.defaults: Defaults | None = None
 
     @override
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:

@@ -22,7 +22,7 @@ from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.source import is_ours
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Mesh
-from tinyjax.primitives.contractions import DotPrecision
+from tinyjax.primitives.defaults import Defaults
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.captured import Intake
 from tinyjax.tracing.concrete import ConcreteArray, Operand, active_frame, as_array, enterable, top_frame
@@ -94,7 +94,7 @@ class TraceFrame(Entered, OpenFrame[V]):
     ) -> None:
         self.watcher: Watcher | None = parent.watcher
         self.mesh: Mesh | None = parent.mesh
-        self.precision: DotPrecision = parent.precision
+        self.defaults: Defaults | None = parent.defaults
         self.context: Context[V] = context if parent.watcher is None else watched_by(parent.watcher, context)
         self._position = context.cursor.to_attribute
         self.parent: Frame = parent

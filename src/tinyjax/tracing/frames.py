@@ -17,7 +17,7 @@ from tinyjax.errors import AxisNameError
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.meshes import Mesh
-from tinyjax.primitives.contractions import DotPrecision
+from tinyjax.primitives.defaults import Defaults
 from tinyjax.tracing.captured import Intake
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Frame(ABC):
     innermost one can't say that by itself: tasks and threads copy it, and outlive what started them.
     """
 
-    __slots__ = ("alive", "axes", "base", "cells", "intake", "level", "mesh", "parent", "precision", "watcher")
+    __slots__ = ("alive", "axes", "base", "cells", "defaults", "intake", "level", "mesh", "parent", "watcher")
 
     #: Whether its transformation is still in progress.
     alive: bool
@@ -65,8 +65,8 @@ class Frame(ABC):
     cells: Cells[Array] | None
     #: The mesh that specifications are about which don't name one.
     mesh: Mesh | None
-    #: How products are computed that don't say so themselves.
-    precision: DotPrecision
+    #: What functions take that aren't told otherwise; None: as outside of all blocks.
+    defaults: Defaults | None
 
     @abstractmethod
     def bind(self, primitive: Primitive, args: Sequence[Array]) -> tuple[Array, ...]:
