@@ -13,7 +13,7 @@ import pytest
 
 import tinyjax as tj
 import tinyjax.numpy as tnp
-from tinyjax.errors import DeletedBufferError, DonationError, UnexpectedTracedError
+from tinyjax.errors import ChoiceError, DeletedBufferError, DonationError, UnexpectedTracedError
 
 Mistake = Callable[[ModuleType, ModuleType], object]
 #: What JAX raises for an array that was given up before: it is both here.
@@ -79,6 +79,7 @@ MISTAKES: dict[str, tuple[Mistake, type[Exception], type[Exception]]] = {
     "given up before": (given_up_before, GIVEN_UP, DeletedBufferError),
     "closed over": (closed_over, jax.errors.UnexpectedTracerError, UnexpectedTracedError),
     "hidden in a function": (hidden_in_a_function, jax.errors.UnexpectedTracerError, UnexpectedTracedError),
+    "no device": (lambda m, n: m.device_put(n.arange(3), 1), ValueError, ChoiceError),
     "swapped zeros": (swapped_zeros, ValueError, ValueError),
     "the rule's own": (own_exception, KeyError, KeyError),
     "NumPy's": (lambda m, n: n.zeros(3, dtype=np.arange(3)), TypeError, TypeError),

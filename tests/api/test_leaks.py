@@ -37,6 +37,21 @@ def test_leaks_are_found(name: str, of_jax: bool) -> None:
         LEAKS[name](module, keep)
 
 
+@pytest.mark.parametrize("of_jax", [False, True], ids=["ours", "jax"])
+def test_a_leak_is_reported_once(of_jax: bool) -> None:
+    module = jax if of_jax else tj
+    kept: list[object] = []
+
+    def keep(x: object) -> object:
+        kept.append(x)
+        return x
+
+    with module.checking_leaks():
+        with pytest.raises(Exception, match="Leaked trace"):
+            LEAKS["jit"](module, keep)
+        assert kept
+
+
 def test_the_error_says_what_and_where() -> None:
     kept: list[object] = []
 

@@ -336,3 +336,8 @@ def test_partial_and_callable_objects() -> None:
     expected = tj.make_jaxpr(lambda x: x * 2.0)(1.0)
     assert tj.make_jaxpr(Scale())(1.0) == expected
     assert tj.make_jaxpr(partial(lambda k, x: x * k, 2.0))(1.0) == expected
+
+
+def test_name() -> None:
+    for module, sine in ((jax, jnp.sin), (tj, tnp.sin)):
+        assert module.make_jaxpr(sine).__name__ == "make_jaxpr(sin)"

@@ -66,3 +66,9 @@ def test_numbers_of_python_take_the_dtype_of_others(x: complex, dtype: str) -> N
     other = np.linspace(0.5, 1.5, 4, dtype=dtype)
     check_grads(lambda x, y: tnp.sin(x * y), (x, other), order=2, atol=1e-2, rtol=1e-2)
     check_grads(lambda x, y: tnp.sin(x * y), (tnp.asarray(x), other), order=1, atol=1e-2, rtol=1e-2)
+
+
+def test_steps_do_not_reach_far() -> None:
+    """The mantissa jumps at powers of two: these numbers are 0.003 and more from the next."""
+    x = np.array([0.0241, -0.0432, 0.08, 0.1, 0.19, -0.3, 0.55, 0.9], "float32")
+    check_grads(lambda x: tnp.frexp(x)[0], (x,), order=1)

@@ -155,3 +155,18 @@ def test_copies_begin() -> None:
     assert tj.copy_to_host_async(tree) is tree
     np.testing.assert_array_equal(tj.device_get(tree)["x"], X)
     assert jax.copy_to_host_async(X) is X
+
+
+def test_whatever_can_is_copied_in_advance() -> None:
+    """As in jax, which asks for the method."""
+    for module in (jax, tj):
+        asked: list[object] = []
+
+        class Other:
+            def copy_to_host_async(self, asked: list[object] = asked) -> None:
+                asked.append(self)
+
+        other = Other()
+        given = [object(), 1, other]
+        assert module.copy_to_host_async(given) is given
+        assert asked == [other]

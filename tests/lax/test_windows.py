@@ -168,6 +168,24 @@ def test_any_function_combines_what_is_scattered(padding: Any) -> None:
     np.testing.assert_allclose(np.asarray(pulled).sum(), (steps[0] - steps[1]) / 2e-5, rtol=1e-6)
 
 
+@pytest.mark.parametrize("function", ["add", "mul", "max"])
+@pytest.mark.parametrize("weak", [False, True])
+@pytest.mark.parametrize("neutral", [False, True])
+def test_reduced_as_weakly_as_both(function: str, weak: bool, neutral: bool) -> None:
+    """The result is weakly typed where the operand and the initial value are, as in jax, eagerly and compiled."""
+    start = {"add": 0, "mul": 1, "max": np.iinfo(np.int64).min}[function] if neutral else 3
+    for operand in (lax.full((4,), 2), tj.numpy.arange(4)):
+        first = start if weak else np.int64(start)
+        theirs = jax.lax.full((4,), 2) if operand.weak_type else jax.numpy.arange(4)
+        expected = jax.lax.reduce(theirs, first, getattr(jax.lax, function), (0,))
+
+        def reduced(x: Any, y: Any) -> Any:
+            return lax.reduce(x, y, getattr(lax, function), (0,))
+
+        for found in (reduced(operand, first), tj.jit(reduced)(operand, first)):
+            assert (found.weak_type, int(found)) == (expected.weak_type, int(expected))
+
+
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [

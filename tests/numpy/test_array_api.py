@@ -154,6 +154,15 @@ def test_repeat_of_a_number(axis: int | None, repeats: Any) -> None:
             module.repeat(3, 2, 1)
 
 
+@pytest.mark.parametrize("repeats", [[2], [1, 3, 2]])
+def test_repeat_by_what_is_closed_over(repeats: list[int]) -> None:
+    """An array that a compiled function closes over is known, also one of a single number, as in jax."""
+    x, counts = np.arange(3), tnp.asarray(repeats)
+    found = tj.jit(lambda x: tnp.repeat(x, counts))(x)
+    theirs = jnp.asarray(repeats)
+    np.testing.assert_array_equal(found, jax.jit(lambda x: jnp.repeat(x, theirs))(x))
+
+
 def test_repeat_says_what_to_do() -> None:
     with pytest.raises(ConcretizationError, match="Pass total_repeat_length"):
         tj.jit(lambda r: tnp.repeat(np.arange(2), r))(np.array([1, 2]))

@@ -198,3 +198,18 @@ def test_negative_numbers_count_as_zero() -> None:
     for numbers in ([-1], [-3, -1], [-1, 2], [0]):
         found, expected = tnp.bincount(np.array(numbers)), jnp.bincount(np.array(numbers))
         np.testing.assert_array_equal(np.asarray(found), np.asarray(expected))
+
+
+class Box:
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __jax_array__(self) -> Any:
+        return self.array
+
+
+def test_scalars_in_other_classes() -> None:
+    """What `__jax_array__` gives is asked, as jax does."""
+    for module in (jnp, tnp):
+        for shape in ((), (1,)):
+            assert module.isscalar(Box(module.zeros(shape))) is (shape == ())

@@ -53,10 +53,11 @@ class _Checked(Within):
         return super().bind(primitive, args)
 
     def check(self) -> None:
-        """A LeakedTracerError if there is one that wasn't there before."""
+        """A LeakedTracerError if there is one that wasn't there before: one for each."""
         before = set(map(id, (reference() for reference in self._before)))
         tracer = next((found for found in _outlived() if id(found) not in before), None)
         if tracer is not None:
+            self._before.append(ref(tracer))
             raise LeakedTracerError(
                 f"Leaked tracer: a value of type {tracer.aval} outlives {tracer.frame.function.label}"
                 f"{_holders(tracer)}. Return it from the function instead."

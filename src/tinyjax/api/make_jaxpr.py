@@ -28,7 +28,7 @@ from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, as_array, top_frame
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.frames import OpenFrame, V
-from tinyjax.tracing.functions import FlatFunction, check_callable
+from tinyjax.tracing.functions import FlatFunction, check_callable, function_name
 from tinyjax.tracing.programs import Traced, trace
 
 K = TypeVar("K")
@@ -98,6 +98,7 @@ def make_jaxpr(
         types = closed.out_avals[: traced.treedef.num_leaves]
         return (closed, tree.unflatten(traced.treedef, types)) if return_shape else closed
 
+    make.__name__ = make.__qualname__ = f"make_jaxpr({function_name(fun)})"
     return make
 
 

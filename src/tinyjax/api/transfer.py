@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeVar, overload
+from typing import Any, Protocol, TypeVar, overload, runtime_checkable
 
 import numpy as np
 
@@ -20,6 +20,13 @@ from tinyjax.tracing.concrete import ROOT, ConcreteArray, active_frame, as_array
 from tinyjax.tracing.core import Tracer
 
 T = TypeVar("T")
+
+
+@runtime_checkable
+class Copied(Protocol):
+    """What can be copied to the host in advance."""
+
+    def copy_to_host_async(self) -> None: ...
 
 
 @overload
@@ -143,15 +150,15 @@ def _on_host(leaf: object) -> object:
 
 @filtered
 def copy_to_host_async(x: T) -> T:
-    """Begins to copy all arrays of the tree to the host, for `device_get` to find them there later. Returns the tree
-    itself.
+    """Begins to copy all arrays of the tree to the host, for `device_get` to find them there later, and whatever else
+    can do so by a method of this name. Returns the tree itself.
 
     >>> import tinyjax as tj
     >>> tj.device_get(tj.copy_to_host_async({"x": tj.device_put(2.0)}))
     {'x': array(2.)}
     """
     for leaf in tree.flatten(x)[0]:
-        if isinstance(leaf, Array) and not isinstance(leaf, Tracer):
+        if isinstance(leaf, Copied) and not isinstance(leaf, Tracer):
             leaf.copy_to_host_async()
     return x
 

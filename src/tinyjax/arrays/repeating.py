@@ -39,15 +39,16 @@ def repeat(
     counts = _counts(repeats, x, at)
     if total_repeat_length is None and (isinstance(counts, int) or counts.aval.shape == ()):
         return _repeated(x, integer(counts, "repeat: repeats"), at)
-    found = broadcast_to(as_array(counts), (x.aval.shape[at],))
-    known = found.concrete()
+    given, size = as_array(counts), x.aval.shape[at]
     if total_repeat_length is None:
+        known = given.concrete()
         if known is None:
             raise ConcretizationError(
-                f"repeat: the size of the result is the sum of repeats, {found.aval}, which isn't known here. "
+                f"repeat: the size of the result is the sum of repeats, {given.aval}, which isn't known here. "
                 "Pass total_repeat_length, for a result of that size; or call it outside of jit and vmap."
             )
-        return take(x, as_array(_places(np.asarray(known.data))), at, "clip")
+        return take(x, as_array(_places(np.broadcast_to(np.asarray(known.data), (size,)))), at, "clip")
+    found = broadcast_to(given, (size,))
     total = integer(total_repeat_length, "repeat: total_repeat_length")
     if total < 0 or (total and not x.aval.shape[at]):
         raise ShapeError(f"repeat: a result of {total} elements can't be made of axis {at} of {x.aval}")

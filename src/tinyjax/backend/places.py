@@ -50,7 +50,7 @@ def as_device(device: DeviceLike) -> Device:
     if isinstance(device, OneDevice):
         found = Device(device.platform, device.id)
         return found if found in (HOST, TRACED) else named_device(physical(found))
-    raise InputError(f"a device is one of {_names(local_devices())}, or its name, not {device!r}")
+    raise ChoiceError(f"a device is one of {_names(local_devices())}, or its name, not {device!r}")
 
 
 def place_of(value: ConcreteValue) -> Device | Sharding:

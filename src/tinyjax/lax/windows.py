@@ -153,7 +153,8 @@ def reduce(
     known = monoid(program)
     if known is not None:
         cls, identity = _REDUCTIONS[type(known)]
-        if _neutral(inits[0], identity) and inits[0].aval.dtype == xs[0].aval.dtype:
+        alike = inits[0].aval.dtype == xs[0].aval.dtype and inits[0].aval.weak_type >= xs[0].aval.weak_type
+        if alike and _neutral(inits[0], identity):
             return tree.unflatten(treedef, [laid_out(bind(cls(axes), xs[0])[0], out_sharding)])
     outs = bind(Reduce(program, axes), *xs, *inits)
     return tree.unflatten(treedef, [laid_out(out, out_sharding) for out in outs])

@@ -215,7 +215,9 @@ def isrealobj(x: Nested | HasDType | None) -> bool:
 
 
 def isscalar(element: object) -> bool:
-    """Whether it is a scalar: Python's, NumPy's, or an array without axes."""
+    """Whether it is a scalar: Python's, NumPy's, or an array without axes, also one that `__jax_array__` gives."""
     if isinstance(element, Array | np.ndarray):
         return element.shape == ()
+    if hasattr(element, "__jax_array__"):
+        return as_array(element).aval.shape == ()
     return isinstance(element, bool | int | float | complex | np.generic)

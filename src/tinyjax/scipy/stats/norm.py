@@ -67,7 +67,8 @@ def logsf(x: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The point below which the part q of the distribution is; nan unless that is between 0 and 1.
+    """The point below which the part q of the distribution is; nan unless that is between 0 and 1. It has the dtype of
+    the arguments; SciPy, and JAX with `jax_enable_x64`, have float64 here whatever they are.
 
     >>> ppf(0.9)
     Array(1.28155157, dtype=float64)
@@ -77,7 +78,8 @@ def ppf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
 
 
 def isf(q: ArrayLike, loc: ArrayLike = 0, scale: ArrayLike = 1) -> Array:
-    """The point above which the part q of the distribution is; nan unless that is between 0 and 1.
+    """The point above which the part q of the distribution is; nan unless that is between 0 and 1. It has the dtype of
+    the arguments, as that of `ppf` has.
 
     >>> isf(0.9)
     Array(-1.28155157, dtype=float64)
