@@ -97,9 +97,9 @@ from .api.rules.custom_jvp import custom_jvp as custom_jvp
 from .api.rules.vjp_application import CustomVJPPrimal as CustomVJPPrimal
 from .api.rules.custom_vjp import custom_vjp as custom_vjp
 from .api.pmap import pmap as pmap
-from .api.setting_blocks import debug_infs as debug_infs
+from .api.finite_blocks import debug_infs as debug_infs
 from .api.setting_blocks import debug_key_reuse as debug_key_reuse
-from .api.setting_blocks import debug_nans as debug_nans
+from .api.finite_blocks import debug_nans as debug_nans
 from .api.setting_blocks import default_device as default_device
 from .api.setting_blocks import enable_checks as enable_checks
 from .api.setting_blocks import enable_custom_prng as enable_custom_prng

@@ -43,9 +43,9 @@ SETTINGS: Final[Mapping[str, Setting]] = MappingProxyType(
         "jax_check_static_indices": Setting(True, "Write x.at[i].get(), which reads the nearest element"),
         "jax_check_tracer_leaks": Setting(False, "Write `with tinyjax.checking_leaks():`", (True,)),
         "jax_cpu_collectives_implementation": Setting("gloo", _FIXED),
-        "jax_debug_infs": Setting(False, "Write tinyjax.jit(f, debug_infs=True), or grad(f, debug_infs=True)"),
+        "jax_debug_infs": Setting(False, "Write `with tinyjax.debug_infs(True):`, or tinyjax.jit(f, debug_infs=True)"),
         "jax_debug_key_reuse": Setting(False, "Write tinyjax.tools.check_key_reuse(f, *args)"),
-        "jax_debug_nans": Setting(False, "Write tinyjax.jit(f, debug_nans=True), or grad(f, debug_nans=True)"),
+        "jax_debug_nans": Setting(False, "Write `with tinyjax.debug_nans(True):`, or tinyjax.jit(f, debug_nans=True)"),
         "jax_default_device": Setting(None, "Write tinyjax.device_put(x, device), or tinyjax.jit(f, device=device)"),
         "jax_default_matmul_precision": Setting(
             None, 'Write `with tinyjax.default_matmul_precision("float32"):`', ("default",)
@@ -108,7 +108,7 @@ class Config:
     ...     config.update("jax_debug_nans", True)
     ... except NotImplementedError as error:
     ...     print(error)
-    config.update: jax_debug_nans is False here, for the whole process. Write tinyjax.jit(f, debug_nans=True), or grad(f, debug_nans=True).
+    config.update: jax_debug_nans is False here, for the whole process. Write `with tinyjax.debug_nans(True):`, or tinyjax.jit(f, debug_nans=True).
     """  # noqa: E501 (what a doctest prints is one line)
 
     __slots__ = ()

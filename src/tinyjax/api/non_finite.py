@@ -73,33 +73,24 @@ class Check:
         kind = self.kind([value for value in leaves if value is not None])
         if kind is None:
             return
-        found: _FoundError | None = None
-        try:
-            again(_Checking(self))
-        except _FoundError as where:
-            found = where
-        except TinyjaxError:  # it needs what is known inside of another transformation only
-            pass
-        self.fail(kind, found)
+        self.fail(kind, first_in(self, again))
 
-    def fail(self, kind: str, found: _FoundError | None) -> NoReturn:
+    def fail(self, kind: str, found: FoundError | None) -> NoReturn:
         start = f"{describe(self.transformation, self.fun)} has {kind} in its result, and debug_{kind}s=True. "
         if found is None:
             raise NonFiniteError(
                 f"{start}No single operation on the host makes it: it is in an argument, comes from values of a "
                 "transformation further out, or only the compiled program computes it."
             )
-        source = found.source
-        place = "" if source is None else f" at {source}"
         raise NonFiniteError(
-            f"{start}The first operation that gives one is {found.primitive.name}{place}: its result of type "
+            f"{start}The first operation that gives one is {found.primitive.name}{found.place}: its result of type "
             f"{found.outs[0].aval}{found.where}. Keep such values away from it, say by tinyjax.numpy.where, or call "
             f"the function without debug_{kind}s."
         )
 
 
 @final
-class _FoundError(Exception):
+class FoundError(Exception):
     """The first primitive that gives what isn't finite."""
 
     def __init__(
@@ -112,7 +103,7 @@ class _FoundError(Exception):
     ) -> None:
         super().__init__(primitive)
         self.primitive: Final = primitive
-        self.source: Final = source
+        self.place: Final = "" if source is None else f" at {source}"
         bad = next(out for out in outs if out.aval.dtype in INEXACT and wrong(np.asarray(out.data)).any())
         self.outs: Final = (bad,)
         data = np.asarray(bad.data)
@@ -144,8 +135,20 @@ class _Checking(EvalContext):
         outs = super().bind(primitive, *args)
         kind = self._check.kind(outs)
         if kind is not None:
-            raise _FoundError(primitive, source, args, outs, np.isnan if kind == "nan" else np.isinf)
+            raise FoundError(primitive, source, args, outs, np.isnan if kind == "nan" else np.isinf)
         return outs
+
+
+def first_in(check: Check, again: Callable[[EvalContext], object]) -> FoundError | None:
+    """The first primitive that gives what isn't finite, in what is computed once more, in this context; None if none
+    does that alone."""
+    try:
+        again(_Checking(check))
+    except FoundError as where:
+        return where
+    except TinyjaxError:  # it needs what is known inside of another transformation only
+        pass
+    return None
 
 
 def checked_program(check: Check, results: object, jaxpr: Jaxpr, inputs: Sequence[Array]) -> None:

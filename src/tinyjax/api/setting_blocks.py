@@ -72,9 +72,7 @@ def _switch(name: str, *settings: str) -> SettingBlock:
     return SettingBlock(name, *settings, implied=True)
 
 
-debug_infs: Final = _switch("debug_infs")
 debug_key_reuse: Final = _switch("debug_key_reuse")
-debug_nans: Final = _switch("debug_nans")
 default_device: Final = SettingBlock("default_device")
 enable_checks: Final = _switch("enable_checks")
 enable_custom_prng: Final = _switch("enable_custom_prng")
