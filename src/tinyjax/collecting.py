@@ -17,6 +17,8 @@ T = TypeVar("T")
 
 #: After how many new objects the collector looks for cycles while a program is made: some megabytes of them.
 SELDOM: Final = 50_000
+#: After how many times it looks at those again that are left, which nearly all are: after some hundred megabytes.
+RARELY: Final = 100
 
 
 @final
@@ -38,17 +40,21 @@ class FewCollections:
         before = gc.get_threshold()
         if 0 < before[0] < SELDOM and gc.isenabled():
             self._before = before
-            gc.set_threshold(SELDOM, *before[1:])
+            gc.set_threshold(*_raised(before))
 
     def __exit__(self, *_: object) -> None:
         before = self._before
         if before is not None:
-            if gc.get_threshold() == (SELDOM, *before[1:]):
+            if gc.get_threshold() == _raised(before):
                 gc.set_threshold(*before)
             self._before = None
 
     def __del__(self) -> None:  # an interrupt, at the very moment of entering or leaving
         self.__exit__()
+
+
+def _raised(setting: tuple[int, int, int]) -> tuple[int, int, int]:
+    return SELDOM, max(setting[1], RARELY), setting[2]
 
 
 def collecting_seldom(f: Callable[P, T]) -> Callable[P, T]:

@@ -14,6 +14,7 @@ from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive, Zero
 from tinyjax.ir.program import Literal
 from tinyjax.ir.roles import Customised, Foreign, Origin
+from tinyjax.ir.slots import made_by_slots
 from tinyjax.ir.source import SourceCursor
 from tinyjax.ir.value import ConcreteValue
 
@@ -21,6 +22,7 @@ V = TypeVar("V")
 
 
 @final
+@made_by_slots
 @frozen
 class Dual(Generic[V]):
     """A primal and its tangent."""

@@ -88,7 +88,9 @@ class PartialEvalContext(Context[Partial[V]]):
                 expanded = contracts.expand(primitive, self, args)
                 if expanded is not None:
                     return tuple(expanded)
-        outs = self.staged.bind(primitive, *[self.instantiate(arg) for arg in args])
+        outs = self.staged.bind(
+            primitive, *[arg.atom if isinstance(arg, Unknown) else self.instantiate(arg) for arg in args]
+        )
         return (Unknown(outs[0]),) if len(outs) == 1 else tuple(map(Unknown, outs))
 
     def _bind_split(self, split: Split, args: Sequence[Partial[V]], known: Sequence[V]) -> tuple[Partial[V], ...]:

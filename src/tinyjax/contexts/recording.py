@@ -56,12 +56,10 @@ class Recording:
         inputs = (*(var for var, _ in leading), *self.trailing)
         captured = tuple(value for _, value in leading if value is not None)
         found = None if names is None else _names(len(leading), names)
-        # Out of order: captured late, recorded by several threads, or interrupted before it was recorded.
-        order = [var.index for var in inputs] + [var.index for record in self.records for var in record[2]]
-        if order == list(range(len(order))):
-            eqns = tuple([Eqn(*record) for record in self.records])
-            return well_typed(Jaxpr(inputs, eqns, tuple(outs), names=found)), captured
-        return renumber(inputs, self.records, outs, found), captured
+        eqns = _in_order(inputs, self.records)
+        if eqns is None:
+            return renumber(inputs, self.records, outs, found), captured
+        return well_typed(Jaxpr(inputs, tuple(eqns), tuple(outs), names=found)), captured
 
     @property
     def highest(self) -> int:
@@ -94,6 +92,22 @@ class Recording:
 
 def _names(leading: int, names: Callable[[], Sequence[str]]) -> InputNames:
     return InputNames(lambda: [*[""] * leading, *names()])
+
+
+def _in_order(inputs: Sequence[Var], records: Sequence[Record]) -> list[Eqn] | None:
+    """The equations. None if bindings are out of order: captured late, recorded by several threads, or interrupted
+    before it was recorded."""
+    if [var.index for var in inputs] != list(range(len(inputs))):
+        return None
+    at = len(inputs)
+    eqns: list[Eqn] = []
+    for primitive, ins, outs, source in records:
+        for var in outs:
+            if var.index != at:
+                return None
+            at += 1
+        eqns.append(Eqn(primitive, ins, outs, source))
+    return eqns
 
 
 def renumber(inputs: Sequence[Var], records: Sequence[Record], outs: Sequence[Atom], names: InputNames | None) -> Jaxpr:

@@ -15,7 +15,7 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.context import Context
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
-from tinyjax.ir.result_types import result_types
+from tinyjax.ir.result_types import types_of
 from tinyjax.ir.roles import Foreign, Origin
 from tinyjax.ir.shapes import Axes
 from tinyjax.ir.source import SourceCursor
@@ -73,7 +73,7 @@ class StagingContext(Context[Atom]):
     @override
     def bind(self, primitive: Primitive, *args: Atom) -> tuple[Var, ...]:
         try:
-            avals = result_types(primitive, [arg.aval for arg in args])
+            avals = types_of(primitive, args)
         except UnevenError as uneven:
             return self.bind(primitive, *cast_operands(self, args, uneven.wanted))
         if len(avals) == 1:  # as it nearly always is

@@ -41,15 +41,14 @@ def _backward(
     pending: dict[int, V] = {}
     outer = position.source
 
-    def accumulate(atom: Atom, cotangent: V | Zero | None) -> None:
-        if not isinstance(atom, Var) or not isinstance(env[atom.index], UndefPrimal):
-            return
-        if cotangent is not None and not isinstance(cotangent, Zero):
-            found = pending.get(atom.index)
-            pending[atom.index] = cotangent if found is None else add(ctx, found, cotangent)
+    def accumulate(atom: Atom, cotangent: V) -> None:
+        if isinstance(atom, Var) and isinstance(env[atom.index], UndefPrimal):
+            before = pending.get(atom.index)
+            pending[atom.index] = cotangent if before is None else add(ctx, before, cotangent)
 
     for atom, cotangent in zip(jaxpr.outvars, cotangents, strict=True):
-        accumulate(atom, cotangent)
+        if not isinstance(cotangent, Zero):
+            accumulate(atom, cotangent)
     for eqn in reversed(jaxpr.eqns):
         for out in eqn.outvars:
             if out.index in pending:
@@ -57,10 +56,12 @@ def _backward(
         else:
             continue
         position.source = eqn.source or outer
-        found = [pending.pop(out.index, None) for out in eqn.outvars]
-        outs = [Zero(out.aval.cotangent) if ct is None else ct for ct, out in zip(found, eqn.outvars, strict=True)]
+        outs: list[V | Zero] = []
+        for out in eqn.outvars:
+            found = pending.pop(out.index, None)
+            outs.append(Zero(out.aval.cotangent) if found is None else found)
         ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
-        if not any(isinstance(arg, UndefPrimal) for arg in ins):
+        if UndefPrimal not in map(type, ins):
             raise LinearityError(
                 f"the equation is not linear: {eqn}" + (f" at {eqn.source.location}" if eqn.source else "")
             )
@@ -74,10 +75,8 @@ def _backward(
             raise
         held = not eqn.primitive.plain  # programs may take a value as one that varies along axes of a mesh
         for atom, result in zip(eqn.invars, results, strict=True):
-            if held and not (result is None or isinstance(result, Zero)):
-                accumulate(atom, gathered(ctx, result, atom.aval.cotangent))
-            else:
-                accumulate(atom, result)
+            if result is not None and not isinstance(result, Zero):
+                accumulate(atom, gathered(ctx, result, atom.aval.cotangent) if held else result)
     position.source = outer
 
     def total(var: Var) -> V | Zero:
@@ -96,10 +95,13 @@ def _forward(ctx: Context[V], jaxpr: Jaxpr, args: Sequence[V | UndefPrimal]) -> 
     with ctx.cursor.attributing() as position:
         outer = position.source
         for eqn in jaxpr.eqns:
-            ins = [env[atom.index] if isinstance(atom, Var) else ctx.constant(atom) for atom in eqn.invars]
-            known = [value for value in ins if not isinstance(value, UndefPrimal)]
-            if len(known) < len(ins):
-                env += [UndefPrimal(var.aval) for var in eqn.outvars]
+            known: list[V] = []
+            for atom in eqn.invars:
+                value = env[atom.index] if isinstance(atom, Var) else ctx.constant(atom)
+                if isinstance(value, UndefPrimal):
+                    env += [UndefPrimal(var.aval) for var in eqn.outvars]
+                    break
+                known.append(value)
             else:
                 position.source = eqn.source or outer
                 env += ctx.bind(eqn.primitive, *known)

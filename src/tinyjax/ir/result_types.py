@@ -8,6 +8,7 @@ from typing import Final, ParamSpec, TypeVar
 from tinyjax.caching import IdentityCache, bounded, register
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Atom
 from tinyjax.ir.varying import UnevenError, spread
 
 P = ParamSpec("P")
@@ -34,6 +35,20 @@ def result_types(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[Sh
     else:
         found = _TYPES.entries.get((id(primitive), *map(id, avals)))
     return _TYPES.keep((primitive, *avals), _types_of(primitive, avals)) if found is None else found[1]
+
+
+def types_of(primitive: Primitive, atoms: Sequence[Atom]) -> tuple[ShapedArray, ...]:
+    """The same for atoms: what is known is found without a list of their types."""
+    if primitive.plain:
+        if len(atoms) == 2:
+            found = _TYPES.entries.get((id(primitive), id(atoms[0].aval), id(atoms[1].aval)))
+        elif len(atoms) == 1:
+            found = _TYPES.entries.get((id(primitive), id(atoms[0].aval)))
+        else:
+            found = None
+        if found is not None:
+            return found[1]
+    return result_types(primitive, [atom.aval for atom in atoms])
 
 
 def _types_of(primitive: Primitive, avals: Sequence[ShapedArray]) -> tuple[ShapedArray, ...]:
