@@ -174,3 +174,30 @@ def test_a_function_that_is_called_as_ours() -> None:
     (part, total), _ = tj.jvp(shard_map, (x,), (x,))
     np.testing.assert_allclose(part, np.sin(np.arange(8.0)))
     assert total == 28.0
+
+
+#: Functions of `shard_map`, and how their arguments and results lie.
+MAPPED: dict[str, tuple[Callable[[Any, Any], Any], tuple[str, ...], tuple[str, ...]]] = {
+    "identity": (lambda m, x: x, (), ()),
+    "product": (lambda m, x: x * 2.0, ("x",), ("x",)),
+    "sum": (lambda m, x: m.lax.psum(x, "x"), ("x",), ()),
+    "sine": (lambda m, x: m.numpy.sin(x), ("x", "y"), ("x", "y")),
+    "gathered": (lambda m, x: m.lax.all_gather(x, "x", tiled=True) * 1.5, ("x",), ("x",)),
+    "sum of products": (lambda m, x: m.lax.psum(m.numpy.sin(x) * x, "y"), ("x", "y"), ("x",)),
+}
+
+
+@pytest.mark.parametrize("on_mesh", [False, True])
+@pytest.mark.parametrize("name", MAPPED)
+def test_a_mapped_function_s_derivative_says_no_more_than_its_specifications(name: str, on_mesh: bool) -> None:
+    """It says where its operands lie: no equation of the derivative says it once more."""
+    f, spec, out = MAPPED[name]
+
+    def sizes(m: Any, x: Any) -> list[int]:
+        g, x = mapped(m, lambda x: f(m, x), spec, out), put(m, x, "x") if on_mesh else x
+        value, forwards = m.linearize(g, x)
+        backwards = m.vjp(g, x)[1]
+        return [len(m.make_jaxpr(forwards)(x).jaxpr.eqns), len(m.make_jaxpr(backwards)(value).jaxpr.eqns)]
+
+    with jax.enable_x64(True):
+        assert sizes(tj, ROWS) == sizes(jax, jax.numpy.asarray(ROWS)) == [1, 1]

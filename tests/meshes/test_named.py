@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from typing import Any
 
 import jax
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import tinyjax as tj
 from tests.meshes.cases import jax_sharding, shardings
 from tinyjax.errors import InputError, ShardingError
 from tinyjax.meshes import AxisType, Device, Mesh, NamedSharding, P, SingleDeviceSharding
@@ -111,3 +113,19 @@ def test_refused() -> None:
 def test_coordinates_are_those_of_the_mesh() -> None:
     rows = NamedSharding(MESH, P(("y", "x"))).coordinates(1)[:, 0]
     assert rows.tolist() == np.arange(8).reshape(2, 4).T.ravel().tolist()
+
+
+@pytest.mark.parametrize("kind", ["unreduced", "reduced"])
+@pytest.mark.parametrize("axis_type", list(AxisType))
+def test_sums_are_along_explicit_axes(kind: str, axis_type: AxisType) -> None:
+    def sharding(m: Any) -> Any:  # Any: a sharding of either library
+        types = (m.sharding.AxisType[axis_type.name], m.sharding.AxisType.Explicit)
+        mesh = m.sharding.Mesh(np.array(m.devices("cpu"), object).reshape(4, 2), ("x", "y"), axis_types=types)
+        return m.sharding.NamedSharding(mesh, m.P("y", **{kind: {"x"}}))
+
+    if axis_type == AxisType.Explicit:
+        assert getattr(sharding(tj).spec, kind) == getattr(sharding(jax).spec, kind) == {"x"}
+        return
+    for m in (tj, jax):
+        with pytest.raises(ValueError, match="Explicit"):
+            sharding(m)

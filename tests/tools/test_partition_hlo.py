@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from typing import Any  # modules and arrays of two libraries
 
+import jax
+import numpy as np
 import pytest
 
 import tinyjax as tj
@@ -58,3 +61,25 @@ def test_reports_say_what_hlo_says(name: str, derived: bool) -> None:
     # XLA runs nothing but these; it may run one for several.
     kinds = {(c.kind, c.axes) for c in report.written}
     assert {(c.kind, c.axes) for c in report.collectives} <= kinds
+
+
+def test_what_a_branch_would_send_for_nobody_is_not_sent() -> None:
+    """The sums in the branches are values of the loss, and its gradient needs none of them."""
+
+    def text(m: Any) -> str:
+        def loss(w: Any, x: Any) -> Any:
+            mean = m.lax.psum(x.sum(), "d")
+            one = lambda: m.lax.psum(m.numpy.sin(x @ w).sum(), "d")  # noqa: E731
+            other = lambda: m.lax.psum(m.numpy.cos(x @ w).sum(), "d")  # noqa: E731
+            return m.lax.cond(mean > 0.0, one, other)
+
+        mesh = m.make_mesh((4, 2), ("d", "m"), (m.sharding.AxisType.Auto,) * 2, devices=m.devices("cpu")[:8])
+        specs = (m.P(), m.P("d"))
+        mapped = m.shard_map(loss, mesh=mesh, in_specs=specs, out_specs=m.P())
+        args = [m.ShapeDtypeStruct(shape, np.float32) for shape in ((8, 8), (16, 8))]
+        shardings = tuple(m.sharding.NamedSharding(mesh, spec) for spec in specs)
+        found: str = m.jit(m.grad(mapped), in_shardings=shardings).lower(*args).compile().as_text()
+        return found
+
+    expected = Counter({("all-reduce", ("d",), 4, 1): 1, ("all-reduce", ("d",), 256, 1): 2})
+    assert told(text(tj), MESH) == told(text(jax), MESH) == expected

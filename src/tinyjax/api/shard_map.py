@@ -24,6 +24,7 @@ from tinyjax.lax.mesh_in_force import enter_mesh, mesh_in_force
 from tinyjax.lax.placing import is_evaluated, mesh_of, placed
 from tinyjax.meshes import AxisType, Mesh, NamedSharding, PartitionSpec, Sharding
 from tinyjax.propagation.specs import Lies, divided_by, only
+from tinyjax.refs.lending import Lent, lend, lending
 from tinyjax.tracebacks import filtered
 from tinyjax.tracing import tree
 from tinyjax.tracing.array import Array
@@ -88,6 +89,7 @@ def shard_map(
       f: a function of positional arguments, trees of arrays. Without it, the result is a decorator.
       in_specs: how the arguments are divided: a tree of PartitionSpecs that is a prefix of the tuple of arguments; None
         for what `f` gets as it is, which may be anything. Left out, arrays are divided as they lie on the mesh already.
+        What a Ref holds is divided so before and after.
       out_specs: how the results are put together: a prefix of their tree. An axis that a specification doesn't name is
         one along which the result is the same.
       mesh: the mesh; None: the one of `set_mesh`, or of the `shard_map` around this one.
@@ -142,6 +144,11 @@ def _shard_map(
         manual = _manual(found, axis_names, tracked)
         leaves, treedef = tree.flatten((args, {}))
         said = [INFER] * len(leaves) if in_specs is INFER else _spread(in_specs, args, "in_specs", "arguments", manual)
+        if (lent := lend(f, args, kwargs, lambda i: said[i] is not None)) is not None:
+            held = tuple([_held(lent, i, said[i], manual) for i in lent.positions])
+            whole = _shard_map(lending(f, lent.places), mesh, in_specs, (out_specs, held), axis_names, tracked)
+            found_of_refs: R = lent.run(lambda: whole(*lent.args))
+            return found_of_refs
         static = {i: kept_as_it_is(leaves[i]) for i, spec in enumerate(said) if spec is None}
         positions = [i for i in range(len(leaves)) if i not in static]
         names = argument_paths(f, treedef)
@@ -204,6 +211,13 @@ def _within(manual: Manual, arrays: Sequence[Array]) -> tuple[Mesh, Sequence[Lie
     return mesh, [divided_by(each, lambda spec: only(spec, mesh.explicit_axes)) for each in lies]
 
 
+def _held(lent: Lent, at: int, said: PartitionSpec | Infer | None, manual: Manual) -> PartitionSpec:
+    """How what a Ref holds is divided, before and after."""
+    if isinstance(said, PartitionSpec):
+        return said
+    return _inferred(as_array(tree.flatten((lent.args, lent.kwargs))[0][at]), manual, "what a Ref holds")
+
+
 def kept_as_it_is(leaf: object) -> object:
     """An argument that isn't divided: an array as an array, anything else as it is."""
     return as_array(leaf) if isinstance(leaf, Array) or hasattr(leaf, "__array__") else leaf
@@ -250,7 +264,7 @@ def _placed(array: Array, mesh: Mesh, spec: PartitionSpec, manual: Manual) -> Ar
     if isinstance(array, ConcreteArray):
         return array.to_device(_besides(array, sharding, manual))
     own = mesh_of([array])
-    return array if own is not None and own.shape_tuple == mesh.shape_tuple else placed(array, sharding)
+    return array if own is not None and own.shape_tuple == mesh.shape_tuple else placed(array, sharding, said=True)
 
 
 def _manual(found: Mesh, axis_names: Collection[str], tracked: bool) -> Manual:

@@ -19,6 +19,7 @@ from tinyjax.hlo.lowering import LoweredModule, lower_module
 from tinyjax.ir.program import Jaxpr
 from tinyjax.meshes import NamedSharding
 from tinyjax.transforms.cse import cse
+from tinyjax.transforms.dce import dce
 
 T = TypeVar("T")
 
@@ -79,10 +80,10 @@ def _in_names(
     constants: Constants = (),
     located: bool = False,
 ) -> T:
-    """The compiled program; a result that XLA would divide as no axes of the mesh do is replicated instead. What it
-    computes twice, such as residuals that aren't worth their memory, is computed once: XLA would divide each by itself,
-    and send it twice."""
-    once = cse(jaxpr)
+    """The compiled program; a result that XLA would divide as no axes of the mesh do is replicated instead. What nobody
+    reads isn't computed, as XLA keeps what a branch sends for it. What is computed twice, such as residuals that aren't
+    worth their memory, is computed once: XLA would divide each by itself, and send it twice."""
+    once = cse(dce(jaxpr))
     while True:
         module = lower_module(
             once,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, TypeVar, final
 
-from attrs import frozen
+from attrs import evolve, frozen
 from typing_extensions import override
 
 from tinyjax import backend
@@ -39,7 +39,8 @@ class Put(Primitive):
     one is lowered, a constraint of the mesh stands for it, and so it does in a derivative.
 
     `kept` are axes of the operand that are divided as they are already. With `back`, where the operand was, the
-    derivative holds this itself, and cotangents go back there.
+    derivative holds this itself, and cotangents go back there. With `said`, what takes the operand says where it is to
+    lie, and so it does of tangents, of which the derivative says nothing more.
 
     >>> print(*Put(Device("cpu")).type_of(ShapedArray((8,), "float32")))
     f32[8]
@@ -48,6 +49,7 @@ class Put(Primitive):
     place: Sharding | Device
     kept: tuple[int, ...] = ()
     back: Sharding | Device | None = None
+    said: bool = False
     name: ClassVar[str] = "device_put"
 
     @override
@@ -75,7 +77,7 @@ class Put(Primitive):
         if isinstance(tangent, Zero):
             return moved, tangents
         if self.back is None and isinstance(unwatched(ctx), PartialEvalContext):  # it is a program's, for later
-            return moved, self.expand(ctx, [tangent])
+            return moved, [tangent] if self.said else self.expand(ctx, [tangent])
         return moved, ctx.bind(self, tangent)
 
     @override
@@ -88,7 +90,7 @@ class Put(Primitive):
             parts = [*place.spec.partitions, *[None] * at][: max(at, len(place.spec))]
             place = place.with_spec(place.spec.update([*parts[:at], axis.spmd or None, *parts[at:]]))
             kept = (*[each + (each >= at) for each in kept], *(() if axis.spmd else (at,)))
-        return ctx.bind(Put(place, kept, self.back), *args), axes
+        return ctx.bind(evolve(self, place=place, kept=kept), *args), axes
 
     @override
     def transpose(
@@ -115,9 +117,11 @@ def _with_parts(sharding: NamedSharding, parts: Mapping[int, Part]) -> NamedShar
     return sharding.with_spec(sharding.spec.update(found[: max(len(sharding.spec), max(parts, default=-1) + 1)]))
 
 
-def placed(array: Array, place: Sharding | Device, back: Sharding | Device | None = None) -> Array:
+def placed(
+    array: Array, place: Sharding | Device, back: Sharding | Device | None = None, *, said: bool = False
+) -> Array:
     """An array at a place, which may be that of a function that is being differentiated or mapped, not staged."""
-    return array if array.aval.dtype == FLOAT0 else bind(Put(place, (), back), array)[0]
+    return array if array.aval.dtype == FLOAT0 else bind(Put(place, (), back, said), array)[0]
 
 
 def there_and_back(array: Array, place: Sharding | Device) -> Array:

@@ -34,7 +34,9 @@ class NamedSharding(Sharding, Spelled):
       memory_kind: a kind of memory of the devices, "device", "pinned_host" or "unpinned_host"; None for the first.
 
     Raises:
-      ShardingError: a ValueError, for an axis that the mesh doesn't have, or one that occurs twice.
+      ShardingError: a ValueError, for an axis that the mesh doesn't have, or one that occurs twice; for sums along axes
+        that aren't Explicit, if the mesh has devices: programs, whose meshes have none, don't say of which kind axes
+        are, and those who take a sharding check it.
       ChoiceError: a ValueError, for another kind of memory.
       InputError: a TypeError, for what is no Mesh, and no PartitionSpec.
 
@@ -61,6 +63,8 @@ class NamedSharding(Sharding, Spelled):
         if len(set(names)) != len(names):
             twice = next(name for name in names if names.count(name) > 1)
             raise ShardingError(f"a mesh axis can divide an array once, but {spec} has {twice!r} twice")
+        if mesh.placed is not None:
+            check_sums("NamedSharding", self)
         if spec.open and mesh.axis_types and AxisType.Auto not in mesh.axis_types:
             raise ShardingError(f"{spec}: P.UNCONSTRAINED is for meshes with Auto axes, and {mesh} has none")
 
