@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -97,3 +98,44 @@ def test_clearing() -> None:
     cache.get_or_make("a", lambda: 1)
     cache.clear()
     assert cache.get_or_make("a", lambda: 2) == 2
+
+
+def test_what_takes_too_much_room_is_dropped_the_oldest_first() -> None:
+    cache: OnceCache[str, int] = OnceCache(10, room=6, size_of=len)
+    for key in ("aa", "bb", "cc"):
+        cache.get_or_make(key, lambda: 1)
+    assert cache.get("aa") == 1  # a second chance
+    cache.get_or_make("dd", lambda: 1)
+    assert [cache.get(key) is not None for key in ("aa", "bb", "cc", "dd")] == [True, False, True, True]
+    cache.get_or_make("e" * 100, lambda: 1)  # larger than all the room: kept alone
+    assert cache.info().size == 1
+    cache.get_or_make("f", lambda: 1)
+    assert [cache.get(key) for key in ("e" * 100, "f")] == [None, 1]
+    cache.clear()
+    for key in ("aaa", "bbb"):
+        cache.get_or_make(key, lambda: 1)
+    assert cache.info().size == 2
+
+
+class Held:
+    """What can be referred to weakly."""
+
+
+def test_what_is_dropped_is_found_as_long_as_something_holds_it() -> None:
+    cache: OnceCache[str, Held] = OnceCache(1)
+    mine = cache.get_or_make("a", Held)
+    cache.get_or_make("b", Held)
+    assert cache.info().size == 1
+    assert cache.get("a") is mine
+    assert cache.get_or_make("a", Held) is mine
+    del mine
+    gc.collect()
+    assert cache.get("a") is None
+
+
+def test_what_is_dropped_is_forgotten_by_clearing() -> None:
+    cache: OnceCache[str, Held] = OnceCache(1)
+    mine = cache.get_or_make("a", Held)
+    cache.get_or_make("b", Held)
+    cache.clear()
+    assert cache.get_or_make("a", Held) is not mine

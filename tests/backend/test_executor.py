@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import subprocess
 import sys
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 
 import jax
@@ -91,6 +93,25 @@ def test_the_cache_is_bounded() -> None:
         x = Var(0, ShapedArray((i,), FLOAT32))
         executor(Jaxpr((x,), (), (x,)), (value(np.zeros(i, FLOAT32)),), "f")
     assert executor.cache_info() == CacheInfo(made=4, size=2, limit=2)
+
+
+def test_programs_that_no_function_holds_take_bounded_memory() -> None:
+    executor = XlaExecutor(cache_bytes=1_000_000)  # for about four programs of one equation
+    args = (value([1.0, 2, 3]),)
+
+    def program(factor: float) -> Jaxpr:
+        x, y = Var(0, VECTOR), Var(1, VECTOR)
+        return Jaxpr((x,), (Eqn(mul, (x, Literal.of(np.float64(factor))), (y,)),), (y,))
+
+    held = executor.executable(program(0.5), args, "held")
+    gone = weakref.ref(executor.executable(program(0.25), args, "gone"))
+    for i in range(10):
+        executor(program(float(i)), args, "f")
+    gc.collect()
+    assert executor.cache_info() == CacheInfo(made=12, size=4, limit=4096)
+    assert gone() is None
+    assert executor.executable(program(0.5), args, "held") is held
+    assert executor.cache_info().made == 12
 
 
 def test_evaluation_of_device_arrays_runs_on_the_device() -> None:

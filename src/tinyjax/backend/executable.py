@@ -157,6 +157,7 @@ class Executable:
     """A program that XLA has compiled for one device. Everything that doesn't depend on the arguments is done here."""
 
     __slots__ = (
+        "__weakref__",
         "_arity",
         "_dispatcher",
         "_donated",

@@ -24,6 +24,7 @@ from tinyjax.backend.store import CompilationCache, cache_from_environment
 from tinyjax.caching import Cache, CacheInfo, register
 from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
+from tinyjax.ir.traverse import nested_programs
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Device as PlainDevice
 from tinyjax.meshes import NamedSharding
@@ -43,13 +44,19 @@ AnyExecutable: TypeAlias = "Executable | SpmdExecutable"
 #: The same, or one for devices that aren't there.
 AnyProgram: TypeAlias = "AnyExecutable | PlannedExecutable"
 
-#: How many compiled programs an executor keeps.
+#: What decides a compiled program: the program, its constants, where it runs, what is donated, and XLA's options.
+_Key: TypeAlias = "tuple[Jaxpr, Constants, Device | Layout, tuple[bool, ...], Options]"
+
+#: How many compiled programs an executor keeps, and how many bytes of memory all that nothing else holds may take.
 CACHE_SIZE: Final = 4096
+CACHE_BYTES: Final = 512 * 2**20
 
 
 @final
 class XlaExecutor:
-    """Implements `Executor` on XLA. Keeps compiled programs, by the program's value, device, donation and options.
+    """Implements `Executor` on XLA. Keeps compiled programs, by the program's value, device, donation and options: as
+    many as `cache_size`, as long as they take no more than `cache_bytes` (decision 051). Those that functions hold are
+    found besides.
 
     Threads may share one: a program that several of them need is compiled by one, and the others wait for it.
     """
@@ -57,13 +64,17 @@ class XlaExecutor:
     __slots__ = ("_cache", "options", "persistent")
 
     def __init__(
-        self, options: Options = (), cache_size: int = CACHE_SIZE, persistent: CompilationCache | None = None
+        self,
+        options: Options = (),
+        cache_size: int = CACHE_SIZE,
+        persistent: CompilationCache | None = None,
+        cache_bytes: int = CACHE_BYTES,
     ) -> None:
         self.options: Options = options
         #: Where compiled programs are kept for other processes, if anywhere.
         self.persistent: CompilationCache | None = persistent
-        self._cache: OnceCache[tuple[Jaxpr, Constants, Device | Layout, tuple[bool, ...], Options], AnyExecutable] = (
-            OnceCache(cache_size, "compiled programs")
+        self._cache: OnceCache[_Key, AnyExecutable] = OnceCache(
+            cache_size, "compiled programs", room=cache_bytes, size_of=_memory_of
         )
 
     def __call__(
@@ -247,6 +258,13 @@ class XlaExecutor:
     def clear_cache(self) -> None:
         """Forgets all compiled programs."""
         self._cache.clear()
+
+
+def _memory_of(key: _Key) -> int:
+    """About how many bytes of memory XLA's program takes on a CPU, which doesn't say it: by measurement."""
+    jaxpr, constants, *_ = key
+    equations = sum(len(program.eqns) for program in nested_programs(jaxpr))
+    return 200_000 + 40_000 * equations + sum(constant.aval.nbytes for constant in constants if constant is not None)
 
 
 def _as_specs_say(jaxpr: Jaxpr) -> Asked | None:

@@ -117,6 +117,7 @@ class SpmdExecutable:
     """A program that XLA has compiled for several devices. Like `Executable`, whose methods these are."""
 
     __slots__ = (
+        "__weakref__",
         "_accepted",
         "_donated",
         "_everywhere",
