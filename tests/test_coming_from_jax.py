@@ -63,6 +63,7 @@ COUNTERPARTS: Final[Mapping[str, str]] = {
     "jax.ad_checkpoint": "tinyjax.ad_checkpoint",
     "jax.test_util": "tinyjax.test_util",
     "jax.experimental.checkify": "tinyjax.experimental.checkify",
+    "jax.experimental.sparse": "tinyjax.experimental.sparse",
 }
 _LIST: Final = re.compile(
     r"^`(?P<module>[\w.]+)`, \d+ names:\n\n```names\n(?P<names>.*?)^```$", re.MULTILINE | re.DOTALL

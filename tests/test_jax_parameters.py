@@ -25,7 +25,7 @@ MODULES: Final = (
     ".scipy.interpolate", ".scipy.cluster.vq", ".scipy.optimize", ".scipy.sparse.linalg", ".scipy.stats",
     ".scipy.stats.norm", ".scipy.stats.beta", ".scipy.stats.multivariate_normal", ".test_util", ".experimental.jet",
     ".experimental.ode", ".experimental.multihost_utils", ".experimental.mesh_utils", ".experimental.checkify",
-    ".experimental.pjit", ".extend.core",
+    ".experimental.pjit", ".experimental.sparse", ".extend.core",
 )  # fmt: skip
 #: Of these, parameters that aren't here, or are by keyword only, and why.
 REASONS: Final = {

@@ -71,6 +71,7 @@ MODULES: Final = (
     "tinyjax.experimental.pjit",
     "tinyjax.experimental.shard_map",
     "tinyjax.experimental.ode",
+    "tinyjax.experimental.sparse",
     "tinyjax.example_libraries.optimizers",
     "tinyjax.example_libraries.stax",
     "tinyjax.errors",

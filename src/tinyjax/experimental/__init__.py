@@ -8,8 +8,9 @@ from tinyjax.experimental import multihost_utils as multihost_utils
 from tinyjax.experimental import ode as ode
 from tinyjax.experimental import pjit as pjit
 from tinyjax.experimental import shard_map as shard_map
+from tinyjax.experimental import sparse as sparse
 
-__all__ = ["checkify", "io_callback", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map"]
+__all__ = ["checkify", "io_callback", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map", "sparse"]
 
 
 def __dir__() -> list[str]:
