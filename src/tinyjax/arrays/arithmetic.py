@@ -118,7 +118,7 @@ def _floor_divide(x: Array, y: Array) -> Array:
     return where(rounded_up, quotient - 1, quotient)
 
 
-@prepared
+@prepared_as(closed.divide_with_remainder)
 def _float_divmod(x: Array, y: Array) -> tuple[Array, Array]:
     """The quotient has the sign of x / y, a remainder that of y, even where they are zero.
 

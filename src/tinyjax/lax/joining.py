@@ -14,6 +14,7 @@ from tinyjax.ir.shapes import Shape, as_shape
 from tinyjax.lax.binding import sequence
 from tinyjax.lax.layouts import OutSharding, laid_out
 from tinyjax.lax.shaping import broadcast_in_dim, concatenate, full, index_in_dim, reshape
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -34,6 +35,7 @@ def stack(operands: Sequence[ArrayLike], axis: int = 0) -> Array:
     return concatenate([shaping.expand_dims(x, at) for x in arrays], at)
 
 
+@prepared
 def unstack(x: ArrayLike, axis: int = 0) -> tuple[Array, ...]:
     """The parts of an array along an axis, without that axis.
 

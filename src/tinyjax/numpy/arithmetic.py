@@ -74,7 +74,6 @@ def remainder(x1: ArrayLike, x2: ArrayLike, /) -> Array:
     return arithmetic.remainder(*_pair(x1, x2))
 
 
-@prepared
 def divmod(x1: ArrayLike, x2: ArrayLike, /) -> tuple[Array, Array]:
     """`floor_divide` and `remainder` at once."""
     return arithmetic.divide_with_remainder(*_pair(x1, x2))

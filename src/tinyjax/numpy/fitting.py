@@ -22,10 +22,12 @@ from tinyjax.numpy.reductions import sum as total
 from tinyjax.numpy.sequences import vander
 from tinyjax.numpy.signatures import Nested
 from tinyjax.numpy.types import finfo
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array
 
 #: The coefficients, the sums of squares that are left, the rank, the singular values, and what counts as zero.
 _Full: TypeAlias = tuple[Array, Array, Array, Array, Array]
+_Solution: TypeAlias = tuple[Array, Array, Array, Array]
 
 
 @overload
@@ -97,14 +99,16 @@ def polyfit(
             raise ShapeError(f"polyfit: the weights must be like x, {at.aval}, got {weights.aval}")
         powers = powers * weights[:, None]
         values = values * (weights[:, None] if values.ndim == 2 else weights)
-    small = at.size * float(finfo(at.dtype).eps) if rcond is None else rcond
-    sizes = sqrt(total((powers.conj() * powers).real, axis=0))
-    scaled, left, rank, singular = lstsq(powers / sizes, values, small)
-    found = (scaled.T / sizes).T
+    small = _smallest(at) if rcond is None else rcond
+    if rcond is None:
+        found, left, rank, singular = _nearest(powers, values)
+    else:
+        found, left, rank, singular = _nearest_but_for(powers, values, small)
     if full:
         return found, left, rank, singular, asarray(small)
     if not cov:
         return found
+    sizes = _sizes(powers)
     base = inv((powers / sizes).T.conj() @ (powers / sizes)) / outer(sizes, sizes)
     if values.ndim == 2:
         base = base[:, :, None]
@@ -116,6 +120,26 @@ def polyfit(
             "pass more points, or cov='unscaled'"
         )
     return found, base * (left / (at.size - degree - 1))
+
+
+@prepared
+def _nearest(powers: Array, values: Array) -> _Solution:
+    return _nearest_but_for(powers, values, _smallest(powers))
+
+
+def _nearest_but_for(powers: Array, values: Array, small: float) -> _Solution:
+    """The coefficients of columns of equal length, as `lstsq` finds them."""
+    sizes = _sizes(powers)
+    scaled, left, rank, singular = lstsq(powers / sizes, values, small)
+    return (scaled.T / sizes).T, left, rank, singular
+
+
+def _smallest(x: Array) -> float:
+    return x.shape[0] * float(finfo(x.dtype).eps)
+
+
+def _sizes(powers: Array) -> Array:
+    return sqrt(total((powers.conj() * powers).real, axis=0))
 
 
 def roots(p: Nested, *, strip_zeros: bool = True) -> Array:

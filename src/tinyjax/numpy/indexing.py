@@ -14,7 +14,8 @@ from tinyjax.errors import InputError, ShapeError
 from tinyjax.ir.dtypes import INEXACT, INT64, Scalar
 from tinyjax.numpy.arguments import refuse_inplace
 from tinyjax.numpy.creation import asarray, zeros_like
-from tinyjax.prepared.functions import prepared
+from tinyjax.prepared import closed
+from tinyjax.prepared.functions import prepared, prepared_as
 from tinyjax.primitives.windows import GatherScatterMode
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -106,7 +107,6 @@ def put_along_axis(
     return x.at[key].set(new, mode=mode)
 
 
-@prepared
 def searchsorted(
     a: ArrayLike,
     v: ArrayLike,
@@ -132,6 +132,20 @@ def searchsorted(
         raise ShapeError(f"searchsorted: the sorted array must be a vector, got {ordered.aval}")
     if sorter is not None:
         ordered = taking.take(ordered, as_array(sorter), 0, "clip")
+    return (_before_equal if side == "left" else _after_equal)(ordered, values)
+
+
+@prepared_as(closed.sorted_left)
+def _before_equal(ordered: Array, values: Array) -> Array:
+    return _halved(ordered, values, "left")
+
+
+@prepared_as(closed.sorted_right)
+def _after_equal(ordered: Array, values: Array) -> Array:
+    return _halved(ordered, values, "right")
+
+
+def _halved(ordered: Array, values: Array, side: str) -> Array:
     size = ordered.size
     low = broadcast_to(as_array(np.zeros((), INT64)), values.shape)
     high = broadcast_to(as_array(np.asarray(size, INT64)), values.shape)

@@ -24,6 +24,7 @@ from tinyjax.arrays.shaping import canonical_axes, expand_dims, moveaxis, ravel,
 from tinyjax.arrays.taking import take_along_axis
 from tinyjax.errors import ChoiceError, DtypeError, ShapeError
 from tinyjax.ir.dtypes import COMPLEXES, INT64
+from tinyjax.ir.shapes import Shape
 from tinyjax.lax.explicit import computed
 from tinyjax.lax.layouts import OutSharding
 from tinyjax.numpy.arithmetic import ceil, floor, rint
@@ -217,22 +218,40 @@ def _quantile(
     rest, size = tuple(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axes)
     if size == 0:
         raise ShapeError(f"{name} of no elements isn't defined: {x.aval} has none along {axes}")
-    rows = reshape(transpose(x, (*kept, *axes)), (*rest, size))
-    parts = ravel(asked) / whole if whole != 1 else ravel(asked)
     if weights is None:
-        picked = _ordinary(along_axis.sort(rows), parts, _RULES[method], skip)
-    elif method != "inverted_cdf":
+        return _unweighted(x, asked, whole, axes, method, keepdims, skip)
+    rows = reshape(transpose(x, (*kept, *axes)), (*rest, size))
+    if method != "inverted_cdf":
         raise ChoiceError(f"{name}: with weights, method is 'inverted_cdf', not {method!r}")
-    else:
-        w = as_array(weights)
-        if w.shape != x.shape:
-            if w.shape != tuple(x.shape[i] for i in axes):
-                raise ShapeError(f"{name}: weights have the shape of the array, or of the axes, got {w.aval}")
-            w = broadcast_to(reshape(w, tuple(n if i in axes else 1 for i, n in enumerate(x.shape))), x.shape)
-        heavy = reshape(transpose(w, (*kept, *axes)), (*rest, size))
-        picked = _weighted(rows, astype(heavy, x.dtype), parts, skip)
-    picked = reshape(moveaxis(picked, -1, 0), (*asked.shape, *rest))
-    return expand_dims(picked, [asked.ndim + i for i in axes]) if keepdims else picked
+    w = as_array(weights)
+    if w.shape != x.shape:
+        if w.shape != tuple(x.shape[i] for i in axes):
+            raise ShapeError(f"{name}: weights have the shape of the array, or of the axes, got {w.aval}")
+        w = broadcast_to(reshape(w, tuple(n if i in axes else 1 for i, n in enumerate(x.shape))), x.shape)
+    heavy = reshape(transpose(w, (*kept, *axes)), (*rest, size))
+    picked = _weighted(rows, astype(heavy, x.dtype), _fractions(asked, whole), skip)
+    return _in_place(picked, asked.shape, rest, axes, keepdims)
+
+
+def _fractions(asked: Array, whole: int) -> Array:
+    return ravel(asked) / whole if whole != 1 else ravel(asked)
+
+
+def _in_place(picked: Array, asked: Shape, rest: Shape, axes: tuple[int, ...], keepdims: bool) -> Array:
+    """What was found along the last axis: where what was asked for comes first."""
+    picked = reshape(moveaxis(picked, -1, 0), (*asked, *rest))
+    return expand_dims(picked, [len(asked) + i for i in axes]) if keepdims else picked
+
+
+@prepared
+def _unweighted(
+    x: Array, asked: Array, whole: int, axes: tuple[int, ...], method: str, keepdims: bool, skip: bool
+) -> Array:
+    kept = [i for i in range(x.ndim) if i not in axes]
+    rest, size = tuple(x.shape[i] for i in kept), math.prod(x.shape[i] for i in axes)
+    rows = reshape(transpose(x, (*kept, *axes)), (*rest, size))
+    picked = _ordinary(along_axis.sort(rows), _fractions(asked, whole), _RULES[method], skip)
+    return _in_place(picked, asked.shape, rest, axes, keepdims)
 
 
 def _ordinary(ordered: Array, q: Array, rule: Rule, skip: bool) -> Array:

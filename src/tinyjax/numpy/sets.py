@@ -16,6 +16,7 @@ from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import BOOL, COMPLEXES, INEXACT, INT64
 from tinyjax.numpy.creation import arange, asarray, full, zeros
 from tinyjax.numpy.finding import nonzero
+from tinyjax.numpy.membership import members
 from tinyjax.numpy.ordering import lexsort
 from tinyjax.numpy.signatures import Nested
 from tinyjax.tracing.array import Array, ArrayLike
@@ -334,14 +335,7 @@ def isin(
     x, y = promote(asarray(element), ravel(asarray(test_elements)))
     if not x.size or not y.size:
         return full(x.shape, bool(invert), BOOL)
-    both = concatenate([ravel(x), y], 0)
-    # Of equal elements, one of the second array decides for all.
-    places = along_axis.argsort(both)
-    ordered = both[places]
-    begins = concatenate([full((1,), True, BOOL), ordered[1:] != ordered[:-1]], 0)
-    groups = along_axis.cumsum(astype(begins, INT64)) - 1
-    held = zeros(groups.shape, BOOL).at[groups].max(places >= x.size)
-    found = reshape(zeros(groups.shape, BOOL).at[places].set(held[groups], unique_indices=True)[: x.size], x.shape)
+    found = members(x, y)
     return ~found if invert else found
 
 

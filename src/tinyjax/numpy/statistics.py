@@ -25,7 +25,8 @@ from tinyjax.numpy.indexing import searchsorted
 from tinyjax.numpy.joining import concatenate, stack
 from tinyjax.numpy.reductions import average, diff
 from tinyjax.numpy.signatures import Bins, Nested, Range
-from tinyjax.prepared.functions import prepared
+from tinyjax.prepared import closed
+from tinyjax.prepared.functions import prepared, prepared_as
 from tinyjax.primitives.complex import complex_
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -166,7 +167,6 @@ def bincount(
     )
 
 
-@prepared
 def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str | None = None) -> Array:
     """The number of the bin that each element is in, by their bounds in ascending or descending order.
 
@@ -180,8 +180,22 @@ def digitize(x: ArrayLike, bins: ArrayLike, right: bool = False, *, method: str 
         raise ShapeError(f"digitize: bins is a vector, got {bounds.aval}")
     if not bounds.size:
         return zeros(values.shape, INT64)
-    up = searchsorted(bounds, values, "left" if right else "right")
-    down = bounds.size - searchsorted(bounds[::-1], values, "left" if right else "right")
+    return (_before_bounds if right else _after_bounds)(*promote(values, bounds))
+
+
+@prepared_as(closed.bins_before)
+def _before_bounds(values: Array, bounds: Array) -> Array:
+    return _between_bounds(values, bounds, "left")
+
+
+@prepared_as(closed.bins_after)
+def _after_bounds(values: Array, bounds: Array) -> Array:
+    return _between_bounds(values, bounds, "right")
+
+
+def _between_bounds(values: Array, bounds: Array, side: str) -> Array:
+    up = searchsorted(bounds, values, side)
+    down = bounds.size - searchsorted(bounds[::-1], values, side)
     return where(bounds[-1] >= bounds[0], up, down)
 
 

@@ -37,7 +37,8 @@ from tinyjax.numpy.arithmetic import clip, maximum
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.logic import isfinite
 from tinyjax.numpy.manipulation import pad
-from tinyjax.prepared.functions import prepared
+from tinyjax.prepared import closed
+from tinyjax.prepared.functions import prepared, prepared_as
 from tinyjax.primitives.conversion import BitcastConvertType
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -48,6 +49,10 @@ def _integers(name: str, x1: ArrayLike, x2: ArrayLike) -> tuple[Array, Array]:
     x, y = promote(asarray(x1), asarray(x2))
     if x.dtype not in INTEGERS:
         raise ChoiceError(f"{name} takes integers, got {x.aval} and {y.aval}")
+    return x, y
+
+
+def _sizes(x: Array, y: Array) -> tuple[Array, Array]:
     shape = broadcast_shapes(x.shape, y.shape)
     return broadcast_to(absolute(astype(x, x.dtype)), shape), broadcast_to(absolute(astype(y, y.dtype)), shape)
 
@@ -61,13 +66,19 @@ def gcd(x1: ArrayLike, x2: ArrayLike) -> Array:
     return _gcd(*_integers("gcd", x1, x2))
 
 
+@prepared_as(closed.gcd)
 def _gcd(x: Array, y: Array) -> Array:
+    return _divisor(*_sizes(x, y))
+
+
+def _divisor(x: Array, y: Array) -> Array:
     def step(pair: tuple[Array, Array]) -> tuple[Array, Array]:
         a, b = pair
         done = b == 0
         return where(done, a, b), where(done, b, a % where(done, constant_like(b, 1), b))
 
-    return while_loop(lambda pair: reductions.any(pair[1] != 0), step, (x, y))[0]
+    # The least integer has no absolute value, and comes in as it is.
+    return absolute(while_loop(lambda pair: reductions.any(pair[1] != 0), step, (x, y))[0])
 
 
 def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
@@ -76,8 +87,13 @@ def lcm(x1: ArrayLike, x2: ArrayLike) -> Array:
     >>> lcm(4, np.array([6, 0]))
     Array([12,  0], dtype=int64)
     """
-    x, y = _integers("lcm", x1, x2)
-    divisor = _gcd(x, y)
+    return _lcm(*_integers("lcm", x1, x2))
+
+
+@prepared_as(closed.lcm)
+def _lcm(x: Array, y: Array) -> Array:
+    x, y = _sizes(x, y)
+    divisor = _divisor(x, y)
     return where(divisor == 0, divisor, x // where(divisor == 0, constant_like(divisor, 1), divisor) * y)
 
 
@@ -92,7 +108,7 @@ _LAYOUT = {
 }
 
 
-@prepared
+@prepared_as(closed.frexp)
 def frexp(x: ArrayLike, /) -> tuple[Array, Array]:
     """A fraction of magnitude between 0.5 and 1, and an int32 exponent of 2, whose product is x.
 

@@ -19,7 +19,7 @@ from tinyjax.ir.dtypes import DType, HostArray
 from tinyjax.ir.program import Atom, Jaxpr, Literal, Var
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.prepared import nearby
-from tinyjax.prepared.closed import ClosedForm
+from tinyjax.prepared.closed import ClosedForm, Steps
 from tinyjax.prepared.primitives import kernel_of, several_of
 from tinyjax.prepared.replayed import STATIC, are_integers
 from tinyjax.prepared.runners import HostRunner, Kernel, Kernels, Launch, LaunchOnMesh, StepFunction, launch_of, step
@@ -256,6 +256,7 @@ def _prepare(
         return TABLE.put(key, evolve(known, no_host=True, no_device=True))
     program = evolve(program, jaxpr=dce(program.jaxpr))
     known = evolve(known, assemble=program.assemble)
+    alone = len(args) == len(arrays) and not kwargs
     if on_device and not _all_depend(program):
         return TABLE.put(key, evolve(known, no_device=True))
     if on_device:
@@ -266,22 +267,35 @@ def _prepare(
         if nearby.is_quick((), avals):
             kernels = _on_host(program)
             quick = nearby.is_quick([eqn.primitive for eqn in eqns], avals)
-            near = _closed(function, program, kernels, arrays) or (kernels if quick else None)
+            closed = _closed(function, program, kernels, arrays) if alone else None
+            near = closed or (kernels if quick else None)
         return TABLE.put(key, evolve(known, device=launch, near=near, no_device=launch is None))
     kernels = _on_host(program)
-    closed = _closed(function, program, kernels, arrays)
-    return TABLE.put(key, evolve(known, host=closed or kernels, no_host=kernels is None))
+    closed = _closed(function, program, kernels, arrays) if alone else None
+    runner = closed or kernels
+    return TABLE.put(key, evolve(known, host=runner, no_host=runner is None))
 
 
 def _closed(
     function: Callable[..., object], program: FunctionProgram, kernels: Kernels | None, arrays: Sequence[StoredArray]
-) -> Kernel | None:
+) -> HostRunner | None:
     """What NumPy has for the function and such operands, if it has it."""
     form = _CLOSED.get(function)
-    if form is None or kernels is None or program.assemble is not None or len(program.jaxpr.invars) != len(arrays):
+    n, outs, single = len(arrays), program.jaxpr.out_avals, program.assemble is None
+    if form is None or len(program.jaxpr.invars) != n:
         return None
-    found = form(lambda *host: kernels.compute(host), [array.aval for array in arrays])
-    return None if found is None else Kernel(found, kernels.aval, fresh=True)
+    found = form(None if kernels is None else _steps_of(kernels, single), [array.aval for array in arrays])
+    if found is None:
+        return None
+    if single:
+        return Kernel(found, outs[0], fresh=True)
+    return Kernels((), (step(found, outs[0].dtype, range(n)),), tuple(range(n, n + len(outs))), outs)
+
+
+def _steps_of(kernels: Kernels, single: bool) -> Steps:
+    if single:
+        return lambda *host: kernels.compute(host)
+    return lambda *host: [result for result, _ in kernels.results(host)]
 
 
 def _on_host(program: FunctionProgram) -> Kernels | None:

@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
 
 E = TypeVar("E", bound=StoredArray)
-#: What computes one array on the host.
-Function: TypeAlias = "Callable[..., HostArray | np.generic]"
+#: What computes one array on the host, or a list of several.
+StepFunction: TypeAlias = "Callable[..., HostArray | np.generic | list[HostArray]]"
 
 
 class HostRunner(ABC):
@@ -60,7 +60,7 @@ _ARRAY: Final = np.ndarray
 class Kernel(HostRunner):
     """A primitive with one output."""
 
-    function: Function
+    function: StepFunction
     aval: ShapedArray
     #: Whether results never share memory with operands.
     fresh: bool
@@ -84,8 +84,6 @@ class Kernel(HostRunner):
         return result
 
 
-#: The same, or what computes a list of several arrays.
-StepFunction: TypeAlias = "Callable[..., HostArray | np.generic | list[HostArray]]"
 #: What computes a value, its dtype, and where its operands are: the first three, -1 for those that aren't there; and
 #: all of them, if there are more.
 Step: TypeAlias = tuple[StepFunction, DType, int, int, int, tuple[int, ...]]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import tinyjax.numpy as tnp
 from tinyjax.errors import ShapeError
+from tinyjax.prepared.functions import prepared
 from tinyjax.tracing.array import Array, ArrayLike
 
 
+@prepared
 def block_diag(*arrs: ArrayLike) -> Array:
     """A matrix with these on its diagonal, and zeros elsewhere. A vector is a row, a number a matrix of one element.
 
