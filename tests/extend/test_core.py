@@ -18,7 +18,7 @@ def test_names_are_those_of_jax() -> None:
     assert isinstance(program, core.ClosedJaxpr)
     assert isinstance(program.jaxpr, core.Jaxpr)
     assert {type(eqn) for eqn in program.eqns} == {core.JaxprEqn}
-    assert all(core.Primitive in type(eqn.primitive).__mro__ for eqn in program.eqns)
+    assert all(isinstance(eqn.primitive, core.Primitive) for eqn in program.eqns)
     assert {type(atom) for eqn in program.eqns for atom in eqn.invars} == {core.Var, core.Literal}
 
 

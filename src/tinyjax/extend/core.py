@@ -1,6 +1,7 @@
 """What programs are made of, under JAX's names: `jax.extend.core`.
 
-A primitive is a class here: see `tinyjax.extend.Primitive`.
+`Primitive(name)` defines a primitive by functions. Programs hold classes of `tinyjax.extend.Primitive`, of which one is
+made for it; to `isinstance` they are all primitives.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from tinyjax.api.make_jaxpr import eval_jaxpr
-from tinyjax.ir.primitive import Primitive
+from tinyjax.extend.by_name import Primitive
 from tinyjax.ir.program import ClosedJaxpr, Jaxpr, Literal, Var
 from tinyjax.ir.program import Eqn as JaxprEqn
 from tinyjax.tracing.array import Array, ArrayLike
