@@ -322,6 +322,18 @@ def _gradient(j: Jaxpr, args: Sequence[Any]) -> list[Any]:
     return list(pull([tnp.ones_like(out) for out in outs]))
 
 
+def test_rows_that_one_block_writes_and_the_next_one_reads() -> None:
+    """Wherever the run may begin: a row may be of an array that its own first block makes."""
+
+    def walk(x: Array, a: Array) -> Array:
+        for i in range(6):
+            x = x.at[i].set(tnp.where(a > 0, tnp.sin(a) * x[i], tnp.cos(x[i])))
+        return x
+
+    x, a = tnp.linspace(0.1, 1.0, 18).reshape(6, 3), tnp.array([1.0, -1.0, 2.0])
+    np.testing.assert_allclose(tj.jit(walk, reroll=True)(x, a), walk(x, a), rtol=1e-12)
+
+
 @given(REVERSIBLE)
 @few
 def test_any_program_stays_the_same(j: Jaxpr) -> None:

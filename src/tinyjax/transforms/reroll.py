@@ -163,7 +163,7 @@ class _Rolling:
 
     def _row(self, atom: Atom) -> Row | None:
         """Which row a value is, if it is one by now."""
-        if not isinstance(atom, Var):
+        if not isinstance(atom, Var) or self._lazy.root(atom).index not in self._items:
             return None
         found = self._item(atom) if atom.index in self._lazy.rows else self._items.get(atom.index)
         return found if isinstance(found, Row) else None
