@@ -210,8 +210,9 @@ def test_a_whole_array_that_is_a_constant_says_where_a_program_runs() -> None:
         assert len(found.devices()) == 4
         np.testing.assert_allclose(found, X @ W1, rtol=1e-4, atol=1e-5)
     other = tj.make_mesh((2,), ("x",))
-    with pytest.raises(tj.errors.ShardingError, match="devices"):
-        f(tj.device_put(X, tj.NamedSharding(other, tj.P("x"))))
+    found = f(tj.device_put(X, tj.NamedSharding(other, tj.P("x"))))  # which says more
+    assert len(found.devices()) == 2
+    np.testing.assert_allclose(found, X @ W1, rtol=1e-4, atol=1e-5)
 
 
 def test_contents_are_told_apart_on_several_devices(compiled: list[str]) -> None:

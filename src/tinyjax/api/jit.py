@@ -15,7 +15,7 @@ from tinyjax.api.arguments import StaticCall, resolve_static, split_resolved
 from tinyjax.api.donating import Donating
 from tinyjax.api.embedding import checked_size
 from tinyjax.api.explain import Explanation, MissLog, explain, note_miss, signature_key
-from tinyjax.api.jit_intake import INTAKE
+from tinyjax.api.jit_intake import INTAKE, brought, is_put
 from tinyjax.api.jit_refs import Lendings
 from tinyjax.api.jit_reroll import Choice, Rerolling, launched_first, remembered_by
 from tinyjax.api.jit_shardings import JitShardings, constrained, in_force, kept_leaves, lying_already, on_device
@@ -283,8 +283,8 @@ class Jitted(AheadOfTime[P, R]):
         lies = self._lies(call, arrays, avals, treedef)
         traced, kept = self._trace(call, avals, treedef, lies)
         donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
-        inputs = (*traced.captured, *arrays, *(cell.current() for cell in traced.cells))
-        complete = len(inputs) == len(traced.jaxpr.invars) and not traced.cells
+        inputs = (*(captured := brought(traced.captured, arrays)), *arrays, *(x.current() for x in traced.cells))
+        complete = captured is traced.captured and len(inputs) == len(traced.jaxpr.invars) and not traced.cells
         inputs = inputs if complete else tuple(array for array in inputs if array.aval.dtype != FLOAT0)
         name = function_name(self._fun)
         runner: AnyLaunch | Equation | None
@@ -301,7 +301,7 @@ class Jitted(AheadOfTime[P, R]):
             equation = Call(name, self._lying(call, traced, avals, treedef))
             outs = bind(equation, *inputs)
             kept = complete and kept and lies is None and not (self._shardings and self._shardings.options)
-            runner = Equation(equation, traced.captured) if kept else None
+            runner = Equation(equation, captured) if kept and not any(map(is_put, captured)) else None
         if runner is not None:
             calls = self._calls_within(active_frame())
             calls.keep(call.args, call.kwargs, call.key, treedef, avals, traced.assemble, runner)

@@ -1,12 +1,17 @@
-"""What becomes of the arguments of a jitted function, and of the equation that a call is within transformations."""
+"""What becomes of the arguments of a jitted function, of what it closes over, and of the equation that a call is within
+transformations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final
 
+from tinyjax import backend
 from tinyjax.backend.trees import flattener
+from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import Primitive
+from tinyjax.lax.placing import elements_of
+from tinyjax.meshes import Device, NamedSharding, PartitionSpec, Sharding
 from tinyjax.prepared.jitted import Intake
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, ConcreteArray, as_array, top_frame
@@ -20,3 +25,36 @@ def _bind(primitive: Primitive, arrays: Sequence[Array]) -> Sequence[Array] | No
 
 
 INTAKE: Final = Intake(ConcreteArray, (ConcreteArray, Tracer), flattener, as_array, host_type, _bind)
+
+
+def brought(captured: tuple[Array, ...], arguments: Iterable[Array]) -> tuple[Array, ...]:
+    """What a function closes over, where something has put its arguments: as constants of its program, these arrays
+    don't decide where it runs. Themselves, if nothing has, or if they are there."""
+    if not any(map(is_put, captured)):
+        return captured
+    values = [elements_of(x) for x in arguments]
+    places = [backend.place_of(value) for value in values if value is not None and backend.is_committed(value)]
+    place = next((place for place in places if isinstance(place, Sharding)), places[0] if places else None)
+    if place is None:
+        return captured
+    where = _devices(place)
+    to = NamedSharding(place.mesh, PartitionSpec()) if isinstance(place, NamedSharding) else place
+    elsewhere = [
+        isinstance(x, ConcreteArray)
+        and is_put(x)
+        and _devices(backend.place_of(x.value)) != where
+        and x.aval.dtype != FLOAT0
+        for x in captured
+    ]
+    if not any(elsewhere):
+        return captured
+    return tuple([x.to_device(to) if move else x for x, move in zip(captured, elsewhere, strict=True)])
+
+
+def is_put(x: Array) -> bool:
+    """Whether something has put an array where it is."""
+    return isinstance(x, ConcreteArray) and backend.is_committed(x.value)
+
+
+def _devices(place: Sharding | Device) -> frozenset[Device]:
+    return frozenset([place] if isinstance(place, Device) else place.flat_devices)

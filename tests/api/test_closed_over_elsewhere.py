@@ -1,0 +1,71 @@
+"""What a function closes over doesn't decide where it runs, if something has put its arguments somewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import tinyjax as tj
+import tinyjax.numpy as tnp
+from tests.api.test_mesh_of_one import spelled
+
+X = np.arange(8.0, dtype="float32")
+PLACES = ["first", "third", "mesh", "two"]
+
+
+def put(m: Any, place: str) -> Any:  # Any: modules and arrays of two libraries
+    devices = m.devices("cpu")
+    if place in ("first", "third"):
+        return m.device_put(X, devices[0 if place == "first" else 2])
+    count = 8 if place == "mesh" else 2
+    mesh = m.make_mesh((count,), ("x",), (m.sharding.AxisType.Auto,), devices=devices[:count])
+    return m.device_put(X, m.sharding.NamedSharding(mesh, m.P("x")))
+
+
+#: From the function of the argument that closes over something.
+TRANSFORMED: dict[str, Callable[[Any, Callable[[Any], Any]], Callable[[Any], Any]]] = {
+    "jit": lambda m, f: m.jit(f),
+    "jit within jit": lambda m, f: m.jit(lambda x: m.jit(f)(x) * 2.0),
+    "jvp of jit": lambda m, f: lambda x: m.jvp(m.jit(f), (x,), (x,))[1],
+}
+
+
+@pytest.mark.parametrize("transformed", TRANSFORMED)
+@pytest.mark.parametrize("closed_over", PLACES)
+def test_it_runs_where_its_arguments_are(closed_over: str, transformed: str) -> None:
+    def results(m: Any) -> list[Any]:
+        held = put(m, closed_over)
+        run = TRANSFORMED[transformed](m, lambda x: m.numpy.sin(x) * held)
+        return [run(put(m, place)) for place in (*PLACES, *reversed(PLACES))]  # prepared calls, too
+
+    for ours, theirs in zip(results(tj), results(jax), strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-6)
+        assert spelled(ours.sharding) == spelled(theirs.sharding)
+
+
+def test_without_a_place_it_runs_where_that_is() -> None:
+    """In JAX on the default device."""
+    third = tj.devices("cpu")[2]
+    held = tj.device_put(X, third)
+    run = tj.jit(lambda x: x * held)
+    assert run(X).device == third
+    assert run(put(tj, "first")).device == tj.devices("cpu")[0]
+    assert run(X).device == third
+
+
+@pytest.mark.parametrize("closed_over", PLACES)
+def test_derivatives_do_so_too(closed_over: str) -> None:
+    """In JAX these are a ValueError where the array that is closed over is elsewhere."""
+    held = put(tj, closed_over)
+    run = tj.jit(lambda x: tnp.sin(x) * held)
+    for place in (*PLACES, *reversed(PLACES)):
+        x = put(tj, place)
+        for found in (tj.grad(lambda x: run(x).sum())(x), tj.vjp(run, x)[1](tnp.ones_like(x))[0]):
+            np.testing.assert_allclose(np.asarray(found), np.cos(X) * X, rtol=1e-6)
+            assert found.sharding.device_set == x.sharding.device_set
+        mapped = tj.vmap(run, in_axes=None, axis_size=2)(x)
+        np.testing.assert_allclose(np.asarray(mapped), np.stack([np.sin(X) * X] * 2), rtol=1e-6)
