@@ -72,6 +72,7 @@ MODULES: Final = (
     "tinyjax.experimental.shard_map",
     "tinyjax.experimental.ode",
     "tinyjax.experimental.sparse",
+    "tinyjax.experimental.sparse.linalg",
     "tinyjax.example_libraries.optimizers",
     "tinyjax.example_libraries.stax",
     "tinyjax.errors",

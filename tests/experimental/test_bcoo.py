@@ -123,7 +123,7 @@ def test_operators(layout: Any, seed: int) -> None:
     [
         0, -1, slice(1, None), slice(None, None, 2), slice(None, None, -1), None, ..., (..., 0), (None, ..., None),
         (slice(None), 1), (0, slice(None, None, -2)), np.array([0, 1, 0]), (slice(None), np.array([[0, 1], [1, 0]])),
-        slice(2, 1), (0, 0, 0), np.int64(1),
+        slice(2, 1), (0, 0, 0), np.int64(1), np.array([True, False, True]), (slice(None), np.array([False, True])),
     ],
 )  # fmt: skip
 @pytest.mark.parametrize(("n_batch", "n_dense"), [(0, 0), (1, 0), (1, 1), (2, 0), (0, 1)])

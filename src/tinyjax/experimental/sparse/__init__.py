@@ -1,17 +1,27 @@
 """Arrays of which the elements that aren't zero are stored: the names of `jax.experimental.sparse`."""
 
+from tinyjax.experimental.sparse import linalg as linalg
 from tinyjax.experimental.sparse.base import CuSparseEfficiencyWarning as CuSparseEfficiencyWarning
 from tinyjax.experimental.sparse.base import JAXSparse as JAXSparse
 from tinyjax.experimental.sparse.base import SparseEfficiencyError as SparseEfficiencyError
 from tinyjax.experimental.sparse.base import SparseEfficiencyWarning as SparseEfficiencyWarning
 from tinyjax.experimental.sparse.bcoo import BCOO as BCOO
 from tinyjax.experimental.sparse.bcoo import bcoo_fromdense as bcoo_fromdense
+from tinyjax.experimental.sparse.bcsr import BCSR as BCSR
+from tinyjax.experimental.sparse.bcsr import bcsr_broadcast_in_dim as bcsr_broadcast_in_dim
+from tinyjax.experimental.sparse.bcsr import bcsr_concatenate as bcsr_concatenate
+from tinyjax.experimental.sparse.bcsr import bcsr_dot_general as bcsr_dot_general
+from tinyjax.experimental.sparse.bcsr import bcsr_extract as bcsr_extract
+from tinyjax.experimental.sparse.bcsr import bcsr_fromdense as bcsr_fromdense
+from tinyjax.experimental.sparse.bcsr import bcsr_sum_duplicates as bcsr_sum_duplicates
+from tinyjax.experimental.sparse.bcsr import bcsr_todense as bcsr_todense
 from tinyjax.experimental.sparse.context import SPARSE_RULES as SPARSE_RULES
 from tinyjax.experimental.sparse.context import SparseContext as SparseContext
 from tinyjax.experimental.sparse.conversion import bcoo_extract as bcoo_extract
 from tinyjax.experimental.sparse.conversion import bcoo_sort_indices as bcoo_sort_indices
 from tinyjax.experimental.sparse.conversion import bcoo_sum_duplicates as bcoo_sum_duplicates
 from tinyjax.experimental.sparse.conversion import bcoo_todense as bcoo_todense
+from tinyjax.experimental.sparse.convolution import bcoo_conv_general_dilated as bcoo_conv_general_dilated
 from tinyjax.experimental.sparse.derivatives import grad as grad
 from tinyjax.experimental.sparse.derivatives import jacfwd as jacfwd
 from tinyjax.experimental.sparse.derivatives import jacobian as jacobian
@@ -28,6 +38,17 @@ from tinyjax.experimental.sparse.making import empty as empty
 from tinyjax.experimental.sparse.making import eye as eye
 from tinyjax.experimental.sparse.making import random_bcoo as random_bcoo
 from tinyjax.experimental.sparse.making import todense as todense
+from tinyjax.experimental.sparse.matrices import COO as COO
+from tinyjax.experimental.sparse.matrices import CSC as CSC
+from tinyjax.experimental.sparse.matrices import CSR as CSR
+from tinyjax.experimental.sparse.matrices import coo_fromdense as coo_fromdense
+from tinyjax.experimental.sparse.matrices import coo_matmat as coo_matmat
+from tinyjax.experimental.sparse.matrices import coo_matvec as coo_matvec
+from tinyjax.experimental.sparse.matrices import coo_todense as coo_todense
+from tinyjax.experimental.sparse.matrices import csr_fromdense as csr_fromdense
+from tinyjax.experimental.sparse.matrices import csr_matmat as csr_matmat
+from tinyjax.experimental.sparse.matrices import csr_matvec as csr_matvec
+from tinyjax.experimental.sparse.matrices import csr_todense as csr_todense
 from tinyjax.experimental.sparse.products import bcoo_dot_general as bcoo_dot_general
 from tinyjax.experimental.sparse.products import bcoo_dot_general_sampled as bcoo_dot_general_sampled
 from tinyjax.experimental.sparse.reshaping import bcoo_broadcast_in_dim as bcoo_broadcast_in_dim
@@ -40,4 +61,4 @@ from tinyjax.experimental.sparse.slices import bcoo_slice as bcoo_slice
 from tinyjax.experimental.sparse.transform import sparsify as sparsify
 from tinyjax.exports import publish
 
-publish(__name__)
+publish(__name__, later=["linalg"])

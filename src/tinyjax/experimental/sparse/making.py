@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import index
 from typing import Any, Final, TypeAlias
 
@@ -16,6 +16,8 @@ from tinyjax.api.vectorize import vmap
 from tinyjax.errors import ChoiceError, InputError
 from tinyjax.experimental.sparse.base import JAXSparse
 from tinyjax.experimental.sparse.bcoo import BCOO, empty_bcoo, eye_bcoo
+from tinyjax.experimental.sparse.bcsr import empty_bcsr
+from tinyjax.experimental.sparse.matrices import empty_coo, empty_csc, empty_csr, eye_coo, eye_csc, eye_csr
 from tinyjax.experimental.sparse.storage import check_layout
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -23,11 +25,13 @@ from tinyjax.tracing.concrete import as_array
 #: What `todense` of an array is called in programs, for `sparsify` to know it by.
 TODENSE: Final = "tinyjax.todense"
 _Maker: TypeAlias = Callable[..., JAXSparse]
-EMPTY: Final[dict[str, _Maker]] = {"bcoo": empty_bcoo}
-EYE: Final[dict[str, _Maker]] = {"bcoo": eye_bcoo}
+EMPTY: Final[Mapping[str, _Maker]] = {
+    "bcoo": empty_bcoo, "bcsr": empty_bcsr, "coo": empty_coo, "csr": empty_csr, "csc": empty_csc,
+}  # fmt: skip
+EYE: Final[Mapping[str, _Maker]] = {"bcoo": eye_bcoo, "coo": eye_coo, "csr": eye_csr, "csc": eye_csc}
 
 
-def _maker(what: str, makers: dict[str, _Maker], sparse_format: str) -> _Maker:
+def _maker(what: str, makers: Mapping[str, _Maker], sparse_format: str) -> _Maker:
     if sparse_format not in makers:
         raise ChoiceError(f"{what}: sparse_format is one of {sorted(makers)}, not {sparse_format!r}")
     return makers[sparse_format]

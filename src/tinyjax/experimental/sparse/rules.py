@@ -19,6 +19,7 @@ from tinyjax.experimental.sparse import elementwise, layouts, products, reshapin
 from tinyjax.experimental.sparse.base import JAXSparse
 from tinyjax.experimental.sparse.batches import summed
 from tinyjax.experimental.sparse.bcoo import BCOO
+from tinyjax.experimental.sparse.bcsr import BCSR
 from tinyjax.experimental.sparse.context import SPARSE_RULES, Layout, Value
 from tinyjax.experimental.sparse.context import SparseContext as Ctx
 from tinyjax.experimental.sparse.making import TODENSE
@@ -65,13 +66,27 @@ def sparse_rule(*classes: type[Primitive]) -> Callable[[Callable[..., Out]], Cal
         def rule(primitive: Primitive, ctx: Interpreter, args: Sequence[Value]) -> Sequence[Value]:
             if not isinstance(ctx, Ctx):
                 raise UnsupportedError(f"{SPARSE_RULES.name} has rules for SparseContext, not for {type(ctx).__name__}")
-            return ctx.call(lambda *operands: function(primitive, *operands), args)
+            return ctx.call(by_coordinates(lambda *operands: function(primitive, *operands)), args)
 
         for cls in classes:
             SPARSE_RULES[cls] = rule
         return function
 
     return register
+
+
+def by_coordinates(function: Callable[..., Out]) -> Callable[..., Out]:
+    """The function of BCOOs, for BCSRs too: the results are BCSRs where all sparse operands are, and they can be."""
+
+    def adapted(*operands: JAXSparse | Array) -> Out:
+        rows = [isinstance(x, BCSR) for x in operands if isinstance(x, JAXSparse)]
+        outs = function(*[x.to_bcoo() if isinstance(x, BCSR) else x for x in operands])
+        if not all(rows):
+            return outs
+        found = [outs] if isinstance(outs, JAXSparse | Array) else outs
+        return [BCSR.from_bcoo(x) if isinstance(x, BCOO) and x.n_sparse == 2 else x for x in found]
+
+    return adapted
 
 
 # Element by element.

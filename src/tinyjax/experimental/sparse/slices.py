@@ -240,6 +240,8 @@ def indexed(mat: M, item: object) -> M:
             steps.append(step)
             continue
         array = as_array(x)
+        if array.dtype == bool and array.shape == (size,) and array.concrete() is not None:
+            (array,) = tnp.nonzero(array)
         if not np.issubdtype(array.dtype, np.integer):
             raise UnsupportedError(
                 f"a sparse array is indexed by integers, slices, None and `...`, not by {array.aval}. `.todense()` "
