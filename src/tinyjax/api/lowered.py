@@ -12,6 +12,7 @@ from tinyjax import backend
 from tinyjax.api.adapting import adapted
 from tinyjax.api.compiler_options import with_options
 from tinyjax.api.devices import default_backend
+from tinyjax.api.jit_intake import INTAKE
 from tinyjax.api.jit_reroll import border_of, donated_in_stacks, on_cpu
 from tinyjax.api.make_jaxpr import closed_values
 from tinyjax.api.signature_info import Signature
@@ -27,6 +28,8 @@ from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import NamedSharding, Sharding
+from tinyjax.prepared.jitted import MISS, JittedCalls
+from tinyjax.prepared.runners import alone
 from tinyjax.prepared.stacked import free, operands_in_stacks, results_of_stacks
 from tinyjax.refs.staged import StagedRefs
 from tinyjax.tracebacks import filter_class
@@ -267,12 +270,25 @@ class Compiled:
         self.in_tree: Final = signature.in_tree
         self.out_tree: Final = signature.out_tree
         self._name = name
+        self._calls = JittedCalls(INTAKE)
+        # Whether nothing but a launch is to be done.
+        self._plain = border is None and not signature.donate_argnums and not traced.cells
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
+        prepared = self._calls.run(args, kwargs, ())
+        if prepared is not MISS:
+            return prepared
         leaves, treedef = tree.flatten((args, kwargs))
         tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")
         if self._refs is None:
-            return self._traced.results(self._run(self._arrays(leaves, treedef)))
+            arrays = self._arrays(leaves, treedef)
+            results = self._traced.results(self._run(arrays))
+            avals = tuple([array.aval for array in arrays])
+            if self._plain and avals == self._closed.in_avals and len(avals) == len(leaves):
+                launch = alone(self._program, self._captured, self._traced.jaxpr.out_avals)
+                if launch is not None:
+                    self._calls.keep(args, kwargs, (), treedef, avals, self._traced.assemble, launch)
+            return results
         leaves, refs = self._refs.taken(self._name, self, leaves, treedef)
         arrays = self._arrays(leaves, treedef)
         outs = self._refs.run(self._traced.jaxpr, refs, lambda held: self._run([*arrays, *held]))

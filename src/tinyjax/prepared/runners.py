@@ -256,6 +256,16 @@ def launch_of(
     return kind(executable, buffers, out_avals, name)
 
 
+def alone(
+    program: backend.Compiled, captured: Iterable[ConcreteValue], out_avals: tuple[ShapedArray, ...]
+) -> Launch | LaunchOnMesh | None:
+    """The same for a program that was compiled ahead of time; None if that is for several devices."""
+    from tinyjax.backend.executable import Executable
+
+    executable = program.executable
+    return launch_of(executable, captured, out_avals, program.name) if isinstance(executable, Executable) else None
+
+
 @final
 @frozen(eq=False)
 class Equation:
