@@ -110,3 +110,43 @@ def test_they_can_be_given_up() -> None:
     x.delete()
     with pytest.raises(RuntimeError, match="deleted"):
         x + 1
+
+
+def _doubled(x: Any) -> Any:
+    return 2.0 * np.asarray(x)
+
+
+#: Calls of the host, with the module, an array, and where what was seen is kept.
+CALLS: dict[str, Callable[[Any, Any, list[Any]], Any]] = {
+    "pure": lambda m, x, seen: m.pure_callback(_doubled, x, x),
+    "pure within": lambda m, x, seen: m.jit(lambda y: m.pure_callback(_doubled, y, y) + 1.0)(x),
+    "mapped": lambda m, x, seen: m.vmap(lambda y: m.pure_callback(_doubled, y, y, vmap_method="sequential"))(x),
+    "in order": lambda m, x, seen: (_io(m)(seen.append, None, x, ordered=True), x)[1],
+    "in any order": lambda m, x, seen: (_io(m)(seen.append, None, x), x)[1],
+    "debug": lambda m, x, seen: (m.debug.callback(seen.append, x), m.lax.psum(x, "x"))[1],
+    "where": lambda m, x, seen: (m.debug.callback(seen.append, m.lax.axis_index("x")), x)[1],
+}
+
+
+def _io(m: Any) -> Any:
+    return jax.experimental.io_callback if m is jax else tj.experimental.io_callback
+
+
+@pytest.mark.parametrize("axis_type", ["Auto", "Explicit"])
+@pytest.mark.parametrize("name", CALLS)
+def test_calls_of_the_host(name: str, axis_type: str) -> None:
+    """Nothing is divided, so XLA has nothing to take apart around them."""
+    ours, theirs, sharding, its = both(axis_type)
+    found = []
+    for m, x, lies in ((jax, theirs, its), (tj, ours, sharding)):
+        seen: list[Any] = []
+        spec = (jax if m is jax else tj).P("x")
+        f = m.jit(
+            m.shard_map(
+                lambda x, m=m, seen=seen: CALLS[name](m, x, seen), mesh=lies.mesh, in_specs=spec, out_specs=spec
+            )
+        )
+        result = np.asarray(f(x))
+        m.effects_barrier()
+        found.append((result.tolist(), [np.asarray(value).tolist() for value in seen]))
+    assert found[0] == found[1]

@@ -213,3 +213,13 @@ def test_scalars_in_other_classes() -> None:
     for module in (jnp, tnp):
         for shape in ((), (1,)):
             assert module.isscalar(Box(module.zeros(shape))) is (shape == ())
+
+
+def test_types_of_arrays_of_jax() -> None:
+    """They are arrays as ours are, and as weakly typed as they are there."""
+    short, number = jnp.zeros(2, "int16"), jnp.asarray(1)
+    assert tnp.result_type(short) == tnp.result_type(short, number) == np.int16
+    assert tnp.result_type(short, jnp.zeros(1, "float32")) == np.float32
+    assert tnp.isscalar(jnp.zeros(()))
+    assert not tnp.isscalar(short)
+    assert tnp.result_type("int8", float) == tnp.result_type(np.int8, 1.0) == np.float64

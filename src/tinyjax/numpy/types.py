@@ -9,6 +9,7 @@ from typing import Final, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
+from tinyjax import backend
 from tinyjax.arrays import promotion
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.backend import DeviceLike
@@ -65,10 +66,15 @@ def result_type(*args: ArrayLike | npt.DTypeLike) -> DType:
 
 
 def _aval(x: ArrayLike | npt.DTypeLike) -> ShapedArray:
-    if isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex):
+    if isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex) or _is_array(x):
         return as_array(x).aval
     # Python's types are weak, as their values are. A dtype may be equal to one of them, and isn't.
     return array_type((), array_dtype(x), isinstance(x, type) and x in (int, float, complex))
+
+
+def _is_array(x: object) -> bool:
+    """Whether it is an array of another library: one of jax's, or what `__jax_array__` makes one of."""
+    return not isinstance(x, type) and (hasattr(x, "__jax_array__") or backend.from_jax(x) is not None)
 
 
 def promote_types(a: npt.DTypeLike, b: npt.DTypeLike) -> DType:
@@ -218,6 +224,6 @@ def isscalar(element: object) -> bool:
     """Whether it is a scalar: Python's, NumPy's, or an array without axes, also one that `__jax_array__` gives."""
     if isinstance(element, Array | np.ndarray):
         return element.shape == ()
-    if hasattr(element, "__jax_array__"):
+    if _is_array(element):
         return as_array(element).aval.shape == ()
     return isinstance(element, bool | int | float | complex | np.generic)

@@ -57,6 +57,12 @@ def _shard_map(
             (primitive.out_specs, types),
         )
     )
+    if primitive.mesh.size == 1:  # XLA doesn't take apart what isn't divided, and stops at calls of the host in it
+        ctx.manual = manual
+        try:
+            return ctx.run(program, args, "shard_map")
+        finally:
+            ctx.manual = outer
     names = ", ".join([f'"{name}"' for name in primitive.manual_axes])
     args = [_no_terms(ctx, arg, primitive, spec) for arg, spec in zip(args, primitive.in_specs, strict=True)]
     takes, ordered = program.in_avals, must_stay(program.effects)
