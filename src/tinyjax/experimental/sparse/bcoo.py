@@ -11,7 +11,7 @@ from typing_extensions import override
 
 import tinyjax.numpy as tnp
 from tinyjax.arrays.shaping import canonical_axes, canonical_axis
-from tinyjax.errors import ChoiceError, UnsupportedError
+from tinyjax.errors import UnsupportedError
 from tinyjax.experimental.sparse import conversion, elementwise, layouts, slices
 from tinyjax.experimental.sparse.base import JAXSparse
 from tinyjax.experimental.sparse.products import matmul
@@ -172,7 +172,7 @@ class BCOO(Coordinates):
     def __pow__(self, power: float) -> BCOO:
         """To a positive power: others would make something of zeros."""
         if not power > 0:
-            raise ChoiceError(f"a sparse array has powers by positive numbers that are known, not by {power!r}")
+            raise UnsupportedError(f"a sparse array has powers by positive numbers that are known, not by {power!r}")
         return elementwise.each(self, lambda x: x**power)
 
     def __getitem__(self, item: object) -> BCOO:

@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tinyjax.control.composite_call import CompositeCall
-from tinyjax.errors import ChoiceError, UnsupportedError
+from tinyjax.errors import UnsupportedError
 from tinyjax.experimental.sparse import elementwise, layouts, products, reshaping, slices
 from tinyjax.experimental.sparse.base import JAXSparse
 from tinyjax.experimental.sparse.batches import summed
@@ -22,14 +22,17 @@ from tinyjax.experimental.sparse.bcoo import BCOO
 from tinyjax.experimental.sparse.bcsr import BCSR
 from tinyjax.experimental.sparse.context import SPARSE_RULES, Layout, Value
 from tinyjax.experimental.sparse.context import SparseContext as Ctx
+from tinyjax.experimental.sparse.convolution import bcoo_conv_general_dilated
 from tinyjax.experimental.sparse.making import TODENSE
 from tinyjax.experimental.sparse.storage import Coordinates
 from tinyjax.interpreters.base import RuleContext
 from tinyjax.ir.primitive import Primitive
 from tinyjax.primitives.arithmetic import Abs, Div, IntegerPow, Square
+from tinyjax.primitives.bessel import BesselI1e
 from tinyjax.primitives.complex import Conj, Imag, Real
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.conversion import ConvertElementType, Copy, ReducePrecision, StopGradient
+from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.dynamic import DynamicSlice
 from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub
 from tinyjax.primitives.exponential import Cbrt, Expm1, Log1p, Sqrt
@@ -93,8 +96,8 @@ def by_coordinates(function: Callable[..., Out]) -> Callable[..., Out]:
 
 #: What takes 0 to 0.
 KEEPING_ZEROS = (
-    Abs, Asin, Asinh, Atan, Atanh, Cbrt, Ceil, Conj, Expm1, Floor, Imag, Log1p, ReducePrecision, Round, Sign, Sin, Sinh,
-    Sqrt, Square, Tan, Tanh, ConvertElementType,
+    Abs, Asin, Asinh, Atan, Atanh, BesselI1e, Cbrt, Ceil, ConvertElementType, Expm1, Floor, Log1p, ReducePrecision,
+    Round, Sign, Sin, Sinh, Sqrt, Square, Tan, Tanh,
 )  # fmt: skip
 
 
@@ -105,7 +108,8 @@ def _each(primitive: Primitive, x: BCOO) -> BCOO:
 sparse_rule(*KEEPING_ZEROS)(_each)
 
 
-@sparse_rule(Neg, Real, Copy, StopGradient)
+# Sums of duplicates are as well computed afterwards.
+@sparse_rule(Neg, Real, Imag, Conj, Copy, StopGradient)
 def _each_part(primitive: Primitive, x: BCOO) -> BCOO:
     return x.with_data(bind(primitive, x.data)[0])
 
@@ -113,7 +117,7 @@ def _each_part(primitive: Primitive, x: BCOO) -> BCOO:
 @sparse_rule(IntegerPow)
 def _power(primitive: IntegerPow, x: BCOO) -> BCOO:
     if primitive.y <= 0:
-        raise ChoiceError(
+        raise UnsupportedError(
             f"sparsify: the power {primitive.y} of zeros isn't zero. If the result may be dense, write "
             "sparse.todense(x)."
         )
@@ -168,6 +172,25 @@ def _dot_general(primitive: DotGeneral, x: Operand, y: Operand) -> Operand:
         x, y, dimension_numbers=primitive.dimension_numbers, preferred_element_type=primitive.preferred_element_type
     )
     return found if isinstance(found, Array) else _sparse(found)
+
+
+@sparse_rule(ConvGeneralDilated)
+def _convolution(primitive: ConvGeneralDilated, x: Operand, y: Operand) -> BCOO:
+    axes = tuple(range(3))
+    if any(tuple(spec) != axes for spec in primitive.dimension_numbers):
+        raise UnsupportedError(
+            "sparsify: sparse arrays are convolved in one dimension, the last of three. Write sparse.todense(x)."
+        )
+    return bcoo_conv_general_dilated(
+        x,
+        y,
+        window_strides=primitive.window_strides,
+        padding=primitive.padding,
+        lhs_dilation=primitive.lhs_dilation,
+        rhs_dilation=primitive.rhs_dilation,
+        feature_group_count=primitive.feature_group_count,
+        batch_group_count=primitive.batch_group_count,
+    )
 
 
 @sparse_rule(ReduceSum)
