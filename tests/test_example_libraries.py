@@ -158,3 +158,17 @@ def test_errors() -> None:
         optimizers.pack_optimizer_state([1.0])
     with pytest.raises(ValueError, match=r"apply\(params, inputs, rng=tinyjax.random.key\(seed\)\)"):
         stax.Dropout(0.5)[1]((), tnp.ones(2))
+
+
+def test_shapes_of_batches_of_every_size() -> None:
+    """As the examples of JAX have them: -1 for the batch, of which JAX's layers make 0."""
+
+    def shapes(lib: Any, key: Any, spec: str | None) -> list[tuple[int, ...]]:
+        pooling = lib.MaxPool((2, 2), (1, 2), spec=spec), lib.AvgPool((2, 1), padding="SAME", spec=spec)
+        network = lib.serial(*pooling, lib.Flatten, lib.Dense(3))
+        return [layer[0](key, (-1, 6, 6, 4))[0] for layer in (network, *pooling)]
+
+    for spec in (None, "NCHW"):
+        found, expected = shapes(stax, tj.random.key(0), spec), shapes(their_stax, jax.random.key(0), spec)
+        assert [shape[1:] for shape in found] == [shape[1:] for shape in expected]
+        assert {shape[0] for shape in found} == {-1}

@@ -300,9 +300,13 @@ def _pooling(
         steps.insert(i, 1)
 
     def out_shape(shape: Shape) -> Any:
-        pads = lax.padtype_to_pads(tuple(shape), window, steps, padding)
+        batch = others[0]
+        anything = shape[batch] == -1  # which stands for batches of every size
+        sizes = tuple([1 if anything and i == batch else size for i, size in enumerate(shape)])
+        pads = lax.padtype_to_pads(sizes, window, steps, padding)
         ones = (1,) * len(window)
-        return lax.reduce_window_shape_tuple(tuple(shape), window, steps, pads, ones, ones)
+        found = list(lax.reduce_window_shape_tuple(sizes, window, steps, pads, ones, ones))
+        return (*found[:batch], -1, *found[batch + 1 :]) if anything else tuple(found)
 
     def pooled(inputs: Any) -> Array:
         start = tnp.asarray(initial, dtype=inputs.dtype)
