@@ -17,13 +17,17 @@ X = np.arange(8.0, dtype="float32")
 PLACES = ["first", "third", "mesh", "two"]
 
 
-def put(m: Any, place: str) -> Any:  # Any: modules and arrays of two libraries
+def sharding(m: Any, place: str) -> Any:  # Any: modules and values of two libraries
     devices = m.devices("cpu")
     if place in ("first", "third"):
-        return m.device_put(X, devices[0 if place == "first" else 2])
+        return m.sharding.SingleDeviceSharding(devices[0 if place == "first" else 2])
     count = 8 if place == "mesh" else 2
     mesh = m.make_mesh((count,), ("x",), (m.sharding.AxisType.Auto,), devices=devices[:count])
-    return m.device_put(X, m.sharding.NamedSharding(mesh, m.P("x")))
+    return m.sharding.NamedSharding(mesh, m.P("x"))
+
+
+def put(m: Any, place: str) -> Any:
+    return X if place == "host" else m.device_put(X, sharding(m, place))
 
 
 #: From the function of the argument that closes over something.
@@ -45,6 +49,27 @@ def test_it_runs_where_its_arguments_are(closed_over: str, transformed: str) -> 
     for ours, theirs in zip(results(tj), results(jax), strict=True):
         np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-6)
         assert spelled(ours.sharding) == spelled(theirs.sharding)
+
+
+@pytest.mark.parametrize("said", ["in", "out", "both"])
+@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("closed_over", ["third", "two"])
+def test_it_runs_where_shardings_say(closed_over: str, place: str, said: str) -> None:
+    def found(m: Any, argument: str) -> Any:
+        held, where = put(m, closed_over), sharding(m, place)
+        ins, outs = {"in_shardings": where}, {"out_shardings": where}
+        how: dict[str, Any] = {"in": ins, "out": outs, "both": ins | outs}[said]
+        run = m.jit(lambda x: m.numpy.sin(x) * held, **how)
+        try:
+            results = [run(put(m, argument)) for _ in range(2)]  # the second call is prepared
+        except ValueError:
+            return "refused"
+        assert said == "in" or all(spelled(result.sharding) == spelled(where) for result in results)
+        on = [sorted(device.id for device in result.sharding.device_set) for result in results]
+        return on, [np.asarray(result).round(5).tolist() for result in results]
+
+    for argument in ("host", "third", place):
+        assert found(tj, argument) == found(jax, argument), argument
 
 
 def test_without_a_place_it_runs_where_that_is() -> None:

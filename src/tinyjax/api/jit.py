@@ -40,7 +40,6 @@ from tinyjax.prepared.stacked import AnyLaunch
 from tinyjax.refs.lending import Lent, Places
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
-from tinyjax.tracing.array import Array
 from tinyjax.tracing.concrete import ROOT, active_frame, innermost, is_outside, top_frame
 from tinyjax.tracing.core import bind
 from tinyjax.tracing.frames import Frame
@@ -283,12 +282,12 @@ class Jitted(AheadOfTime[P, R]):
         lies = self._lies(call, arrays, avals, treedef)
         traced, kept = self._trace(call, avals, treedef, lies)
         donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
-        inputs = (*(captured := brought(traced.captured, arrays)), *arrays, *(x.current() for x in traced.cells))
+        captured = brought(traced.captured, arrays, self._shardings)
+        inputs = (*captured, *arrays, *(cell.current() for cell in traced.cells))
         complete = captured is traced.captured and len(inputs) == len(traced.jaxpr.invars) and not traced.cells
         inputs = inputs if complete else tuple(array for array in inputs if array.aval.dtype != FLOAT0)
         name = function_name(self._fun)
         runner: AnyLaunch | Equation | None
-        outs: Sequence[Array]
         if top_frame(inputs, traced.jaxpr.effects) is ROOT:
             inputs = on_device(self._shardings, inputs)
             donated = donated if any(donated) else ()

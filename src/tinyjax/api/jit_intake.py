@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from tinyjax import backend
+from tinyjax.api.jit_shardings import JitShardings
 from tinyjax.backend.trees import flattener
 from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.primitive import Primitive
@@ -27,14 +28,16 @@ def _bind(primitive: Primitive, arrays: Sequence[Array]) -> Sequence[Array] | No
 INTAKE: Final = Intake(ConcreteArray, (ConcreteArray, Tracer), flattener, as_array, host_type, _bind)
 
 
-def brought(captured: tuple[Array, ...], arguments: Iterable[Array]) -> tuple[Array, ...]:
-    """What a function closes over, where something has put its arguments: as constants of its program, these arrays
-    don't decide where it runs. Themselves, if nothing has, or if they are there."""
+def brought(captured: tuple[Array, ...], arguments: Iterable[Array], said: JitShardings | None) -> tuple[Array, ...]:
+    """What a function closes over, where it is said to run, or where something has put its arguments: as constants of
+    its program, these arrays don't decide where it runs. Themselves, if nothing is said, or if they are there."""
     if not any(map(is_put, captured)):
         return captured
-    values = [elements_of(x) for x in arguments]
-    places = [backend.place_of(value) for value in values if value is not None and backend.is_committed(value)]
-    place = next((place for place in places if isinstance(place, Sharding)), places[0] if places else None)
+    place: Sharding | Device | None = None if said is None else said.place
+    if place is None:
+        values = [elements_of(x) for x in arguments]
+        places = [backend.place_of(value) for value in values if value is not None and backend.is_committed(value)]
+        place = next((place for place in places if isinstance(place, Sharding)), places[0] if places else None)
     if place is None:
         return captured
     where = _devices(place)

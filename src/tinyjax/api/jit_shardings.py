@@ -92,6 +92,14 @@ class JitShardings:
         nothing = said.device is None and not said.options
         return None if ins is None and outs is None and large is None and nothing else said
 
+    @property
+    def place(self) -> Sharding | None:
+        """Where the function runs, as the first sharding of devices says; None if none does."""
+        for leaf in tree.flatten((self.ins, self.outs))[0]:
+            if isinstance(leaf, SingleDeviceSharding) or (isinstance(leaf, NamedSharding) and leaf.mesh.placed):
+                return leaf
+        return None
+
     def asked(
         self, call: StaticCall, traced: Traced, avals: Sequence[ShapedArray], treedef: PyTreeDef
     ) -> backend.Asked:
@@ -156,11 +164,17 @@ def _labels() -> Iterator[str]:
 
 
 def on_device(said: JitShardings | None, inputs: tuple[Array, ...]) -> tuple[Array, ...]:
-    """The inputs, of which none lies on a mesh if it is said on which one device the function runs."""
-    device = None if said is None else said.device
-    if device is None or not any(isinstance(x, ConcreteArray) and x.value.on_several for x in inputs):
+    """The inputs, of which none lies on a mesh if it is said on which one device the function runs, and none that lies
+    on one device was put on another one than `in_shardings` says."""
+    if said is None:
         return inputs
-    return tuple([x.to_device(device) for x in inputs])
+    if said.device is not None:
+        several = any(isinstance(x, ConcreteArray) and x.value.on_several for x in inputs)
+        return tuple([x.to_device(said.device) for x in inputs]) if several else inputs
+    place = said.place
+    if said.ins is None or not isinstance(place, SingleDeviceSharding):
+        return inputs
+    return tuple([x.to_device(place) if _chosen_device(x) not in (None, place) else x for x in inputs])
 
 
 @final
