@@ -16,7 +16,7 @@ import tinyjax as tj
 from tests.tools.test_display import Balanced
 from tinyjax import NamedSharding, P, tools
 from tinyjax.errors import InputError, ShardingError, UnsupportedError
-from tinyjax.sharding import AbstractMesh, Mesh, Sharding, SingleDeviceSharding
+from tinyjax.sharding import AbstractMesh, AxisType, Mesh, Sharding, SingleDeviceSharding
 
 DEVICES = np.array(jax.devices("cpu")[:8])
 
@@ -154,7 +154,8 @@ def test_every_device_has_its_block(shape: tuple[int, ...]) -> None:
 
 def test_it_is_a_value_that_shows_itself() -> None:
     mesh = Mesh(DEVICES.reshape(4, 2), ("x", "y"))
-    sharding = NamedSharding(mesh, P("x", unreduced={"y"}))
+    explicit = Mesh(DEVICES.reshape(4, 2), ("x", "y"), axis_types=AxisType.Explicit)
+    sharding = NamedSharding(explicit, P("x", unreduced={"y"}))
     picture = tools.sharding_picture((8, 8), sharding)
     assert picture == tools.sharding_picture((8, 8), sharding)
     assert "unreduced along 'y' (2)" in repr(picture)
