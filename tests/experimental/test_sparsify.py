@@ -15,7 +15,7 @@ import tinyjax.numpy as tnp
 from tinyjax import errors, lax
 from tinyjax.experimental import sparse
 from tinyjax.experimental.sparse import BCOO, sparsify
-from tinyjax.primitives.special import Erf
+from tinyjax.primitives.special import Erfc
 
 DENSE = np.array([[0.0, 2.0, 0.0], [3.0, 0.0, -4.0]])
 ONES = np.ones((2, 3))
@@ -121,18 +121,37 @@ def test_errors_say_what_to_do() -> None:
 
 
 def test_rules_can_be_added() -> None:
-    with pytest.raises(errors.MissingRuleError, match="erf"):
-        sparsify(lax.erf)(BCOO.fromdense(DENSE))
+    with pytest.raises(errors.MissingRuleError, match="erfc"):
+        sparsify(lax.erfc)(BCOO.fromdense(DENSE))
 
-    @sparse.sparse_rule(Erf)
-    def _(primitive: Erf, x: BCOO) -> BCOO:
-        return x.sum_duplicates(x.nse).with_data(lax.erf(x.sum_duplicates(x.nse).data))
+    @sparse.sparse_rule(Erfc)
+    def _(primitive: Erfc, x: BCOO) -> tj.Array:
+        return lax.erfc(x.todense())
 
     try:
-        found = sparsify(lambda m: lax.erf(m) @ np.ones(3))(BCOO.fromdense(DENSE))
-        check(found, lax.erf(DENSE) @ np.ones(3))
+        found = sparsify(lambda m: lax.erfc(m) @ np.ones(3))(BCOO.fromdense(DENSE))
+        check(found, lax.erfc(DENSE) @ np.ones(3))
     finally:
-        del sparse.SPARSE_RULES.own[Erf]
+        del sparse.SPARSE_RULES.own[Erfc]
+
+
+KEEPING_ZEROS = ["abs", "asin", "asinh", "atan", "atanh", "bessel_i1e", "cbrt", "erf", "erf_inv", "expm1", "log1p"]
+KEEPING_ZEROS += ["sin", "sinh", "sqrt", "square", "tan", "tanh"]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64"])
+@pytest.mark.parametrize("name", KEEPING_ZEROS)
+def test_functions_that_keep_zeros_are_of_the_stored_elements(name: str, dtype: str) -> None:
+    dense = (DENSE / 8).astype(np.dtype(dtype))
+    function: Any = getattr(lax, name)
+    if dtype == "complex64" and name in ("bessel_i1e", "cbrt", "erf", "erf_inv"):
+        with pytest.raises(errors.TypingError, match="it accepts"):
+            sparsify(function)(BCOO.fromdense(dense))
+        return
+    found = sparsify(function)(BCOO.fromdense(dense))
+    assert isinstance(found, BCOO)
+    assert found.nse == np.count_nonzero(dense)
+    np.testing.assert_allclose(found.todense(), function(dense), rtol=1e-6)
 
 
 @pytest.mark.parametrize("derivative", ["jacfwd", "jacrev", "grad", "value_and_grad"])

@@ -154,7 +154,7 @@ def test_every_device_has_its_block(shape: tuple[int, ...]) -> None:
 
 def test_it_is_a_value_that_shows_itself() -> None:
     mesh = Mesh(DEVICES.reshape(4, 2), ("x", "y"))
-    explicit = Mesh(DEVICES.reshape(4, 2), ("x", "y"), axis_types=AxisType.Explicit)
+    explicit = Mesh(DEVICES.reshape(4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
     sharding = NamedSharding(explicit, P("x", unreduced={"y"}))
     picture = tools.sharding_picture((8, 8), sharding)
     assert picture == tools.sharding_picture((8, 8), sharding)

@@ -333,7 +333,8 @@ def _check_sums(spec: PartitionSpec, what: str, manual: Manual) -> None:
                 raise ShardingError(
                     f"shard_map: {what} has {spec}, but {kind} can only be used along Explicit axes of a mesh, as "
                     f"along these only it is known what is done with the array outside. {name!r} of {manual.mesh} "
-                    "isn't one: make_mesh makes such axes, and Mesh(..., axis_types=AxisType.Explicit)"
+                    "isn't one: make_mesh makes such axes, and Mesh(..., axis_types=(AxisType.Explicit,) * "
+                    f"{manual.mesh.ndim})"
                 )
 
 

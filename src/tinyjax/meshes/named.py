@@ -190,7 +190,7 @@ def check_sums(what: str, sharding: NamedSharding) -> None:
             raise ShardingError(
                 f"{what}: {sharding.spec} is about a sum along {name!r}, which must be an Explicit axis of a mesh, as "
                 f"along these only it is known what is done with it; it is one of {sharding.mesh}. make_mesh makes "
-                "Explicit axes, and Mesh(..., axis_types=AxisType.Explicit)"
+                f"Explicit axes, and Mesh(..., axis_types=(AxisType.Explicit,) * {sharding.mesh.ndim})"
             )
 
 

@@ -27,21 +27,18 @@ from tinyjax.experimental.sparse.making import TODENSE
 from tinyjax.experimental.sparse.storage import Coordinates
 from tinyjax.interpreters.base import RuleContext
 from tinyjax.ir.primitive import Primitive
-from tinyjax.primitives.arithmetic import Abs, Div, IntegerPow, Square
-from tinyjax.primitives.bessel import BesselI1e
+from tinyjax.primitives.arithmetic import Div, IntegerPow
 from tinyjax.primitives.complex import Conj, Imag, Real
 from tinyjax.primitives.contractions import DotGeneral
 from tinyjax.primitives.conversion import ConvertElementType, Copy, ReducePrecision, StopGradient
 from tinyjax.primitives.convolution import ConvGeneralDilated
 from tinyjax.primitives.dynamic import DynamicSlice
-from tinyjax.primitives.elementwise import Add, Mul, Neg, Sub
-from tinyjax.primitives.exponential import Cbrt, Expm1, Log1p, Sqrt
+from tinyjax.primitives.elementwise import Add, Mul, Neg, Smooth, Sub
 from tinyjax.primitives.gather import Gather
 from tinyjax.primitives.rounding import Ceil, Floor, Round, Sign
 from tinyjax.primitives.shaping import Reshape, Rev, Squeeze
 from tinyjax.primitives.slicing import Concatenate, Slice, Split
 from tinyjax.primitives.structure import BroadcastInDim, ReduceSum, Transpose
-from tinyjax.primitives.trigonometric import Asin, Asinh, Atan, Atanh, Sin, Sinh, Tan, Tanh
 from tinyjax.tracing.array import Array
 from tinyjax.tracing.core import bind
 
@@ -94,18 +91,20 @@ def by_coordinates(function: Callable[..., Out]) -> Callable[..., Out]:
 
 # Element by element.
 
-#: What takes 0 to 0.
-KEEPING_ZEROS = (
-    Abs, Asin, Asinh, Atan, Atanh, BesselI1e, Cbrt, Ceil, ConvertElementType, Expm1, Floor, Log1p, ReducePrecision,
-    Round, Sign, Sin, Sinh, Sqrt, Square, Tan, Tanh,
-)  # fmt: skip
 
-
+@sparse_rule(Ceil, ConvertElementType, Floor, ReducePrecision, Round, Sign)
 def _each(primitive: Primitive, x: BCOO) -> BCOO:
     return elementwise.each(x, lambda data: bind(primitive, data)[0])
 
 
-sparse_rule(*KEEPING_ZEROS)(_each)
+@sparse_rule(Smooth)
+def _smooth(primitive: Smooth, x: BCOO) -> BCOO:
+    """Of functions that take 0 to 0; the others have no rule."""
+    with np.errstate(all="ignore"):
+        (value,) = primitive.evaluate(np.zeros((), x.dtype))
+    if value != 0:
+        raise SPARSE_RULES.missing_rule(type(primitive))
+    return _each(primitive, x)
 
 
 # Sums of duplicates are as well computed afterwards.
