@@ -92,9 +92,11 @@ def by_coordinates(function: Callable[..., Out]) -> Callable[..., Out]:
 # Element by element.
 
 
-@sparse_rule(Ceil, ConvertElementType, Floor, ReducePrecision, Round, Sign)
 def _each(primitive: Primitive, x: BCOO) -> BCOO:
     return elementwise.each(x, lambda data: bind(primitive, data)[0])
+
+
+sparse_rule(Ceil, ConvertElementType, Floor, ReducePrecision, Round, Sign)(_each)
 
 
 @sparse_rule(Smooth)
