@@ -46,6 +46,8 @@ _SIMPLE: Final = re.compile(r"""\[(?:[^][{}"'@]|\[[^][{}"'@]*\])*\]""")
 _OUTPUTS: Final = re.compile(rf"\s*\((?!-?{REAL}[+-]{REAL}j\))")
 #: What follows the word before a definition.
 _DEFINED: Final = re.compile(r"\s+@?\w+ =\s")
+#: JAX's binder of an array that changes.
+_REF: Final = re.compile(rf"{_NAME}:Ref{{")
 #: How much of a long line an error shows.
 _SHOWN: Final = 100
 
@@ -144,6 +146,11 @@ class Tokens:
     def fail(self, problem: str, at: int | None = None, cause: Exception | None = None) -> NoReturn:
         """Raises a ParseError that points at a place in the text: at this token, unless another one is given."""
         place = self.start if at is None else at
+        if _REF.match(self.source, place):
+            problem = (
+                "this is a Ref, and programs have none: what it holds is a value, and a new one after each assignment. "
+                "`tinyjax.interop.jax.from_jax` makes such a program of the function"
+            )
         column = self.column(place)
         start = place - column
         stop = self.source.find("\n", place)
