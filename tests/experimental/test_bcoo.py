@@ -313,3 +313,21 @@ def test_errors_say_what_to_do() -> None:
         assert mat == mat  # noqa: PLR0124
     with pytest.raises(errors.UnsupportedError, match="batch axes"):
         sparse.bcoo_dot_general(mat, np.ones((3, 2)), dimension_numbers=(((), ()), ((0,), (0,))))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda shape: sparse.empty(shape),
+        lambda shape: sparse.eye(*shape),
+        lambda shape: BCOO((np.ones(1), np.zeros((1, 2), int)), shape=shape),
+        lambda shape: sparse.BCSR((np.ones(0), np.zeros(0, int), np.zeros(3, int)), shape=shape),
+        lambda shape: sparse.CSR((np.ones(0), np.zeros(0, int), np.zeros(3, int)), shape=shape),
+        lambda shape: sparse.random_bcoo(tj.random.key(0), shape),
+    ],
+)
+def test_shapes_are_checked(make: Callable[[Any], object]) -> None:
+    with pytest.raises(errors.ShapeError, match=r"at least 0, got \(-2, 3\)"):
+        make((-2, 3))
+    with pytest.raises(errors.ShapeError, match="a shape is a sequence of integers"):
+        make((2.5, 3))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from operator import index
 from typing import Any, Protocol, Self, final
 
 import numpy as np
@@ -17,6 +16,7 @@ from tinyjax.experimental.sparse.base import JAXSparse
 from tinyjax.experimental.sparse.batches import over_batches
 from tinyjax.experimental.sparse.bcoo import BCOO, bcoo_fromdense
 from tinyjax.experimental.sparse.products import DotDimensionNumbers
+from tinyjax.ir.shapes import as_shape
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -69,7 +69,7 @@ class BCSR(JAXSparse):
     ) -> None:
         super().__init__()
         data, indices, indptr = map(as_array, args)
-        sizes = tuple(map(index, shape))
+        sizes = as_shape(shape)
         for what, array in (("indices", indices), ("indptr", indptr)):
             if not np.issubdtype(array.dtype, np.integer):
                 raise DtypeError(f"BCSR: {what} must be integers, got {array.aval}")

@@ -19,6 +19,7 @@ from tinyjax.experimental.sparse.bcoo import BCOO, empty_bcoo, eye_bcoo
 from tinyjax.experimental.sparse.bcsr import empty_bcsr
 from tinyjax.experimental.sparse.matrices import empty_coo, empty_csc, empty_csr, eye_coo, eye_csc, eye_csr
 from tinyjax.experimental.sparse.storage import check_layout
+from tinyjax.ir.shapes import as_shape
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -68,7 +69,7 @@ def empty(
     BCOO(float64[3, 4], nse=0)
     """
     make = _maker("empty", EMPTY, sparse_format)
-    return make(tuple(map(index, shape)), dtype=dtype, index_dtype=index_dtype, **kwds)
+    return make(as_shape(shape), dtype=dtype, index_dtype=index_dtype, **kwds)
 
 
 def eye(
@@ -86,8 +87,8 @@ def eye(
     BCOO(float64[3, 3], nse=2)
     """
     make = _maker("eye", EYE, sparse_format)
-    rows = index(N)
-    return make(rows, rows if M is None else index(M), index(k), dtype=dtype, index_dtype=index_dtype, **kwds)
+    rows, columns = as_shape((N, N if M is None else M))
+    return make(rows, columns, index(k), dtype=dtype, index_dtype=index_dtype, **kwds)
 
 
 def random_bcoo(
@@ -114,7 +115,7 @@ def random_bcoo(
     >>> random_bcoo(key(0), (3, 4), nse=0.5)
     BCOO(float64[3, 4], nse=6)
     """
-    sizes = tuple(map(index, shape))
+    sizes = as_shape(shape)
     n_batch, n_sparse, _ = check_layout("random_bcoo", len(sizes), n_batch, n_dense)
     batch, sparse, dense = sizes[:n_batch], sizes[n_batch : n_batch + n_sparse], sizes[n_batch + n_sparse :]
     room = math.prod(sparse)

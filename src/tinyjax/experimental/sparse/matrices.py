@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
-from operator import index
 from typing import Self, final
 
 import numpy as np
@@ -15,6 +14,7 @@ from tinyjax.errors import InputError, ShapeError, UnsupportedError
 from tinyjax.experimental.sparse.base import JAXSparse
 from tinyjax.experimental.sparse.bcoo import BCOO, bcoo_fromdense, eye_bcoo
 from tinyjax.experimental.sparse.bcsr import BCSR
+from tinyjax.ir.shapes import as_shape
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -33,7 +33,7 @@ class Matrix(JAXSparse):
         self, args: tuple[ArrayLike, ArrayLike, ArrayLike], shape: Sequence[int], one: bool = False, other: bool = False
     ) -> None:
         super().__init__()
-        name, sizes = type(self).__name__, tuple(map(index, shape))
+        name, sizes = type(self).__name__, as_shape(shape)
         if len(sizes) != 2:
             raise ShapeError(f"{name}: the shape must be that of a matrix, got {sizes}")
         arrays = list(map(as_array, args))

@@ -16,6 +16,7 @@ from tinyjax.experimental.sparse.batches import chosen, columns
 from tinyjax.experimental.sparse.conversion import resized
 from tinyjax.experimental.sparse.layouts import bcoo_transpose, bcoo_update_layout
 from tinyjax.experimental.sparse.storage import M, limits
+from tinyjax.ir.shapes import as_shape
 from tinyjax.tracing.array import Array
 
 
@@ -31,7 +32,7 @@ def bcoo_broadcast_in_dim(
     """
     del sharding
     what = "bcoo_broadcast_in_dim"
-    sizes, dims = tuple(map(index, shape)), [index(d) for d in broadcast_dimensions]
+    sizes, dims = as_shape(shape), [index(d) for d in broadcast_dimensions]
     # It says what is wrong with shapes.
     lax.broadcast_in_dim(tnp.broadcast_to(tnp.zeros((), bool), mat.shape), sizes, dims)
     n, m = mat.n_batch, mat.n_batch + mat.n_sparse

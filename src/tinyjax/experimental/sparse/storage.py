@@ -13,6 +13,7 @@ import tinyjax.numpy as tnp
 from tinyjax import lax
 from tinyjax.errors import ChoiceError, DtypeError, InputError, ShapeError
 from tinyjax.experimental.sparse.base import JAXSparse
+from tinyjax.ir.shapes import as_shape
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
 
@@ -52,7 +53,7 @@ class Coordinates(JAXSparse):
         super().__init__()
         name = type(self).__name__
         data, indices = _pair(name, args)
-        sizes = tuple(map(operator.index, shape))
+        sizes = as_shape(shape)
         if not np.issubdtype(indices.dtype, np.integer):
             raise DtypeError(f"{name}: the indices must be integers, got {indices.aval}")
         n_batch, n_sparse = indices.ndim - 2, indices.shape[-1] if indices.ndim > 1 else 0
