@@ -318,7 +318,7 @@ def test_errors_say_what_to_do() -> None:
 @pytest.mark.parametrize(
     "make",
     [
-        lambda shape: sparse.empty(shape),
+        sparse.empty,
         lambda shape: sparse.eye(*shape),
         lambda shape: BCOO((np.ones(1), np.zeros((1, 2), int)), shape=shape),
         lambda shape: sparse.BCSR((np.ones(0), np.zeros(0, int), np.zeros(3, int)), shape=shape),
