@@ -24,6 +24,7 @@ class Matrix(JAXSparse):
 
     __slots__ = ("_aux", "_first", "_second")
 
+    data: Array
     #: Two vectors of integers, and what is known besides: the shape first.
     _first: Array
     _second: Array
