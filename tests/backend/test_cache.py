@@ -139,3 +139,15 @@ def test_what_is_dropped_is_forgotten_by_clearing() -> None:
     cache.get_or_make("b", Held)
     cache.clear()
     assert cache.get_or_make("a", Held) is not mine
+
+
+def test_what_is_being_made_is_not_dropped_for_room() -> None:
+    cache: OnceCache[str, int] = OnceCache(10, room=3, size_of=len)
+
+    def slow() -> int:
+        assert [cache.get_or_make(key, lambda: 1) for key in ("bbb", "ccc")] == [1, 1]
+        return 2
+
+    assert cache.get_or_make("a", slow) == 2
+    assert cache.get("a") == 2
+    assert cache.get("bbb") is None

@@ -171,8 +171,8 @@ def on_device(said: JitShardings | None, inputs: tuple[Array, ...]) -> tuple[Arr
     if said.device is not None:
         several = any(isinstance(x, ConcreteArray) and x.value.on_several for x in inputs)
         return tuple([x.to_device(said.device) for x in inputs]) if several else inputs
-    place = said.place
-    if said.ins is None or not isinstance(place, SingleDeviceSharding):
+    place = evolve(said, outs=None).place
+    if not isinstance(place, SingleDeviceSharding):
         return inputs
     return tuple([x.to_device(place) if _chosen_device(x) not in (None, place) else x for x in inputs])
 

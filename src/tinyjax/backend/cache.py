@@ -94,13 +94,17 @@ class OnceCache(Generic[K, T]):
             return value
 
     def _evict(self, newest: _Entry[T]) -> None:
-        """Drops the oldest entries; one that was used has a second chance, as if it were new."""
-        while len(self._entries) > 1 and (len(self._entries) > self.limit or self._held > self._room):
+        """Drops the oldest entries; one that was used has a second chance, as if it were new. What is still being made
+        takes no room yet."""
+        for _ in range(2 * len(self._entries)):
+            many = len(self._entries) > self.limit
+            if len(self._entries) < 2 or not (many or self._held > self._room):
+                return
             key = next(iter(self._entries))
             entry = self._entries.pop(key, None)
             if entry is None:
                 continue
-            if entry.used or entry is newest:
+            if entry.used or entry is newest or (entry.value is None and not many):
                 entry.used = False
                 self._entries[key] = entry
                 continue
