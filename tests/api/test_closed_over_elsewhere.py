@@ -12,6 +12,7 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.api.test_mesh_of_one import spelled
+from tinyjax.errors import ShardingError
 
 X = np.arange(8.0, dtype="float32")
 PLACES = ["first", "third", "mesh", "two"]
@@ -94,3 +95,10 @@ def test_derivatives_do_so_too(closed_over: str) -> None:
             assert found.sharding.device_set == x.sharding.device_set
         mapped = tj.vmap(run, in_axes=None, axis_size=2)(x)
         np.testing.assert_allclose(np.asarray(mapped), np.stack([np.sin(X) * X] * 2), rtol=1e-6)
+
+
+def test_shardings_of_results_move_no_arguments() -> None:
+    for m, kind in ((jax, ValueError), (tj, ShardingError)):
+        run = m.jit(lambda x: x * 2.0, in_shardings=(None,), out_shardings=sharding(m, "third"))
+        with pytest.raises(kind):
+            run(put(m, "first"))
