@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Final, Protocol, cast, final
+from typing import Final, Protocol, cast, final
 
 import numpy as np
 from jaxlib import _jax, version
@@ -18,11 +18,12 @@ from tinyjax.backend.embedding import Constants
 from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.host_calls import host_failure, host_function, parse
 from tinyjax.backend.libraries import prepare_libraries
+from tinyjax.backend.loaded import Loaded
 from tinyjax.backend.nearby import give_away
 from tinyjax.backend.persistence import compile_or_read
 from tinyjax.backend.places import own_devices
 from tinyjax.backend.process import PROCESS
-from tinyjax.backend.stages import MemoryStats, Options
+from tinyjax.backend.stages import Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
 from tinyjax.errors import DeletedBufferError, DonationError, XlaError
@@ -103,30 +104,6 @@ def check_donated(donated: Sequence[int], buffers: Sequence[Argument], name: str
             )
 
 
-def analysed_costs(loaded: _jax.LoadedExecutable) -> dict[str, float]:
-    """What XLA estimates that a run costs."""
-    found = loaded.cost_analysis()
-    return {name: float(value) for name, value in found.items() if isinstance(value, int | float)}
-
-
-def memory_stats(loaded: _jax.LoadedExecutable) -> MemoryStats:
-    """The memory that a run takes."""
-    found = loaded.get_compiled_memory_stats()
-    return MemoryStats(
-        argument_size_in_bytes=found.argument_size_in_bytes,
-        output_size_in_bytes=found.output_size_in_bytes,
-        alias_size_in_bytes=found.alias_size_in_bytes,
-        temp_size_in_bytes=found.temp_size_in_bytes,
-        generated_code_size_in_bytes=found.generated_code_size_in_bytes,
-    )
-
-
-def module_bytes(loaded: Any) -> bytes:  # Any: jaxlib's stubs don't say that loaded programs have modules
-    """The optimised HLO, as XLA writes it to files."""
-    found: bytes = loaded.hlo_modules()[0].as_serialized_hlo_module_proto()
-    return found
-
-
 def _put(data: Data, device: _jax.Device) -> RawBuffer:
     array = np.asarray(data)
     if not array.dtype.isnative:
@@ -153,7 +130,7 @@ class _Execute(Protocol):
 
 
 @final
-class Executable:
+class Executable(Loaded):
     """A program that XLA has compiled for one device. Everything that doesn't depend on the arguments is done here."""
 
     __slots__ = (
@@ -163,7 +140,6 @@ class Executable:
         "_donated",
         "_execute",
         "_handlers",
-        "_loaded",
         "_out_avals",
         "_out_keys",
         "_out_types",
@@ -191,7 +167,7 @@ class Executable:
         self.device: _jax.Device = device
         #: What some of the first inputs of its program are, which it doesn't take.
         self.constants: Constants = constants
-        self._loaded = loaded
+        super().__init__(loaded)
         # Not on arrays of the host, which `launch` sees to.
         self._execute = cast(_Execute, loaded.execute_sharded)
         self._arity = len(in_avals)
@@ -351,19 +327,3 @@ class Executable:
     def out_shardings(self) -> tuple[SingleDeviceSharding, ...]:
         """How its results lie."""
         return (SingleDeviceSharding(self.device),) * len(self._out_avals)
-
-    def as_text(self) -> str:
-        """The optimised HLO."""
-        return self._loaded.get_hlo_text()
-
-    def runtime_executable(self) -> _jax.LoadedExecutable:
-        """What jaxlib runs."""
-        return self._loaded
-
-    def cost_analysis(self) -> dict[str, float]:
-        """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""
-        return analysed_costs(self._loaded)
-
-    def memory_analysis(self) -> MemoryStats:
-        """The memory that a run takes."""
-        return memory_stats(self._loaded)

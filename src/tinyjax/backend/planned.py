@@ -12,11 +12,12 @@ import numpy as np
 from jax._src import compiler
 from jaxlib import _jax, xla_client
 
-from tinyjax.backend.executable import analysed_costs, load, memory_stats, module_bytes
+from tinyjax.backend.executable import load
 from tinyjax.backend.layouts import Layout
+from tinyjax.backend.loaded import Loaded
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.result_shardings import chosen_by_xla, is_open
-from tinyjax.backend.stages import MemoryStats, Options
+from tinyjax.backend.stages import Options
 from tinyjax.errors import ShardingError
 from tinyjax.hlo.lowering import LoweredModule
 from tinyjax.ir.aval import ShapedArray
@@ -55,13 +56,13 @@ def compile_planned(
 
 
 @final
-class PlannedExecutable:
+class PlannedExecutable(Loaded):
     """A program compiled for devices that aren't there."""
 
-    __slots__ = ("_loaded", "in_shardings", "layout", "out_shardings")
+    __slots__ = ("in_shardings", "layout", "out_shardings")
 
     def __init__(self, loaded: _jax.LoadedExecutable, layout: Layout, out_shardings: tuple[NamedSharding, ...]) -> None:
-        self._loaded = loaded
+        super().__init__(loaded)
         self.layout: Layout = layout
         self.in_shardings: tuple[NamedSharding, ...] = layout.ins
         self.out_shardings: tuple[NamedSharding, ...] = out_shardings
@@ -71,23 +72,3 @@ class PlannedExecutable:
             f"{name!r} was compiled for {self.layout.mesh}, of which there are no devices here: it can be looked at, "
             "but not run. Make a mesh of the devices that there are by tinyjax.make_mesh."
         )
-
-    def as_text(self) -> str:
-        """The optimised HLO."""
-        return self._loaded.get_hlo_text()
-
-    def runtime_executable(self) -> _jax.LoadedExecutable:
-        """What jaxlib runs."""
-        return self._loaded
-
-    def module_bytes(self) -> bytes:
-        """The optimised HLO, as XLA writes it to files."""
-        return module_bytes(self._loaded)
-
-    def cost_analysis(self) -> dict[str, float]:
-        """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""
-        return analysed_costs(self._loaded)
-
-    def memory_analysis(self) -> MemoryStats:
-        """The memory that a run takes, on each device."""
-        return memory_stats(self._loaded)

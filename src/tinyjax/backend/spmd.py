@@ -21,15 +21,16 @@ from tinyjax.backend.buffers import DeviceBuffer, RawBuffer, ShardedBuffer, dele
 from tinyjax.backend.devices import jax_type
 from tinyjax.backend.dispatcher import Argument
 from tinyjax.backend.embedding import Constants, passed
-from tinyjax.backend.executable import analysed_costs, check_donated, first_lines, load, memory_stats, module_bytes
+from tinyjax.backend.executable import check_donated, first_lines, load
 from tinyjax.backend.handlers import is_foreign
 from tinyjax.backend.host_calls import host_failure, waited_for
 from tinyjax.backend.layouts import Layout, bound_mesh, told_apart
+from tinyjax.backend.loaded import Loaded
 from tinyjax.backend.process import PROCESS
 from tinyjax.backend.processes.agreement import Launches
 from tinyjax.backend.result_shardings import chosen_by_xla, is_open
 from tinyjax.backend.shardings import device_of_jax, jax_mesh, jax_sharding, place, put_host, spec_of
-from tinyjax.backend.stages import MemoryStats, Options
+from tinyjax.backend.stages import Options
 from tinyjax.backend.store import CompilationCache
 from tinyjax.caching import bounded
 from tinyjax.errors import CallbackError, DeletedBufferError, DistributedError, InputError, ShardingError, XlaError
@@ -113,7 +114,7 @@ def _on_one(sharding: NamedSharding) -> SingleDeviceSharding:
 
 
 @final
-class SpmdExecutable:
+class SpmdExecutable(Loaded):
     """A program that XLA has compiled for several devices. Like `Executable`, whose methods these are."""
 
     __slots__ = (
@@ -124,7 +125,6 @@ class SpmdExecutable:
         "_handlers",
         "_in_avals",
         "_inputs",
-        "_loaded",
         "_movable",
         "_out_avals",
         "_together",
@@ -152,7 +152,7 @@ class SpmdExecutable:
     ) -> None:
         layout = layout.without(constants)
         self._together = together
-        self._loaded = loaded
+        super().__init__(loaded)
         self.devices: tuple[_jax.Device, ...] = tuple(devices)
         self.layout: Layout = layout
         #: Never: there are other devices.
@@ -316,23 +316,3 @@ class SpmdExecutable:
     def admit_host(self, array: HostArray) -> Argument | None:
         """The same for a NumPy array, which is copied when the program is launched."""
         return array
-
-    def as_text(self) -> str:
-        """The optimised HLO."""
-        return self._loaded.get_hlo_text()
-
-    def runtime_executable(self) -> _jax.LoadedExecutable:
-        """What jaxlib runs."""
-        return self._loaded
-
-    def module_bytes(self) -> bytes:
-        """The optimised HLO, as XLA writes it to files."""
-        return module_bytes(self._loaded)
-
-    def cost_analysis(self) -> dict[str, float]:
-        """What XLA estimates that a run costs: floating-point operations, bytes accessed, and others."""
-        return analysed_costs(self._loaded)
-
-    def memory_analysis(self) -> MemoryStats:
-        """The memory that a run takes, on each device."""
-        return memory_stats(self._loaded)

@@ -5,17 +5,16 @@ A program that occurs several times is one cluster; the other equations that hol
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import Final, TypeAlias
+from collections.abc import Sequence
+from typing import Final
 
 from tinyjax.ir.holding import AnyProgram, as_closed
 from tinyjax.ir.printing.outline import Part, outline
+from tinyjax.ir.printing.pieces import Pieces, joined
 from tinyjax.ir.printing.printer import variable_names
 from tinyjax.ir.program import Var
 from tinyjax.tools.dot_labels import atom_text, input_text, node_text
 from tinyjax.tools.texts import Dot
-
-_Pieces: TypeAlias = "Iterator[str | _Pieces]"
 
 _HEAD: Final = """\
 digraph program {
@@ -37,18 +36,9 @@ def to_dot(program: AnyProgram) -> Dot:
     ['  p0_i0 -> p0_e0;', '  p0_e0 -> p0_o0;']
     """
     closed = as_closed(program, "to_dot")
-    done, later = [_HEAD], list[str]()
-    stack: list[_Pieces] = [_program(outline(closed.jaxpr), 0, later, len(closed.consts))]
-    while stack:
-        for piece in stack[-1]:
-            if isinstance(piece, str):
-                done.append(piece)
-            else:
-                stack.append(piece)
-                break
-        else:
-            stack.pop()
-    return Dot("".join([*done, *later, "}\n"]))
+    later: list[str] = []
+    body = joined(_program(outline(closed.jaxpr), 0, later, len(closed.consts)))
+    return Dot("".join([_HEAD, body, *later, "}\n"]))
 
 
 def quoted(text: str) -> str:
@@ -63,7 +53,7 @@ def quoted(text: str) -> str:
     return f'"{clean}"'
 
 
-def _program(parts: Sequence[Part], number: int, later: list[str], consts: int = 0) -> _Pieces:
+def _program(parts: Sequence[Part], number: int, later: list[str], consts: int = 0) -> Pieces:
     """The statements of one program; to `later` go edges into clusters, which must come after all clusters: a node
     belongs to the cluster in which it is mentioned first."""
     part = parts[number]
