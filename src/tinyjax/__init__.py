@@ -13,6 +13,7 @@ from lazy_loader import attach_stub
 
 from tinyjax.collecting import collecting_seldom
 from tinyjax.deferred import (
+    AT_REF,
     ENTER_MESH,
     EXPERIMENTAL,
     FILL_LOOPING,
@@ -47,4 +48,5 @@ NUMPY_FUNCTIONS.hand(lambda: import_module("tinyjax.numpy"))
 FORI_LOOP.hand(lambda *args: import_module("tinyjax.lax.loops").fori_loop(*args))
 LAID_OUT.hand(lambda *args: import_module("tinyjax.lax.explicit").computed(*args))
 RANDOM_GAMMA.hand(lambda *args: import_module("tinyjax.random.rejection").gamma_program(*args))
+AT_REF.hand(lambda *args: import_module("tinyjax.api.written_refs").at_ref_program(*args))
 VMAP.hand(lambda function, axes: import_module("tinyjax.api.vectorize").vmap(function, axes))

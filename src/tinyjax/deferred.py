@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final, Generic, TypeVar, final
 
 if TYPE_CHECKING:
     from tinyjax.ir.aval import ShapedArray
-    from tinyjax.ir.program import ClosedJaxpr
+    from tinyjax.ir.program import ClosedJaxpr, Jaxpr
     from tinyjax.meshes import Device, Mesh
     from tinyjax.meshes.device import Physical
     from tinyjax.meshes.named import NamedSharding
@@ -56,5 +56,7 @@ FORI_LOOP: Final[Deferred[Callable[[int, Array, Callable[[Array, Array], Array],
 LAID_OUT: Final[Deferred[Callable[[Callable[..., Array], Sequence[Array], object], Array]]] = Deferred()
 #: The program of samples of gamma distributions, for operands of these types, or of their logarithms.
 RANDOM_GAMMA: Final[Deferred[Callable[[bool, Sequence[ShapedArray]], ClosedJaxpr]]] = Deferred()
+#: The program of what JAX's `get`, `swap` or `addupdate` do with what a Ref holds, at an index that was written.
+AT_REF: Final[Deferred[Callable[[str, object, Sequence[ShapedArray]], Jaxpr]]] = Deferred()
 #: `vmap`, for functions that are defined by it: of a function, and of the axes of its arguments.
 VMAP: Final = Deferred[Callable[[Callable[..., object], tuple[int | None, ...]], Callable[..., object]]]()

@@ -149,17 +149,28 @@ def _with_types_like(program: Jaxpr, avals: Avals) -> Jaxpr:
 def _scan(params: Params, in_avals: Avals, out_avals: Avals) -> Primitive:
     """JAX 0.11 has trees of the operands (constants, carry, arrays) instead of their numbers."""
     kept = _renamed(params, {}, frozenset({"linear", "_split_transpose", "ft_in", "ft_out"}))
-    trees = params.get("ft_in")
-    if trees is not None and "num_carry" not in kept:
-        groups = trees if isinstance(trees, tuple) else _definition(trees)
-        if not isinstance(groups, tuple) or len(groups) != 3:
-            raise ParameterError(f"{trees} can't be read: it must be trees of constants, carry and arrays", "ft_in")
-        leaf = None if isinstance(trees, tuple) else _STAR
-        consts, carry, arrays = (_leaves(group, leaf) for group in groups)
-        if in_avals and consts + carry + arrays != len(in_avals):
-            raise ParameterError(f"{trees} hasn't as many leaves as there are operands, {len(in_avals)}", "ft_in")
+    if "ft_in" in params and "num_carry" not in kept:
+        consts, carry = scan_sizes(params, len(in_avals))
         kept |= {"num_consts": consts, "num_carry": carry}
     return primitive_of(Scan, kept)
+
+
+def scan_sizes(params: Params, operands: int) -> tuple[int, int]:
+    """How many of the operands of a scan are constants, and how many carries; a ParameterError if that isn't said."""
+    trees = params.get("ft_in")
+    if trees is None or "num_carry" in params:
+        consts, carry = params.get("num_consts"), params.get("num_carry")
+        if isinstance(consts, int) and isinstance(carry, int):
+            return consts, carry
+        raise ParameterError("a scan says how many constants and carries it has, num_consts and num_carry")
+    groups = trees if isinstance(trees, tuple) else _definition(trees)
+    if not isinstance(groups, tuple) or len(groups) != 3:
+        raise ParameterError(f"{trees} can't be read: it must be trees of constants, carry and arrays", "ft_in")
+    leaf = None if isinstance(trees, tuple) else _STAR
+    consts, carry, arrays = (_leaves(group, leaf) for group in groups)
+    if operands and consts + carry + arrays != operands:
+        raise ParameterError(f"{trees} hasn't as many leaves as there are operands, {operands}", "ft_in")
+    return consts, carry
 
 
 def _definition(tree: object) -> object:

@@ -17,9 +17,11 @@ from tinyjax.ir.program import Atom, Eqn, Jaxpr, Var
 from tinyjax.ir.result_types import result_types
 from tinyjax.ir.source import SourceInfo
 from tinyjax.ir.text.lexer import Tokens
+from tinyjax.ir.text.refs import Place
 from tinyjax.ir.text.registry import Registry
 from tinyjax.ir.text.scope import Scope
 from tinyjax.ir.text.values_parser import guarded
+from tinyjax.ir.text.written import Last
 from tinyjax.ir.type_lists import listed
 from tinyjax.ir.value import ConcreteValue
 
@@ -74,8 +76,9 @@ class Body:
         constant = guarded(tokens, at, lambda: self._registry.read("constant", {"value": value}, (), (value.aval,)))
         return self._bind(constant, (), [value.aval], at)[0]
 
-    def append(self, head: Head, binders: Sequence[Binder], operands: tuple[Atom, ...], first: int) -> None:
-        """Adds the equation that begins at `first`; a ParseError unless its results have the types declared."""
+    def append(self, head: Head, binders: Sequence[Binder], operands: tuple[Atom, ...], first: int) -> tuple[Atom, ...]:
+        """Adds the equation that begins at `first`, and gives its results; a ParseError unless they have the types
+        declared."""
         tokens, registry, known = self._tokens, self._registry, self._known.primitives
         operands = self._converted(head.name, operands, first)
         ins = tuple([atom.aval for atom in operands])
@@ -88,7 +91,7 @@ class Body:
                 results = self._inlined(expansion, operands, first)
                 for (at, variable, _), atom in zip(binders, results, strict=True):
                     self.scope.call(variable, atom, at)
-                return
+                return results
             read = guarded(tokens, head.at, lambda: self._read(head, ins, outs))
             found = guarded(tokens, head.at, lambda: result_types(read, ins))
             self._check_types(head.name, found, ins, outs, first)
@@ -97,6 +100,45 @@ class Body:
                 known[head.spelled, ins, outs] = primitive
         variables = tuple([self.scope.define(variable, aval, at) for at, variable, aval in binders])
         self.eqns.append(Eqn(primitive, operands, variables, self._source(first)))
+        return variables
+
+    def append_with_refs(
+        self,
+        head: Head,
+        binders: Sequence[Binder],
+        operands: tuple[Atom, ...],
+        refs: Mapping[int, str],
+        first: int,
+    ) -> None:
+        """The same for an equation of which these operands are Refs."""
+        registry = self._registry
+        found = guarded(
+            self._tokens,
+            head.at,
+            lambda: registry.with_values(head.name, head.params, refs, len(operands), len(binders)),
+        )
+        wanted = [(first, "", operands[x.operand].aval) if isinstance(x, Last) else binders[x] for x in found.results]
+        given = tuple([operands[i] for i in found.operands])
+        results = self.append(Head(head.name, found.params, "", head.at, head.places), wanted, given, first)
+        for result, atom in zip(found.results, results, strict=True):
+            if isinstance(result, Last):
+                self.scope.store(refs[result.operand], atom)
+
+    def read_ref(self, place: Place, binder: Binder, first: int) -> None:
+        """A variable that is bound to what is at a place."""
+        self._at(place, "get", (), [binder], first)
+
+    def write_ref(self, place: Place, value: Atom, first: int, *, adding: bool = False) -> None:
+        """A value is written at a place, or added to what is there."""
+        held = self.scope.held(place.name).aval
+        self.scope.store(
+            place.name,
+            self._at(place, "addupdate" if adding else "swap", (value,), [(first, "", held)], first),
+        )
+
+    def _at(self, place: Place, name: str, values: tuple[Atom, ...], binders: Sequence[Binder], first: int) -> Atom:
+        head = Head(name, {"indices": place.indices}, "", first)
+        return self.append(head, binders, (self.scope.held(place.name), *values, *place.operands), first)[0]
 
     def _read(self, head: Head, ins: Types, outs: Types) -> Primitive:
         try:

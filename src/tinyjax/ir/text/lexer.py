@@ -23,7 +23,8 @@ _KINDS: Final = {
     "string": _STRING,
     "complex": rf"\(-?{REAL}[+-]{REAL}j\)|-?{REAL}(?: *[+-]{REAL})?j(?!\w)",  # in arrays NumPy's have no brackets
     "number": rf"-?{REAL}(?!\w)|(?:True|False)(?!\w)",
-    "binder": rf"{_NAME}:{_AVAL}",  # a:f32[3]
+    "binder": rf"{_NAME}:(?:{_AVAL}|Ref{{{_AVAL}}})",  # a:f32[3]
+    "arrow": r"<-(?= )",  # of JAX's Refs: b:f32[] <- a[0]
     "type": rf":{_AVAL}",  # of a literal
     "held": r"type\([^()\s]*\)",  # a class as a parameter
     "call": rf"{_NAME}(?:\.{_NAME})*\(",  # Record(
@@ -46,8 +47,8 @@ _SIMPLE: Final = re.compile(r"""\[(?:[^][{}"'@]|\[[^][{}"'@]*\])*\]""")
 _OUTPUTS: Final = re.compile(rf"\s*\((?!-?{REAL}[+-]{REAL}j\))")
 #: What follows the word before a definition.
 _DEFINED: Final = re.compile(r"\s+@?\w+ =\s")
-#: JAX's binder of an array that changes.
-_REF: Final = re.compile(rf"{_NAME}:Ref{{")
+#: What JAX writes where a Ref is written to: `b[0,:] <- `.
+_STORE: Final = re.compile(rf"{_NAME}(?:\[[^][\n]*\])+ (?:<-|\+=) ")
 #: How much of a long line an error shows.
 _SHOWN: Final = 100
 
@@ -119,6 +120,10 @@ class Tokens:
             self.kind == "number" and self.text in ("nan", "inf") and self.source.startswith(":", self.end)
         )
 
+    def at_store(self) -> bool:
+        """Whether a Ref is written to here."""
+        return _STORE.match(self.source, self.start) is not None
+
     def before_mark(self, mark: str) -> bool:
         """Whether this mark comes after the token."""
         return self.source.startswith(mark, self.end) or self.source.startswith(f" {mark}", self.end)
@@ -146,11 +151,6 @@ class Tokens:
     def fail(self, problem: str, at: int | None = None, cause: Exception | None = None) -> NoReturn:
         """Raises a ParseError that points at a place in the text: at this token, unless another one is given."""
         place = self.start if at is None else at
-        if _REF.match(self.source, place):
-            problem = (
-                "this is a Ref, and programs have none: what it holds is a value, and a new one after each assignment. "
-                "`tinyjax.interop.jax.from_jax` makes such a program of the function"
-            )
         column = self.column(place)
         start = place - column
         stop = self.source.find("\n", place)

@@ -8,6 +8,8 @@ The grammar, in which a line that is indented further continues an equation:
     binder    = name ":" type
     atom      = name | number [":" type]
 
+What JAX writes of Refs, `a:f32[] <- b[0]`, is read as values: see `refs`.
+
 Every equation is typed as soon as it is read, so what comes out is a valid program.
 """
 
@@ -27,10 +29,12 @@ from tinyjax.ir.program_value import well_typed
 from tinyjax.ir.text.body import Binder, Body, Head, Known
 from tinyjax.ir.text.fields import check_field
 from tinyjax.ir.text.lexer import Tokens
+from tinyjax.ir.text.refs import read_place
 from tinyjax.ir.text.registry import STANDARD, Record, Registry, Unreadable, unread
 from tinyjax.ir.text.scalars import read_string
 from tinyjax.ir.text.scope import Scope
 from tinyjax.ir.text.values_parser import Rule, guarded, run, value
+from tinyjax.ir.text.written import Stateful, stateful_in
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 
@@ -238,7 +242,9 @@ class _Programs:
             if not tokens.skip(",") and tokens.text != ")":
                 tokens.fail(f"expected ',' or ')', got {tokens.shown()}")
         tokens.take("}")
-        return well_typed(Jaxpr(invars, tuple(body.eqns), tuple(outs)))
+        refs, last = scope.last
+        found = well_typed(Jaxpr(invars, tuple(body.eqns), (*outs, *last)))
+        return Stateful(found, refs) if refs and not top else found
 
     def _array(self, aval: ShapedArray) -> Steps[None]:
         at = self.tokens.start
@@ -255,6 +261,9 @@ class _Programs:
         binders: list[Binder] = []
         while tokens.at_binder():
             binders.append((tokens.start, *body.scope.binder()))
+        if (tokens.kind == "arrow" or tokens.text == ",") if len(binders) == 1 else not binders and tokens.at_store():
+            self._at_ref(body, binders, first)
+            return
         if binders and not tokens.skip("="):
             tokens.fail(f"expected a binder such as 'a:f32[3]', or '=', got {tokens.shown()}")
         at, name = tokens.start, tokens.text
@@ -272,7 +281,30 @@ class _Programs:
                 guarded(tokens, at, lambda: self.registry.primitive(name))
             self._shared.names.add(name)
         head = yield from self._head(name, at)
-        body.append(head, binders, self._operands(body, first), first)
+        refs: dict[int, str] = {}
+        operands = self._operands(body, first, refs)
+        if refs or stateful_in(head.params):
+            body.append_with_refs(head, binders, operands, refs, first)
+        else:
+            body.append(head, binders, operands, first)
+
+    def _at_ref(self, body: Body, binders: Sequence[Binder], first: int) -> None:
+        """Where a Ref is read or written: `a:f32[] <- b[0]`, `b[0] <- a`, `b[0] += a`, `c:f32[], b[0] <- b[0], a`."""
+        tokens, scope = self.tokens, body.scope
+        swapped = tokens.skip(",")
+        if not binders or swapped:
+            place = read_place(tokens, scope)
+            adding = tokens.text == "+"
+            tokens.advance()
+            if adding:
+                tokens.take("=")
+            if swapped:
+                body.read_ref(read_place(tokens, scope), binders[0], first)
+                tokens.take(",")
+            body.write_ref(place, scope.atom("a value"), first, adding=adding)
+            return
+        tokens.advance()
+        body.read_ref(read_place(tokens, scope), binders[0], first)
 
     def _head(self, name: str, at: int) -> Steps[Head]:
         """The parameters of a primitive, if it has any."""
@@ -291,13 +323,16 @@ class _Programs:
             heads[spelled] = params
         return Head(name, params, spelled, at, places)
 
-    def _operands(self, body: Body, first: int) -> tuple[Atom, ...]:
-        """The operands of the equation that begins at `first`: what is on its line or indented further."""
+    def _operands(self, body: Body, first: int, refs: dict[int, str]) -> tuple[Atom, ...]:
+        """The operands of the equation that begins at `first`: what is on its line or indented further. Those that are
+        Refs are noted."""
         tokens = self.tokens
         operands: list[Atom] = []
         while tokens.kind in ("word", "number", "complex", "void") and not tokens.at_outputs():
             if tokens.starts_line() and tokens.column(tokens.start) <= tokens.column(first):
                 break
+            if body.scope.is_ref(tokens.text):
+                refs[len(operands)] = tokens.text
             operands.append(body.atom("an operand"))
         return tuple(operands)
 
@@ -317,7 +352,7 @@ class _Programs:
             at = tokens.start
             raw = yield value(self, key)
             found = params[key] = guarded(tokens, at, partial(registry.resolve, raw))
-            if not registry.has_reader(primitive):
+            if not registry.has_reader(primitive) and not stateful_in({key: found}):
                 self._check_param(primitive, key, found, start, at)
         return params
 

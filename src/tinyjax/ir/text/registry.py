@@ -20,7 +20,17 @@ from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.text.fields import HELD_TYPES
-from tinyjax.ir.text.written import Member, Record, Unreadable, build, member, member_of_value, unread
+from tinyjax.ir.text.written import (
+    Member,
+    Record,
+    RefRule,
+    Unreadable,
+    WithValues,
+    build,
+    member,
+    member_of_value,
+    unread,
+)
 
 __all__ = [
     "STANDARD",
@@ -62,6 +72,7 @@ class _Tables:
     record_readers: dict[str, RecordReader] = field(factory=dict)
     converters: dict[str, Converter] = field(factory=dict)
     expanders: dict[str, Expander] = field(factory=dict)
+    ref_rules: dict[str, RefRule] = field(factory=dict)
 
 
 @final
@@ -157,6 +168,15 @@ class Registry:
         def decorate(expander: Expander) -> Expander:
             self._own.expanders.update(dict.fromkeys(names, expander))
             return expander
+
+        return decorate
+
+    def with_refs_by(self, *names: str) -> Callable[[RefRule], RefRule]:
+        """A decorator: the function makes equations of values of those that apply these primitives to JAX's Refs."""
+
+        def decorate(rule: RefRule) -> RefRule:
+            self._own.ref_rules.update(dict.fromkeys(names, rule))
+            return rule
 
         return decorate
 
@@ -264,6 +284,16 @@ class Registry:
         the converted operands."""
         converter = self._find_converter(name)
         return [()] * len(in_avals) if converter is None else converter(in_avals)
+
+    def with_values(
+        self, name: str, params: Mapping[str, object], refs: Mapping[int, str], ins: int, outs: int
+    ) -> WithValues:
+        """The equation of values for one of JAX's with so many operands and results, of which these are Refs; a
+        RegistryError if none is known."""
+        rule = next((found for table in self.tables if (found := table.ref_rules.get(name)) is not None), None)
+        if rule is None:
+            raise RegistryError(f"{name} is applied to the Ref {next(iter(refs.values()), '')}, which it can't be")
+        return rule(params, refs, ins, outs)
 
     def resolve(self, value: object) -> object:
         """The value with the records and members that the registry knows in the place of what was written."""

@@ -15,7 +15,7 @@ from tinyjax.ir.text.values_parser import guarded
 class Scope:
     """The variables of a program, by name. `within`: it is a parameter, or a part of one."""
 
-    __slots__ = ("_count", "_tokens", "_unnamed", "_variables", "_within", "invars")
+    __slots__ = ("_count", "_refs", "_taken", "_tokens", "_unnamed", "_variables", "_within", "invars")
 
     def __init__(self, tokens: Tokens, within: bool) -> None:
         self._tokens = tokens
@@ -23,6 +23,9 @@ class Scope:
         self._variables: dict[str, Atom] = {}
         self._unnamed: list[Atom] = []
         self._count = 0
+        #: The names of JAX's Refs, which stand for what they hold; and for each that is an input its place and name.
+        self._refs: set[str] = set()
+        self._taken: list[tuple[int, str]] = []
         self.invars: list[Var] = []
 
     def binder(self) -> tuple[str, ShapedArray]:
@@ -33,16 +36,39 @@ class Scope:
         if tokens.kind == "number":
             tokens.advance()
             aval = tokens.text[1:]
+        if aval.startswith("Ref{"):
+            aval = aval.removeprefix("Ref{").removesuffix("}")
+            self._refs.add(name)
         found = guarded(tokens, start + len(name) + 1, lambda: read_aval(aval))
         tokens.advance()
         return name, found
 
     def bind(self) -> ShapedArray:
         """Binds an input; its type."""
-        start = self._tokens.start
+        start, is_ref = self._tokens.start, ":Ref{" in self._tokens.text
         name, aval = self.binder()
+        if is_ref:
+            self._taken.append((len(self.invars), name))
         self.invars.append(self.define(name, aval, start))
         return aval
+
+    def is_ref(self, name: str) -> bool:
+        """Whether this is the name of a Ref."""
+        return name in self._refs
+
+    def held(self, name: str) -> Atom:
+        """What the Ref of this name holds now."""
+        return self._variables[name]
+
+    def store(self, name: str, atom: Atom) -> None:
+        """The Ref of this name holds this from here on."""
+        self._variables[name] = atom
+
+    @property
+    def last(self) -> tuple[tuple[int, ...], tuple[Atom, ...]]:
+        """Which inputs are Refs, and what they hold at the end."""
+        held = [self._variables.get(name, self.invars[place]) for place, name in self._taken]
+        return tuple([place for place, _ in self._taken]), tuple(held)
 
     def define(self, name: str, aval: ShapedArray, at: int) -> Var:
         """The next variable. `_` is one that nothing reads; in JAX's programs, nothing outside of them."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import enum
-from collections.abc import Mapping, Sequence
-from typing import final
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias, final
 
 import attrs
 from attrs import frozen
@@ -13,6 +13,7 @@ from typing_extensions import override
 from tinyjax.errors import ParameterError
 from tinyjax.ir.parameters import Spelled
 from tinyjax.ir.primitive import Primitive
+from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.text.fields import as_declared, check_field
 
 
@@ -113,3 +114,66 @@ def member_of_value(cls: type[enum.Enum], fields: Sequence[tuple[str, object]]) 
         except ValueError as error:
             raise ParameterError(str(error)) from None
     raise ParameterError(f"{cls.__name__} is an enumeration: write {cls.__name__}.MEMBER")
+
+
+@final
+@frozen
+class Stateful:
+    """A program that takes Refs, which are these of its inputs. What they hold at the end are its last results."""
+
+    jaxpr: Jaxpr
+    refs: tuple[int, ...]
+
+
+@final
+@frozen
+class Span:
+    """`1:3` along an axis, `1:` or `:`."""
+
+    start: int
+    stop: int | None
+
+
+@final
+@frozen
+class Computed:
+    """Along an axis an operand: a position or an array of them, or the start of so many."""
+
+    size: int | None = None
+
+
+#: For each axis what is chosen; None: all that there is.
+Index: TypeAlias = tuple[int | Span | Computed, ...] | None
+
+
+@final
+@frozen
+class WithValues:
+    """An equation with what Refs hold in their place. `operands` are those of the equation as it was written, in a new
+    order; each of `results` is a result as it was written, or `Last` of an operand."""
+
+    params: Mapping[str, object]
+    operands: tuple[int, ...]
+    results: tuple[int | Last, ...]
+
+
+@final
+@frozen
+class Last:
+    """What the Ref that is this operand holds after an equation."""
+
+    operand: int
+
+
+#: Makes an equation of values of one with Refs: of its parameters, of the names of Refs by their places among the
+#: operands, and of the numbers of operands and results.
+RefRule: TypeAlias = Callable[[Mapping[str, object], Mapping[int, str], int, int], WithValues]
+
+
+def stateful_in(params: Mapping[str, object]) -> bool:
+    """Whether a program among the parameters takes Refs."""
+    return any(map(_is_stateful, params.values()))
+
+
+def _is_stateful(value: object) -> bool:
+    return any(map(_is_stateful, value)) if isinstance(value, tuple) else isinstance(value, Stateful)
