@@ -98,12 +98,12 @@ class Exported(HoldsProgram, Immutable, Generic[P, R]):
     @property
     def in_avals(self) -> tuple[ShapedArray, ...]:
         """The types of the leaves of the arguments."""
-        return self.traced.in_avals
+        return self.traced.jaxpr.in_avals
 
     @property
     def out_avals(self) -> tuple[ShapedArray, ...]:
         """The types of the leaves of the results."""
-        return self.traced.out_avals
+        return self.traced.jaxpr.out_avals
 
     @filtered
     def call(self, /, *args: P.args, **kwargs: P.kwargs) -> R:

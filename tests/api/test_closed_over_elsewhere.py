@@ -12,7 +12,9 @@ import pytest
 import tinyjax as tj
 import tinyjax.numpy as tnp
 from tests.api.test_mesh_of_one import spelled
+from tinyjax.backend import execute
 from tinyjax.errors import ShardingError
+from tinyjax.tracing.concrete import ConcreteArray, as_array
 
 X = np.arange(8.0, dtype="float32")
 PLACES = ["first", "third", "mesh", "two"]
@@ -102,3 +104,65 @@ def test_shardings_of_results_move_no_arguments() -> None:
         run = m.jit(lambda x: x * 2.0, in_shardings=(None,), out_shardings=sharding(m, "third"))
         with pytest.raises(kind):
             run(put(m, "first"))
+
+
+def _along(m: Any) -> Any:
+    return m.make_mesh((4, 2), ("x", "y"), (m.sharding.AxisType.Auto,) * 2, devices=m.devices("cpu"))
+
+
+#: Functions of an array that close over another one, and hold a mesh.
+ON_A_MESH: dict[str, Callable[[Any, Any], Any]] = {
+    "constraint": lambda m, held: m.jit(
+        lambda x: m.lax.with_sharding_constraint(x + held, m.NamedSharding(_along(m), m.P("x")))
+    ),
+    "without arguments": lambda m, held: m.jit(
+        lambda x=1.0: m.lax.with_sharding_constraint(x * held, m.NamedSharding(_along(m), m.P("x")))
+    ),
+    "shard_map": lambda m, held: m.jit(
+        m.shard_map(lambda x: x + held[:2], mesh=_along(m), in_specs=m.P("x"), out_specs=m.P("x"))
+    ),
+    "gradient": lambda m, held: m.jit(
+        m.grad(lambda x: m.lax.with_sharding_constraint(x * held, m.NamedSharding(_along(m), m.P("x"))).sum())
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ON_A_MESH)
+@pytest.mark.parametrize("closed_over", ["first", "third"])
+def test_it_runs_on_the_mesh_of_its_program(closed_over: str, name: str) -> None:
+    def results(m: Any) -> list[Any]:
+        f = ON_A_MESH[name](m, put(m, closed_over))
+        args = () if name == "without arguments" else (X,)
+        return [f(*args), f(*args), f.lower(*args).compile()(*args)]
+
+    for ours, theirs in zip(results(tj), results(jax), strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-6)
+        assert spelled(ours.sharding) == spelled(theirs.sharding)
+
+
+@pytest.mark.parametrize("closed_over", ["first", "third"])
+def test_it_runs_on_the_mesh_in_force(closed_over: str) -> None:
+    def results(m: Any) -> list[Any]:
+        held = put(m, closed_over)
+        with m.set_mesh(_along(m)):
+            f = m.jit(lambda x: x * held)
+            return [f(X), f(X)]
+
+    for ours, theirs in zip(results(tj), results(jax), strict=True):
+        np.testing.assert_allclose(np.asarray(ours), np.asarray(theirs), rtol=1e-6)
+        assert spelled(ours.sharding) == spelled(theirs.sharding)
+
+
+def test_shard_map_that_is_not_compiled_takes_it_along() -> None:
+    """In JAX a ValueError, though arguments that are elsewhere are moved."""
+    held = put(tj, "third")
+    f = tj.shard_map(lambda x: x + held[:2], mesh=_along(tj), in_specs=tj.P("x"), out_specs=tj.P("x"))
+    np.testing.assert_allclose(np.asarray(f(X)), X + np.tile(X[:2], 4))
+
+
+def test_messages_say_that_it_is_closed_over() -> None:
+    held = put(tj, "third")
+    jaxpr = tj.make_jaxpr(lambda x: tj.lax.with_sharding_constraint(x + held, tj.NamedSharding(_along(tj), tj.P("x"))))
+    program = jaxpr(X).jaxpr
+    with pytest.raises(ShardingError, match="an array that 'f' closes over is on cpu:2"):
+        execute(program, [x.value for x in (held, as_array(X)) if isinstance(x, ConcreteArray)], "f")

@@ -106,3 +106,22 @@ def test_arrays_on_the_host_are_kept_too(static: bool) -> None:
         assert x.is_deleted()
         assert not y.is_deleted()
         f(tj.numpy.ones(3), y)  # as another argument, too
+
+
+@pytest.mark.parametrize("name", ["sum", "one of two", "another shape", "divided", "made whole"])
+def test_lowering_warns(name: str) -> None:
+    def counts(m: Any) -> list[int]:
+        made, makers, donated = CASES[name]
+        args = [make(m) for make in makers]
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            traced = m.jit(made(m), donate_argnums=donated).trace(*args)
+            found = [len(caught)]
+            lowered = traced.lower()
+            found.append(len(caught))
+            lowered.compile()
+        return [*found, len(caught)]
+
+    jax.clear_caches()
+    tj.clear_caches()
+    assert counts(tj) == counts(jax)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 import jax
@@ -226,3 +227,35 @@ def test_stages_within_transformations() -> None:
 
     tj.jit(outer)(tj.numpy.ones(3))
     tj.grad(lambda x: outer(x).sum())(tj.numpy.ones(3))
+
+
+def _told(m: Any, how: str) -> list[Any]:  # Any: values of two libraries
+    """What each stage says of the types of arguments and results: trees of shapes, dtypes, and how they lie."""
+    mesh = m.make_mesh((4, 2), ("x", "y"), (m.sharding.AxisType["Auto" if how == "auto" else "Explicit"],) * 2)
+    x: Any = np.arange(16.0, dtype="float32").reshape(8, 2)
+    x = m.device_put(x, m.NamedSharding(mesh, m.P("x", "y"))) if how != "host" else x
+
+    def f(tree: Any, scale: Any = None, *, shift: Any) -> Any:
+        return {"y": tree["x"] * 2, "z": (tree["x"] + shift, scale)}
+
+    said = {"in_shardings": m.P("x"), "out_shardings": m.P("x")} if how == "said" else {}
+    with m.set_mesh(mesh) if how == "said" else contextlib.nullcontext():
+        if how == "said":
+            stage = m.jit(lambda x: x * 2, **said).trace(np.arange(8.0, dtype="float32"))
+        else:
+            stage = m.jit(f).trace({"x": x}, shift=np.float32(1.0))
+        lowered = stage.lower()
+        avals = [lowered.in_avals, lowered.compile().in_avals]
+        avals += [] if how == "said" else [stage.in_avals, stage.out_avals]  # there JAX's don't say it yet
+
+    def shown(aval: Any) -> Any:
+        lies = aval.sharding
+        names = (lies.mesh.axis_names, [str(t).rpartition(".")[2] for t in lies.mesh.axis_types])
+        return aval.shape, np.dtype(aval.dtype).name, bool(aval.weak_type), names, tuple(lies.spec)
+
+    return [m.tree.map(shown, each) for each in avals]
+
+
+@pytest.mark.parametrize("how", ["host", "auto", "explicit", "said"])
+def test_types_are_trees_as_in_jax(how: str) -> None:
+    assert _told(tj, how) == _told(jax, how)

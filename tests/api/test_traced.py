@@ -55,7 +55,7 @@ def test_a_traced_function_is_called_like_the_function(trace: Callable[..., Any]
     assert traced.out_tree == tj.tree.structure(model(PARAMS, X))
     assert traced.in_tree == tj.tree.structure(((PARAMS, X), {"scale": 1.0}))
     assert traced.input_names == ("params['b']", "params['w']", "x", "scale")
-    assert (traced.in_avals, traced.eqns) == (traced.jaxpr.in_avals, traced.jaxpr.eqns)
+    assert (tuple(tj.tree.leaves(traced.in_avals)), traced.eqns) == (traced.jaxpr.in_avals, traced.jaxpr.eqns)
     assert isinstance(traced.jaxpr, tj.ClosedJaxpr)
     ir.typecheck(traced.jaxpr)
 
@@ -88,7 +88,7 @@ def test_in_every_transformation(trace: Callable[..., Any]) -> None:
         lambda f: lambda p, x: tj.lax.scan(lambda c, _: (c + f(p, x), c), 0.0, None, 3),
     ):
         assert_matches(transform(traced)(PARAMS, 2 * X), transform(loss)(PARAMS, 2 * X))
-    assert tj.make_jaxpr(tj.grad(traced))(PARAMS, X).in_avals == traced.in_avals
+    assert tj.make_jaxpr(tj.grad(traced))(PARAMS, X).in_avals == traced.jaxpr.in_avals
     shape = tj.eval_shape(traced, PARAMS, X)
     assert shape == ShapedArray((), "f64")
 

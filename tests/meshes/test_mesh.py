@@ -28,6 +28,7 @@ def test_it_says_what_jax_says(mesh: Mesh) -> None:
     assert mesh.axis_sizes == theirs.axis_sizes
     assert mesh.size == theirs.size
     assert mesh.empty == theirs.empty
+    assert mesh.is_scalar == theirs.is_scalar
     assert mesh.device_ids.tolist() == theirs.device_ids.tolist()
     assert mesh.devices.shape == theirs.devices.shape
     assert len(mesh.local_devices) == len(theirs.local_devices)

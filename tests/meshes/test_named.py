@@ -129,3 +129,26 @@ def test_sums_are_along_explicit_axes(kind: str, axis_type: AxisType) -> None:
     for m in (tj, jax):
         with pytest.raises(ValueError, match="Explicit"):
             sharding(m)
+
+
+@pytest.mark.parametrize("shape", [(8, 2), (8,), ()])
+def test_what_can_lie_so(shape: tuple[int, ...]) -> None:
+    def answers(m: Any) -> list[Any]:  # Any: values of two libraries
+        devices = m.devices("cpu")
+        mesh = m.sharding.Mesh(np.array(devices, object).reshape(4, 2), ("x", "y"))
+        found: list[Any] = []
+        for sharding in (m.sharding.NamedSharding(mesh, m.P("x", "y")), m.sharding.SingleDeviceSharding(devices[0])):
+            found.append(sharding.has_addressable_devices)
+            try:
+                found.append(sharding.check_compatible_aval(shape))
+            except ValueError:
+                found.append("refused")
+        return found
+
+    assert answers(tj) == answers(jax)
+
+
+def test_what_cannot_be_divided_equally_cannot_lie_so() -> None:
+    """In JAX only the number of axes counts there."""
+    with pytest.raises(ShardingError, match="of size 7 can't be divided equally by 4"):
+        NamedSharding(MESH, P("x")).check_compatible_aval((7,))

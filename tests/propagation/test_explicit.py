@@ -311,3 +311,22 @@ def test_programs_run_as_a_whole_where_a_later_equation_says_how_results_lie() -
         np.testing.assert_allclose(slope, 2.0 * data.sum(0) + 0.0 * data)
         assert slope.sharding == NamedSharding(mesh, P(None, "y"))
     np.testing.assert_array_equal(tj.eval_jaxpr(program, (), data)[0], data @ data.T)
+
+
+def test_what_is_said_of_another_mesh_is_left_to_xla() -> None:
+    """The result lies so, in the names of the mesh around."""
+    mesh = tj.make_mesh((4, 2), ("x", "y"), devices=tj.devices("cpu"))
+    x = tj.device_put(np.arange(16.0).reshape(8, 2), tj.NamedSharding(mesh, P("x", "y")))
+    other = mesh.abstract_mesh.update(axis_names=("a", "b"))
+
+    @tj.jit
+    def f(x: tj.Array) -> tj.Array:
+        with tj.sharding.use_abstract_mesh(other):
+            y = tj.reshard(tnp.sin(x), P(("a", "b"), None)) * 2
+            assert tj.typeof(y).sharding == tj.NamedSharding(other, P(("a", "b"), None))
+            return y
+
+    with tj.set_mesh(mesh):
+        y = f(x)
+    np.testing.assert_allclose(np.asarray(y), np.sin(np.asarray(x)) * 2)
+    assert y.sharding.is_equivalent_to(tj.NamedSharding(mesh, P(("x", "y"), None)), 2)

@@ -162,7 +162,7 @@ def test_what_stages_say(program: Callable[..., tuple[Any, ...]]) -> None:
     assert lib.jit(f).eval_shape(*args) == expected
     assert lib.eval_shape(f, *[type_of(lib, x) for x in args]) == expected
     whole = lib.make_jaxpr(f)(*[type_of(lib, x) for x in args])
-    assert len(whole.out_avals) == len(traced.out_avals)
+    assert len(whole.out_avals) == len(traced.jaxpr.out_avals)
     lib.ir.typecheck(traced.closed_jaxpr)
     assert "stablehlo" in lowered.as_text()
 

@@ -282,7 +282,7 @@ class Jitted(AheadOfTime[P, R]):
         lies = self._lies(call, arrays, avals, treedef)
         traced, kept = self._trace(call, avals, treedef, lies)
         donated = self._donation(args, kwargs, traced, avals) if self._donated != ((), ()) else ()
-        captured = brought(traced.captured, arrays, self._shardings)
+        captured = brought(traced, arrays, self._shardings)
         inputs = (*captured, *arrays, *(cell.current() for cell in traced.cells))
         complete = captured is traced.captured and len(inputs) == len(traced.jaxpr.invars) and not traced.cells
         inputs = inputs if complete else tuple(array for array in inputs if array.aval.dtype != FLOAT0)

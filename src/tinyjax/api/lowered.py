@@ -15,7 +15,7 @@ from tinyjax.api.devices import default_backend
 from tinyjax.api.jit_intake import INTAKE
 from tinyjax.api.jit_reroll import border_of, donated_in_stacks, on_cpu
 from tinyjax.api.make_jaxpr import closed_values
-from tinyjax.api.signature_info import Signature
+from tinyjax.api.signature_info import Signature, lying_inputs
 from tinyjax.backend import DeviceLike
 from tinyjax.errors import InputError, ShardingError
 from tinyjax.hlo.locations import with_lines
@@ -83,14 +83,18 @@ class Lowered:
             self._border, self._program = stacks.border, stacks.border.program
             self._donated, self._stacks, self._options = stacks.told, stacks.freed, stacks.options
         self._platform = platform
+        if any(self._donated):
+            layout = self.layout if self._border is None else None
+            self._donated = backend.usable_or_warn(self._program, self._donated, name, layout)
         self._constants = backend.embedded(self.closed_jaxpr.consts, largest)
         erased = [(i, array.aval) for i, array in sorted(traced.erased.items())]
         self._refs = refs
         ins, outs = self.closed_jaxpr.in_avals, self.closed_jaxpr.out_avals
         given = donated[len(donated) - len(ins) :] if donated else (False,) * len(ins)
+        lying = lying_inputs(len(ins), self._lie, asked)
         if refs is not None:
-            (ins, outs), (given, _) = refs.own(ins, outs), refs.own(given, ())
-        self._signature = Signature(in_tree, traced.treedef, ins, outs, given, without, erased)
+            (ins, outs), (given, _), (lying, _) = refs.own(ins, outs), refs.own(given, ()), refs.own(lying, ())
+        self._signature = Signature(in_tree, traced.treedef, ins, outs, given, without, erased, lying)
 
     @property
     def _own_platform(self) -> str:
@@ -109,17 +113,14 @@ class Lowered:
         debug_info: bool = False,
         generic: bool = False,
     ) -> str:
-        """The StableHLO module, which is what is compiled. Arrays that the function closes over are constants, as `jit`
-        says; those that aren't are its first arguments. With loops of layers (`reroll`) on a CPU, its arguments and
-        results are stacks.
+        """The StableHLO module that is compiled. Arrays that the function closes over are constants, as `jit` says, or
+        its first arguments. With loops of layers (`reroll`) on a CPU, its arguments and results are stacks.
 
         `dialect`: "hlo" for what XLA makes of it, before it optimises. `generic`: in MLIR's generic form, which tools
         read that don't know how StableHLO is printed. `debug_info`: operations say which of the user's lines they
         are from.
 
         >>> from tinyjax import jit
-        >>> "stablehlo.multiply %0, %arg0" in jit(lambda x: 2.0 * x).lower(1.0).as_text()
-        True
         >>> ":1:0))" in jit(lambda x: 2.0 * x).lower(1.0).as_text(debug_info=True)
         True
         >>> '"stablehlo.multiply"(' in jit(lambda x: 2.0 * x).lower(1.0).as_text(generic=True)
@@ -148,8 +149,7 @@ class Lowered:
         for "hlo" XLA's computation.
 
         >>> from tinyjax import jit
-        >>> module = jit(lambda x: 2.0 * x).lower(1.0).compiler_ir()
-        >>> "stablehlo.multiply" in str(module)
+        >>> "stablehlo.multiply" in str(jit(lambda x: 2.0 * x).lower(1.0).compiler_ir())
         True
         """
         if dialect not in (None, "stablehlo", "hlo"):
@@ -175,7 +175,7 @@ class Lowered:
 
     @property
     def in_avals(self) -> Any:  # the user's trees
-        """The trees of the types of the arguments."""
+        """The trees of the types of the arguments, as those of `Traced`."""
         return self._signature.in_avals
 
     @property
@@ -341,7 +341,7 @@ class Compiled:
 
     @property
     def in_avals(self) -> Any:  # the user's trees
-        """The trees of the types of the arguments."""
+        """The trees of the types of the arguments, as those of `Traced`."""
         return self._signature.in_avals
 
     @property

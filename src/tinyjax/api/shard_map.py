@@ -159,7 +159,8 @@ def _shard_map(
             for spec, array, label in zip([said[i] for i in positions], arrays, what, strict=True)
         ]
         avals = [_part(label, manual, array.aval, spec) for label, array, spec in zip(what, arrays, specs, strict=True)]
-        if found.placed is not None and is_evaluated():
+        moved = found.placed is not None and is_evaluated()
+        if moved:
             arrays = [_placed(array, found, spec, manual) for array, spec in zip(arrays, specs, strict=True)]
         axes = tuple([MeshAxis(name, size, tracked) for name, size in manual.sizes])
         with enter_mesh(*_within(manual, arrays)):
@@ -179,7 +180,10 @@ def _shard_map(
             manual.axes,
             tracked,
         )
-        result: R = traced.results(bind(program, *traced.captured, *[arrays[i] for i in kept]))
+        captured = traced.captured
+        if moved:
+            captured = tuple([_placed(array, found, PartitionSpec(), manual) for array in captured])
+        result: R = traced.results(bind(program, *captured, *[arrays[i] for i in kept]))
         return result
 
     return mapped

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from attrs import frozen
 
-from tinyjax.api.structs import ShapeDtypeStruct
+from tinyjax.api.structs import ShapeDtypeStruct, lying_type
+from tinyjax.backend import Asked
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import DType
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.shapes import Shape
-from tinyjax.meshes import NamedSharding, Sharding
+from tinyjax.lax.explicit import along_explicit
+from tinyjax.meshes import NamedSharding, PartitionSpec, Sharding
 from tinyjax.tracing import tree
 
 if TYPE_CHECKING:
@@ -43,7 +45,7 @@ class Signature:
     """The trees of arguments, without static ones, and of results, with what a program says of their leaves.
 
     `without_inputs` and `without_outputs` are the leaves of dtype float0, by their numbers: these are no inputs of the
-    program, nor outputs.
+    program, nor outputs. `lie` says how its inputs lie, as far as that is known.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class Signature:
         donated: Sequence[bool],
         without_inputs: Sequence[tuple[int, ShapedArray]],
         without_outputs: Sequence[tuple[int, ShapedArray]],
+        lie: Sequence[Sharding | None],
     ) -> None:
         self.in_tree: Final = in_tree
         self.out_tree: Final = out_tree
@@ -62,6 +65,7 @@ class Signature:
         self._outs = list(out_avals)
         self._without_inputs = without_inputs
         self._without_outputs = without_outputs
+        self._lie = lie or [None] * len(in_avals)
 
     @property
     def args_info(self) -> Any:  # the user's trees
@@ -70,8 +74,9 @@ class Signature:
 
     @property
     def in_avals(self) -> Any:  # the user's trees
-        """`(args, kwargs)`, with the type of each leaf."""
-        return self.arguments([info.aval for info in self._ins], lambda aval: aval)
+        """`(args, kwargs)`, with the type of each leaf, which says how it lies along Explicit axes of a mesh."""
+        pairs = zip(self._ins, self._lie, strict=True)
+        return self.arguments([type_where(info.aval, sharding) for info, sharding in pairs], lambda aval: aval)
 
     @property
     def donate_argnums(self) -> tuple[int, ...]:
@@ -100,6 +105,19 @@ class Signature:
             return self.out_info(asked)
         return self.results(self._outs, lambda aval: aval)
 
+    def out_avals(self, jaxpr: Jaxpr, lie: Sequence[Sharding | None], asked: Asked | None) -> Any:  # the user's tree
+        """The tree of the results' types, which say how these lie along Explicit axes of a mesh."""
+        from tinyjax.backend.explicit import explicit_types  # few programs need it
+
+        ins, said = lying_inputs(len(jaxpr.invars), lie, asked), () if asked is None else asked.outs
+        found: Sequence[Sharding | None] = explicit_types(jaxpr, ins, said)
+        if not found:
+            mesh = next((each.mesh for each in (*ins, *said) if isinstance(each, NamedSharding)), None)
+            somewhere = None if mesh is None else NamedSharding(mesh, PartitionSpec())
+            found = [each or somewhere for each in said or [None] * len(self._outs)]
+        types = [type_where(aval, sharding) for aval, sharding in zip(self._outs, found, strict=False)]
+        return self.results(types, lambda aval: aval)
+
     def out_info(self, shardings: Sequence[Sharding | None] = ()) -> Any:  # the user's tree
         """The tree of the results' types, which say how these lie, as far as that is known."""
         lie = shardings or [None] * len(self._outs)
@@ -107,6 +125,22 @@ class Signature:
             ShapeDtypeStruct.like(aval).update(sharding=found) for aval, found in zip(self._outs, lie, strict=True)
         ]
         return self.results(structs, lambda aval: ShapeDtypeStruct(aval.shape, aval.dtype))
+
+
+def lying_inputs(count: int, lie: Sequence[Sharding | None], asked: Asked | None) -> tuple[Sharding | None, ...]:
+    """How the last `count` inputs of a program lie: as is asked, or as arguments do, or on the mesh in force."""
+    force = None if asked is None or asked.mesh is None else NamedSharding(asked.mesh, PartitionSpec())
+    own, said = (
+        (*[None] * count, *each)[-count:] if count else () for each in (lie, () if asked is None else asked.ins)
+    )
+    return tuple([one or other or force for one, other in zip(said, own, strict=True)])
+
+
+def type_where(aval: ShapedArray, sharding: Sharding | None) -> ShapedArray | ShapeDtypeStruct:
+    """The type of an array that lies so: it says along which Explicit axes of a mesh."""
+    if not isinstance(sharding, NamedSharding) or sharding.mesh.empty:
+        return aval
+    return lying_type(aval, along_explicit(sharding, aval.ndim))
 
 
 def _inserted(

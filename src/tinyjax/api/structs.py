@@ -61,6 +61,15 @@ def _sharding(found: object) -> Sharding | PartitionSpec | None:
     return found
 
 
+def lying_type(aval: ShapedArray, sharding: Sharding | None) -> ShapedArray | ShapeDtypeStruct:
+    """The type of an array, which says how it lies if that is known."""
+    if sharding is None:
+        return aval
+    return ShapeDtypeStruct(
+        aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type, manual_axis_type=aval.mat
+    )
+
+
 @final
 @frozen(eq=False, repr=False)
 class ShapeDtypeStruct(metaclass=_TypeOfTypes):

@@ -15,7 +15,7 @@ from tinyjax.api.embedding import launched
 from tinyjax.api.jit_shardings import constrained
 from tinyjax.api.lowered import Lowered
 from tinyjax.api.make_jaxpr import abstractify, closed_values, eval_jaxpr
-from tinyjax.api.signature_info import Signature
+from tinyjax.api.signature_info import Signature, lying_inputs
 from tinyjax.backend import EMBEDDED_BYTES, Asked
 from tinyjax.control.call import Call
 from tinyjax.errors import InputError, StaticArgumentError
@@ -69,10 +69,10 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
     """A function as a program, for arguments of one signature: what `trace` and `jit(f).trace` return.
 
     It is called like the function: with trees of the same structure, arrays of the same types, and equal static
-    arguments, if there are any. If it comes from `jit`, it runs compiled, as one call; else equation by equation. It
-    can be transformed like any function, and every function of `transforms` and `tools` takes it as a program. Compared
-    by value: what the function and its arguments are called is no part of that, but whether it runs compiled is. So
-    `jit(f).trace(x)` isn't equal to `trace(f, x)`, which does the same in another way; their programs are equal.
+    arguments. If it comes from `jit`, it runs compiled, as one call; else equation by equation. It can be transformed
+    like any function, and `transforms` and `tools` take it as a program. Compared by value: what the function and its
+    arguments are called is no part of that, but whether it runs compiled is. So `jit(f).trace(x)` isn't equal to
+    `trace(f, x)`; their programs are.
 
     `jaxpr` is the program, `in_tree` and `out_tree` are the structures of `(args, kwargs)`, without static arguments,
     and of the results. If the function takes Refs or closes over them, what they hold before and after is among the
@@ -115,13 +115,14 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
 
         An InputError unless inputs and outputs have the same types.
         """
-        if not all_match(program.in_avals, self.in_avals) or not all_match(program.out_avals, self.out_avals):
+        ins, outs = self.jaxpr.in_avals, self.jaxpr.out_avals
+        if not all_match(program.in_avals, ins) or not all_match(program.out_avals, outs):
             raise InputError(
-                f"{self._label}: the program must take {listed(self.in_avals)} and return {listed(self.out_avals)}, "
-                f"but takes {listed(program.in_avals)} and returns {listed(program.out_avals)}"
+                f"{self._label}: the program must take {listed(ins)} and return {listed(outs)}, but takes "
+                f"{listed(program.in_avals)} and returns {listed(program.out_avals)}"
             )
-        named = ClosedJaxpr(program.jaxpr.with_names([*[""] * len(program.consts), *self.input_names]), program.consts)
-        return evolve(self, jaxpr=named)
+        named = program.jaxpr.with_names([*[""] * len(program.consts), *self.input_names])
+        return evolve(self, jaxpr=ClosedJaxpr(named, program.consts))
 
     @property
     def __name__(self) -> str:
@@ -142,14 +143,14 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         return self.jaxpr.effects
 
     @property
-    def in_avals(self) -> tuple[ShapedArray, ...]:
-        """The types of the leaves of the arguments, and of what Refs hold that the function closes over."""
-        return self.jaxpr.in_avals
+    def in_avals(self) -> Any:  # the user's own trees
+        """The types of the arguments, `(args, kwargs)`: along which Explicit axes of a mesh they lie, too."""
+        return self._signature.in_avals
 
     @property
-    def out_avals(self) -> tuple[ShapedArray, ...]:
-        """The types of the leaves of the results, and of what the program leaves in Refs."""
-        return self.jaxpr.out_avals
+    def out_avals(self) -> Any:  # the user's own tree
+        """The types of the results, which say the same. Those of the program are in its `jaxpr`."""
+        return self._signature.out_avals(self.jaxpr.jaxpr, self._lie, self._asked)
 
     @property
     def has_refs(self) -> bool:
@@ -179,14 +180,16 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
 
     @property
     def _signature(self) -> Signature:
-        ins, outs = self._own_avals
+        (ins, outs), without = self._own_avals, (self._without_inputs, self._without_outputs)
         given = self._donated[: len(ins)] or (False,) * len(ins)
-        return Signature(self.in_tree, self.out_tree, ins, outs, given, self._without_inputs, self._without_outputs)
+        lying = lying_inputs(len(self.jaxpr.in_avals), self._lie, self._asked)[: len(ins)]
+        return Signature(self.in_tree, self.out_tree, ins, outs, given, *without, lying)
 
     @property
     def _own_avals(self) -> tuple[tuple[ShapedArray, ...], tuple[ShapedArray, ...]]:
         """The types of inputs and outputs of the program that are leaves of arguments and results."""
-        return (self.in_avals, self.out_avals) if self._refs is None else self._refs.own(self.in_avals, self.out_avals)
+        found = self.jaxpr.in_avals, self.jaxpr.out_avals
+        return found if self._refs is None else self._refs.own(*found)
 
     @property
     def _erased(self) -> frozenset[int]:
@@ -232,9 +235,8 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
         leaves, treedef = tree.flatten((call.args, call.kwargs))
         if treedef != self.in_tree:
             leaves, treedef = tree.flatten(arranged(None if self._key else self.signature, self.in_tree, call))
-        tree.check_same_structure(
-            self._label, self.in_tree, treedef, "the arguments that it was traced for", "the arguments"
-        )
+        wanted = "the arguments that it was traced for"
+        tree.check_same_structure(self._label, self.in_tree, treedef, wanted, "the arguments")
         refs: tuple[Ref, ...] = ()
         if self._refs is not None:
             leaves, refs = self._refs.taken(self._label, self, leaves, treedef, alike=True)
@@ -264,10 +266,10 @@ class Traced(HoldsProgram, Immutable, Generic[P, R]):
             if len(given) != 1:
                 raise InputError(f"lower: a module is for one platform, got lowering_platforms={given}")
             (platform,) = given
-        erased = {i: float0_zeros(aval.shape) for i, aval in self._without_outputs}
         captured = tuple(map(ConcreteArray, self.jaxpr.consts))
+        erased = {i: float0_zeros(aval.shape) for i, aval in self._without_outputs}
         program = programs.Traced(self.jaxpr.jaxpr, captured, self.out_tree, erased)
-        donated = (False,) * len(captured) + (self._donated or (False,) * len(self.in_avals))
+        donated = (False,) * len(captured) + (self._donated or (False,) * len(self.jaxpr.in_avals))
         more = platform, self._largest, self._without_inputs, self._rolled, self._refs
         return Lowered(program, self.fun_name, donated, self.in_tree, self._asked, self._lie, *more)
 
@@ -369,8 +371,7 @@ def trace(
     """`fun` as a program for given arguments, which is itself called like `fun`: `trace(fun)(*args)`, or in short
     `trace(fun, *args)`.
 
-    Arguments are trees of arrays or of their types, as those of `make_jaxpr`. The record that is returned holds the
-    program, the trees of arguments and results, and what the arguments are called. See `Traced`.
+    Arguments are trees of arrays or of their types, as those of `make_jaxpr`. See `Traced` for what is returned.
 
     >>> import tinyjax as tj
     >>> traced = trace(lambda p, x: {"y": p["w"] * x})({"w": 2.0}, ShapedArray((3,), "f64"))

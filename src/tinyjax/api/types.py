@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tinyjax.api.structs import ShapeDtypeStruct
+from tinyjax.api.structs import ShapeDtypeStruct, lying_type
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.lax.explicit import typed_sharding
@@ -40,10 +40,4 @@ def typeof(x: ArrayLike | Ref | ShapedArray | ShapeDtypeStruct) -> ShapedArray |
 
 
 def _typed(x: Array) -> ShapedArray | ShapeDtypeStruct:
-    aval = x.aval
-    sharding = typed_sharding(x)
-    if sharding is None:
-        return aval
-    return ShapeDtypeStruct(
-        aval.shape, aval.dtype, sharding=sharding, weak_type=aval.weak_type, manual_axis_type=aval.mat
-    )
+    return lying_type(x.aval, typed_sharding(x))

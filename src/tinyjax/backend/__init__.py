@@ -3,11 +3,11 @@
 from typing import TYPE_CHECKING
 
 from tinyjax.backend.buffers import SMALL, DeviceBuffer, RawBuffer, is_computed, value_of_buffer, wait_for
-from tinyjax.backend.donation import usable
+from tinyjax.backend.donation import usable, usable_or_warn
 from tinyjax.backend.embedding import EMBEDDED_BYTES, Constants, embedded, passed
 from tinyjax.backend.executor import XlaExecutor, compile_program, execute
 from tinyjax.backend.layouts import Asked, Division, Layout, lay_out
-from tinyjax.backend.meeting import told_where
+from tinyjax.backend.meeting import mesh_place, told_where
 from tinyjax.backend.modules import compile_module
 from tinyjax.backend.nearby import LARGEST, Nearby, is_default, placed, read_nearby
 from tinyjax.backend.places import (
@@ -127,6 +127,7 @@ __all__ = [
     "is_spread",
     "lay_out",
     "local_devices",
+    "mesh_place",
     "move",
     "partitioned",
     "passed",
@@ -147,6 +148,7 @@ __all__ = [
     "to_jax",
     "told_where",
     "usable",
+    "usable_or_warn",
     "value_of_buffer",
     "wait_for",
     "whole",

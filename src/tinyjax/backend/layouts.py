@@ -193,9 +193,12 @@ def on_devices(layout: Layout | None, devices: tuple[Device, ...], name: str) ->
 
 
 def input_label(jaxpr: Jaxpr, i: int, name: str) -> str:
-    """What to call an input of a program in messages."""
+    """What to call an input of a program in messages. What a function closes over comes before its arguments, which
+    have names."""
     names = jaxpr.input_names
     called = names[i] if i < len(names) else ""
+    if not called and any(names[i:]):
+        return f"an array that {name!r} closes over"
     return f"argument {called or i} of {name!r}"
 
 

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from attrs import evolve
 
 from tinyjax.backend.buffers import DeviceBuffer
-from tinyjax.backend.layouts import Asked, Layout, input_label, lay_out
-from tinyjax.backend.places import is_committed, named_device
+from tinyjax.backend.layouts import Asked, Layout, bound_mesh, input_label, lay_out, program_mesh
+from tinyjax.backend.places import all_devices, is_committed, named_device, place_of
 from tinyjax.errors import ShardingError
 from tinyjax.ir.program import Jaxpr
 from tinyjax.ir.value import ConcreteValue
-from tinyjax.meshes import Device
+from tinyjax.meshes import Device, Mesh, NamedSharding, PartitionSpec
 from tinyjax.meshes.device import HOST, TRACED
 from tinyjax.meshes.sharding import Sharding, SingleDeviceSharding
 
@@ -38,6 +38,18 @@ def bound_where_arguments_are(layout: Layout, device: _jax.Device) -> Layout:
     if layout.devices is None and layout.mesh.size == 1:
         return evolve(layout, devices=(named_device(device),))
     return layout
+
+
+def mesh_place(jaxpr: Jaxpr, held: Sequence[ConcreteValue], force: Mesh | None) -> NamedSharding | None:
+    """All devices of the mesh on which a program runs: the one in force, or the one that it is for, with the devices of
+    what it closes over (`held`), or else the first. None if it is for no mesh."""
+    if force is not None and force.placed is not None and not force.empty:
+        return NamedSharding(force, PartitionSpec())
+    mesh = program_mesh(jaxpr)
+    if mesh is None or mesh.size == 1:
+        return None
+    found = next((place.flat_devices for x in held if isinstance(place := place_of(x), Sharding)), all_devices())
+    return None if len(found) < mesh.size else NamedSharding(bound_mesh(mesh, found[: mesh.size]), PartitionSpec())
 
 
 def told_where(

@@ -179,13 +179,17 @@ def batch_divided(arrays: Sequence[Array], axes: Sequence[int]) -> Divided | Non
     return Divided(found.mesh, names) if names else None
 
 
+def along_explicit(sharding: NamedSharding, ndim: int) -> NamedSharding | None:
+    """What the type of an array says that lies so: of the Explicit axes of its mesh."""
+    return _named(sharding.mesh.abstract_mesh, lies_as(sharding, ndim, sharding.mesh))
+
+
 def typed_sharding(x: Array) -> NamedSharding | None:
     """The same, but where a mesh without Explicit axes is in force, that it is divided along none of them; and of an
     array that lies on a mesh, what it is on that one."""
     own = own_sharding(x)
     if own is not None:
-        lies = lies_as(own, x.aval.ndim, own.mesh)
-        return _named(own.mesh.abstract_mesh, lies)
+        return along_explicit(own, x.aval.ndim)
     found = explicit_sharding(x)
     if found is not None:
         return found

@@ -117,6 +117,11 @@ class Mesh(Immutable, Spelled):
         return not self.axis_names and not self.placed
 
     @property
+    def is_scalar(self) -> bool:
+        """Whether it is one device, without axes."""
+        return not self.axis_names and self.placed is not None
+
+    @property
     def abstract_mesh(self) -> Mesh:
         """The mesh without devices, which is what programs hold."""
         return self if self.placed is None else AbstractMesh(self.axis_sizes, self.axis_names, self.axis_types)

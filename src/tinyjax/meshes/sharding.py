@@ -90,9 +90,18 @@ class Sharding(Immutable, ABC):
         return {d for d in self.flat_devices if d.process_index == here or d.platform == HOST.platform}
 
     @property
+    def has_addressable_devices(self) -> bool:
+        """Whether any of the devices is of this process."""
+        return bool(self.addressable_devices)
+
+    @property
     def is_fully_addressable(self) -> bool:
         """Whether all devices are of this process."""
         return len(self.addressable_devices) == self.num_devices
+
+    def check_compatible_aval(self, aval_shape: Sequence[int]) -> None:
+        """A ShardingError, a ValueError, unless an array of this shape can lie so."""
+        self.check(tuple(aval_shape), "the array")
 
     def shard_shape(self, global_shape: Sequence[int]) -> Shape:
         """The shape of each device's block; a ShardingError if an axis can't be divided equally."""
