@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -35,6 +37,17 @@ def test_dtypes_are_described_as_jax_does(name: str) -> None:
     assert dtypes.canonicalize_dtype(ours) == jax.dtypes.canonicalize_dtype(theirs)
     x = np.zeros(2, theirs)
     assert dtypes.scalar_type_of(x) is jax.dtypes.scalar_type_of(x)
+
+
+def test_promotion_says_whether_the_result_is_weakly_typed() -> None:
+    for args in ((1.0, 2), (np.float32(1), 2.0), ("int8", "int16"), (True,), (float, int), (1j,)):
+        with jax.enable_x64(True):
+            theirs = jax.dtypes.result_type(*args, return_weak_type_flag=True)
+        assert dtypes.result_type(*args, return_weak_type_flag=True) == theirs
+        assert dtypes.result_type(*args) == theirs[0]
+    ask: Callable[[object], int] = getattr(dtypes, "itemsize_bits")  # noqa: B009
+    with pytest.raises(ValueError, match="None is no dtype"):
+        ask(None)
 
 
 def test_kinds_of_keys() -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Literal, overload
+
 import numpy.typing as npt
 
+from tinyjax.arrays import promotion
+from tinyjax.errors import ChoiceError, InputError
 from tinyjax.errors import TypingError as TypePromotionError
 from tinyjax.ir.dtypes import INTEGERS, DType, bits, float0
-from tinyjax.numpy import bfloat16, finfo, iinfo, issubdtype, result_type
+from tinyjax.numpy import bfloat16, finfo, iinfo, issubdtype
 from tinyjax.numpy.key_kinds import extended, prng_key
+from tinyjax.numpy.typed import type_of
 from tinyjax.primitives.conversion import array_dtype
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -43,8 +48,29 @@ def itemsize_bits(dtype: npt.DTypeLike) -> int:
     >>> itemsize_bits("int4"), itemsize_bits("bool")
     (4, 8)
     """
+    given: object = dtype
+    if given is None:
+        raise ChoiceError("itemsize_bits: None is no dtype. Name one, such as 'float32'.")
     found = array_dtype(dtype)
     return 8 if found.kind == "b" else bits(found)
+
+
+@overload
+def result_type(*args: ArrayLike | npt.DTypeLike, return_weak_type_flag: Literal[False] = False) -> DType: ...
+@overload
+def result_type(*args: ArrayLike | npt.DTypeLike, return_weak_type_flag: Literal[True]) -> tuple[DType, bool]: ...
+@overload
+def result_type(*args: ArrayLike | npt.DTypeLike, return_weak_type_flag: bool) -> DType | tuple[DType, bool]: ...
+def result_type(*args: ArrayLike | npt.DTypeLike, return_weak_type_flag: bool = False) -> DType | tuple[DType, bool]:
+    """The dtype that arrays, scalars and dtypes are promoted to; if asked for with whether the result is weakly typed.
+
+    >>> result_type(1.0, "float32"), result_type(1.0, 2, return_weak_type_flag=True)
+    (dtype('float32'), (dtype('float64'), True))
+    """
+    if not args:
+        raise InputError("result_type needs at least one array or dtype")
+    dtype, weak_type = promotion.result_type(map(type_of, args))
+    return (dtype, weak_type) if return_weak_type_flag else dtype
 
 
 def scalar_type_of(x: ArrayLike) -> type[bool] | type[int] | type[float] | type[complex]:

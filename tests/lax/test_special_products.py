@@ -200,7 +200,22 @@ def test_only_the_function_of_the_platform_is_lowered() -> None:
             ShapeError,
             "reduction_input_size_override is at least the size of the axis, 9, or -1; got 8",
         ),
-        (lambda: lax.scaled_dot(ROWS, ROWS.T, lhs_scale=ROWS[:, :2]), ShapeError, "must be a multiple of that of its"),
+        (
+            lambda: lax.scaled_dot(ROWS, ROWS.T, lhs_scale=ROWS[:, :2]),
+            ShapeError,
+            "lhs_scale f32[6,2] has a size along axis 1 that divides that of f32[6,5]",
+        ),
+        (
+            lambda: lax.scaled_dot(ROWS, ROWS.T, rhs_scale=ROWS.T[:1, :2]),
+            ShapeError,
+            "rhs_scale f32[1,2] has an element for each of its operand f32[5,6] along axis 1, which isn't summed over",
+        ),
+        (lambda: lax.scaled_dot(ROWS, ROWS.T, rhs_scale=ROWS[0]), ShapeError, "as many axes as its operand f32[5,6]"),
+        (
+            lambda: lax.scaled_dot(ROWS, ROWS.T, lhs_scale=ROWS),
+            ShapeError,
+            "lhs_scale f32[6,5] has an element for two of f32[6,5] at least along axis 1",
+        ),
         (lambda: lax.composite(np.sin, ""), InputError, "the operation needs a name"),
         (lambda: lax.after_all(1.0), InputError, "after_all takes what create_token returns"),
         (lambda: lax.dot(ROWS, ROWS.T, precision="F8"), UnsupportedError, "lax.DotAlgorithmPreset.F32_F32_F32"),

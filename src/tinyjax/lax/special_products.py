@@ -117,8 +117,9 @@ def scaled_dot(
     the preferred one.
 
     A scale has as many axes as its operand, and one element for so many of the operand's along each axis that is
-    summed over. Without `dimension_numbers`, matrices are multiplied, for each element of a leading axis if there are
-    three axes.
+    summed over. Without `dimension_numbers`, matrices are multiplied, for each element of the axes before their two.
+    A ShapeError if a scale doesn't fit its operand, or has an element for each of the operand's along an axis that is
+    summed over.
 
     >>> scaled_dot(
     ...     np.ones((1, 4)),
@@ -131,7 +132,7 @@ def scaled_dot(
     x, y = as_array(lhs), as_array(rhs)
     numbers = dimension_numbers
     if numbers is None:
-        if x.aval.ndim != y.aval.ndim or x.aval.ndim not in (2, 3):
+        if x.aval.ndim != y.aval.ndim or x.aval.ndim < 2:
             raise ShapeError(f"scaled_dot: say dimension_numbers for operands {x.aval} and {y.aval}")
         last = x.aval.ndim - 1
         batch = tuple(range(last - 1))
@@ -143,6 +144,16 @@ def scaled_dot(
         else as_array(scale)
         for operand, scale, axes in ((x, lhs_scale, x_sum), (y, rhs_scale, y_sum))
     ]
+    for name, given, operand, scale, axes in (
+        ("lhs_scale", lhs_scale, x, scales[0], x_sum),
+        ("rhs_scale", rhs_scale, y, scales[1], y_sum),
+    ):
+        same = [i for i in axes if scale.aval.ndim == operand.aval.ndim and scale.shape[i] == operand.shape[i]]
+        if given is not None and same:
+            raise ShapeError(
+                f"scaled_dot: {name} {scale.aval} has an element for two of {operand.aval} at least along axis "
+                f"{same[0]}, which is summed over. Multiply the operand by it, and use dot_general."
+            )
     return _defined(
         "scaled_dot", [x, y, *scales], dimension_numbers=((x_sum, y_sum), (x_batch, y_batch)),
         preferred_element_type=None if preferred_element_type is None else as_dtype(preferred_element_type),

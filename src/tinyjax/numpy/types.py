@@ -9,12 +9,10 @@ from typing import Final, SupportsIndex
 import numpy as np
 import numpy.typing as npt
 
-from tinyjax import backend
 from tinyjax.arrays import promotion
 from tinyjax.arrays.shaping import canonical_axes
 from tinyjax.backend import DeviceLike
 from tinyjax.errors import InputError, TypingError
-from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import (
     BFLOAT16,
     BOOL,
@@ -37,11 +35,11 @@ from tinyjax.ir.dtypes import (
     real_dtype,
 )
 from tinyjax.ir.shapes import Shape
-from tinyjax.ir.shared_types import array_type
 from tinyjax.numpy.creation import asarray
 from tinyjax.numpy.key_kinds import KINDS, prng_key
 from tinyjax.numpy.limits import FloatInfo, IntInfo
 from tinyjax.numpy.signatures import Casting, HasDType, Nested
+from tinyjax.numpy.typed import is_array, type_of
 from tinyjax.primitives.conversion import array_dtype
 from tinyjax.tracing.array import Array, ArrayLike
 from tinyjax.tracing.concrete import as_array
@@ -62,19 +60,7 @@ def result_type(*args: ArrayLike | npt.DTypeLike) -> DType:
     """
     if not args:
         raise InputError("result_type needs at least one array or dtype")
-    return promotion.result_type([_aval(arg) for arg in args])[0]
-
-
-def _aval(x: ArrayLike | npt.DTypeLike) -> ShapedArray:
-    if isinstance(x, Array | np.ndarray | np.generic | bool | int | float | complex) or _is_array(x):
-        return as_array(x).aval
-    # Python's types are weak, as their values are. A dtype may be equal to one of them, and isn't.
-    return array_type((), array_dtype(x), isinstance(x, type) and x in (int, float, complex))
-
-
-def _is_array(x: object) -> bool:
-    """Whether it is an array of another library: one of jax's, or what `__jax_array__` makes one of."""
-    return not isinstance(x, type) and (hasattr(x, "__jax_array__") or backend.from_jax(x) is not None)
+    return promotion.result_type(map(type_of, args))[0]
 
 
 def promote_types(a: npt.DTypeLike, b: npt.DTypeLike) -> DType:
@@ -224,6 +210,6 @@ def isscalar(element: object) -> bool:
     """Whether it is a scalar: Python's, NumPy's, or an array without axes, also one that `__jax_array__` gives."""
     if isinstance(element, Array | np.ndarray):
         return element.shape == ()
-    if _is_array(element):
+    if is_array(element):
         return as_array(element).aval.shape == ()
     return isinstance(element, bool | int | float | complex | np.generic)

@@ -142,10 +142,11 @@ def scaled_dot(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Seq
     """The product of two operands, of which each is multiplied with its scale first, in bfloat16. A scale has one
     element for so many of the operand's along each axis that is summed over."""
     x, y, x_scale, y_scale = args
-    numbers = params["dimension_numbers"]
-    preferred = _dtype(params.get("preferred_element_type")) or BFLOAT16
-    product = DotGeneral(_dimension_numbers(numbers), None, preferred)
-    return ctx.bind(product, _scaled(ctx, x, x_scale, BFLOAT16), _scaled(ctx, y, y_scale, BFLOAT16))
+    numbers = _dimension_numbers(params["dimension_numbers"])
+    (x_sum, y_sum), _ = numbers
+    product = DotGeneral(numbers, None, _dtype(params.get("preferred_element_type")) or BFLOAT16)
+    left = _scaled(ctx, "scaled_dot: lhs_scale", x, x_scale, x_sum, BFLOAT16)
+    return ctx.bind(product, left, _scaled(ctx, "scaled_dot: rhs_scale", y, y_scale, y_sum, BFLOAT16))
 
 
 def scaled_matmul(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> Sequence[Atom]:
@@ -153,13 +154,22 @@ def scaled_matmul(ctx: StagingContext, params: Params, args: Sequence[Atom]) -> 
     x, y, x_scale, y_scale = args
     dtype = _dtype(params.get("preferred_element_type")) or FLOAT32
     product = DotGeneral((((2,), (2,)), ((0,), (0,))), None, dtype)
-    return ctx.bind(product, _scaled(ctx, x, x_scale, dtype), _scaled(ctx, y, y_scale, dtype))
+    left = _scaled(ctx, "scaled_matmul: the scale of lhs", x, x_scale, (2,), dtype)
+    return ctx.bind(product, left, _scaled(ctx, "scaled_matmul: the scale of rhs", y, y_scale, (2,), dtype))
 
 
-def _scaled(ctx: StagingContext, x: Atom, scale: Atom, dtype: DType) -> Atom:
+def _scaled(ctx: StagingContext, what: str, x: Atom, scale: Atom, summed: Axes, dtype: DType) -> Atom:
     shape, own = x.aval.shape, scale.aval.shape
-    if len(shape) != len(own) or any(n == 0 or m % n for m, n in zip(shape, own, strict=True)):
-        raise ShapeError(f"scaled_dot: each size of {x.aval} must be a multiple of that of its scale, {scale.aval}")
+    if len(shape) != len(own):
+        raise ShapeError(f"{what} has as many axes as its operand {x.aval}, got {scale.aval}")
+    for axis, (m, n) in enumerate(zip(shape, own, strict=True)):
+        if axis in summed and (n == 0 or m % n):
+            raise ShapeError(f"{what} {scale.aval} has a size along axis {axis} that divides that of {x.aval}")
+        if axis not in summed and m != n:
+            raise ShapeError(
+                f"{what} {scale.aval} has an element for each of its operand {x.aval} along axis {axis}, which isn't "
+                "summed over"
+            )
     parts = tuple(n for m, k in zip(shape, own, strict=True) for n in (k, m // k))
     spread = broadcast_in_dim(ctx, convert(ctx, scale, dtype), parts, tuple(range(0, len(parts), 2)))
     return mul(ctx, convert(ctx, x, dtype), reshape(ctx, spread, shape))
