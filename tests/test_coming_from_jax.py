@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import re
 import subprocess
@@ -124,3 +125,34 @@ def test_what_is_absent_is_listed(module: str, request: pytest.FixtureRequest) -
         return
     assert sorted(listed) == right, "if it is right that these are absent, `pytest --update-golden` lists them"
     assert f"`{module}`, {len(right)} names:" in match[0]
+
+
+_MODULES: Final = """\
+import json, pkgutil
+import jax, jax.experimental, jax.extend
+print(json.dumps([
+    f"{package.__name__}.{module.name}"
+    for package in (jax, jax.experimental, jax.extend)
+    for module in pkgutil.iter_modules(package.__path__)
+    if not module.name.startswith("_")
+]))
+"""
+
+
+def test_modules_that_are_absent_have_a_reason() -> None:
+    """Each module of JAX's is here under its name, or in the table of those that aren't."""
+    command = [sys.executable, "-W", "ignore", "-c", _MODULES]
+    theirs = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    missing = {module for module in theirs if not importlib.util.find_spec(module.replace("jax", "tinyjax", 1))}
+    text = PAGE.read_text(encoding="utf-8")
+    table = text[text.index("Modules of JAX's that have no counterpart:") : text.index("The lists are made of")]
+    listed = {
+        name
+        for row in table.splitlines()
+        if row.startswith("| `")
+        for name in re.findall(r"`([\w.]+)`", row.split("|")[1])
+    }
+    assert missing <= listed, f"say why they aren't here, or what is instead: {sorted(missing - listed)}"
+    # Another version of JAX may have the others.
+    here = {module for module in listed if importlib.util.find_spec(module.replace("jax", "tinyjax", 1))}
+    assert not here

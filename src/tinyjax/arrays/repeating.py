@@ -13,12 +13,14 @@ from tinyjax.arrays.intake import as_array
 from tinyjax.arrays.operators import Operators
 from tinyjax.arrays.shaping import canonical_axis, integer, ravel, reshape
 from tinyjax.arrays.taking import take
+from tinyjax.deferred import LAID_OUT
 from tinyjax.errors import ConcretizationError, InputError, ShapeError
 from tinyjax.ir.dtypes import INT64, INTEGERS, HostArray
 from tinyjax.ir.result_types import made_once
 from tinyjax.primitives.structure import BroadcastInDim
 
 if TYPE_CHECKING:
+    from tinyjax.meshes import NamedSharding, PartitionSpec
     from tinyjax.tracing.array import Array, ArrayLike
 
 
@@ -28,11 +30,20 @@ def repeat(
     axis: SupportsIndex | None = None,
     *,
     total_repeat_length: int | None = None,
+    out_sharding: NamedSharding | PartitionSpec | None = None,
 ) -> Array:
     """`tinyjax.numpy.repeat`."""
     x = as_array(a)
+    if out_sharding is None:
+        return _along(x, repeats, axis, total_repeat_length)
+    return LAID_OUT.use(lambda x: _along(x, repeats, axis, total_repeat_length), [x], out_sharding)
+
+
+def _along(
+    x: Array, repeats: SupportsIndex | ArrayLike, axis: SupportsIndex | None, total_repeat_length: int | None
+) -> Array:
     if axis is None:
-        return repeat(ravel(x), repeats, 0, total_repeat_length=total_repeat_length)
+        return _along(ravel(x), repeats, 0, total_repeat_length)
     if not x.aval.ndim:  # as in NumPy, a number is a vector of one
         x = ravel(x)
     at = canonical_axis(axis, x.aval.ndim, "repeat")

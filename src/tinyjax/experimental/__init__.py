@@ -7,10 +7,13 @@ from tinyjax.experimental import mesh_utils as mesh_utils
 from tinyjax.experimental import multihost_utils as multihost_utils
 from tinyjax.experimental import ode as ode
 from tinyjax.experimental import pjit as pjit
+from tinyjax.experimental import random as random
 from tinyjax.experimental import shard_map as shard_map
 from tinyjax.experimental import sparse as sparse
 
-__all__ = ["checkify", "io_callback", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "shard_map", "sparse"]
+__all__ = [
+    "checkify", "io_callback", "jet", "mesh_utils", "multihost_utils", "ode", "pjit", "random", "shard_map", "sparse"
+]  # fmt: skip
 
 
 def __dir__() -> list[str]:

@@ -199,11 +199,7 @@ def repeat(
     >>> repeat(np.array([5, 6]), np.array([2, 1]))
     Array([5, 5, 6], dtype=int64)
     """
-    return computed(
-        lambda x: repeating.repeat(x, repeats, axis, total_repeat_length=total_repeat_length),
-        [as_array(a)],
-        out_sharding,
-    )
+    return repeating.repeat(a, repeats, axis, total_repeat_length=total_repeat_length, out_sharding=out_sharding)
 
 
 def tile(A: ArrayLike, reps: Axes) -> Array:

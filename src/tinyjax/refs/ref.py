@@ -79,6 +79,10 @@ class Ref(Cell[Array]):
         """How that lies on devices."""
         return self.current().sharding
 
+    def unsafe_buffer_pointer(self) -> int:
+        """Where what it holds begins in memory, until something else is written."""
+        return self.current().unsafe_buffer_pointer()
+
     def __getitem__(self, index: Index) -> Array:
         value = self.current()
         index_keys.parse(value, index, strict=True)
