@@ -18,6 +18,7 @@ import tinyjax as tj
 import tinyjax.numpy as tnp
 from tinyjax.api.jit import Jitted
 from tinyjax.errors import InputError
+from tinyjax.prepared.straight import NUMBERS
 
 X = np.array([1.5, -2.0, 0.25])
 DEVICE: tj.Array = tj.device_put(tnp.asarray(X))
@@ -167,9 +168,10 @@ def test_a_call_asks_once(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     entries = compiled._calls.entries = Counting(compiled._calls.entries)
     monkeypatch.setattr(Jitted, "_call", None)
     call()
-    assert entries.asked == 1
+    asked = entries.asked
+    assert asked <= 1
     within()
-    assert entries.asked == 2
+    assert entries.asked == asked + 1
 
 
 def test_entries_go_with_the_function() -> None:
@@ -201,6 +203,7 @@ def test_arrays_of_numpy_are_told_apart_by_all_that_their_types_are() -> None:
         np.arange(6.0)[::-1],
         np.asarray(3.0),
         np.zeros((0, 3)),
+        np.arange(6.0)[None].astype(">f8"),
     ]
     bad: list[Any] = [
         np.array(["a"]),
@@ -244,3 +247,73 @@ def test_clearing_caches_forgets_what_numpys_arrays_are_known_by() -> None:
     tj.clear_caches()
     assert not compiled._calls.entries
     np.testing.assert_array_equal(np.asarray(compiled(X)), X * 2)
+
+
+REPEATED: dict[str, Any] = {
+    "an array": DEVICE,
+    "NumPy's": X,
+    "a float": 2.5,
+    "an int": 3,
+    "a bool": True,
+}
+
+
+@pytest.mark.parametrize("name", REPEATED)
+def test_what_is_passed_again_and_again_goes_straight(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With nothing between the call and the launch; numbers from the fourth time on, and where there is one device."""
+    x = REPEATED[name]
+    compiled = tj.jit(lambda x: x * 2)
+    assert isinstance(compiled, Jitted)
+    wanted = [np.asarray(compiled(x)) for _ in range(3)]
+    if len(tj.devices()) == 1 or isinstance(x, tj.Array):
+        monkeypatch.setattr(type(compiled._calls), "_run", None)
+    monkeypatch.setattr(Jitted, "_call", None)
+    wanted += [np.asarray(compiled(x)) for _ in range(2)]
+    assert all(found.tobytes() == wanted[0].tobytes() for found in wanted)
+
+
+def test_numbers_are_told_apart_by_class_sign_and_value() -> None:
+    """Python's equal numbers are different arguments."""
+    compiled = tj.jit(lambda x: 1 / x if x.dtype.kind in "fc" else x)
+    numbers: list[Any] = [1, 1.0, True, 1 + 0j, 0.0, -0.0, float("nan"), float("inf"), -1, 2**40, complex(0.0, -0.0)]
+    first = [outcome(compiled, (x,), {}) for x in numbers]
+    for order in (1, -1) * 3:
+        found = [outcome(compiled, (x,), {}) for x in numbers[::order]]
+        assert found[::order] == first
+    assert len({str(x) for x in first}) == len(numbers)
+
+
+def test_arrays_of_numpy_may_be_written_to_after_a_call() -> None:
+    """Wherever in memory they lie: what has been called with them has taken them as they were."""
+    compiled = tj.jit(lambda x: x @ x)
+    memory = np.zeros(64 * 64 + 16)
+    for start in range(16):
+        x = memory[start : start + 64 * 64].reshape(64, 64)
+        for _ in range(4):
+            x[:] = np.eye(64)
+            found = compiled(x)
+            x[:] = 7.0
+            np.testing.assert_array_equal(np.asarray(found), np.eye(64))
+
+
+def test_numbers_that_change_with_each_call_are_not_kept() -> None:
+    """Only what comes again is put on the device for later calls, and there is an end to it."""
+    compiled = tj.jit(lambda x: x + 1)
+    tj.clear_caches()
+    for i in range(40):
+        assert int(compiled(i)) == i + 1
+    assert not any(NUMBERS.entries.values())
+    for _ in range(2):
+        compiled(7)
+    kept = [key for key, kept in NUMBERS.entries.items() if kept]
+    assert kept == ([(int, 7)] if len(tj.devices()) == 1 else [])
+    tj.clear_caches()
+    assert not NUMBERS.entries
+
+
+@pytest.mark.parametrize("donated", [(), 0], ids=["plain", "donated"])
+def test_a_number_on_the_device_is_nobodys_to_donate(donated: Any) -> None:
+    compiled, other = tj.jit(lambda x: x + 1, donate_argnums=donated), tj.jit(lambda x: x * 3)
+    for _ in range(4):
+        assert float(compiled(2.5)) == 3.5
+        assert float(other(2.5)) == 7.5

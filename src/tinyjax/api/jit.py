@@ -34,9 +34,10 @@ from tinyjax.ir.dtypes import FLOAT0
 from tinyjax.ir.program import Jaxpr
 from tinyjax.lax.explicit import Given, given
 from tinyjax.lax.within import runs_by_python
-from tinyjax.prepared.jitted import MISS, CallsByMesh, JittedCalls
+from tinyjax.prepared.jitted import CallsByMesh, JittedCalls
 from tinyjax.prepared.runners import Equation
 from tinyjax.prepared.stacked import AnyLaunch
+from tinyjax.prepared.straight import MISS
 from tinyjax.refs.lending import Lent, Places
 from tinyjax.tracebacks import filtered, show_users_frames
 from tinyjax.tracing import tree
@@ -222,6 +223,7 @@ class Jitted(AheadOfTime[P, R]):
         self._largest = largest
         self._rerolling = rerolling
         self._plain = static == ((), ()) and check is None
+        self._direct = self._plain and donated == ((), ())
         self._own: BoundedCache[Hashable, Traced] = BoundedCache(TRACES_PER_FUNCTION, "traced functions")
         self._calls = JittedCalls(INTAKE)
         self._by_mesh, self._misses = CallsByMesh(INTAKE), MissLog()
@@ -240,23 +242,21 @@ class Jitted(AheadOfTime[P, R]):
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> R:
         try:  # costs nothing, unlike the decorator
             frame = innermost()
+            if frame is ROOT and self._direct:
+                ready: R = self._calls.run(args, kwargs, ())
+                if ready is not MISS:
+                    return ready
             outside = frame is ROOT or is_outside(frame := active_frame())
             if frame is not ROOT and runs_by_python():
                 return self._fun(*args, **kwargs)
             calls = self._calls if frame is ROOT else self._calls_within(frame)
-            if self._plain:
-                result = calls.run(args, kwargs, ()) if outside else calls.bind(args, kwargs, ())
-                if result is MISS:
-                    result = self._call(StaticCall(self._fun, args, kwargs, ()), args, kwargs)
-            elif self._check is not None:
-                call = split_resolved(self._fun, args, kwargs, *self._static)
+            ask = calls.run if outside else calls.bind
+            call = None if self._plain else split_resolved(self._fun, args, kwargs, *self._static)
+            if call is not None and self._check is not None:
                 return self._checked(self._check, call, args, kwargs)
-            else:
-                call = split_resolved(self._fun, args, kwargs, *self._static)
-                ask = calls.run if outside else calls.bind
-                result = ask(call.args, call.kwargs, call.key)
-                if result is MISS:
-                    result = self._call(call, args, kwargs)
+            result = ask(args, kwargs, ()) if call is None else ask(call.args, call.kwargs, call.key)
+            if result is MISS:
+                result = self._call(call or StaticCall(self._fun, args, kwargs, ()), args, kwargs)
         except Exception as error:
             result = self._refs.of(args, kwargs) if isinstance(error, RefError) else None
             if result is None:

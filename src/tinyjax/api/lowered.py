@@ -28,9 +28,10 @@ from tinyjax.ir.program import ClosedJaxpr, Jaxpr
 from tinyjax.ir.type_lists import all_match, listed
 from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import NamedSharding, Sharding
-from tinyjax.prepared.jitted import MISS, JittedCalls
+from tinyjax.prepared.jitted import JittedCalls
 from tinyjax.prepared.runners import alone
 from tinyjax.prepared.stacked import free, operands_in_stacks, results_of_stacks
+from tinyjax.prepared.straight import MISS
 from tinyjax.refs.staged import StagedRefs
 from tinyjax.tracebacks import filter_class
 from tinyjax.tracing import tree
@@ -275,8 +276,7 @@ class Compiled:
         self._plain = border is None and not signature.donate_argnums and not traced.cells
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:  # the function's own arguments, without the static ones
-        prepared = self._calls.run(args, kwargs, ())
-        if prepared is not MISS:
+        if (prepared := self._calls.run(args, kwargs, ())) is not MISS:
             return prepared
         leaves, treedef = tree.flatten((args, kwargs))
         tree.check_same_structure(self._name, self.in_tree, treedef, "the compiled arguments", "the arguments")

@@ -28,7 +28,7 @@ _SIGNATURES: Final = 64
 
 Results: TypeAlias = "Sequence[RawBuffer]"
 #: One compiled program, run on arguments of the types that it was compiled for.
-Dispatcher: TypeAlias = Callable[[Sequence[Argument]], Results]
+Dispatcher: TypeAlias = Callable[..., Results]
 
 
 def dispatcher(
@@ -65,19 +65,19 @@ def dispatcher(
         )
 
         def first(*args: Argument) -> tuple[Results, object, bool]:
-            return plain(args), program, False
-
-        def only(*args: Argument) -> Results:
-            return plain(args)
+            return plain(*args), program, False
 
         cache = _jax.PjitFunctionCache(_SIGNATURES)
         registry = _jax.pytree.default_registry()
-        run = _jax.pjit("tinyjax", only, first, (), (), object(), registry, pxla.cc_shard_arg, cache)
+        run = _jax.pjit("tinyjax", plain, first, (), (), object(), registry, pxla.cc_shard_arg, cache)
     except (AttributeError, TypeError):
         return plain  # these are no public names of jax's, and may change
 
-    def dispatch(args: Sequence[Argument]) -> Results:
-        if x64.value or not wide:
+    if not wide:
+        return run
+
+    def dispatch(*args: Argument) -> Results:
+        if x64.value:
             return run(*args)
         before = x64.get_local()  # by itself: what `swap_local` returns is lost if an interrupt comes with it
         try:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import Final, Protocol, cast, final
+from collections.abc import Callable, Sequence
+from typing import Final, NoReturn, Protocol, cast, final
 
 import numpy as np
+from attrs import frozen
 from jaxlib import _jax, version
 
 from tinyjax.backend.buffers import SMALL, DeviceBuffer, RawBuffer, deleted_message, keys_of
@@ -130,6 +131,21 @@ class _Execute(Protocol):
 
 
 @final
+@frozen(eq=False)
+class Direct:
+    """A launch in its parts, for those who launch a program again and again."""
+
+    #: What runs it.
+    execute: _Execute
+    #: What make arrays of its results.
+    handlers: Sequence[_jax.ResultHandler]
+    #: What has run it with arrays of the host that nobody writes to any more; None if it hasn't, or if there is no jax.
+    dispatch: Dispatcher | None
+    #: Raises what a run by such arguments has failed by, in words of ours; for messages, it has a name.
+    fail: Callable[[Exception, Sequence[Argument], str], NoReturn]
+
+
+@final
 class Executable(Loaded):
     """A program that XLA has compiled for one device. Everything that doesn't depend on the arguments is done here."""
 
@@ -176,7 +192,7 @@ class Executable(Loaded):
         self._out_keys = tuple([keys_of(aval.dtype) for aval in out_avals])
         self._sharding = sharding = sharding_of(device)
         #: Whether there is no other device that an array could be on.
-        self.alone: bool = device.platform == "cpu" and len(own_devices()) == 1
+        self.alone: bool = device.platform == "cpu" and [*own_devices()] == [device]
         #: Never: the device is no mesh.
         self.on_mesh_of_one: bool = False
         # Before 0.11, jax's checks of its own results must be told not to run.
@@ -232,26 +248,35 @@ class Executable(Loaded):
             PROCESS.check(f"To run {name!r}")
         try:
             if on_host:
-                return (self._dispatcher or self._dispatch())(args)
+                return (self._dispatcher or self._dispatch())(*args)
             if self._waits:
                 return self._run_and_wait(args)
             return self._execute(args).consume_with_handlers(self._handlers)
         except (RuntimeError, ValueError) as error:
-            if is_foreign(error):
-                raise
-            # A run that fails later may have used up what was donated to it, which is no mistake of the caller's.
-            refused = "deleted" in str(error) or "INVALID_ARGUMENT" in str(error)
-            for i, arg in enumerate(args):
-                if refused and not isinstance(arg, np.ndarray) and arg.is_deleted():
-                    raise DeletedBufferError(
-                        f"argument {i} of {name!r}: {deleted_message(DeviceBuffer(arg, self.device))}"
-                    ) from error
-            failure = host_failure(error)
-            if failure is None:
-                raise XlaError(f"{name!r} failed on {self.device}:\n{first_lines(error)}") from error
-            if failure.passes:
-                raise failure.error from None
-            raise XlaError(f"{name!r} failed on {self.device}: {failure.reason}") from failure.error
+            self._fail(error, args, name)
+
+    @property
+    def direct(self) -> Direct | None:
+        """What a launch with arrays of the device consists of; None if there is more to it."""
+        return Direct(self._execute, self._handlers, self._dispatcher, self._fail) if self._plain else None
+
+    def _fail(self, error: Exception, args: Sequence[Argument], name: str) -> NoReturn:
+        """Raises what a run of the program by these arguments has failed by, in words of ours."""
+        if is_foreign(error):
+            raise error
+        # A run that fails later may have used up what was donated to it, which is no mistake of the caller's.
+        refused = "deleted" in str(error) or "INVALID_ARGUMENT" in str(error)
+        for i, arg in enumerate(args):
+            if refused and not isinstance(arg, np.ndarray) and arg.is_deleted():
+                raise DeletedBufferError(
+                    f"argument {i} of {name!r}: {deleted_message(DeviceBuffer(arg, self.device))}"
+                ) from error
+        failure = host_failure(error)
+        if failure is None:
+            raise XlaError(f"{name!r} failed on {self.device}:\n{first_lines(error)}") from error
+        if failure.passes:
+            raise failure.error from None
+        raise XlaError(f"{name!r} failed on {self.device}: {failure.reason}") from failure.error
 
     def _run_and_wait(self, args: Sequence[Argument]) -> Sequence[RawBuffer]:
         run = self._execute(args, with_tokens=True)
@@ -264,7 +289,7 @@ class Executable(Loaded):
         """The dispatcher, once it is needed."""
         execute, handlers, device = self._execute, self._handlers, self.device
 
-        def plain(args: Sequence[Argument]) -> Sequence[RawBuffer]:
+        def plain(*args: Argument) -> Sequence[RawBuffer]:
             placed = [_put(arg, device) if isinstance(arg, np.ndarray) else arg for arg in args]
             return execute(placed).consume_with_handlers(handlers)
 

@@ -133,6 +133,7 @@ class SpmdExecutable(Loaded):
         "constants",
         "copied",
         "devices",
+        "direct",
         "in_shardings",
         "layout",
         "on_mesh_of_one",
@@ -157,6 +158,8 @@ class SpmdExecutable(Loaded):
         self.layout: Layout = layout
         #: Never: there are other devices.
         self.alone: bool = False
+        #: It is looked at where arguments lie.
+        self.direct: None = None
         self.on_mesh_of_one: bool = len(self.devices) == 1
         #: Arrays of the host are divided when the program is launched.
         self.copied: bool = True

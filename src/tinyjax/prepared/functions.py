@@ -24,7 +24,8 @@ from tinyjax.prepared.primitives import kernel_of, several_of
 from tinyjax.prepared.replayed import STATIC, are_integers
 from tinyjax.prepared.runners import HostRunner, Kernel, Kernels, Launch, LaunchOnMesh, StepFunction, launch_of, step
 from tinyjax.prepared.stored_array import StoredArray, of_host
-from tinyjax.prepared.table import TABLE, Assemble, Entry, Key
+from tinyjax.prepared.straight import Assemble
+from tinyjax.prepared.table import TABLE, Entry, Key
 from tinyjax.transforms.dce import dce
 
 P = ParamSpec("P")

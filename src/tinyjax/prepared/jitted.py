@@ -8,34 +8,37 @@ and go with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, TypeVar, final
 
 import numpy as np
 from attrs import evolve, frozen
+from typing_extensions import override
 
 from tinyjax import backend
 from tinyjax.caching import PlainCache
 from tinyjax.errors import InputError
 from tinyjax.ir.aval import ShapedArray
-from tinyjax.ir.dtypes import DType, HostArray
+from tinyjax.ir.dtypes import DType, HostArray, Scalar
 from tinyjax.ir.primitive import Primitive
 from tinyjax.ir.shapes import Shape
+from tinyjax.ir.value import ConcreteValue
 from tinyjax.meshes import Mesh
 from tinyjax.prepared.runners import Equation, Launch
 from tinyjax.prepared.stacked import AnyLaunch
-from tinyjax.prepared.stored_array import StoredArray, new
-from tinyjax.prepared.table import Assemble, Key, Table
+from tinyjax.prepared.stored_array import StoredArray
+from tinyjax.prepared.straight import MISS, NUMBERS, Assemble, Call, OfHost, of_host, straight
+from tinyjax.prepared.table import Key, Table
 from tinyjax.primitives.defaults import Defaults
 
 if TYPE_CHECKING:
     from tinyjax.tracing.array import Array
 
+K = TypeVar("K", bound=Hashable)
+T = TypeVar("T")
 #: An argument outside of transformations: an array of ours, or one of NumPy's, which is used as it is.
 Leaf: TypeAlias = StoredArray | HostArray
 #: From a tree to its leaves and its structure.
 Flatten: TypeAlias = Callable[[object, None], tuple[Sequence[object], Hashable]]
-#: What a call returns that hasn't been prepared.
-MISS: Final = object()
 #: How many kinds of arguments one function has entries for.
 _LIMIT: Final = 256
 #: Under how many meshes a function is called before the prepared calls are forgotten.
@@ -44,12 +47,15 @@ _MESHES: Final = 16
 _IS_TREE: Final[Mapping[type, bool]] = {
     int: False,
     float: False,
+    bool: False,
+    complex: False,
     np.ndarray: False,
     dict: True,
     list: True,
     tuple: True,
 }
 _TREES: Final = frozenset({dict, list, tuple})
+_NUMBERS: Final = frozenset({float, int, bool, complex})
 
 
 @final
@@ -74,7 +80,7 @@ class Intake:
 class JittedCalls(Table):
     """What the calls of one function are prepared with."""
 
-    __slots__ = ("_flatten", "_intake", "_stored")
+    __slots__ = ("_flatten", "_intake", "_mixed", "_placed", "_stored")
 
     _flatten: Flatten  # set when there is something to look for: until then, nobody needs what it imports
 
@@ -82,11 +88,29 @@ class JittedCalls(Table):
         super().__init__(_LIMIT, "calls of compiled functions")
         self._intake = intake
         self._stored = intake.stored
+        # Calls with one array and nothing else, which are among the entries, too: on the device, by the identity of its
+        # type; of NumPy's, by shape and dtype.
+        self._placed: dict[int, tuple[ShapedArray, Call]] = {}
+        self._mixed: dict[tuple[Shape, DType], OfHost] = {}
+
+    @override
+    def clear(self) -> None:
+        super().clear()
+        self._placed.clear()
+        self._mixed.clear()
 
     def run(self, args: Sequence[object], kwargs: Mapping[str, object], static: tuple[Hashable, ...]) -> Any:
         """The results of a call outside of all transformations; MISS if it isn't prepared, or if the arrays are not all
         where the executable is. `static` identifies the arguments that are left out."""
         # What most calls do, in one piece: each function that it was cut into would cost a hundredth of a call.
+        stored = self._stored
+        if len(args) == 1 and not kwargs and not static:
+            arg = args[0]
+            if type(arg) is stored:
+                if (buffer := arg.buffer) is not None and (one := self._placed.get(id(arg.aval))) is not None:
+                    return one[1]([buffer])
+            elif type(arg) is np.ndarray and (of_numpy := self._mixed.get((arg.shape, arg.dtype))) is not None:
+                return of_numpy(arg)
         leaves: Sequence[object] = args
         key: list[object] = []
         if kwargs or static or (args and type(args[0]) in _TREES):
@@ -94,9 +118,8 @@ class JittedCalls(Table):
                 return MISS
             leaves, treedef = self._flatten((args, kwargs), None)
             key = [treedef, static]
-        stored = self._stored
         given: list[backend.Argument] = []
-        on_host = False
+        on_host = numbers = False
         for arg in leaves:
             if type(arg) is stored:
                 if (buffer := arg.buffer) is not None:
@@ -104,44 +127,35 @@ class JittedCalls(Table):
                 elif (elements := arg.host) is None or (arg.aval.weak_type and not arg.aval.shape):
                     return self._run(args, kwargs, static, ())
                 else:
-                    given.append(elements)
+                    given.append(elements)  # nobody writes to our own
                     on_host = True
                 key.append(id(arg.aval))
             elif type(arg) is np.ndarray:
-                # A program that still runs may read an array of the host; nobody writes to our own.
                 given.append(arg.copy() if arg.nbytes <= backend.SMALL else arg)
                 on_host = True
                 key.append(arg.shape)
                 key.append(arg.dtype)
+            elif type(arg) in _NUMBERS and (kept := NUMBERS.entries.get((type(arg), arg))) is not None:
+                given.append(kept[0])
+                numbers = True
+                key.append(id(kept[1]))
             else:
                 return self._run(args, kwargs, static, ())
         entry = self.entries.get(tuple(key))
         if entry is None or (launch := entry.device) is None:
             return self._run(args, kwargs, static, tuple(key)) if on_host else MISS
-        if type(launch) is not Launch:  # which takes the arrays themselves
+        known = entry.straight
+        if known is not None and (call := known.mixed if on_host else known.placed) is not None:
+            return call(given)
+        if numbers or type(launch) is not Launch:  # which takes the arrays themselves
             return self._run(args, kwargs, static, ())
         executable = launch.executable
         if on_host and not executable.copied and not _admitted(executable, given):
             return MISS
-        if launch.captured:
-            given = launch.captured + given
-        if not executable.alone and not executable.holds(given):
+        outs = launch.launch(given, on_host, stored)
+        if outs is None:
             return MISS
-        results = executable.launch(given, launch.name, on_host)
-        if entry.assemble is None:
-            out = new(stored)
-            out.aval = launch.out_avals[0]
-            out.buffer = results[0]
-            out.host = None
-            return out
-        outs: list[StoredArray] = []
-        for buffer, aval in zip(results, launch.out_avals, strict=True):
-            out = new(stored)
-            out.aval = aval
-            out.buffer = buffer
-            out.host = None
-            outs.append(out)
-        return entry.assemble(outs)
+        return outs[0] if entry.assemble is None else entry.assemble(outs)
 
     def _run(
         self, args: Sequence[object], kwargs: Mapping[str, object], static: tuple[Hashable, ...], known_by: Key
@@ -162,6 +176,7 @@ class JittedCalls(Table):
         intake = self._intake
         stored = intake.stored
         leaves: list[Leaf] = []
+        numbers: list[tuple[Scalar, ConcreteValue]] = []
         for arg in args:
             if type(arg) is stored:
                 leaves.append(arg)
@@ -180,6 +195,10 @@ class JittedCalls(Table):
                     return MISS
                 leaves.append(array)
                 key.append(id(array.aval))
+                if type(arg) is np.ndarray:  # in another byte order: its elements aren't used as they are
+                    known_by = ()
+                if type(arg) is float or type(arg) is int or type(arg) is bool or type(arg) is complex:
+                    numbers.append((arg, array.value))
         entry = self.entries.get(tuple(key))
         if entry is None or (launch := entry.device) is None:
             return MISS
@@ -188,6 +207,12 @@ class JittedCalls(Table):
         outs = launch.run(leaves, stored)
         if outs is None:
             return MISS
+        for number, value in numbers:
+            NUMBERS.meet(number, value, launch.executable)
+        if known_by and flat and len(leaves) == 1 and entry.straight is not None:
+            arg, call = leaves[0], of_host(entry.straight, launch, entry.assemble, stored)
+            if type(arg) is np.ndarray and call is not None:
+                _keep(self._mixed, (arg.shape, arg.dtype), call)
         return outs[0] if entry.assemble is None else entry.assemble(outs)
 
     def bind(self, args: Sequence[object], kwargs: Mapping[str, object], static: tuple[Hashable, ...]) -> Any:
@@ -244,7 +269,10 @@ class JittedCalls(Table):
         if isinstance(runner, Equation):
             self.put(key, evolve(known, staged=runner))
         else:
-            self.put(key, evolve(known, device=runner))
+            known = evolve(known, device=runner, straight=straight(runner, assemble, self._stored))
+            self.put(key, known)
+            if flat and len(avals) == 1 and known.straight is not None:
+                _keep(self._placed, id(avals[0]), (avals[0], known.straight.placed))
 
     def _is_leaf(self, arg: object, launched: bool) -> bool:
         """What `run` and `bind` take for a leaf without asking."""
@@ -253,6 +281,12 @@ class JittedCalls(Table):
         if type(arg) is np.ndarray:
             return self._intake.host_type(arg.shape, arg.dtype) is not None
         return isinstance(arg, StoredArray) or not _IS_TREE.get(type(arg), True)
+
+
+def _keep(calls: dict[K, T], key: K, call: T) -> None:
+    if len(calls) >= _LIMIT:
+        calls.clear()
+    calls[key] = call
 
 
 def _admitted(executable: backend.AnyExecutable, args: list[backend.Argument]) -> bool:

@@ -30,7 +30,7 @@ from tinyjax.prepared.stored_array import StoredArray
 
 if TYPE_CHECKING:
     from tinyjax.prepared.functions import FunctionProgram, Stager
-    from tinyjax.prepared.table import Assemble
+    from tinyjax.prepared.straight import Assemble
     from tinyjax.tracing.core import TraceFrame, Tracer
 
 V = TypeVar("V")

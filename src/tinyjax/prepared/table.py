@@ -10,8 +10,7 @@ a table of its own, which goes with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from attrs import frozen
 from typing_extensions import override
@@ -19,10 +18,10 @@ from typing_extensions import override
 from tinyjax.caching import PlainCache, register
 from tinyjax.prepared.runners import Equation, HostRunner
 from tinyjax.prepared.stacked import AnyLaunch
+from tinyjax.prepared.straight import Assemble, Straight
 
 #: The identity of a callee, and of the type of each array; the class and the value of any other argument; the tree.
 Key: TypeAlias = tuple[object, ...]
-Assemble: TypeAlias = Callable[[Sequence[Any]], Any]
 
 
 @final
@@ -37,6 +36,8 @@ class Entry:
     host: HostRunner | None = None
     device: AnyLaunch | None = None
     near: HostRunner | None = None
+    #: The launch in one step, for jitted functions.
+    straight: Straight | None = None
     staged: Equation | None = None
     #: What puts the results together; None if the result is an array alone.
     assemble: Assemble | None = None
