@@ -330,3 +330,11 @@ def test_what_is_said_of_another_mesh_is_left_to_xla() -> None:
         y = f(x)
     np.testing.assert_allclose(np.asarray(y), np.sin(np.asarray(x)) * 2)
     assert y.sharding.is_equivalent_to(tj.NamedSharding(mesh, P(("x", "y"), None)), 2)
+
+
+def test_results_within_functions_name_no_memory() -> None:
+    """As in JAX; arrays that are there are moved to it."""
+    pinned = NamedSharding(MESH, P("x"), memory_kind="pinned_host")
+    with pytest.raises(ShardingError, match=r"out_sharding: .* names a kind of memory"):
+        tj.jit(lambda x: tnp.einsum("xy->x", x, out_sharding=pinned))(put(X, "x"))
+    assert tnp.zeros(8, out_sharding=pinned).sharding.memory_kind == "pinned_host"

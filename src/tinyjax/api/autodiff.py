@@ -13,6 +13,7 @@ from tinyjax.api.linear_maps import VJP, PullBack, PushForward, Transposed, line
 from tinyjax.api.make_jaxpr import abstractify
 from tinyjax.errors import InputError, RefError
 from tinyjax.ir.tangents import has_tangent
+from tinyjax.lax.layouts import varying_as
 from tinyjax.lax.signatures import AnyTree
 from tinyjax.refs.lending import Lent, lend, lending
 from tinyjax.refs.ref import Ref
@@ -95,8 +96,9 @@ def jvp(
 ) -> tuple[Any, ...]:
     """The results of `fun` at `primals`, and their derivative in the direction `tangents`.
 
-    Tangents have the tree, shapes and dtypes of the primals; those of integers are zeros of dtype float0. With
-    `has_aux`, `fun` returns a pair whose second half is passed through. Source: Autodidax, part 1.
+    Tangents have the tree, shapes and dtypes of the primals; those of integers are zeros of dtype float0. Within
+    `shard_map`, primals vary along the axes of the mesh along which their tangents do. With `has_aux`, `fun` returns a
+    pair whose second half is passed through. Source: Autodidax, part 1.
 
     >>> from tinyjax.numpy import sin
     >>> jvp(sin, (0.0,), (1.0,))
@@ -108,6 +110,7 @@ def jvp(
     values, treedef = flatten_arguments(fun, primals, {})
     directions, structure = flatten_arguments(fun, tangents, {})
     tree.check_same_structure("jvp", treedef.children()[0], structure.children()[0], "the primals", "the tangents")
+    values = [varying_as(value, direction.aval) for value, direction in zip(values, directions, strict=True)]
     avals = [value.aval for value in values]
     directions = derivatives.check_tangents(
         "jvp", ("primal", "tangent"), avals, directions, lambda i: argument_path(fun, treedef, i)

@@ -20,7 +20,7 @@ from tinyjax.contexts.partial_eval import Partial, PartialEvalContext
 from tinyjax.contexts.rebuilding import Known
 from tinyjax.contexts.watching import alike
 from tinyjax.control.carry import rearranged
-from tinyjax.errors import LinearityError, RefError, TangentError
+from tinyjax.errors import LinearityError, RefError, TangentError, VaryingError
 from tinyjax.ir.aval import ShapedArray
 from tinyjax.ir.dtypes import COMPLEXES, FLOAT0, INEXACT
 from tinyjax.ir.interpret import interpret
@@ -108,6 +108,8 @@ def check_tangents(
     checked: list[Array] = []
     for i, (aval, tangent) in enumerate(zip(avals, tangents, strict=True)):
         expected, found = aval.tangent, tangent.aval
+        if found.axes:
+            check_varying(f"{what}: the {names[1]} of {where(i)}", found, names[0], aval)
         lossless = expected.dtype in INEXACT and (found.dtype not in COMPLEXES or expected.dtype in COMPLEXES)
         if found.weak_type and found.shape == expected.shape and lossless:
             checked.append(convert(tangent, expected.dtype))
@@ -125,6 +127,18 @@ def check_tangents(
             )
         checked.append(tangent)
     return checked
+
+
+def check_varying(what: str, found: ShapedArray, whose: str, aval: ShapedArray) -> None:
+    """A VaryingError for a tangent that varies along axes of a mesh along which the value doesn't whose it is."""
+    own, given = aval.mat, found.mat
+    more = sorted(given.varying - own.varying - own.unreduced - own.reduced)
+    if more:
+        raise VaryingError(
+            f"{what} is {found}, which varies along axis {more[0]!r} of the mesh, but its {whose} is {aval}, the same "
+            f"on all devices. For what each device has by itself, have that vary, too, before it is differentiated: "
+            f"lax.pcast(x, {more[0]!r}, to='varying'); for the sum over devices, write lax.psum of the former."
+        )
 
 
 def jvp(f: FlatFunction, primals: Sequence[Array], tangents: Sequence[Array]) -> JvpResults:

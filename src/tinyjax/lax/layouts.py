@@ -15,6 +15,7 @@ from tinyjax.lax.mesh_in_force import mesh_in_force, on_mesh_in_force
 from tinyjax.lax.placing import is_evaluated, mesh_of, placed
 from tinyjax.meshes import AbstractMesh, AxisType, NamedSharding, PartitionSpec, SingleDeviceSharding
 from tinyjax.meshes.named import check_sums, named_sharding
+from tinyjax.meshes.sharding import USUAL_KIND
 from tinyjax.primitives.resharding import ShardingConstraint
 from tinyjax.primitives.unreduced import casts
 from tinyjax.tracing.array import Array
@@ -93,6 +94,11 @@ def laid_out(x: Array, sharding: OutSharding) -> Array:
     lies already."""
     if sharding is None:
         return x
+    if isinstance(sharding, NamedSharding) and sharding.memory_kind not in (None, USUAL_KIND) and not is_evaluated():
+        raise ShardingError(
+            f"out_sharding: {sharding} names a kind of memory, which a function that is being traced knows nothing of. "
+            "Say it of results, by jit(f, out_shardings=...), or move them by device_put around the call."
+        )
     if isinstance(sharding, PartitionSpec) and mesh_in_force() is None and isinstance(x, ConcreteArray):
         lies = x.sharding
         if isinstance(lies, NamedSharding):
